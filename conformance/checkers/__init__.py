@@ -1,0 +1,1 @@
+"""Checkers: pure functions from recorded arrays to findings. No sockets, no processes."""

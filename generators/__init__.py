@@ -1,0 +1,1 @@
+"""Input streams for conformance runs: same seed, same bytes, on any machine."""
