@@ -1,0 +1,1 @@
+"""The run folder: everything recorded of one run, written once and opened again."""

@@ -1,0 +1,60 @@
+"""Append-only binary tables: rows of one packed dtype, readable while being written."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+#: A partition may be fetched up to ``end`` from ``t_ns`` on.
+PUBLISH: Final = np.dtype(
+    [("t_ns", "<i8"), ("stream", "<u2"), ("partition", "<u2"), ("end", "<u8")]
+)
+#: Records ``base`` to ``end`` were sent to the engine.
+FETCH: Final = np.dtype(
+    [
+        ("t_ns", "<i8"),
+        ("stream", "<u2"),
+        ("partition", "<u2"),
+        ("base", "<u8"),
+        ("end", "<u8"),
+        ("connection", "<u4"),
+    ]
+)
+#: The engine promised never to fetch below ``offset`` again.
+RELEASE: Final = np.dtype(
+    [("t_ns", "<i8"), ("stream", "<u2"), ("partition", "<u2"), ("offset", "<u8")]
+)
+
+
+class Table:
+    """A file of rows. Each row is written at once, so a killed kit loses none."""
+
+    def __init__(self, path: Path, dtype: np.dtype) -> None:
+        self._row = np.zeros(1, dtype)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._lock = threading.Lock()
+
+    def add(self, *values: int) -> None:
+        """Append one row; raises OSError when the disk is full."""
+        with self._lock:
+            self._row[0] = values
+            os.write(self._fd, self._row.tobytes())
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+
+def read_table(path: Path, dtype: np.dtype) -> np.ndarray:
+    """Return the rows of a table; a torn last row is left out, no file is no rows."""
+    if not path.exists():
+        return np.zeros(0, dtype)
+    whole = path.stat().st_size // dtype.itemsize
+    return np.fromfile(path, dtype, count=whole)

@@ -1,0 +1,1 @@
+"""The data plane: frame codecs, the log server and the output recorder."""

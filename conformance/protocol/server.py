@@ -1,0 +1,318 @@
+"""The log server: serves input partitions and takes output over TCP on loopback.
+
+One thread for each connection: a FETCH that waits holds up only its own replies.
+Record bytes go from file to socket by sendfile, never through Python objects, and
+never count as the kit's memory.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from conformance.protocol import frames
+from conformance.protocol.framing import FrameReader, FrameTooLarge, Truncated
+from conformance.protocol.frames import Append, BadFrame, Code, Fetch, Hello, Op, Stage
+from conformance.protocol.recorder import Recorder, Refused
+from conformance.protocol.sink import Sink
+from conformance.protocol.source import InputLog
+
+#: Replies up to this size leave in one piece with their head; larger ones by sendfile.
+SMALL_REPLY: Final = 64 * 1024
+#: An APPEND that comes so long after error 7 was answered was not under way before it.
+FENCE_GRACE_S: Final = 1.0
+FLUSH_AT: Final = 64 * 1024
+
+Observer = Callable[[str, int], None]
+
+
+class LogServer:
+    """Listens on 127.0.0.1; ``port`` 0 lets the system choose.
+
+    ``observer(kind, connection)`` is called in the connection's thread at the moments
+    at which faults aim: "fetched", "appended", "append-acked", "staged", "stage-acked",
+    "committed" (before its reply) and "commit-acked".
+    Raises OSError with the port in its text where the port is taken.
+    """
+
+    def __init__(
+        self, log: InputLog, recorder: Recorder, sink: Sink,
+        on_event: Callable[..., None], port: int = 0, observer: Observer | None = None,
+    ) -> None:  # fmt: skip
+        self.log, self.recorder, self.sink = log, recorder, sink
+        self.token = secrets.token_bytes(frames.TOKEN_BYTES)
+        self.event = on_event
+        self.observer: Observer = observer or (lambda _kind, _connection: None)
+        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            self._listener.close()
+            raise OSError(error.errno, f"port {port} on 127.0.0.1: {error.strerror}") from error
+        self._listener.listen(128)
+        self.port: int = self._listener.getsockname()[1]
+        self._idle = threading.Condition()
+        self._live: dict[int, _Connection] = {}
+        self._closing = False
+        self.connections = 0
+        self._acceptor = threading.Thread(target=self._accept, name="log-server", daemon=True)
+        self._acceptor.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._idle:
+                if self._closing:
+                    sock.close()
+                    return
+                self.connections += 1
+                connection = _Connection(self, sock, self.connections)
+                self._live[connection.number] = connection
+            threading.Thread(
+                target=self._serve, args=(connection,), name=f"log-{connection.number}", daemon=True
+            ).start()
+
+    def _serve(self, connection: _Connection) -> None:
+        try:
+            connection.serve()
+        finally:
+            connection.sock.close()
+            with self._idle:
+                del self._live[connection.number]
+                self._idle.notify_all()
+
+    @property
+    def live(self) -> int:
+        """Connections that are open now."""
+        return len(self._live)
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until every connection was read to its end; False at the deadline."""
+        with self._idle:
+            return self._idle.wait_for(lambda: not self._live, timeout_s)
+
+    def close(self) -> None:
+        """Stop listening, end every connection, wait for their threads."""
+        with self._idle:
+            self._closing = True
+            live = list(self._live.values())
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.sink.hurry(True)
+        self.log.close()
+        for connection in live:
+            connection.shut()
+        if self.wait_idle(10):
+            self.log.close_files()
+        self._acceptor.join(10)
+
+    def __enter__(self) -> LogServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Connection:
+    """One connection, served in a thread of its own."""
+
+    def __init__(self, server: LogServer, sock: socket.socket, number: int) -> None:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.server, self.sock, self.number = server, sock, number
+        self._reader = FrameReader(sock)
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._fenced: dict[tuple[int, int], float] = {}
+        self._after: list[str] = []
+
+    def shut(self) -> None:
+        """End the connection from another thread."""
+        try:
+            self.sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it ended by itself
+
+    def serve(self) -> None:
+        """Answer requests until the peer or a malformed frame ends the connection."""
+        try:
+            if not self._greet():
+                return
+            while (request := self._reader.next()) is not None:
+                if not self._handle(*request):
+                    return
+                if self._out_bytes >= FLUSH_AT or not self._reader.ready():
+                    self._flush()
+        except Truncated as error:
+            self._event("truncated", text=str(error))
+        except FrameTooLarge as error:
+            self._refuse(Code.TOO_LARGE, str(error), op="?")
+            self._flush_quietly()
+        except OSError as error:
+            self._event("connection-lost", text=str(error))
+
+    def _greet(self) -> bool:
+        """Check HELLO and token; anything else closes without an answer."""
+        problem = "the connection ended before HELLO"
+        try:
+            first = self._reader.next()
+            if first is None:
+                # Opened and closed without a word: a look whether the port is there.
+                return False
+            hello = frames.decode_request(*first)
+            if not isinstance(hello, Hello):
+                problem = f"the first frame is {type(hello).__name__.upper()}, expected HELLO"
+            elif hello.version != frames.VERSION:
+                problem = f"HELLO with version {hello.version}, expected {frames.VERSION}"
+            elif not secrets.compare_digest(hello.token, self.server.token):
+                problem = "HELLO with a wrong token"
+            else:
+                self._event("connected")
+                self._reply(frames.greeted())
+                self._flush()
+                return True
+        except (BadFrame, FrameTooLarge, Truncated) as error:
+            problem = str(error)
+        self._event("not-greeted", text=problem)
+        return False
+
+    def _event(self, event: str, **fields: object) -> None:
+        self.server.event(event, connection=self.number, **fields)
+
+    def _handle(self, op: int, body: memoryview) -> bool:
+        """Answer one request; False where the connection must be closed."""
+        try:
+            request = frames.decode_request(op, body)
+        except BadFrame as error:
+            self._refuse(Code.BAD_FRAME, str(error), op=f"0x{op:02x}")
+            self._flush()
+            return False
+        try:
+            self._answer(request)
+        except Refused as refused:
+            self._refuse(refused.code, str(refused), op=Op(op).name)
+        except OSError:
+            if self.server.recorder.failure is not None:
+                self._event("recording-stopped", text=str(self.server.recorder.failure))
+                return False
+            raise
+        return True
+
+    def _answer(self, request: frames.Request) -> None:
+        log, recorder = self.server.log, self.server.recorder
+        match request:
+            case Fetch():
+                self._fetch(request)
+            case Append() | Stage() | frames.Commit():
+                self._output(request)
+            case frames.Tail():
+                self._reply(frames.tailed(request, *log.tail(request)))
+            case frames.Release():
+                log.release(request)
+                self._reply(frames.released())
+            case frames.Have(stream, writer):
+                if (stream, writer) in self._fenced:
+                    self._event("have-after-fence", stream=stream, writer=writer)
+                self._reply(frames.have(writer, recorder.have(stream, writer, self.number)))
+            case frames.Abort(txn):
+                recorder.abort(txn)
+                self._event("abort", txn=txn)
+                self._reply(frames.aborted(txn))
+            case Hello():
+                raise Refused(Code.NOT_ALLOWED, "HELLO a second time")
+
+    def _output(self, request: Append | Stage | frames.Commit) -> None:
+        """Record output; the sink's delays lie between receipt and acknowledgement."""
+        server = self.server
+        server.sink.before_output(server.recorder.records)
+        try:
+            match request:
+                case Append(writer=writer):
+                    next_seq = self._fence(request, lambda: server.recorder.append(
+                        request, self.number))
+                    moment, reply = "appended", frames.appended(writer, next_seq)
+                case Stage(txn, append):
+                    self._fence(append, lambda: server.recorder.stage(txn, append, self.number))
+                    self._event("stage", txn=txn, writer=append.writer, count=append.count)
+                    moment, reply = "staged", frames.staged(txn)
+                case frames.Commit(txn):
+                    outcome = server.recorder.commit(txn, self.number)
+                    self._event("commit", txn=txn, outcome=int(outcome))
+                    moment, reply = "committed", frames.committed(txn, outcome)
+            server.observer(moment, self.number)
+            server.sink.before_acknowledgement(server.log.fetched >= server.log.total)
+            self._reply(reply)
+            self._after.append(_ACKED[moment])
+        finally:
+            server.sink.acknowledged()
+
+    def _fence(self, append: Append, record: Callable[[], int | None]) -> int:
+        """Run a recording; note refusals by fencing and what still comes after them."""
+        address = append.stream, append.writer
+        fenced_at = self._fenced.get(address)
+        if fenced_at is not None and time.monotonic() > fenced_at + FENCE_GRACE_S:
+            self._event("output-after-fence", stream=append.stream, writer=append.writer)
+        try:
+            return record() or 0
+        except Refused as refused:
+            if refused.code is Code.FENCED:
+                self._fenced.setdefault(address, time.monotonic())
+            raise
+
+    def _fetch(self, request: Fetch) -> None:
+        server = self.server
+        if server.log.waits(request):
+            self._flush()
+        room = frames.MAX_FRAME - frames.HEAD_BYTES - frames.FETCHED_BYTES
+        part = server.log.fetch(request, room, self.number)
+        head = frames.fetched_head(request, part.end, part.ended, part.count, part.length)
+        if part.length <= SMALL_REPLY or server.sink.behaviour.pieces:
+            self._reply(head + os.pread(part.fd, part.length, part.position))
+            self._flush()
+        else:
+            self._flush()
+            self.sock.sendall(head, socket.MSG_MORE)
+            position, end = part.position, part.position + part.length
+            while position < end:
+                position += os.sendfile(self.sock.fileno(), part.fd, position, end - position)
+        if part.count:
+            server.observer("fetched", self.number)
+
+    def _refuse(self, code: Code, text: str, op: str) -> None:
+        self._event("refused", code=int(code), text=text, op=op)
+        self._reply(frames.error(code, text))
+
+    def _reply(self, data: bytes) -> None:
+        self._out.append(data)
+        self._out_bytes += len(data)
+
+    def _flush(self) -> None:
+        if self._out:
+            data = b"".join(self._out)
+            self._out.clear()
+            self._out_bytes = 0
+            self.server.sink.send(data, self.sock.sendall)
+        for moment in self._after:
+            self.server.observer(moment, self.number)
+        self._after.clear()
+
+    def _flush_quietly(self) -> None:
+        try:
+            self._flush()
+        except OSError:
+            pass  # the peer did not wait for the answer
+
+
+_ACKED: Final = {
+    "appended": "append-acked",
+    "staged": "stage-acked",
+    "committed": "commit-acked",
+}

@@ -1,0 +1,220 @@
+"""The input log: partitions of framed records in files, published step by step."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from conformance.history.tables import FETCH, PUBLISH, RELEASE, Table
+from conformance.protocol.frames import Code, Fetch, Release, Tail
+from conformance.protocol.recorder import Refused
+
+MAX_WAIT_MS = 60_000
+
+
+class PartitionSource(Protocol):
+    """What a partition needs to be known by; generators.PartitionFile is one."""
+
+    @property
+    def stream(self) -> int: ...  # noqa: D102
+    @property
+    def partition(self) -> int: ...  # noqa: D102
+    @property
+    def path(self) -> Path: ...  # noqa: D102
+    @property
+    def record_size(self) -> int: ...  # noqa: D102
+    @property
+    def records(self) -> int: ...  # noqa: D102
+
+
+class Slice(NamedTuple):
+    """A reply to FETCH: where its bytes lie in a file."""
+
+    end: int
+    ended: bool
+    count: int
+    fd: int
+    position: int
+    length: int
+
+
+@dataclass
+class _Partition:
+    stream: int
+    partition: int
+    fd: int
+    stride: int
+    records: int
+    published: int = 0
+    ended: bool = False
+    fetched: int = 0
+    released: int = 0
+
+
+class PartitionState(NamedTuple):
+    """How far one partition has come, in records."""
+
+    stream: int
+    partition: int
+    records: int
+    published: int
+    fetched: int
+    released: int
+
+
+class InputLog:
+    """All input partitions of a run. Thread-safe.
+
+    Every publication, fetch and release is a row of a table in ``folder``.
+    """
+
+    def __init__(
+        self, sources: Iterable[PartitionSource], folder: Path, on_event: Callable[..., None]
+    ) -> None:
+        self._event = on_event
+        self._partitions = [
+            _Partition(s.stream, s.partition, os.open(s.path, os.O_RDONLY),
+                       s.record_size + 4, s.records)
+            for s in sources
+        ]  # fmt: skip
+        self._by_address = {(p.stream, p.partition): p for p in self._partitions}
+        self._changed = threading.Condition()
+        self._closed = False
+        self._publishes = Table(folder / "publishes.bin", PUBLISH)
+        self._fetches = Table(folder / "fetches.bin", FETCH)
+        self._releases = Table(folder / "releases.bin", RELEASE)
+        self.total = sum(p.records for p in self._partitions)
+
+    @property
+    def fetched(self) -> int:
+        """Distinct records sent to the engine so far."""
+        return sum(p.fetched for p in self._partitions)
+
+    @property
+    def published(self) -> int:
+        """Records published so far."""
+        return sum(p.published for p in self._partitions)
+
+    @property
+    def released(self) -> int:
+        """Records that the engine has released so far."""
+        return sum(p.released for p in self._partitions)
+
+    @property
+    def ended(self) -> bool:
+        """Say whether END is announced everywhere."""
+        return all(p.ended for p in self._partitions)
+
+    def states(self) -> list[PartitionState]:
+        """Return how far each partition has come."""
+        return [
+            PartitionState(p.stream, p.partition, p.records, p.published, p.fetched, p.released)
+            for p in self._partitions
+        ]
+
+    def publish(self, ends: Iterable[int]) -> None:
+        """Publish each partition (in the order of construction) up to its end."""
+        with self._changed:
+            t_ns = time.monotonic_ns()
+            for partition, end in zip(self._partitions, ends, strict=True):
+                if end > partition.published:
+                    partition.published = int(end)
+                    self._publishes.add(t_ns, partition.stream, partition.partition, end)
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Announce END: no record will be published any more."""
+        with self._changed:
+            for partition in self._partitions:
+                partition.ended = True
+            self._changed.notify_all()
+        self._event("end-published", records=self.published)
+
+    def fetch(self, request: Fetch, max_bytes: int, connection: int) -> Slice:
+        """Return the records from an offset on; waits at the end as asked."""
+        partition = self._find(request.stream, request.partition)
+        deadline = time.monotonic() + min(request.wait_ms, MAX_WAIT_MS) / 1000
+        with self._changed:
+            self._check(partition, request.offset)
+            while partition.published == request.offset and not (partition.ended or self._closed):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            # Another connection may have released while this one waited.
+            self._check(partition, request.offset)
+            available = partition.published - request.offset
+            wanted = max(1, min(request.max_bytes, max_bytes) // partition.stride)
+            count = min(available, wanted)
+            if count:
+                end = request.offset + count
+                partition.fetched = max(partition.fetched, end)
+                self._fetches.add(time.monotonic_ns(), partition.stream, partition.partition,
+                                  request.offset, end, connection)
+            return Slice(partition.published, partition.ended, count, partition.fd,
+                         request.offset * partition.stride, count * partition.stride)
+
+    def waits(self, request: Fetch) -> bool:
+        """Say whether this FETCH would wait (its connection flushes replies first)."""
+        partition = self._by_address.get((request.stream, request.partition))
+        return (
+            partition is not None and request.wait_ms > 0
+            and request.offset == partition.published and not partition.ended
+        )  # fmt: skip
+
+    def tail(self, request: Tail) -> tuple[int, int, bool]:
+        """Return (first offset that can be fetched, end offset, END)."""
+        partition = self._find(request.stream, request.partition)
+        with self._changed:
+            return partition.released, partition.published, partition.ended
+
+    def release(self, request: Release) -> None:
+        """Throw records below an offset away; lower than before does nothing."""
+        partition = self._find(request.stream, request.partition)
+        with self._changed:
+            if request.offset > partition.published:
+                raise Refused(
+                    Code.BEYOND_END,
+                    f"RELEASE to {request.offset}, but the end offset is {partition.published}",
+                )
+            if request.offset > partition.released:
+                partition.released = request.offset
+                self._releases.add(time.monotonic_ns(), partition.stream, partition.partition,
+                                   request.offset)
+
+    def close(self) -> None:
+        """Wake all that wait and close all files."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for table in (self._publishes, self._fetches, self._releases):
+            table.close()
+
+    def close_files(self) -> None:
+        """Close the partition files; only when no connection is served any more."""
+        for partition in self._partitions:
+            os.close(partition.fd)
+
+    def _find(self, stream: int, partition: int) -> _Partition:
+        try:
+            return self._by_address[stream, partition]
+        except KeyError:
+            raise Refused(
+                Code.UNKNOWN_STREAM, f"there is no input stream {stream}, partition {partition}"
+            ) from None
+
+    @staticmethod
+    def _check(partition: _Partition, offset: int) -> None:
+        if offset < partition.released:
+            raise Refused(
+                Code.RELEASED, f"offset {offset} was released (up to {partition.released})"
+            )
+        if offset > partition.published:
+            raise Refused(
+                Code.BEYOND_END, f"offset {offset} is beyond the end ({partition.published})"
+            )
