@@ -1,0 +1,98 @@
+"""Whole streams into files of framed records, a chunk at a time.
+
+Each function writes ``path`` only when it is complete (a ``.part`` file beside it until
+then), calls ``progress(records)`` with the number done so far after each chunk, and
+returns the number of records written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from generators.layouts import MESSAGE, framed
+from generators.market import Market, MarketParams
+from generators.numbers import Keyed, KeyedParams, Numbers, Payloads, chunk_records
+
+Progress = Callable[[int], None]
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of ``path`` on success and is gone on failure."""
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_chunks(chunks: Iterable[np.ndarray], path: Path, progress: Progress | None) -> int:
+    """Write arrays of framed records to one file."""
+    done = 0
+    with replacing(path) as file:
+        for chunk in chunks:
+            file.write(chunk.view(np.uint8).data)
+            done += len(chunk)
+            if progress is not None:
+                progress(done)
+    return done
+
+
+def ranges(records: int, step: int) -> Iterator[tuple[int, int]]:
+    """Yield [start, stop) pairs that cover 0 to ``records``."""
+    for start in range(0, records, step):
+        yield start, min(start + step, records)
+
+
+def market_chunks(params: MarketParams) -> Iterator[np.ndarray]:
+    """Yield the merged stream; a chunk is valid until the next one is asked for."""
+    market = Market(params)
+    step = chunk_records(framed(MESSAGE).itemsize)
+    out = np.empty(step, framed(MESSAGE))
+    return (market.messages(a, b, out) for a, b in ranges(params.messages, step))
+
+
+def write_market(params: MarketParams, path: Path, progress: Progress | None = None) -> int:
+    """Write the merged stream: ``params.messages`` quotes and orders."""
+    return write_chunks(market_chunks(params), path, progress)
+
+
+def write_quotes(params: MarketParams, path: Path, progress: Progress | None = None) -> int:
+    """Write the first ``params.messages`` quotes of the market, without its orders."""
+    market = Market(params)
+    pairs = ranges(params.messages, chunk_records(framed(MESSAGE).itemsize))
+    return write_chunks((market.quotes(a, b) for a, b in pairs), path, progress)
+
+
+def write_orders(params: MarketParams, path: Path, progress: Progress | None = None) -> int:
+    """Write the first ``params.messages`` orders of the market, without its quotes."""
+    market = Market(params)
+    pairs = ranges(params.messages, chunk_records(framed(MESSAGE).itemsize))
+    return write_chunks((market.orders(a, b) for a, b in pairs), path, progress)
+
+
+def record_chunks(source: Numbers | Payloads | Keyed, records: int) -> Iterator[np.ndarray]:
+    """Yield the first ``records`` records of a source of numbers."""
+    pairs = ranges(records, chunk_records(source.dtype.itemsize))
+    return (source.records(a, b) for a, b in pairs)
+
+
+def write_numbers(
+    records: int, path: Path, progress: Progress | None = None, *, seed: int = 1
+) -> int:
+    """Write input of app ``double``: distinct signed integers."""
+    return write_chunks(record_chunks(Numbers(seed), records), path, progress)
+
+
+def write_keyed(
+    params: KeyedParams, records: int, path: Path, progress: Progress | None = None
+) -> int:
+    """Write input of app ``count``: keys and values."""
+    return write_chunks(record_chunks(Keyed(params), records), path, progress)

@@ -1,0 +1,150 @@
+"""Input of the apps passthrough, double and count: each record a function of its index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from generators.hashing import hashed, key_avoiding, key_of, scaled
+from generators.layouts import COUNT_IN, NUMBER, framed, opaque
+
+_MASK: Final = 2**64 - 1
+#: The first records of app ``double``: where doubling overflows, and its neighbours.
+EDGE_NUMBERS: Final = tuple(
+    number & _MASK
+    for number in (
+        *(0, -1, 1, -(2**63), 2**63 - 1, 2**62, -(2**62), 2**62 - 1, -(2**62) - 1),
+        *(2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**53 + 1, -(2**53) - 1),
+    )
+)
+#: The first keys where edge keys are asked for: ends of the range, then keys that are
+#: equal in their low 32 bits, in their high 32 bits, or once they went through a float.
+EDGE_KEYS: Final = (
+    *(0, 2**64 - 1, 1, 2**63, 2**63 - 1, 2**32, 2**32 - 1),
+    *(0x00000001_89ABCDEF, 0x00000002_89ABCDEF, 0x01234567_00000001, 0x01234567_00000002),
+    *(2**53, 2**53 + 1),
+)
+_MAX_KEYS: Final = 2**24
+_CHUNK_BYTES: Final = 1 << 20
+
+
+def _check(name: str, value: int, low: int, high: int) -> None:
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{name}: expected a whole number {low} to {high}, got {value!r}")
+
+
+class Numbers:
+    """Signed integers for app ``double``, all distinct, edges first."""
+
+    dtype = framed(NUMBER)
+
+    def __init__(self, seed: int) -> None:
+        self._key = key_avoiding(seed, "numbers", EDGE_NUMBERS)
+
+    def records(self, start: int, stop: int) -> np.ndarray:
+        """Return records [start, stop) as framed NUMBER records."""
+        out = np.empty(stop - start, self.dtype)
+        x = hashed(self._key, np.arange(start, stop, dtype=np.uint64))
+        edges = EDGE_NUMBERS[start:stop]
+        x[: len(edges)] = edges
+        out["size"] = NUMBER.itemsize
+        out["payload"]["x"] = x.view(np.int64)
+        return out
+
+
+class Payloads:
+    """Opaque payloads of ``size`` bytes, all distinct from 8 bytes on."""
+
+    def __init__(self, seed: int, size: int) -> None:
+        _check("size", size, 1, 1 << 20)
+        self._size = size
+        self._key = key_of(seed, "payloads")
+        self._filler = key_of(seed, "payload filler")
+        self.dtype = framed(opaque(size))
+
+    def records(self, start: int, stop: int) -> np.ndarray:
+        """Return records [start, stop): the first 8 bytes are a scrambled index."""
+        index = np.arange(start, stop, dtype=np.uint64)
+        words = -(-self._size // 8)
+        filler = index[:, None] * np.uint64(words) + np.arange(words, dtype=np.uint64)
+        filler = hashed(self._filler, filler)
+        filler[:, 0] = hashed(self._key, index)
+        rows = np.empty((stop - start, 4 + self._size), np.uint8)
+        rows[:, :4] = np.frombuffer(self._size.to_bytes(4, "little"), np.uint8)
+        rows[:, 4:] = filler.astype("<u8").view(np.uint8)[:, : self._size]
+        return rows.reshape(-1).view(self.dtype)
+
+
+@dataclass(frozen=True)
+class KeyedParams:
+    """Input of app ``count``.
+
+    keys: how many keys; hot_share of the records fall on the first hot_keys (a share,
+    too) of them. edge_keys: the first keys are EDGE_KEYS. wrap: values of all 64 bits,
+    so that totals wrap; else odd values between -2**24 and 2**24. No value is 0.
+    """
+
+    seed: int = 1
+    keys: int = 1000
+    hot_share: float = 0.8
+    hot_keys: float = 0.2
+    edge_keys: bool = False
+    wrap: bool = False
+
+    def __post_init__(self) -> None:
+        _check("seed", self.seed, 0, _MASK)
+        _check("keys", self.keys, 1, _MAX_KEYS)
+        for name in ("hot_share", "hot_keys"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value <= 1:
+                raise ValueError(f"{name}: expected a share 0 to 1, got {value!r}")
+        for name in ("edge_keys", "wrap"):
+            if type(getattr(self, name)) is not bool:
+                raise ValueError(f"{name}: expected true or false, got {getattr(self, name)!r}")
+
+
+class Keyed:
+    """Keys and values for app ``count``."""
+
+    dtype = framed(COUNT_IN)
+
+    def __init__(self, params: KeyedParams) -> None:
+        self.params = params
+        self._key = key_avoiding(params.seed, "keys", EDGE_KEYS)
+        self._choice = key_of(params.seed, "key choice")
+        self._value = key_of(params.seed, "values")
+        self._hot = min(params.keys, max(1, round(params.hot_keys * params.keys)))
+        self._hot_16 = 65536 if self._hot == params.keys else round(params.hot_share * 65536)
+
+    def keys(self, number: np.ndarray) -> np.ndarray:
+        """Return the 64-bit keys of key numbers (uint64, 0 to keys - 1); all distinct."""
+        keys = hashed(self._key, number)
+        if self.params.edge_keys:
+            edge = number < len(EDGE_KEYS)
+            keys[edge] = np.array(EDGE_KEYS, np.uint64)[number[edge]]
+        return keys
+
+    def records(self, start: int, stop: int) -> np.ndarray:
+        """Return records [start, stop) as framed COUNT_IN records."""
+        index = np.arange(start, stop, dtype=np.uint64)
+        h = hashed(self._choice, index)
+        hot = (h & 0xFFFF) < self._hot_16
+        cold_keys = np.uint64(self.params.keys - self._hot)
+        count = np.where(hot, np.uint64(self._hot), cold_keys)
+        number = scaled(h >> 32, 32, count) + np.where(hot, np.uint64(0), np.uint64(self._hot))
+        value = hashed(self._value, index).view(np.int64)
+        if not self.params.wrap:
+            value >>= 39
+        value |= 1
+        out = np.empty(len(index), self.dtype)
+        out["size"] = COUNT_IN.itemsize
+        out["payload"]["key"] = self.keys(number)
+        out["payload"]["value"] = value
+        return out
+
+
+def chunk_records(record_size: int) -> int:
+    """Return how many framed records make a chunk of about a megabyte."""
+    return max(1, min(1 << 14, _CHUNK_BYTES // record_size))
