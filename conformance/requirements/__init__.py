@@ -1,0 +1,1 @@
+"""The registry of requirements: what each promises, who is asked, which clauses it checks."""
