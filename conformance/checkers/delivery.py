@@ -1,0 +1,101 @@
+"""Delivery of output: the numbers that each writer gave to its records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conformance.checkers.arrays import differ, gather, piece_rows
+from conformance.checkers.findings import Finding, Findings
+from conformance.checkers.outputs import UNNUMBERED, OutputLog
+from conformance.checkers.sightings import Sightings
+
+
+def place(outputs: OutputLog, index: int) -> dict[str, int | str]:
+    """Return where an output stands: index, arrival time, and writer and seq if numbered."""
+    at = np.array([index])
+    writer, seq = outputs.writer_seq(at)
+    where: dict[str, int | str] = {"index": index, "t_ns": int(outputs.t_ns(at)[0])}
+    where["writer"] = int(writer[0])
+    if int(seq[0]) != UNNUMBERED:
+        where["seq"] = int(seq[0])
+    return where
+
+
+def show(record: np.ndarray) -> str:
+    """Return a record's bytes in hex, cut after 64 bytes."""
+    raw = np.atleast_1d(record).tobytes()
+    return raw[:64].hex() + (f"... ({len(raw)} bytes)" if len(raw) > 64 else "")
+
+
+def check_sequences(outputs: OutputLog) -> Findings:
+    """Judge the numbers of every numbered writer: each (writer, seq) once, none left out.
+
+    Kinds: ``redelivered`` (again, same payload), ``conflict`` (again, another payload),
+    ``gap``. Facts: ``numbered`` records, ``writers`` that number their output.
+    """
+    arrivals = outputs.arrivals
+    numbered = np.flatnonzero((arrivals["first_seq"] != UNNUMBERED) & (arrivals["count"] > 0))
+    sightings = Sightings()
+    writers, which = np.unique(arrivals["writer"][numbered], return_inverse=True)
+    by_writer = np.argsort(which, kind="stable")
+    ends = np.cumsum(np.bincount(which, minlength=len(writers)))
+    for rows in np.split(numbered[by_writer], ends[:-1]):
+        _check_writer(outputs, arrivals[rows], sightings)
+
+    def explain(kind: str, at: int, row: dict[str, Any]) -> Finding:
+        where = place(outputs, at)
+        head = f"writer {where['writer']} seq {where['seq']}"
+        if kind == "gap":
+            return Finding(
+                kind,
+                f"{head} came, but {row['next']} is the next number of this writer",
+                f"seq {row['next']}",
+                f"seq {where['seq']}",
+                where,
+            )
+        first = int(row["first"])
+        same = "the same payload" if kind == "redelivered" else "another payload"
+        return Finding(
+            kind,
+            f"{head} came twice with {same}: first at output {first}, again at output {at}",
+            f"once: {show(outputs.payloads[first])}" if kind == "conflict" else "once",
+            f"again: {show(outputs.payloads[at])}" if kind == "conflict" else "twice",
+            where | {"first_index": first},
+        )
+
+    found = sightings.findings(explain)
+    found.checked = int(arrivals["count"][numbered].sum())
+    found.facts |= {"numbered": found.checked, "writers": len(writers)}
+    return found
+
+
+def _check_writer(outputs: OutputLog, rows: np.ndarray, sightings: Sightings) -> None:
+    """Judge one writer's numbered arrivals, in arrival order."""
+    if not len(rows):
+        return
+    first, count = rows["first_seq"].astype(np.int64), rows["count"].astype(np.int64)
+    index = rows["index"].astype(np.int64)
+    reached = np.maximum.accumulate(first + count)
+    due = np.concatenate(([0], reached[:-1]))
+    gaps = np.flatnonzero(first > due)
+    sightings.note("gap", index[gaps], next=due[gaps])
+    # Each row splits in what was there already and what is new; the new parts tile the numbers.
+    again = np.clip(due - first, 0, count)
+    fresh = np.flatnonzero(again < count)
+    fresh_seq, fresh_index = (first + again)[fresh], (index + again)[fresh]
+    repeats = np.flatnonzero(again)
+    step = piece_rows(outputs.payloads.itemsize)
+    for row in repeats:
+        for start in range(0, int(again[row]), step):
+            offsets = np.arange(start, min(start + step, int(again[row])))
+            seq, position = first[row] + offsets, index[row] + offsets
+            tile = np.searchsorted(fresh_seq, seq, side="right") - 1
+            origin = fresh_index[tile] + (seq - fresh_seq[tile])
+            # A number that lies in a gap was never recorded: the tile before it is shorter.
+            known = (tile >= 0) & (seq < (first + count)[fresh][tile])
+            position, origin = position[known], origin[known]
+            other = differ(gather(outputs.payloads, position), gather(outputs.payloads, origin))
+            for kind, mask in (("redelivered", ~other), ("conflict", other)):
+                sightings.note(kind, position[mask], first=origin[mask])

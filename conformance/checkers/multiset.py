@@ -1,0 +1,177 @@
+"""Output payloads as a multiset: what is missing, what came too often, what nobody expected."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from conformance.checkers.arrays import differ, gather, hash_records, piece_rows, pieces
+from conformance.checkers.delivery import place, show
+from conformance.checkers.findings import Finding, Findings
+from conformance.checkers.outputs import OutputLog
+from conformance.checkers.sightings import Sightings
+
+_LOW: Final = np.uint64(0xFFFFFFFF)
+_STEP: Final = 1 << 20
+
+
+def check_multiset(
+    expected: Iterable[np.ndarray], outputs: OutputLog, *, hash_bits: int = 32
+) -> Findings:
+    """Compare expected payloads with the output as multisets, in any order.
+
+    ``expected`` is read once, in chunks of any length; its records have the size of
+    the output's (else ValueError). Kinds: ``lost``, ``duplicate`` (an expected payload
+    more often than expected), ``invented``. Hashes only find candidates: bytes decide,
+    so ``hash_bits`` (at most 32) changes the speed and never the answer.
+    """
+    index = _Index(outputs, hash_bits)
+    sightings = Sightings()
+    ordinal = 0
+    for chunk in expected:
+        if chunk.itemsize != outputs.payloads.itemsize:
+            raise ValueError(
+                f"expected records of {chunk.itemsize} bytes, but the output has records "
+                f"of {outputs.payloads.itemsize} bytes"
+            )
+        for start, piece in pieces(chunk):
+            lost = np.flatnonzero(~index.take(piece))
+            sightings.note("lost", ordinal + start + lost, payload=piece[lost])
+        ordinal += len(chunk)
+    index.note_rest(sightings)
+
+    def explain(kind: str, at: int, row: dict[str, Any]) -> Finding:
+        if kind == "lost":
+            text = f"expected record {at} has no output of its own: {show(row['payload'])}"
+            return Finding(kind, text, show(row["payload"]), "no output", {"record": at})
+        payload = show(outputs.payloads[at])
+        if kind == "duplicate":
+            text = f"output {at} repeats a payload more often than it was expected: {payload}"
+            return Finding(kind, text, "no further output", payload, place(outputs, at))
+        text = f"output {at} is no expected payload: {payload}"
+        return Finding(kind, text, "one of the expected payloads", payload, place(outputs, at))
+
+    found = sightings.findings(explain)
+    found.checked = ordinal + len(outputs)
+    found.facts |= {"expected": ordinal, "outputs": len(outputs)}
+    return found
+
+
+class _Index:
+    """Outputs by the hash of their payload: 9 bytes an output.
+
+    ``slots`` holds (hash, position), 32 bits each, in one sorted u64. A run is a stretch
+    of slots with one hash. Nearly all runs hold one payload, perhaps several times; its
+    slots are taken from the front. Runs in which two payloads meet are kept in a dict.
+    """
+
+    def __init__(self, outputs: OutputLog, hash_bits: int) -> None:
+        self.payloads = outputs.payloads
+        self.mask = np.uint64(((1 << hash_bits) - 1) << (64 - hash_bits))
+        self.slots = np.empty(len(outputs), np.uint64)
+        for start, piece in pieces(outputs.payloads):
+            position = np.arange(start, start + len(piece), dtype=np.uint64)
+            self.slots[start : start + len(piece)] = (hash_records(piece) & self.mask) | position
+        self.slots.sort()
+        self.taken = np.zeros(len(outputs), bool)
+        self.mixed: dict[bytes, list[int]] = defaultdict(list)
+        self.mixed_taken: Counter[bytes] = Counter()
+        self.mixed_hashes = self._mixed_runs()
+        for value in self.mixed_hashes:
+            low = np.searchsorted(self.slots, value)
+            high = np.searchsorted(self.slots, value | _LOW, side="right")
+            for position in self.positions(slice(low, high)):
+                self.mixed[self.payloads[position].tobytes()].append(int(position))
+            self.taken[low:high] = True
+
+    def positions(self, slots: np.ndarray | slice) -> np.ndarray:
+        """Return the positions in the output log that slots stand for."""
+        return (self.slots[slots] & _LOW).astype(np.int64)
+
+    def _mixed_runs(self) -> np.ndarray:
+        """Return the hashes, ascending, under which two different payloads stand."""
+        mixed = [np.empty(0, np.uint64)]
+        rows = piece_rows(self.payloads.itemsize)
+        for start in range(0, len(self.slots) - 1, _STEP):
+            piece = self.slots[start : start + _STEP + 1]
+            pairs = start + np.flatnonzero((piece[1:] ^ piece[:-1]) <= _LOW)
+            for i in range(0, len(pairs), rows):
+                some = pairs[i : i + rows]
+                left = gather(self.payloads, self.positions(some))
+                right = gather(self.payloads, self.positions(some + 1))
+                mixed.append(self.slots[some[differ(left, right)]] & ~_LOW)
+        return np.unique(np.concatenate(mixed))
+
+    def take(self, records: np.ndarray) -> np.ndarray:
+        """Use up one output for each record; return a mask of the records that got one."""
+        found = np.zeros(len(records), bool)
+        if not len(self.slots):
+            return found
+        hashes = hash_records(records) & self.mask
+        order = np.argsort(hashes)
+        head = np.empty(len(records), np.int64)
+        head[order] = np.searchsorted(self.slots, hashes[order])
+        head[head == len(self.slots)] = 0
+        hit = np.flatnonzero((self.slots[head] & ~_LOW) == hashes)
+        if len(self.mixed_hashes):
+            rare = np.isin(hashes, self.mixed_hashes)
+            for i in np.flatnonzero(rare):
+                found[i] = self._take_mixed(records[i].tobytes())
+            hit = hit[~rare[hit]]
+        # A run holds one payload only: a record belongs to it if it equals the first.
+        hit = hit[~differ(gather(self.payloads, self.positions(head[hit])), records[hit])]
+        slot = self._first_free(head[hit], hashes[hit]) + _rank(head[hit])
+        fits = slot < len(self.slots)
+        fits[fits] = (self.slots[slot[fits]] & ~_LOW) == hashes[hit[fits]]
+        self.taken[slot[fits]] = True
+        found[hit[fits]] = True
+        return found
+
+    def _take_mixed(self, payload: bytes) -> bool:
+        if self.mixed_taken[payload] >= len(self.mixed.get(payload, ())):
+            return False
+        self.mixed_taken[payload] += 1
+        return True
+
+    def _first_free(self, head: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+        """Return the first slot of each run that is not taken, or the end of the run."""
+        free = head.copy()
+        busy = np.flatnonzero(self.taken[head])
+        low = head[busy]
+        high = np.searchsorted(self.slots, hashes[busy] | _LOW, side="right")
+        while (low < high).any():  # bisection, because taken slots are the front of a run
+            middle = (low + high) // 2
+            is_taken = self.taken[np.minimum(middle, len(self.taken) - 1)] & (middle < high)
+            low, high = np.where(is_taken, middle + 1, low), np.where(is_taken, high, middle)
+        free[busy] = low
+        return free
+
+    def note_rest(self, sightings: Sightings) -> None:
+        """Note every output that no expected record took."""
+        for start in range(0, len(self.slots), _STEP):
+            rest = start + np.flatnonzero(~self.taken[start : start + _STEP])
+            head = np.searchsorted(self.slots, self.slots[rest] & ~_LOW)
+            wanted = self.taken[head]
+            sightings.note("duplicate", self.positions(rest[wanted]))
+            sightings.note("invented", self.positions(rest[~wanted]))
+        for payload, positions in self.mixed.items():
+            taken = self.mixed_taken[payload]
+            kind = "duplicate" if taken else "invented"
+            sightings.note(kind, np.array(positions[taken:], np.int64))
+
+
+def _rank(values: np.ndarray) -> np.ndarray:
+    """Return how often each value stood before in the array."""
+    if not len(values):
+        return values
+    order = np.argsort(values, kind="stable")
+    ranked = values[order]
+    starts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
+    rank = np.empty(len(values), np.int64)
+    rank[order] = np.arange(len(values)) - np.repeat(
+        starts, np.diff(np.append(starts, len(values)))
+    )
+    return rank
