@@ -1,0 +1,165 @@
+"""One ordered stream of records split over streams and partitions, with its plan."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from generators.files import Progress, replacing
+from generators.hashing import hashed
+from generators.layouts import ORDER, ORDER_KIND, framed
+
+#: The plan never has more ticks than this: ticks grow instead.
+MAX_TICKS: Final = 65_535
+#: Fixed for good: which partition a key or symbol is in must not depend on the seed.
+_PARTITION_KEY: Final = 0x7469636B70726F6F
+
+
+@dataclass(frozen=True)
+class PartitionFile:
+    """One written partition; record_size counts the payload bytes of one record."""
+
+    stream: int
+    partition: int
+    path: Path
+    record_size: int
+    records: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class BuiltInput:
+    """The input of a run.
+
+    plan: uint64, shape (ticks + 1, len(partitions)); after tick k of the merged order
+    partition i holds plan[k][i] records. Row 0 is all zero, the last row is everything.
+    warnings: how often each oddity of a CSV file was met. symbols: alias -> original,
+    for symbols that do not fit into 8 ASCII bytes.
+    """
+
+    partitions: tuple[PartitionFile, ...]
+    plan: np.ndarray
+    recipe: dict[str, Any]
+    warnings: dict[str, int]
+    symbols: dict[str, str]
+
+    @property
+    def records(self) -> int:
+        """The number of records in all partitions together."""
+        return sum(part.records for part in self.partitions)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive records of the merged order.
+
+    records: framed records. keys: uint64 that decides the partition of each (None: in
+    turn). streams: the stream of each (None: all in stream 0).
+    """
+
+    records: np.ndarray
+    keys: np.ndarray | None = None
+    streams: np.ndarray | None = None
+
+    @classmethod
+    def of_market(cls, records: np.ndarray, two: bool) -> Chunk:
+        """Return a chunk of quotes and orders, partitioned by symbol."""
+        payload = records.view(framed(ORDER))["payload"]
+        keys = np.ascontiguousarray(payload["symbol"]).view("<u8").astype(np.uint64)
+        return cls(records, keys, (payload["kind"] == ORDER_KIND) if two else None)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Everything that ``split`` needs to know of an input.
+
+    dtypes: the framed dtype of each stream. times: event times of all records,
+    ascending, where records of one time must be published together.
+    """
+
+    records: int
+    dtypes: tuple[np.dtype, ...]
+    chunks: Iterable[Chunk]
+    times: np.ndarray | None = None
+    warnings: dict[str, int] = field(default_factory=dict)
+    symbols: dict[str, str] = field(default_factory=dict)
+    recipe: dict[str, Any] = field(default_factory=dict)
+
+
+def partition_of(keys: np.ndarray, partitions: int) -> np.ndarray:
+    """Return the partition (int64) of each key or symbol word (uint64)."""
+    return (hashed(_PARTITION_KEY, keys) % partitions).astype(np.int64)
+
+
+def tick_ends(records: int, tick: int, times: np.ndarray | None = None) -> np.ndarray:
+    """Return how many records of the merged order are out after each tick (uint64).
+
+    A tick that would end between records of one time goes on to the last of them.
+    """
+    tick = max(tick, -(-records // MAX_TICKS))
+    ends = np.minimum(np.arange(tick, records + tick, tick, dtype=np.int64), records)
+    if times is not None and records:
+        ends = np.unique(np.searchsorted(times, times[ends - 1], side="right"))
+    return ends
+
+
+def split(
+    source: Source, recipe: dict[str, Any], folder: Path, progress: Progress | None = None
+) -> BuiltInput:
+    """Write every partition of a source into ``folder`` and return what was made."""
+    partitions = recipe["partitions"]
+    targets = [(s, p) for s in range(len(source.dtypes)) for p in range(partitions)]
+    ends = tick_ends(source.records, recipe["tick"], source.times)
+    counts = np.zeros((len(ends) + 1, len(targets)), np.int64)
+    digests = [hashlib.sha256() for _ in targets]
+    paths = [folder / f"s{s}p{p}.log" for s, p in targets]
+    folder.mkdir(parents=True, exist_ok=True)
+    done = 0
+    with ExitStack() as stack:
+        files = [stack.enter_context(replacing(path)) for path in paths]
+        for chunk in source.chunks:
+            target = _targets(chunk, done, partitions)
+            index = np.arange(done, done + len(chunk.records))
+            tick = np.searchsorted(ends, index, side="right") + 1
+            _count(counts, tick, target)
+            for i in np.unique(target).tolist():
+                part = chunk.records if len(targets) == 1 else chunk.records[target == i]
+                files[i].write(part.view(np.uint8).data)
+                digests[i].update(part.view(np.uint8).data)
+            done += len(chunk.records)
+            if progress is not None:
+                progress(done)
+    plan = np.cumsum(counts, axis=0).astype(np.uint64)
+    built = tuple(
+        PartitionFile(s, p, path, source.dtypes[s].itemsize - 4, int(total), digest.hexdigest())
+        for (s, p), path, total, digest in zip(targets, paths, plan[-1], digests, strict=True)
+    )
+    return BuiltInput(built, plan, recipe, source.warnings, source.symbols)
+
+
+def _targets(chunk: Chunk, done: int, partitions: int) -> np.ndarray:
+    """Return, for each record, the position of its (stream, partition)."""
+    if chunk.keys is None:
+        target = np.arange(done, done + len(chunk.records)) % partitions
+    elif partitions == 1:
+        target = np.zeros(len(chunk.records), np.int64)
+    else:
+        target = partition_of(chunk.keys, partitions)
+    if chunk.streams is not None:
+        target = target + chunk.streams.astype(np.int64) * partitions
+    return target
+
+
+def _count(counts: np.ndarray, tick: np.ndarray, target: np.ndarray) -> None:
+    """Add one to counts[tick, target] for each record; ticks ascend."""
+    if len(tick):
+        first, last = tick[0], tick[-1] + 1
+        width = counts.shape[1]
+        cells = np.bincount((tick - first) * width + target, minlength=(last - first) * width)
+        counts[first:last] += cells.reshape(-1, width)
