@@ -1,0 +1,1 @@
+"""Reports of a session: JSON, JUnit, terminal summary, live progress."""

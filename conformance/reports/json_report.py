@@ -1,0 +1,273 @@
+"""report.json: the one record of a session that all other reports are drawn from.
+
+`Report` is the format, `report.schema.json` beside this file its published JSON
+Schema. ``python -m conformance.reports.json_report`` writes the schema anew.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+import conformance
+from conformance.reports import host
+from conformance.verdicts import Outcome, Verdict, exit_status, worst
+
+if TYPE_CHECKING:
+    from conformance.requirements.registry import Requirement
+
+FORMAT: Final = 1
+FILE_NAME: Final = "report.json"
+SCHEMA_PATH: Final = Path(__file__).with_name("report.schema.json")
+
+#: Longest text of one field; what an engine says must not fill the disk.
+TEXT_LIMIT: Final = 4000
+#: Most entries of one list or table inside evidence.
+ITEM_LIMIT: Final = 5000
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Kit(_Model):
+    """The judge: version, and the git hash where it runs from a checkout."""
+
+    version: str
+    git: str | None
+
+
+class Engine(_Model):
+    """The engine under test, as its engine.toml names it."""
+
+    name: str
+    version: str
+    language: str
+    toml: str = Field(description="path relative to the working folder, or the file name only")
+
+
+class Host(_Model):
+    """The machine, without anything that names its owner."""
+
+    platform: str
+    cpu: str
+    cpus: int = Field(ge=1)
+    memory_bytes: int = Field(ge=0)
+    python: str
+
+
+class Selection(_Model):
+    """What was asked for; an empty list means everything."""
+
+    tiers: list[int]
+    only: list[str]
+
+
+class Result(_Model):
+    """One requirement and how it came out."""
+
+    id: str
+    title: str
+    promise: str = Field(description="what the requirement promises, and likely causes of a fail")
+    level: str
+    tier: int = Field(ge=0)
+    verdict: Verdict
+    scenario: str
+    reason: str
+    stimulus: str
+    expected: str
+    actual: str
+    evidence: dict[str, JsonValue]
+    run: str = Field(description="run folder, relative to the folder of this report; may be empty")
+    reproduce: str
+    seconds: float = Field(ge=0)
+
+
+class Report(_Model):
+    """One engine, one session. The verdict and the exit status follow from the results."""
+
+    format: Literal[1]
+    kit: Kit
+    engine: Engine
+    host: Host
+    profile: str
+    seed: int
+    selection: Selection
+    started: datetime
+    ended: datetime
+    verdict: Verdict
+    exit_status: int
+    counts: dict[Verdict, int]
+    requirements: list[Result]
+
+    @model_validator(mode="after")
+    def _follows_from_results(self) -> Self:
+        verdicts = [result.verdict for result in self.requirements]
+        twice = [id_ for id_, n in Counter(r.id for r in self.requirements).items() if n > 1]
+        if twice:
+            raise ValueError(f"requirements: more than one result for {', '.join(twice)}")
+        if self.verdict is not worst(verdicts):
+            raise ValueError(f"verdict: expected {worst(verdicts)}, got {self.verdict}")
+        if self.exit_status != exit_status(verdicts):
+            raise ValueError(
+                f"exit_status: expected {exit_status(verdicts)}, got {self.exit_status}"
+            )
+        if self.counts != Counter(verdicts):
+            raise ValueError("counts: not the counts of the requirements listed")
+        return self
+
+
+def build(
+    *,
+    engine: Engine,
+    outcomes: Iterable[Outcome],
+    selected: Mapping[str, Requirement],
+    folder: Path,
+    profile: str,
+    seed: int,
+    selection: Selection,
+    started: datetime,
+    ended: datetime,
+) -> Report:
+    """Return the report of a session: exactly one result for each selected requirement.
+
+    A selected requirement without an outcome, one with several, and an outcome that
+    nobody selected are kit-errors: a hole in the judgement must never look green.
+    """
+    by_id: dict[str, list[Outcome]] = {id_: [] for id_ in selected}
+    for outcome in outcomes:
+        by_id.setdefault(outcome.requirement, []).append(outcome)
+    results = [
+        _result(_only_one(id_, found, id_ in selected), selected.get(id_), folder)
+        for id_, found in by_id.items()
+    ]
+    results.sort(key=lambda r: r.tier)
+    verdicts = [result.verdict for result in results]
+    return Report(
+        format=FORMAT,
+        kit=Kit(version=conformance.__version__, git=host.git_hash()),
+        engine=engine,
+        host=Host(
+            platform=host.system(),
+            cpu=host.cpu_model(),
+            cpus=host.usable_cpus(),
+            memory_bytes=host.memory_bytes(),
+            python=platform.python_version(),
+        ),
+        profile=profile,
+        seed=seed,
+        selection=selection,
+        started=started,
+        ended=ended,
+        verdict=worst(verdicts),
+        exit_status=exit_status(verdicts),
+        counts=dict(Counter(verdicts)),
+        requirements=results,
+    )
+
+
+def engine_facts(name: str, version: str, language: str, toml: Path) -> Engine:
+    """Return the engine part of a report; a path outside the working folder is cut."""
+    path = toml.resolve()
+    here = Path.cwd()
+    shown = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
+    return Engine(name=_text(name), version=_text(version), language=_text(language), toml=shown)
+
+
+def _only_one(id_: str, found: list[Outcome], selected: bool) -> Outcome:
+    if not selected:
+        return _kit_error(id_, "NOT_SELECTED", "no outcome", f"{len(found)} outcomes")
+    if not found:
+        return _kit_error(id_, "NO_OUTCOME", "one outcome", "none: no test decided it")
+    if len(found) > 1:
+        verdicts = ", ".join(outcome.verdict.value for outcome in found)
+        return _kit_error(id_, "SEVERAL_OUTCOMES", "one outcome", f"{len(found)}: {verdicts}")
+    return found[0]
+
+
+def _kit_error(id_: str, reason: str, expected: str, actual: str) -> Outcome:
+    return Outcome(id_, Verdict.KIT_ERROR, reason=reason, expected=expected, actual=actual)
+
+
+def _result(outcome: Outcome, requirement: Requirement | None, folder: Path) -> Result:
+    run = outcome.run
+    if run and Path(run).is_absolute() and Path(run).is_relative_to(folder.resolve()):
+        run = Path(run).relative_to(folder.resolve()).as_posix()
+    return Result(
+        id=outcome.requirement,
+        title=requirement.title if requirement else "",
+        promise=" ".join(requirement.promise.split()) if requirement else "",
+        level=requirement.level if requirement else "",
+        tier=requirement.tier if requirement else 0,
+        verdict=outcome.verdict,
+        scenario=_text(outcome.scenario),
+        reason=_text(outcome.reason),
+        stimulus=_text(outcome.stimulus),
+        expected=_text(outcome.expected),
+        actual=_text(outcome.actual),
+        evidence={_text(k): _plain(v) for k, v in outcome.evidence.items()},
+        run=_text(run),
+        reproduce=_text(outcome.reproduce),
+        seconds=round(max(float(outcome.seconds), 0.0), 3),
+    )
+
+
+def _text(text: object) -> str:
+    """Return text that any encoder takes: no lone surrogates, not longer than the limit."""
+    whole = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
+    if len(whole) <= TEXT_LIMIT:
+        return whole
+    return f"{whole[:TEXT_LIMIT]}... ({len(whole) - TEXT_LIMIT} characters cut)"
+
+
+def _plain(value: Any) -> JsonValue:
+    """Return evidence as JSON values: numpy scalars and arrays too, anything else as text."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, bytes):
+        return value.decode("ascii", "backslashreplace").rstrip()
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {_text(k): _plain(v) for k, v in list(value.items())[:ITEM_LIMIT]}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(v) for v in list(value)[:ITEM_LIMIT]]
+    return _text(value)
+
+
+def write(report: Report, folder: Path) -> Path:
+    """Write report.json into a folder, whole or not at all; returns its path."""
+    path = folder / FILE_NAME
+    part = path.with_suffix(".json.part")
+    part.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    part.replace(path)
+    return path
+
+
+def read(path: Path) -> Report:
+    """Read a report.json. Raises pydantic.ValidationError for anything else."""
+    return Report.model_validate_json(path.read_text(encoding="utf-8"))
+
+
+def schema_text() -> str:
+    """Return the JSON Schema of report.json as text, the content of SCHEMA_PATH."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Tickproof report",
+        **Report.model_json_schema(mode="serialization"),
+    }
+    return json.dumps(schema, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA_PATH.write_text(schema_text(), encoding="utf-8")

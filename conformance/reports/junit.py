@@ -1,0 +1,105 @@
+"""junit.xml: the results in the form that CI servers read.
+
+Whatever is not a held promise must not look green there: an unknown is a failure,
+and only what was deliberately not tested is skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree
+
+from conformance.reports.json_report import Report, Result
+from conformance.verdicts import Verdict
+
+FILE_NAME: Final = "junit.xml"
+
+_ELEMENT: Final[dict[Verdict, str | None]] = {
+    Verdict.PASS: None,
+    Verdict.FAIL: "failure",
+    Verdict.GAP_FIXED: "failure",
+    Verdict.UNKNOWN: "failure",
+    Verdict.KIT_ERROR: "error",
+    Verdict.BLOCKED: "skipped",
+    Verdict.NOT_CLAIMED: "skipped",
+    Verdict.KNOWN_GAP: "skipped",
+}
+#: Everything outside the Char production of XML 1.0.
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_DETAILS: Final = ("scenario", "stimulus", "expected", "actual", "reason", "run", "reproduce")
+
+
+def xml_safe(text: str) -> str:
+    """Return text in which every character that XML 1.0 forbids is written as \\uXXXX."""
+    return _NOT_XML.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def _message(result: Result) -> str:
+    said = [result.reason]
+    if result.expected or result.actual:
+        said.append(f"expected {result.expected}; got {result.actual}")
+    return ": ".join(part for part in said if part) or result.verdict.value
+
+
+def _details(result: Result) -> str:
+    pairs = [(name, getattr(result, name)) for name in _DETAILS]
+    return "\n".join(f"{name}: {value}" for name, value in pairs if value)
+
+
+def _case(report: Report, result: Result) -> ElementTree.Element:
+    case = ElementTree.Element(
+        "testcase",
+        classname=xml_safe(f"tickproof.{report.engine.name}.T{result.tier}"),
+        name=xml_safe(f"{result.id} {result.title}".strip()),
+        time=f"{result.seconds:.3f}",
+    )
+    tag = _ELEMENT[result.verdict]
+    if tag is not None:
+        attributes = {"message": xml_safe(_message(result)), "type": result.verdict.value}
+        ElementTree.SubElement(case, tag, attributes).text = xml_safe(_details(result))
+    return case
+
+
+def document(report: Report) -> ElementTree.Element:
+    """Return a report as one ``testsuites`` element with one suite, one case a requirement."""
+    tags = [_ELEMENT[result.verdict] for result in report.requirements]
+    totals = {
+        "tests": str(len(tags)),
+        "failures": str(tags.count("failure")),
+        "errors": str(tags.count("error")),
+        "skipped": str(tags.count("skipped")),
+        "time": f"{sum(result.seconds for result in report.requirements):.3f}",
+    }
+    root = ElementTree.Element("testsuites", totals)
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        totals
+        | {
+            "name": xml_safe(f"tickproof {report.engine.name}"),
+            "timestamp": report.started.isoformat(timespec="seconds"),
+        },
+    )
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in (
+        ("engine_version", report.engine.version),
+        ("kit_version", report.kit.version),
+        ("kit_git", report.kit.git or ""),
+        ("profile", report.profile),
+        ("seed", str(report.seed)),
+        ("verdict", report.verdict.value),
+    ):
+        ElementTree.SubElement(properties, "property", name=name, value=xml_safe(value))
+    suite.extend(_case(report, result) for result in report.requirements)
+    return root
+
+
+def write(report: Report, folder: Path) -> Path:
+    """Write junit.xml into a folder; returns its path."""
+    path = folder / FILE_NAME
+    root = document(report)
+    ElementTree.indent(root)
+    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+    return path

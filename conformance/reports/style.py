@@ -1,0 +1,70 @@
+"""How verdicts look on a terminal: one word, one symbol, one colour each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from conformance.verdicts import SEVERITY, Verdict
+
+TIER_NAMES: Final[Mapping[int, str]] = {
+    0: "protocol and passthrough",
+    1: "double and count, no faults",
+    2: "Market Spread, no faults",
+    3: "process deaths and network faults",
+    4: "grow and shrink under load",
+    5: "latency on an attested host",
+}
+
+_LOOKS: Final[Mapping[Verdict, tuple[str, str, str]]] = {
+    Verdict.PASS: ("✓", "+", "green"),
+    Verdict.FAIL: ("✗", "x", "bold red"),
+    Verdict.UNKNOWN: ("?", "?", "yellow"),
+    Verdict.BLOCKED: ("⊘", "/", "yellow"),
+    Verdict.NOT_CLAIMED: ("·", ".", "dim"),
+    Verdict.KNOWN_GAP: ("○", "o", "cyan"),
+    Verdict.GAP_FIXED: ("!", "!", "bold red"),
+    Verdict.KIT_ERROR: ("‼", "#", "bold magenta"),
+}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that never reads markup, emoji or links into engine text."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def symbol(verdict: Verdict, target: Console) -> Text:
+    """Return the coloured symbol of a verdict; plain ASCII where the encoding needs it."""
+    pretty, plain, colour = _LOOKS[verdict]
+    return Text(pretty if _can_print(pretty, target) else plain, style=colour)
+
+
+def badge(verdict: Verdict, target: Console) -> Text:
+    """Return symbol and word of a verdict in its colour."""
+    return symbol(verdict, target).append(f" {verdict.value}")
+
+
+def counts_line(counts: Mapping[Verdict, int], target: Console) -> Text:
+    """Return "2 fail, 1 unknown, 40 pass", worst first, as coloured text."""
+    parts = [
+        Text(f"{counts[verdict]} {verdict.value}", style=_LOOKS[verdict][2])
+        for verdict in reversed(SEVERITY)
+        if counts.get(verdict)
+    ]
+    return Text(", ").join(parts) if parts else Text("nothing decided")
+
+
+def glyph(pretty: str, plain: str, target: Console) -> str:
+    """Return ``pretty`` where the console's encoding holds it, else ``plain``."""
+    return pretty if _can_print(pretty, target) else plain
+
+
+def _can_print(text: str, target: Console) -> bool:
+    try:
+        text.encode(target.encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,239 @@
+"""The summary at the end of a session: tables by tier, counterexamples, one last line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from conformance.reports.json_report import Report, Result
+from conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
+from conformance.text import shown
+from conformance.verdicts import Verdict
+
+_FIELD_LIMIT: Final = 600
+_ID_LIMIT: Final = 40
+_LABEL_WIDTH: Final = 11
+_BAD: Final = (Verdict.KIT_ERROR, Verdict.FAIL, Verdict.GAP_FIXED)
+_POSITIONS: Final = ("offset", "index", "seq")
+#: Most symbols listed by name; the rest is one line.
+_SYMBOL_ROWS: Final = 20
+
+
+def summary(console: Console, report: Report, folder: Path | None = None) -> None:
+    """Print one engine's results; ``folder`` is where its reports lie (None: not written)."""
+    console.print()
+    _heading(console, report)
+    widths = _widths(report.requirements)
+    for tier, results in groupby(report.requirements, key=lambda r: r.tier):
+        _tier(console, tier, list(results), widths)
+    for verdict in _BAD:
+        for result in report.requirements:
+            if result.verdict is verdict:
+                _counterexample(console, result, folder)
+    _not_decided(console, report.requirements)
+    _symbols(console, report.requirements)
+    _last_line(console, report, folder)
+
+
+def comparison(console: Console, reports: Sequence[Report]) -> None:
+    """Print requirement by engine where two engines or more came out differently."""
+    verdicts = [{r.id: r.verdict for r in report.requirements} for report in reports]
+    tiers = {r.id: r.tier for report in reports for r in report.requirements}
+    rows = {id_: [v.get(id_) for v in verdicts] for id_ in sorted(tiers, key=tiers.__getitem__)}
+    differ = {id_: found for id_, found in rows.items() if len(set(found)) > 1}
+    table = Table(box=None, pad_edge=False)
+    table.add_column("requirement", no_wrap=True)
+    for report in reports:
+        table.add_column(Text(shown(report.engine.name, 16)), no_wrap=True)
+    for id_, found in differ.items():
+        table.add_row(
+            Text(shown(id_, _ID_LIMIT)), *(badge(v, console) if v else Text("") for v in found)
+        )
+    table.add_section()
+    table.add_row(
+        Text("verdict", style="bold"), *(badge(report.verdict, console) for report in reports)
+    )
+    same = Counter(found[0] for id_, found in rows.items() if id_ not in differ and found[0])
+    console.print()
+    console.print(Text("Comparison", style="bold"))
+    console.print(Padding(table, (0, 0, 0, 2)))
+    if same:
+        console.print(Text("  the same for all: ").append_text(counts_line(same, console)))
+
+
+def _heading(console: Console, report: Report) -> None:
+    engine = report.engine
+    title = Text(shown(f"{engine.name} {engine.version}", 60), style="bold")
+    title.append(f"  profile {report.profile}, seed {report.seed}", style="dim")
+    console.print(title)
+
+
+def _tier(console: Console, tier: int, results: list[Result], widths: tuple[int, int]) -> None:
+    title = Text(f"T{tier}", style="bold")
+    title.append(f" {TIER_NAMES.get(tier, '')}  ", style="bold")
+    title.append_text(counts_line(Counter(r.verdict for r in results), console))
+    table = Table(box=None, show_header=False, pad_edge=False, expand=console.width <= 120)
+    table.add_column(no_wrap=True, width=widths[0])
+    table.add_column(ratio=1, overflow="ellipsis", no_wrap=True)
+    table.add_column(no_wrap=True, width=widths[1])
+    table.add_column(no_wrap=True, justify="right", min_width=6)
+    for result in results:
+        seconds = f"{result.seconds:.1f} s" if result.seconds else ""
+        table.add_row(
+            Text(shown(result.id, _ID_LIMIT)),
+            Text(shown(result.title, 100), style="dim" if _quiet(result) else ""),
+            badge(result.verdict, console),
+            Text(seconds, style="dim"),
+        )
+    console.print()
+    console.print(title)
+    console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _widths(results: Sequence[Result]) -> tuple[int, int]:
+    """Return the widths of id and verdict that hold for all tiers, so that columns align."""
+    ids = [min(len(result.id), _ID_LIMIT) for result in results]
+    words = [len(result.verdict.value) + 2 for result in results]
+    return max(ids, default=1), max(words, default=1)
+
+
+def _quiet(result: Result) -> bool:
+    return result.verdict in (Verdict.NOT_CLAIMED, Verdict.BLOCKED)
+
+
+def _counterexample(console: Console, result: Result, folder: Path | None) -> None:
+    title = symbol(result.verdict, console).append(f" {shown(result.id, _ID_LIMIT)}")
+    title.append(f"  {shown(result.title, 100)}", style="bold")
+    console.print()
+    console.print(title)
+    for label, value in (
+        ("reason", result.reason),
+        ("stimulus", result.stimulus or result.scenario),
+        ("expected", result.expected),
+        ("actual", result.actual),
+        ("where", where(result)),
+        ("promise", result.promise),
+    ):
+        _field(console, label, value)
+    _line(console, "reproduce", result.reproduce)
+    _line(console, "run folder", _run_path(result, folder))
+
+
+def _field(console: Console, label: str, value: str) -> None:
+    """Print one labelled value, wrapped under itself."""
+    if not value:
+        return
+    grid = Table.grid(padding=0)
+    grid.add_column(width=_LABEL_WIDTH)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(label, style="dim"), Text(shown(value, _FIELD_LIMIT)))
+    console.print(Padding(grid, (0, 0, 0, 2)))
+
+
+def _line(console: Console, label: str, value: str) -> None:
+    """Print one labelled value that somebody will copy: never wrapped, never cut."""
+    if value:
+        text = Text("  ").append(label.ljust(_LABEL_WIDTH), style="dim")
+        console.print(text.append(shown(value, _FIELD_LIMIT)), soft_wrap=True)
+
+
+def where(result: Result) -> str:
+    """Return where in the history a result stands: "key 7, offset 43,210, ..."."""
+    found = result.evidence.get("where")
+    if isinstance(found, Mapping):
+        return ", ".join(f"{key} {_figure(key, value)}" for key, value in found.items())
+    return str(found) if found else ""
+
+
+def _figure(key: str, value: object) -> str:
+    """Return a value as text, positions with separators; ids stay as they are."""
+    if key in _POSITIONS and isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
+
+
+def _run_path(result: Result, folder: Path | None) -> str:
+    if not result.run or folder is None:
+        return result.run
+    return str(folder / result.run)
+
+
+def _not_decided(console: Console, results: Sequence[Result]) -> None:
+    """Print every unknown with its reason, and blocked ones by what blocked them."""
+    unknown = [r for r in results if r.verdict is Verdict.UNKNOWN]
+    blocked = Counter(r.reason for r in results if r.verdict is Verdict.BLOCKED)
+    gaps = [r for r in results if r.verdict is Verdict.KNOWN_GAP]
+    if unknown or blocked or gaps:
+        console.print()
+    for result in unknown:
+        text = badge(Verdict.UNKNOWN, console).append(
+            f" {shown(result.id, _ID_LIMIT)}", style="bold"
+        )
+        said = ": ".join(part for part in (result.reason, result.actual) if part)
+        console.print(text.append(f"  {shown(said, _FIELD_LIMIT)}", style="default"))
+        _line(console, "reproduce", result.reproduce)
+    for result in gaps:
+        text = badge(Verdict.KNOWN_GAP, console).append(
+            f" {shown(result.id, _ID_LIMIT)}", style="bold"
+        )
+        console.print(text.append(f"  {shown(result.reason, _FIELD_LIMIT)}", style="default"))
+    for reason, times in blocked.items():
+        text = badge(Verdict.BLOCKED, console).append(f" {times} not tried", style="bold")
+        console.print(text.append(f"  {shown(reason, _FIELD_LIMIT)}", style="default"))
+
+
+def _symbols(console: Console, results: Sequence[Result]) -> None:
+    """Print rejects and orders by symbol, once for each distinct table."""
+    seen: list[object] = []
+    for result in results:
+        by_symbol = result.evidence.get("by_symbol")
+        if isinstance(by_symbol, Mapping) and by_symbol and by_symbol not in seen:
+            seen.append(by_symbol)
+            _symbol_table(console, result.id, by_symbol)
+
+
+def _symbol_table(console: Console, id_: str, by_symbol: Mapping[str, object]) -> None:
+    rows = {
+        name: (int(pair[0]), int(pair[1]))
+        for name, pair in by_symbol.items()
+        if isinstance(pair, list) and len(pair) == 2
+    }
+    table = Table(box=None, pad_edge=False, title_justify="left")
+    table.title = Text(f"Rejects by symbol ({shown(id_, _ID_LIMIT)})", style="bold")
+    table.add_column("symbol", no_wrap=True, max_width=24)
+    for name in ("rejects", "orders", "share"):
+        table.add_column(name, justify="right")
+    most_orders = sorted(rows, key=lambda name: (-rows[name][1], name))
+    for name in most_orders[:_SYMBOL_ROWS]:
+        table.add_row(Text(shown(name, 24)), *_shares(*rows[name]))
+    rest = [rows[name] for name in most_orders[_SYMBOL_ROWS:]]
+    if rest:
+        table.add_row(f"{len(rest):,} more", *_shares(*map(sum, zip(*rest, strict=True))))
+    table.add_section()
+    table.add_row("all", *_shares(*map(sum, zip(*rows.values(), strict=True))), style="bold")
+    console.print()
+    console.print(table)
+
+
+def _shares(rejects: int, orders: int) -> tuple[str, str, str]:
+    return f"{rejects:,}", f"{orders:,}", f"{rejects / orders:.1%}" if orders else ""
+
+
+def _last_line(console: Console, report: Report, folder: Path | None) -> None:
+    dash = glyph("—", "-", console)
+    text = Text(shown(report.engine.name, 60), style="bold").append(": ")
+    text.append_text(badge(report.verdict, console)).append(f" {dash} ", style="default")
+    text.append_text(counts_line(report.counts, console))
+    text.append(f"; exit status {report.exit_status}", style="default")
+    console.print()
+    console.print(text)
+    if folder is not None:
+        _line(console, "report", str(folder / "report.json"))

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from conformance.reports import terminal
+from conformance.verdicts import Outcome, Verdict
+
+
+def printed(show, width=80, encoding="utf-8"):
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="backslashreplace")
+    show(Console(file=file, width=width, markup=False, emoji=False, highlight=False))
+    file.flush()
+    return file.buffer.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_one_row_for_each_requirement_with_its_verdict(one_of_each, ids, width):
+    lines = printed(lambda c: terminal.summary(c, one_of_each), width).splitlines()
+
+    for verdict, id_ in ids.items():
+        (row,) = [line for line in lines if line.startswith(f"  {id_} ")]
+        assert verdict.value in row
+    assert max(map(len, lines)) <= width
+
+
+def test_a_failure_shows_its_counterexample(make_report, outcome):
+    report = make_report(
+        outcome(
+            Verdict.FAIL,
+            stimulus="SIGKILL worker 4711",
+            expected="n=3 total=30",
+            actual="n=3 total=40",
+            evidence={"where": {"key": 1234567, "offset": 43210}},
+            run="runs/a",
+            reproduce="tickproof run miniature --only EO-WORKER-DEATH --seed 42 --out elsewhere",
+        )
+    )
+    text = printed(lambda c: terminal.summary(c, report, Path("out/toy")))
+
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    for line in (
+        "stimulus SIGKILL worker 4711",
+        "expected n=3 total=30",
+        "actual n=3 total=40",
+        "where key 1234567, offset 43,210",
+        "reproduce " + report.requirements[0].reproduce,
+        "run folder out/toy/runs/a",
+        "report out/toy/report.json",
+    ):
+        assert line in lines
+    assert "exit status 1" in text
+
+
+def test_an_unknown_shows_its_reason(make_report, outcome):
+    report = make_report(outcome(Verdict.UNKNOWN, reason="KILL_MISSED", actual="came too late"))
+    text = printed(lambda c: terminal.summary(c, report))
+
+    assert "KILL_MISSED: came too late" in text
+    assert "exit status 3" in text
+
+
+def test_engine_text_reaches_the_terminal_escaped_and_without_markup(make_report, outcome, hostile):
+    fields = dict.fromkeys(("reason", "stimulus", "actual", "run", "reproduce"), hostile)
+    report = make_report(
+        outcome(Verdict.FAIL, evidence={"where": {hostile: hostile}}, **fields), name=hostile
+    )
+    text = printed(lambda c: terminal.summary(c, report, Path("out")))
+
+    assert not any(ord(char) < 32 and char != "\n" for char in text)
+    assert "\\x1b[31mred" in text
+    assert "[bold]x[/bold]" in text
+
+
+def test_rejects_by_symbol_are_shown_once(make_report):
+    evidence = {"by_symbol": {"BTCUSDT": [5700, 19904], "QUIET": [0, 0]}}
+    report = make_report(
+        Outcome("MS-MERGED", Verdict.PASS, evidence=evidence),
+        Outcome("MS-REJECTS", Verdict.PASS, evidence=evidence),
+    )
+    text = printed(lambda c: terminal.summary(c, report))
+
+    rows = [line.split() for line in text.splitlines()]
+    assert rows.count(["BTCUSDT", "5,700", "19,904", "28.6%"]) == 1
+    assert ["QUIET", "0", "0"] in rows
+    assert ["all", "5,700", "19,904", "28.6%"] in rows
+
+
+def test_many_symbols_are_summed_up(make_report):
+    table = {f"S{n:03}": [1, 1000 - n] for n in range(30)}
+    report = make_report(Outcome("MS-MERGED", Verdict.PASS, evidence={"by_symbol": table}))
+    rows = [r.split() for r in printed(lambda c: terminal.summary(c, report)).splitlines()]
+
+    assert ["S019", "1", "981", "0.1%"] in rows
+    assert ["10", "more", "10", "9,755", "0.1%"] in rows
+    assert ["all", "30", "29,565", "0.1%"] in rows
+
+
+def test_ascii_terminals_get_ascii(one_of_each):
+    text = printed(lambda c: terminal.summary(c, one_of_each), encoding="ascii")
+
+    assert "x fail" in text
+    assert "\\u" not in text.replace("\\u2026", "")
+
+
+def test_comparison_lists_what_differs_and_counts_the_rest(make_report, outcome):
+    one = make_report(outcome(Verdict.FAIL), outcome(Verdict.PASS), name="one")
+    two = make_report(Outcome("EO-WORKER-DEATH", Verdict.PASS), outcome(Verdict.PASS), name="two")
+    text = printed(lambda c: terminal.comparison(c, [one, two]))
+
+    rows = [line.split() for line in text.splitlines()]
+    assert ["requirement", "one", "two"] in rows
+    assert ["EO-WORKER-DEATH", "✗", "fail", "✓", "pass"] in rows
+    assert ["verdict", "✗", "fail", "✓", "pass"] in rows
+    assert ["the", "same", "for", "all:", "1", "pass"] in rows
+    assert not any(row[:1] == ["PR-HELLO"] for row in rows)
