@@ -15,7 +15,7 @@ import numpy as np
 from generators.hashing import hashed, key_of, scaled
 from generators.layouts import BUY, MESSAGE, ORDER, ORDER_KIND, QUOTE, QUOTE_KIND, framed
 from generators.prices import BLOCK, BLOCK_BITS, PricePaths
-from generators.symbols import PROBE_SYMBOLS, tickers, words
+from generators.symbols import PROBE_SYMBOLS, tickers, with_words, words
 
 #: client_tag of a probe order: this bit and the probe's running number from 0.
 PROBE_TAG: Final = 1 << 63
@@ -24,15 +24,8 @@ MAX_SYMBOLS: Final = 3000
 _MAX_MESSAGES: Final = 2**32
 
 
-def _with_words(payload: np.dtype) -> np.dtype:
-    """Return the framed layout with the symbol as one integer: strings copy slowly."""
-    names = list(payload.names or ())
-    formats = ["<u8" if name == "symbol" else payload[name] for name in names]
-    return framed(np.dtype(list(zip(names, formats, strict=True))))
-
-
-_QUOTE: Final = _with_words(QUOTE)
-_ORDER: Final = _with_words(ORDER)
+_QUOTE: Final = with_words(QUOTE)
+_ORDER: Final = with_words(ORDER)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@
 | script | rows; repeat = 1, inputs = "merged" |
 
 Every kind takes a seed, so that callers need not tell them apart; input that is given,
-not made (csv, script), does not depend on it. The same recipe gives the same bytes. What ``build`` returns as recipe has every
-default filled in, and the hashes of files that it read.
+not made (csv, script), does not depend on it. The same recipe gives the same bytes.
+What ``build`` returns as recipe has every default filled in, and the hashes of files
+that it read: built again from that, another file under the same name is an error.
 """
 
 from __future__ import annotations

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 
 from generators.hashing import hashed, key_of
+from generators.layouts import framed
 
 #: Reserved symbols of the probe orders. No quote ever carries one of them.
 PROBE_SYMBOLS: Final = tuple(f"PROBE.{number:02d}" for number in range(16))
 
 _FIRST: Final = "ABCDEFGHIKLMNOPRSTUVW"
+_BASE32: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _REST: Final = "AEIOUBCDFGHKLMNPRSTVXYZ"
 
 
@@ -39,3 +43,33 @@ def words(symbols: list[str] | tuple[str, ...]) -> np.ndarray:
     if len(padded) != 8 * len(symbols):
         raise ValueError("symbol: expected at most 8 ASCII characters")
     return np.frombuffer(padded, "<u8").astype(np.uint64)
+
+
+def with_words(payload: np.dtype) -> np.dtype:
+    """Return the framed layout with the symbol as one integer: strings copy slowly."""
+    names = list(payload.names or ())
+    formats = ["<u8" if name == "symbol" else payload[name] for name in names]
+    return framed(np.dtype(list(zip(names, formats, strict=True))))
+
+
+def aliases(names: Iterable[str]) -> dict[str, str]:
+    """Return, for each name, 1 to 8 ASCII characters that stand for it, all distinct.
+
+    A name that fits stays as it is. Any other becomes its first letters and digits, a
+    tilde and two characters of its hash: the same in every file, unless two collide.
+    """
+    names = sorted(set(names))
+    fits = {name for name in names if len(name) <= 8 and name.isascii()}
+    alias = {name: name for name in names if name in fits}
+    taken = set(fits)
+    for name in names:
+        if name in fits:
+            continue
+        stem = "".join(c for c in name if c.isascii() and c.isalnum())[:5]
+        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
+        while (short := f"{stem}~{_BASE32[number // 32 % 32]}{_BASE32[number % 32]}") in taken:
+            number += 1
+            stem = stem[:4] if number % 1024 == 0 else stem
+        taken.add(short)
+        alias[name] = short
+    return alias

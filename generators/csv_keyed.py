@@ -1,0 +1,50 @@
+"""Keyed numbers from a CSV file with the columns key and value: input of app ``count``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from generators.csv_market import checked_sha256
+from generators.csv_table import batches
+from generators.decimals import parse
+from generators.files import ranges
+from generators.layouts import COUNT_IN, framed
+from generators.numbers import chunk_records
+from generators.partitions import Chunk, Source
+
+
+def read_keyed(path: Path) -> np.ndarray:
+    """Return the rows as framed COUNT_IN records; raises CsvError with line and column."""
+    pieces = []
+    for batch in batches(path, ("key", "value")):
+        key, value = parse(batch.columns["key"], 0), parse(batch.columns["value"], 0)
+        batch.reject("key", key.bad, "not a whole number: {}")
+        minus = key.negative & (key.value > 0)
+        batch.reject("key", minus | key.huge, "expected 0 to 2**64 - 1: {}")
+        batch.reject("value", value.bad, "not a whole number: {}")
+        over = value.value > np.uint64(2**63 - 1) + value.negative.astype(np.uint64)
+        batch.reject("value", value.huge | over, "expected -2**63 to 2**63 - 1: {}")
+        batch.check()
+        rows = np.empty(batch.rows, framed(COUNT_IN))
+        rows["size"] = COUNT_IN.itemsize
+        rows["payload"]["key"] = key.value
+        rows["payload"]["value"] = np.where(value.negative, 0 - value.value, value.value).view("i8")
+        pieces.append(rows)
+    return np.concatenate(pieces)
+
+
+def csv_source(recipe: dict[str, Any]) -> Source:
+    """Return the source of a keyed-csv recipe."""
+    path = Path(recipe["path"])
+    found = checked_sha256(path, recipe["sha256"])
+    rows = read_keyed(path)
+
+    def chunks() -> Iterator[Chunk]:
+        for start, stop in ranges(len(rows), chunk_records(rows.itemsize)):
+            yield Chunk(rows[start:stop], keys=rows["payload"]["key"][start:stop])
+
+    return Source(len(rows), (rows.dtype,), chunks(), recipe={"sha256": found})

@@ -1,0 +1,86 @@
+"""Labels for reports: companies, accounts and brokers. Never part of the stream bytes.
+
+The names come from Faker, whose data changes with its version: that is why nothing
+here is hashed, compared or sent to an engine.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from generators.market import ACCOUNTS, MarketParams
+from generators.symbols import tickers
+
+BROKERS: Final = 20
+
+
+@dataclass(frozen=True)
+class Account:
+    """Who stands behind the account number of an order."""
+
+    name: str
+    broker: str
+
+
+@dataclass(frozen=True)
+class Universe:
+    """companies: symbol -> company name. accounts: number -> account."""
+
+    companies: dict[str, str]
+    accounts: dict[int, Account]
+
+    def company(self, symbol: str) -> str:
+        """Return the company of a symbol, or the symbol where none is known."""
+        return self.companies.get(symbol.rstrip(), symbol)
+
+
+def make_universe(params: MarketParams) -> Universe:
+    """Return labels for every symbol and account of a market."""
+    # Faker takes long to import, and only this function needs it.
+    from faker import Faker
+
+    faker = Faker("en_US")
+    faker.seed_instance(params.seed)
+    brokers = [f"{faker.last_name()} {faker.last_name()} Securities" for _ in range(BROKERS)]
+    companies = {symbol: faker.company() for symbol in tickers(params.seed, params.symbols)}
+    accounts = {
+        number: Account(faker.name(), brokers[number % BROKERS]) for number in range(ACCOUNTS)
+    }
+    return Universe(companies, accounts)
+
+
+def write_universe(params: MarketParams, path: Path) -> Universe:
+    """Write the labels of a market as readable JSON and return them."""
+    universe = make_universe(params)
+    document = {
+        "format": 1,
+        "seed": params.seed,
+        "symbols": [{"symbol": s, "company": c} for s, c in universe.companies.items()],
+        "accounts": [
+            {"account": number, "name": account.name, "broker": account.broker}
+            for number, account in universe.accounts.items()
+        ],
+    }
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return universe
+
+
+def load_universe(path: Path) -> Universe:
+    """Read labels back; raises ValueError naming the file and what was expected."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["format"] != 1:
+            raise ValueError(f"format: expected 1, got {document['format']!r}")
+        return Universe(
+            {str(row["symbol"]): str(row["company"]) for row in document["symbols"]},
+            {
+                int(row["account"]): Account(str(row["name"]), str(row["broker"]))
+                for row in document["accounts"]
+            },
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        why = f"missing key {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path}: not a universe.json: {why}") from error
