@@ -110,7 +110,7 @@ class Report(_Model):
 
     @model_validator(mode="after")
     def _follows_from_results(self) -> Self:
-        verdicts = [result.verdict for result in self.requirements]
+        verdicts = [r.verdict for r in self.requirements]
         twice = [id_ for id_, n in Counter(r.id for r in self.requirements).items() if n > 1]
         if twice:
             raise ValueError(f"requirements: more than one result for {', '.join(twice)}")
@@ -146,11 +146,11 @@ def build(
     for outcome in outcomes:
         by_id.setdefault(outcome.requirement, []).append(outcome)
     results = [
-        _result(_only_one(id_, found, id_ in selected), selected.get(id_), folder)
+        result(_only_one(id_, found, id_ in selected), selected.get(id_), folder)
         for id_, found in by_id.items()
     ]
     results.sort(key=lambda r: r.tier)
-    verdicts = [result.verdict for result in results]
+    verdicts = [r.verdict for r in results]
     return Report(
         format=FORMAT,
         kit=Kit(version=conformance.__version__, git=host.git_hash()),
@@ -197,10 +197,12 @@ def _kit_error(id_: str, reason: str, expected: str, actual: str) -> Outcome:
     return Outcome(id_, Verdict.KIT_ERROR, reason=reason, expected=expected, actual=actual)
 
 
-def _result(outcome: Outcome, requirement: Requirement | None, folder: Path) -> Result:
-    run = outcome.run
-    if run and Path(run).is_absolute() and Path(run).is_relative_to(folder.resolve()):
-        run = Path(run).relative_to(folder.resolve()).as_posix()
+def result(outcome: Outcome, requirement: Requirement | None, folder: Path | None = None) -> Result:
+    """Return an outcome as a report shows it: safe text, run folder relative to ``folder``."""
+    run = Path(outcome.run)
+    for base in () if folder is None else (folder, folder.resolve()):
+        if run.is_relative_to(base):
+            run = run.relative_to(base)
     return Result(
         id=outcome.requirement,
         title=requirement.title if requirement else "",
@@ -214,7 +216,7 @@ def _result(outcome: Outcome, requirement: Requirement | None, folder: Path) -> 
         expected=_text(outcome.expected),
         actual=_text(outcome.actual),
         evidence={_text(k): _plain(v) for k, v in outcome.evidence.items()},
-        run=_text(run),
+        run=_text(run.as_posix()) if outcome.run else "",
         reproduce=_text(outcome.reproduce),
         seconds=round(max(float(outcome.seconds), 0.0), 3),
     )

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from conformance.reports.json_report import Report, Result
+from conformance.reports.json_report import FILE_NAME, Report, Result
 from conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
 from conformance.text import shown
 from conformance.verdicts import Verdict
@@ -27,20 +27,25 @@ _POSITIONS: Final = ("offset", "index", "seq")
 _SYMBOL_ROWS: Final = 20
 
 
-def summary(console: Console, report: Report, folder: Path | None = None) -> None:
-    """Print one engine's results; ``folder`` is where its reports lie (None: not written)."""
+def summary(console: Console, report: Report, folder: Path) -> None:
+    """Print one engine's results; ``folder`` is where its reports lie."""
     console.print()
     _heading(console, report)
-    widths = _widths(report.requirements)
-    for tier, results in groupby(report.requirements, key=lambda r: r.tier):
-        _tier(console, tier, list(results), widths)
+    details(console, report.requirements, folder)
+    _last_line(console, report, folder)
+
+
+def details(console: Console, results: Sequence[Result], folder: Path | None) -> None:
+    """Print tables by tier, every counterexample, what stayed open, rejects by symbol."""
+    widths = _widths(results)
+    for tier, of_tier in groupby(sorted(results, key=lambda r: r.tier), key=lambda r: r.tier):
+        _tier(console, tier, list(of_tier), widths)
     for verdict in _BAD:
-        for result in report.requirements:
+        for result in results:
             if result.verdict is verdict:
                 _counterexample(console, result, folder)
-    _not_decided(console, report.requirements)
-    _symbols(console, report.requirements)
-    _last_line(console, report, folder)
+    _not_decided(console, results)
+    _symbols(console, results)
 
 
 def comparison(console: Console, reports: Sequence[Report]) -> None:
@@ -227,7 +232,7 @@ def _shares(rejects: int, orders: int) -> tuple[str, str, str]:
     return f"{rejects:,}", f"{orders:,}", f"{rejects / orders:.1%}" if orders else ""
 
 
-def _last_line(console: Console, report: Report, folder: Path | None) -> None:
+def _last_line(console: Console, report: Report, folder: Path) -> None:
     dash = glyph("—", "-", console)
     text = Text(shown(report.engine.name, 60), style="bold").append(": ")
     text.append_text(badge(report.verdict, console)).append(f" {dash} ", style="default")
@@ -235,5 +240,4 @@ def _last_line(console: Console, report: Report, folder: Path | None) -> None:
     text.append(f"; exit status {report.exit_status}", style="default")
     console.print()
     console.print(text)
-    if folder is not None:
-        _line(console, "report", str(folder / "report.json"))
+    _line(console, "report", str(folder / FILE_NAME))

@@ -19,7 +19,7 @@ def printed(show, width=80, encoding="utf-8"):
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_one_row_for_each_requirement_with_its_verdict(one_of_each, ids, width):
-    lines = printed(lambda c: terminal.summary(c, one_of_each), width).splitlines()
+    lines = printed(lambda c: terminal.summary(c, one_of_each, Path("out")), width).splitlines()
 
     for verdict, id_ in ids.items():
         (row,) = [line for line in lines if line.startswith(f"  {id_} ")]
@@ -57,7 +57,7 @@ def test_a_failure_shows_its_counterexample(make_report, outcome):
 
 def test_an_unknown_shows_its_reason(make_report, outcome):
     report = make_report(outcome(Verdict.UNKNOWN, reason="KILL_MISSED", actual="came too late"))
-    text = printed(lambda c: terminal.summary(c, report))
+    text = printed(lambda c: terminal.summary(c, report, Path("out")))
 
     assert "KILL_MISSED: came too late" in text
     assert "exit status 3" in text
@@ -81,7 +81,7 @@ def test_rejects_by_symbol_are_shown_once(make_report):
         Outcome("MS-MERGED", Verdict.PASS, evidence=evidence),
         Outcome("MS-REJECTS", Verdict.PASS, evidence=evidence),
     )
-    text = printed(lambda c: terminal.summary(c, report))
+    text = printed(lambda c: terminal.summary(c, report, Path("out")))
 
     rows = [line.split() for line in text.splitlines()]
     assert rows.count(["BTCUSDT", "5,700", "19,904", "28.6%"]) == 1
@@ -92,7 +92,9 @@ def test_rejects_by_symbol_are_shown_once(make_report):
 def test_many_symbols_are_summed_up(make_report):
     table = {f"S{n:03}": [1, 1000 - n] for n in range(30)}
     report = make_report(Outcome("MS-MERGED", Verdict.PASS, evidence={"by_symbol": table}))
-    rows = [r.split() for r in printed(lambda c: terminal.summary(c, report)).splitlines()]
+    rows = [
+        r.split() for r in printed(lambda c: terminal.summary(c, report, Path("out"))).splitlines()
+    ]
 
     assert ["S019", "1", "981", "0.1%"] in rows
     assert ["10", "more", "10", "9,755", "0.1%"] in rows
@@ -100,7 +102,7 @@ def test_many_symbols_are_summed_up(make_report):
 
 
 def test_ascii_terminals_get_ascii(one_of_each):
-    text = printed(lambda c: terminal.summary(c, one_of_each), encoding="ascii")
+    text = printed(lambda c: terminal.summary(c, one_of_each, Path("out")), encoding="ascii")
 
     assert "x fail" in text
     assert "\\u" not in text.replace("\\u2026", "")

@@ -1,0 +1,239 @@
+"""The command line ``tickproof``. Thin: every verb calls one function elsewhere.
+
+Exit status: that of conformance.verdicts; wrong usage 2, Ctrl-C 130.
+Modules with heavy imports are imported by the verb that needs them, so that
+``--help`` and ``--version`` answer at once.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from conformance import cli_generate
+from conformance.reports import host, style
+from conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK, exit_status
+
+EXIT_INTERRUPTED = 130
+_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_SEED = click.IntRange(0, 2**63 - 1)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run ``tickproof`` and exit with its status."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its escape, not a traceback.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = cli.main(argv, prog_name="tickproof", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except (click.Abort, KeyboardInterrupt) as error:
+        why = error.__cause__ if isinstance(error, click.Abort) else error
+        said = ": ".join(part for part in ("tickproof: interrupted", str(why or "")) if part)
+        click.echo(said, err=True)
+        status = EXIT_INTERRUPTED
+    except Exception:
+        traceback.print_exc()
+        click.echo("tickproof: kit-error: the kit itself broke, see above", err=True)
+        status = EXIT_KIT_ERROR
+    sys.exit(status if isinstance(status, int) else EXIT_OK)
+
+
+def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(f"tickproof {host.version_text()}")
+        context.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
+    help="Print the version, and the commit in a checkout.",
+)  # fmt: skip
+def cli() -> None:
+    """Judge stream-processing engines: exactly once, proven while processes are killed."""
+
+
+@cli.command()
+@click.argument("engines", nargs=-1, metavar="ENGINE...")
+@click.option("--engine", "more", multiple=True, metavar="PATH", help="One more ENGINE.")
+@click.option(
+    "--profile",
+    type=click.Choice(["quick", "full"]),
+    default="quick",
+    show_default=True,
+    help="How many and how long runs are made.",
+)
+@click.option(
+    "--tier",
+    "tiers",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="Only this tier (repeat for more).",
+)
+@click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these requirements.")
+@click.option("--seed", type=_SEED, metavar="N", help="Default: random, and printed.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("tickproof-out"),
+    show_default=True,
+    help="Where reports and runs go.",
+)
+@click.option(
+    "-n",
+    "--parallel",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Runs at the same time. Default: one a processor.",
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="Fixed port of the log server.")
+@click.option("--quotes", type=_FILE, help="A recorded market as input: quotes.csv[.gz]")
+@click.option("--orders", type=_FILE, help="... and its orders.csv[.gz]")
+@click.option("--strict", is_flag=True, help="A doubtful CSV value is an error.")
+def run(
+    engines: tuple[str, ...], more: tuple[str, ...], only: tuple[str, ...], seed: int | None,
+    parallel: int | None, **options: Any,
+) -> int:  # fmt: skip
+    """Judge each ENGINE: a name (see `tickproof engines`) or a path to an engine.toml."""
+    if (options["quotes"] is None) != (options["orders"] is None):
+        raise click.UsageError("--quotes and --orders: expected both or none")
+    if options["strict"] and options["quotes"] is None:
+        raise click.UsageError("--strict: expected together with --quotes and --orders")
+    from conformance import judging
+    from conformance.requirements import registry
+
+    known = registry.load()
+    ids = tuple(dict.fromkeys(id_.strip().upper() for o in only for id_ in o.split(",") if id_))
+    try:
+        selected = judging.select(known, options["tiers"], ids)
+    except judging.SelectionError as error:
+        raise click.UsageError(str(error)) from error
+    specs = _engines([*engines, *more], list(known))
+    request = judging.Request(
+        only=ids,
+        seed=secrets.randbelow(2**32) if seed is None else seed,
+        workers=parallel or host.usable_cpus(),
+        **options,
+    )
+    console = style.console()
+    console.print(Text(f"seed {request.seed}, profile {request.profile}", style="dim"))
+    return judging.judge_all(specs, selected, request, console)
+
+
+def _engines(names: Sequence[str], ids: Sequence[str]) -> list[Any]:
+    """Load every engine before any is started; all errors end in one usage error."""
+    from conformance.engines import spec
+    from conformance.resources import fixtures
+
+    if not names:
+        found = ", ".join(engine.name for engine in spec.available(fixtures()))
+        raise click.UsageError(f"ENGINE: expected a path to an engine.toml, or one of: {found}")
+    loaded, errors = [], []
+    for name in names:
+        try:
+            loaded.append(spec.load(spec.find(name, fixtures()), ids))
+        except spec.EngineTomlError as error:
+            errors.append(str(error))
+    if errors:
+        raise click.UsageError("\n".join(errors))
+    return loaded
+
+
+@cli.command()
+def engines() -> None:
+    """List the engines that come with the kit."""
+    from conformance.engines import spec
+    from conformance.resources import fixtures
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("engine", "version", "language", "engine.toml"):
+        table.add_column(column, overflow="fold")
+    for engine in spec.available(fixtures()):
+        table.add_row(*map(Text, (engine.name, engine.version, engine.language, str(engine.path))))
+    style.console().print(table)
+
+
+@cli.command()
+@click.option("--family", multiple=True, metavar="NAME", help="PR, SL, ST, MS, EO, DL, BP")
+@click.option("--tier", type=int, multiple=True, metavar="N")
+@click.option("--json", "as_json", is_flag=True, help="As a JSON list.")
+def requirements(family: tuple[str, ...], tier: tuple[int, ...], as_json: bool) -> int:
+    """List the requirements of the registry."""
+    from dataclasses import asdict
+
+    from conformance.requirements import registry
+
+    families = {name.upper() for name in family}
+    unknown = sorted(families - registry.FAMILIES.keys())
+    if unknown:
+        expected = ", ".join(registry.FAMILIES)
+        raise click.UsageError(f"--family: expected one of {expected}; got {', '.join(unknown)}")
+    chosen = [
+        requirement
+        for requirement in registry.load().values()
+        if (not families or requirement.family in families)
+        and (not tier or requirement.tier in tier)
+    ]
+    if as_json:
+        click.echo(json.dumps([asdict(requirement) for requirement in chosen], indent=2))
+        return EXIT_OK
+    table = Table(box=None, pad_edge=False)
+    for column in ("requirement", "tier", "level", "title"):
+        table.add_column(column, no_wrap=column != "title")
+    for requirement in chosen:
+        row = (requirement.id, f"T{requirement.tier}", requirement.level, requirement.title)
+        table.add_row(*map(Text, row))
+    style.console().print(table)
+    return EXIT_OK
+
+
+@cli.command()
+@click.argument("run_folder", type=_FOLDER, metavar="RUN")
+def check(run_folder: Path) -> int:
+    """Judge a recorded RUN folder again, from disk alone."""
+    if not (run_folder / "run.json").is_file():
+        raise click.UsageError(f"RUN: {run_folder} holds no run.json: expected a run folder")
+    from conformance.reports import terminal
+    from conformance.reports.json_report import result
+    from conformance.requirements import registry
+    from conformance.session import recheck
+
+    known = registry.load()
+    results = [result(outcome, known.get(outcome.requirement)) for outcome in recheck(run_folder)]
+    terminal.details(style.console(), results, None)
+    return exit_status(decided.verdict for decided in results)
+
+
+@cli.group()
+def bench() -> None:
+    """Measure the kit itself."""
+
+
+@bench.command()
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def kit(as_json: bool) -> None:
+    """Measure log server, recorder, checker, generators and memory on this machine."""
+    from conformance import bench as benchmark
+
+    benchmark.report(style.console(), as_json)
+
+
+cli.add_command(cli_generate.generate)
+
+if __name__ == "__main__":
+    main()
