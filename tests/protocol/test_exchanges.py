@@ -1,7 +1,6 @@
 """The exchanges of fixtures/vectors, played byte by byte against the log server."""
 
 import json
-import os
 import socket
 import struct
 from pathlib import Path
@@ -173,4 +172,4 @@ def test_frame_cut_off_by_the_peer_is_noted(tmp_path):
         assert end_of(connection) == b""
     assert bench.recorded(0) == []
     assert "truncated" in [event for event, _ in bench.events]
-    assert os.stat(tmp_path / "output" / "s0.log").st_size == 0
+    assert (tmp_path / "output" / "s0.log").stat().st_size == 0

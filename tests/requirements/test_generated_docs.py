@@ -1,0 +1,87 @@
+"""docs/requirements.md and docs/coverage.md say what the registry says, and all of it."""
+
+import pytest
+
+from conformance.requirements import docs, registry
+
+PROTOCOL = (docs.DOCS / "protocol.md").read_text("utf-8")
+CLAUSES = docs.clauses(PROTOCOL)
+AREAS = {"eut", "toml", "ctl", "proc", "log", "out", "app", "ms", "fair"}
+
+
+def requirement(identity="PR-ONE", clauses=("ctl-one",), **needs):
+    return registry.Requirement(
+        identity, "one | two", "It holds.", "must", 0, clauses, registry.Needs(**needs)
+    )
+
+
+@pytest.mark.parametrize("path", docs.pages(), ids=lambda path: path.name)
+def test_regenerating_leaves_no_difference(path):
+    assert path.read_text("utf-8") == docs.pages()[path], (
+        f"docs/{path.name} is stale: run python -m conformance.requirements.docs"
+    )
+
+
+def test_clause_ids_have_a_known_area():
+    assert {clause.partition("-")[0] for clause in CLAUSES} == AREAS
+    assert len(CLAUSES) > 150
+
+
+def test_no_rule_of_the_protocol_stands_outside_a_clause():
+    prose = [line for line in PROTOCOL.splitlines() if line and not line.startswith("- [")]
+    loose = [line for line in prose if " must " in line and not line.startswith("Words:")]
+    allowed = "The answer must then be right for some order"
+    assert [line for line in loose if allowed not in line] == []
+
+
+def test_every_clause_is_checked_or_excused_and_never_both():
+    named = {clause for one in registry.load().values() for clause in one.clauses}
+    excused = registry.load_unchecked().keys()
+    assert named | excused == CLAUSES.keys()
+    assert not named & excused
+
+
+def test_every_requirement_has_its_section():
+    page = docs.pages()[docs.DOCS / "requirements.md"]
+    headings = [line[4:] for line in page.splitlines() if line.startswith("### ")]
+    assert sorted(headings) == sorted(registry.load())
+
+
+def test_a_clause_id_used_twice_is_named_with_its_line():
+    with pytest.raises(ValueError, match=r"protocol\.md:3: clause id ctl-one is used twice"):
+        docs.clauses("- [ctl-one] a\n- [ctl-two] b\n- [ctl-one] c\n")
+
+
+def test_a_clause_is_a_list_item_with_an_id_and_a_text():
+    text = "- [ctl-one] First.\n[ctl-two] no item\n- [Link](x.md)\n- [one] no area\n"
+    assert docs.clauses(text) == {"ctl-one": "First."}
+
+
+@pytest.mark.parametrize(
+    ("clauses", "unchecked", "message"),
+    [
+        ({"ctl-one": "x", "ctl-two": "y"}, {}, "ctl-two is neither checked nor excused"),
+        ({"ctl-one": "x"}, {"ctl-one": "why"}, "ctl-one is both checked and excused"),
+        ({"ctl-one": "x"}, {"ctl-gone": "why"}, "'ctl-gone'.*not in protocol.md"),
+        ({}, {}, "PR-ONE: clause ctl-one is not in protocol.md"),
+    ],
+)
+def test_a_hole_in_the_coverage_is_an_error(clauses, unchecked, message):
+    with pytest.raises(ValueError, match=message):
+        docs.coverage_page(clauses, {"PR-ONE": requirement()}, unchecked)
+
+
+def test_coverage_rows_name_requirements_or_the_reason():
+    page = docs.coverage_page(
+        {"ctl-one": "a | b", "ctl-two": "c"}, {"PR-ONE": requirement()}, {"ctl-two": "advice"}
+    )
+    assert page.splitlines()[-2:] == [
+        "| `ctl-one` | a \\| b | [PR-ONE](requirements.md#pr-one) |",
+        "| `ctl-two` | c | none: advice |",
+    ]
+
+
+def test_claims_in_words():
+    assert docs.asked_of(registry.Needs()) == "every engine"
+    needs = registry.Needs(app=("count",), survives=("worker", "engine"), emit=("every", "some"))
+    assert docs.asked_of(needs) == "app count; survives worker and engine; emit every or some"

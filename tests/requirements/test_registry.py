@@ -1,0 +1,185 @@
+"""The registry loads as a whole, and each way to break an entry is told exactly."""
+
+import pytest
+
+from conformance.requirements import registry
+
+GOOD = """
+[[requirement]]
+id = "PR-ONE"
+title = "one"
+promise = "It holds."
+level = "must"
+tier = 0
+clauses = ["ctl-hello"]
+needs = { app = ["count"], survives = ["worker", "engine"] }
+"""
+#: Ids are never taken back and never given to another promise.
+PUBLISHED = [
+    "PR-HELLO",
+    "PR-DEPLOY",
+    "PR-CONTROL-LINES",
+    "PR-TOPOLOGY",
+    "PR-TOKEN",
+    "PR-FRAMES",
+    "PR-ADDRESSES",
+    "PR-OPTIONAL-OPS",
+    "PR-CONCURRENT-ANSWERS",
+    "PR-DRAIN-WAITS",
+    "PR-STOP",
+    "PR-STDIN-EOF",
+    "PR-NO-LEFTOVERS",
+    "PR-RELEASE",
+    "PR-SEQUENCE",
+    "PR-FENCED",
+    "PR-PIECES",
+    "PR-EMPTY-INPUT",
+    "PR-EMPTY-PARTITION",
+    "SL-PASSTHROUGH",
+    "SL-PAYLOAD-SIZES",
+    "SL-ONE-WORKER",
+    "SL-DOUBLE",
+    "SL-DOUBLE-WRAPS",
+    "ST-TOTALS",
+    "ST-LAST-POINT",
+    "ST-EVERY-POINT",
+    "ST-KEY-ORDER",
+    "ST-ALL-KEYS",
+    "ST-WRAPS",
+    "ST-HOT-KEY",
+    "ST-SOME",
+    "ST-LONG-RUN",
+    "DL-COMPLETE",
+    "DL-NO-CONFLICT",
+    "DL-ACKNOWLEDGED",
+    "DL-STAGED",
+    "BP-SLOW-SINK",
+    "BP-FAST-SOURCE",
+    "MS-MERGED",
+    "MS-REJECTS",
+    "MS-ABSOLUTE-LIMIT",
+    "MS-RATIO-LIMIT",
+    "MS-NO-QUOTE",
+    "MS-ODD-QUOTES",
+    "MS-STANDARD-MIX",
+    "MS-TWO-STREAMS",
+    "MS-FRESHNESS",
+    "MS-TWO-REJECTS",
+    "EO-WORKER-DEATH",
+    "EO-WORKER-DEATH-BACKLOG",
+    "EO-ENGINE-DEATH",
+    "EO-TWO-DEATHS",
+    "EO-DEATH-IN-RECOVERY",
+    "EO-PAUSE",
+    "EO-ONE-CUT",
+    "EO-RELEASED",
+    "EO-FROM-CHECKPOINT",
+    "EO-TAIL",
+    "EO-AFTER-DRAIN",
+    "EO-KEY-ORDER",
+    "EO-NO-RETRACTION",
+    "EO-SOME",
+    "EO-MARKET-WORKER-DEATH",
+    "EO-MARKET-ENGINE-DEATH",
+    "EO-TWO-STREAMS-DEATH",
+    "EO-CHECKPOINT-OP",
+    "EO-PASSTHROUGH-DEATH",
+    "DL-NO-LOSS",
+    "DL-EXACTLY-ONCE",
+    "DL-AFTER-STAGE",
+    "DL-AFTER-COMMIT",
+    "DL-SLOW-ACKS",
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for family in registry.FAMILIES:
+        text = GOOD.replace("PR-ONE", f"{family}-ONE")
+        (tmp_path / f"{family}.toml").write_text(text)
+    return tmp_path
+
+
+def test_every_published_id_is_still_there():
+    assert set(PUBLISHED) <= registry.load().keys()
+    assert len(PUBLISHED) == len(set(PUBLISHED)) == 73
+
+
+def test_what_the_checked_in_registry_says():
+    requirements = registry.load()
+    assert {one.family for one in requirements.values()} == set(registry.FAMILIES)
+    assert {one.tier for one in requirements.values()} == set(registry.TIERS)
+    for one in requirements.values():
+        assert one.promise.count(".") >= 2, f"{one.id}: what it means, and likely causes"
+        assert "If " in one.promise, f"{one.id}: likely causes are missing"
+        assert len(one.title) <= 80, one.id
+
+
+def test_exactly_once_requirements_ask_for_the_claim_and_a_death():
+    for one in registry.load().values():
+        if one.family == "EO":
+            assert one.needs.state == ("exactly-once",)
+            assert set(one.needs.survives) & {"worker", "engine"}
+            assert one.tier == 3
+    assert registry.load()["DL-EXACTLY-ONCE"].needs.delivery == ("exactly-once",)
+
+
+def test_a_requirement_as_it_stands_in_the_file(folder):
+    loaded = registry.load(folder)
+    assert list(loaded) == [f"{family}-ONE" for family in registry.FAMILIES]
+    assert loaded["PR-ONE"] == registry.Requirement(
+        "PR-ONE", "one", "It holds.", "must", 0, ("ctl-hello",),
+        registry.Needs(app=("count",), survives=("worker", "engine")),
+    )  # fmt: skip
+    assert loaded["PR-ONE"].family == "PR"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('id = "PR-ONE"', 'id = "XX-ONE"', "PR.toml: XX-ONE: id: expected PR-"),
+        ('id = "PR-ONE"', 'id = "PR-one"', "id: expected PR- and upper-case"),
+        ('id = "PR-ONE"', "", "PR.toml: entry 1: missing keys ['id']"),
+        ('title = "one"', 'title = " "', "PR-ONE: title: expected text"),
+        ('title = "one"', 'titel = "one"', "unknown keys ['titel']"),
+        ('level = "must"', 'level = "may"', "level: expected one of ('must', 'should')"),
+        ("tier = 0", "tier = 9", "tier: expected one of (0, 1, 2, 3)"),
+        ("tier = 0", "tier = false", "tier: expected one of"),
+        ('clauses = ["ctl-hello"]', "clauses = []", "at least one clause"),
+        ('clauses = ["ctl-hello"]', 'clauses = "ctl-hello"', "expected a list of words"),
+        ('clauses = ["ctl-hello"]', 'clauses = ["Hello"]', "'Hello' is no clause id"),
+        ('["ctl-hello"]', '["ctl-hello", "ctl-hello"]', "a word is there twice"),
+        ('app = ["count"]', 'apps = ["count"]', "needs: unknown keys ['apps']"),
+        ('app = ["count"]', 'app = ["counts"]', "needs.app: expected one of"),
+        ('app = ["count"]', 'app = "count"', "needs.app: expected a list of words"),
+        ("needs = {", "needs = 1 # {", "needs: expected a table"),
+        ("[[requirement]]", "[[requirements]]", "expected [[requirement]] entries"),
+        ("tier = 0", "tier = ", "PR.toml: not TOML"),
+    ],
+)
+def test_a_broken_entry_is_named(folder, old, new, message):
+    assert GOOD.count(old) == 1
+    (folder / "PR.toml").write_text(GOOD.replace(old, new))
+    with pytest.raises(registry.RegistryError) as caught:
+        registry.load(folder)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("PR.toml: ")
+
+
+def test_an_id_used_twice_is_an_error(folder):
+    (folder / "PR.toml").write_text(GOOD + GOOD)
+    with pytest.raises(registry.RegistryError, match="PR-ONE: this id is used twice"):
+        registry.load(folder)
+
+
+def test_a_missing_family_is_an_error(folder):
+    (folder / "EO.toml").unlink()
+    with pytest.raises(registry.RegistryError, match=r"EO\.toml: cannot be read: No such file"):
+        registry.load(folder)
+
+
+@pytest.mark.parametrize("text", ['ctl-hello = ""', "ctl-hello = 1", 'Hello = "why"'])
+def test_an_unchecked_clause_needs_an_id_and_a_reason(tmp_path, text):
+    (tmp_path / "clauses.toml").write_text(f"[unchecked]\n{text}\n")
+    with pytest.raises(registry.RegistryError, match="expected clause-id"):
+        registry.load_unchecked(tmp_path)
