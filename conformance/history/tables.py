@@ -9,21 +9,10 @@ from typing import Final
 
 import numpy as np
 
-#: A partition may be fetched up to ``end`` from ``t_ns`` on.
-PUBLISH: Final = np.dtype(
-    [("t_ns", "<i8"), ("stream", "<u2"), ("partition", "<u2"), ("end", "<u8")]
-)
-#: Records ``base`` to ``end`` were sent to the engine.
-FETCH: Final = np.dtype(
-    [
-        ("t_ns", "<i8"),
-        ("stream", "<u2"),
-        ("partition", "<u2"),
-        ("base", "<u8"),
-        ("end", "<u8"),
-        ("connection", "<u4"),
-    ]
-)
+from conformance.checkers.tables import FETCH, PUBLISH
+
+__all__ = ["FETCH", "PUBLISH", "RELEASE", "Table", "read_table"]
+
 #: The engine promised never to fetch below ``offset`` again.
 RELEASE: Final = np.dtype(
     [("t_ns", "<i8"), ("stream", "<u2"), ("partition", "<u2"), ("offset", "<u8")]

@@ -1,7 +1,7 @@
 """The output recorder: every accepted record as it came, never repaired, never sorted.
 
 Records of the expected size go to ``s<stream>.log`` (an array of framed records),
-their arrivals to ``arrivals.bin``; records of any other size go to ``s<stream>.odd``
+their arrivals to ``s<stream>.arrivals``; records of any other size go to ``s<stream>.odd``
 with an event. Staged records wait in ``staged.bin`` until their commit.
 """
 
@@ -48,6 +48,7 @@ class _Staged:
 class _Stream:
     record_size: int
     fd: int
+    arrivals: Table
     odd_path: Path
     position: int = 0
     records: int = 0
@@ -68,10 +69,11 @@ class Recorder:
         self._event = on_event
         self._lock = threading.Lock()
         self._streams = {
-            stream: _Stream(size, _create(folder / f"s{stream}.log"), folder / f"s{stream}.odd")
+            stream: _Stream(size, _create(folder / f"s{stream}.log"),
+                            Table(folder / f"s{stream}.arrivals", ARRIVAL),
+                            folder / f"s{stream}.odd")
             for stream, size in streams.items()
         }
-        self._arrivals = Table(folder / "arrivals.bin", ARRIVAL)
         self._staging = _create(folder / "staged.bin")
         self._staged: dict[int, dict[tuple[int, int], _Staged]] = {}
         self._staged_end = 0
@@ -153,9 +155,9 @@ class Recorder:
         with self._lock:
             for stream in self._streams.values():
                 os.close(stream.fd)
+                stream.arrivals.close()
             os.close(self._staging)
             self._streams.clear()
-            self._arrivals.close()
 
     def _drop(self, txn: int) -> None:
         self._staged.pop(txn, None)
@@ -219,7 +221,7 @@ class Recorder:
             return
         try:
             self._guard(_write_all, stream.fd, region, stream.position)
-            self._guard(self._arrivals.add, t_ns, writer, first_seq,
+            self._guard(stream.arrivals.add, t_ns, writer, first_seq,
                         stream.position // (record_size + 4), count, connection,
                         txn or 0, txn is not None)
         except OSError:

@@ -155,7 +155,7 @@ class InputLog:
                 end = request.offset + count
                 partition.fetched = max(partition.fetched, end)
                 self._fetches.add(time.monotonic_ns(), partition.stream, partition.partition,
-                                  request.offset, end, connection)
+                                  request.offset, end)
             return Slice(partition.published, partition.ended, count, partition.fd,
                          request.offset * partition.stride, count * partition.stride)
 

@@ -1,0 +1,1 @@
+"""Faults as data, and the controller that fires them at their moment."""

@@ -1,0 +1,153 @@
+"""Fires the steps of a schedule in order, each at its moment, and notes the evidence.
+
+Aimed faults fire in the thread of the connection that reaches the moment, so nothing
+can happen in between; the runner hears of them through ``fired``.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from conformance.faults.steps import FaultStep
+from conformance.protocol.recorder import Recorder
+from conformance.protocol.source import InputLog
+
+#: How long a delayed fault waits for data to be in flight before it fires anyway.
+IN_FLIGHT_WAIT_S: Final = 1.0
+#: Records that may be published beyond a due fault, as seconds of the pace.
+MARGIN_S: Final = 0.25
+
+_MOMENTS: Final = {
+    "fetched": {"fetched"},
+    "recovery": {"fetched"},
+    "accepted": {"stage-acked", "append-acked"},
+    "committing": {"committed", "appended"},
+}
+
+#: Does the deed; returns facts for the event (pids). Raises LookupError: no such process.
+Deed = Callable[[FaultStep], dict[str, Any]]
+
+
+class FaultController:
+    """Steps of one run. Thread-safe.
+
+    ``observe`` is the log server's observer; ``limit`` is the publisher's limit.
+    """
+
+    def __init__(
+        self, steps: Sequence[FaultStep], log: InputLog, recorder: Recorder,
+        rate: float | None, deed: Deed, on_event: Callable[..., None],
+    ) -> None:  # fmt: skip
+        self._steps, self._log, self._recorder = tuple(steps), log, recorder
+        self._margin = int((rate or 0) * MARGIN_S)
+        self._deed, self._event = deed, on_event
+        self._lock = threading.Lock()
+        self._next = 0
+        self._busy = False
+        #: Connections with a higher number were opened after the last fault.
+        self._connections_before = 0
+        #: How many connections were opened so far; the runner points it at the server.
+        self.opened: Callable[[], int] = lambda: 0
+        self._recovering = False
+        self.fired: queue.SimpleQueue[FaultStep] = queue.SimpleQueue()
+
+    @property
+    def current(self) -> FaultStep | None:
+        """The step that is due next."""
+        return self._steps[self._next] if self._next < len(self._steps) else None
+
+    def limit(self, due: int) -> int:
+        """Return how many records may be published when ``due`` are due by the pace."""
+        step = self.current
+        total = self._log.total
+        if step is None or step.at in ("drained", "recovery"):
+            return min(due, total)
+        threshold = int(step.fraction * total)
+        if due < threshold:
+            return due
+        if step.at == "checkpoint":
+            return threshold
+        room = max(self._margin, 1024) + step.burst
+        return min(total, max(due, threshold + step.burst), threshold + room)
+
+    def observe(self, moment: str, connection: int) -> None:
+        """Hear of a moment in the thread of a connection; fire what is due."""
+        if self._recovering and moment == "fetched" and connection > self._connections_before:
+            self._recovering = False
+            self._event("recovered", connection=connection)
+        step = self.current
+        if step is None or moment not in _MOMENTS.get(step.at, ()):
+            return
+        if step.at == "recovery":
+            if self._next and connection <= self._connections_before:
+                return
+        elif self._log.fetched < min(step.fraction * self._log.total + 1, self._log.total):
+            return
+        with self._lock:
+            if self._busy or self.current is not step:
+                return
+            self._busy = True
+        if step.delay_s:
+            threading.Thread(target=self._later, args=(step, moment), daemon=True).start()
+        else:
+            self._fire(step, moment)
+
+    def fire_now(self, at: str) -> FaultStep | None:
+        """Fire the current step if it waits for ``at``; returns it."""
+        step = self.current
+        if step is None or step.at != at:
+            return None
+        with self._lock:
+            if self._busy:
+                return None
+            self._busy = True
+        self._fire(step, at)
+        return step
+
+    def give_up(self, why: str) -> None:
+        """Drop the current step, so that the input goes on; the evidence will be missing."""
+        step = self.current
+        with self._lock:
+            if step is None or self._busy:
+                return
+            self._next += 1
+        self._event("fault-missed", step=step.to_json(), why=why)
+
+    def _later(self, step: FaultStep, moment: str) -> None:
+        pause = threading.Event()
+        pause.wait(step.delay_s)
+        deadline = time.monotonic() + IN_FLIGHT_WAIT_S
+        while self._log.fetched <= self._log.released and time.monotonic() < deadline:
+            pause.wait(0.0005)
+        self._fire(step, moment)
+
+    def _fire(self, step: FaultStep, moment: str) -> None:
+        before = self._evidence()
+        try:
+            facts = self._deed(step)
+        except LookupError as error:
+            with self._lock:
+                self._next += 1
+                self._busy = False
+            self._event("fault-missed", step=step.to_json(), why=str(error))
+            return
+        self._event("fault", step=step.to_json(), moment=moment, number=self._next,
+                    text=str(step), **facts, **before)
+        with self._lock:
+            self._connections_before = self.opened()
+            self._recovering = step.do == "kill"
+            self._next += 1
+            self._busy = False
+        self.fired.put(step)
+
+    def _evidence(self) -> dict[str, Any]:
+        return {
+            "at_ns": time.monotonic_ns(),
+            "partitions": [list(state) for state in self._log.states()],
+            "outputs": self._recorder.records,
+            "total": self._log.total,
+        }

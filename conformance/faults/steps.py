@@ -1,0 +1,56 @@
+"""Fault steps: what is done, to whom, and at which moment of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Do = Literal["kill", "pause"]
+Target = Literal["worker", "engine"]
+Moment = Literal["fetched", "accepted", "committing", "recovery", "checkpoint", "drained"]
+
+
+@dataclass(frozen=True)
+class FaultStep:
+    """One fault of a schedule. Steps fire in order, one at a time.
+
+    at: "fetched" (a part of the input was fetched), "accepted" (a STAGE or APPEND was
+    acknowledged), "committing" (a COMMIT or APPEND was taken, its reply not sent),
+    "recovery" (first records fetched after the step before), "checkpoint" (a checkpoint
+    op was answered), "drained" (drain was answered).
+    fraction: armed once this part of the input was fetched; 1.0 is its last record.
+    burst: records published at once when the step is due: the backlog that it meets.
+    delay_s: from the moment to the fault. seconds: length of a pause.
+    """
+
+    do: Do
+    target: Target
+    at: Moment
+    fraction: float = 0.0
+    burst: int = 0
+    delay_s: float = 0.0
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-able dict."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FaultStep:
+        """Rebuild a step from its dict."""
+        return cls(**data)
+
+    def __str__(self) -> str:
+        verb = "SIGKILL" if self.do == "kill" else f"SIGSTOP for {self.seconds:g} s"
+        when = {
+            "fetched": f"when {self.fraction:.0%} of the input was fetched",
+            "accepted": f"after output was acknowledged, from {self.fraction:.0%} of the input on",
+            "committing": "after a COMMIT or APPEND was taken and before its reply, "
+            f"from {self.fraction:.0%} of the input on",
+            "recovery": "at the first fetch after the fault before",
+            "checkpoint": "after a checkpoint was answered",
+            "drained": "after drain was answered",
+        }[self.at]
+        backlog = f", with {self.burst} records of backlog" if self.burst else ""
+        return f"{verb} of {'a worker' if self.target == 'worker' else 'the engine'} {when}{backlog}"

@@ -1,0 +1,243 @@
+"""A run folder: where each part lies, how it is written, how it is opened again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import generators
+import numpy as np
+from conformance.checkers.outputs import ARRIVAL, OutputLog
+from conformance.faults.steps import FaultStep
+from conformance.history.events import read_json_lines
+from conformance.history.tables import FETCH, PUBLISH, RELEASE, read_table
+from generators.layouts import framed
+
+FORMAT: Final = 1
+
+
+class HistoryError(ValueError):
+    """A run folder that cannot be judged; the message names the file and why."""
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write a JSON file so that a reader sees the old or the new one, whole."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+@dataclass(frozen=True)
+class FiredFault:
+    """A fault that was carried out, with what was known in that moment.
+
+    partitions: rows of (stream, partition, records, published, fetched, released).
+    """
+
+    step: FaultStep
+    t_ns: int
+    moment: str
+    outputs: int
+    partitions: tuple[tuple[int, ...], ...]
+    pids: tuple[int, ...]
+    text: str
+
+    @property
+    def in_flight(self) -> int:
+        """Records fetched and not released: what the engine held in its hands."""
+        return sum(max(0, fetched - released) for *_, fetched, released in self.partitions)
+
+    @property
+    def remaining(self) -> int:
+        """Records of the input not yet fetched."""
+        return sum(records - fetched for _, _, records, _, fetched, _ in self.partitions)
+
+    @property
+    def backlog(self) -> int:
+        """Records published and not yet released."""
+        return sum(published - released for *_, published, _, released in self.partitions)
+
+    @property
+    def released(self) -> int:
+        """Records released."""
+        return sum(row[5] for row in self.partitions)
+
+    @property
+    def fetched(self) -> int:
+        """Records fetched."""
+        return sum(row[4] for row in self.partitions)
+
+
+class History:
+    """Everything recorded of one run, read from its folder. Arrays are memory maps."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cache: dict[str, Any] = {}  # what checkers found, kept for other tests of this run
+        path = folder / "run.json"
+        try:
+            self.run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise HistoryError(f"{path}: not found; expected the folder of a run") from None
+        except json.JSONDecodeError as error:
+            raise HistoryError(f"{path}: not JSON ({error})") from error
+        if self.run.get("format") != FORMAT:
+            raise HistoryError(f"{path}: format {self.run.get('format')!r}, expected {FORMAT}")
+
+    @property
+    def scenario(self) -> str:
+        """Name of the scenario."""
+        return self.run["scenario"]["name"]
+
+    @property
+    def app(self) -> str:
+        """Name of the app."""
+        return self.run["scenario"]["app"]
+
+    @property
+    def params(self) -> dict[str, str]:
+        """Params of the deploy request."""
+        return self.run["scenario"]["params"]
+
+    @property
+    def claims(self) -> dict[str, Any]:
+        """What the engine claims for this app and these params."""
+        return self.run["claims"]
+
+    @property
+    def ended(self) -> dict[str, Any]:
+        """How the run ended: ``how`` is "completed", "engine-failure" or "kit-error"."""
+        return self.run.get("ended", {"how": "kit-error", "message": "the run did not end"})
+
+    @cached_property
+    def events(self) -> list[dict[str, Any]]:
+        """Rows of events.jsonl."""
+        return read_json_lines(self.folder / "events.jsonl")
+
+    def all(self, event: str, **fields: Any) -> list[dict[str, Any]]:
+        """Return the events of a kind whose fields have the given values."""
+        return [
+            row for row in self.events
+            if row["event"] == event and all(row.get(k) == v for k, v in fields.items())
+        ]  # fmt: skip
+
+    @cached_property
+    def control(self) -> list[dict[str, Any]]:
+        """Rows of control.jsonl: t_ns, direction ("to" or "from" the engine), line."""
+        return read_json_lines(self.folder / "control.jsonl")
+
+    @cached_property
+    def faults(self) -> list[FiredFault]:
+        """The faults that were carried out, in order."""
+        return [
+            FiredFault(
+                FaultStep.from_json(row["step"]), row["at_ns"], row["moment"], row["outputs"],
+                tuple(map(tuple, row["partitions"])), tuple(row["pids"]), row["text"],
+            )
+            for row in self.all("fault")
+        ]  # fmt: skip
+
+    @property
+    def missed_faults(self) -> list[dict[str, Any]]:
+        """Fault steps that never fired, with the reason why."""
+        return self.all("fault-missed")
+
+    @cached_property
+    def publishes(self) -> np.ndarray:
+        """PUBLISH rows."""
+        return read_table(self.folder / "publishes.bin", PUBLISH)
+
+    @cached_property
+    def fetches(self) -> np.ndarray:
+        """FETCH rows."""
+        return read_table(self.folder / "fetches.bin", FETCH)
+
+    @cached_property
+    def releases(self) -> np.ndarray:
+        """RELEASE rows."""
+        return read_table(self.folder / "releases.bin", RELEASE)
+
+    @property
+    def partitions(self) -> list[dict[str, Any]]:
+        """What run.json says of each input partition (stream, partition, records, ...)."""
+        return self.run["input"]["partitions"]
+
+    @property
+    def input_records(self) -> int:
+        """Records of the whole input."""
+        return sum(row["records"] for row in self.partitions)
+
+    def inputs(self, dtype: np.dtype, stream: int = 0) -> list[np.ndarray]:
+        """Return the payloads of each partition of a stream, in offset order.
+
+        Makes the input again from its recipe where the run folder no longer holds it;
+        raises HistoryError where that is impossible or gives other bytes.
+        """
+        self._have_input()
+        arrays = []
+        for row in self.partitions:
+            if row["stream"] != stream:
+                continue
+            arrays.append(self._framed(self.folder / row["file"], dtype, row["records"]))
+        return arrays
+
+    def _have_input(self) -> None:
+        if all((self.folder / row["file"]).exists() for row in self.partitions):
+            return
+        built = generators.build(self.run["input"]["recipe"], self.folder / "input")
+        made = {(p.stream, p.partition): p.sha256 for p in built.partitions}
+        for row in self.partitions:
+            if made[row["stream"], row["partition"]] != row["sha256"]:
+                raise HistoryError(
+                    f"{row['file']}: made again from its recipe, it has other bytes than in the run"
+                )
+
+    def _framed(self, path: Path, dtype: np.dtype, records: int) -> np.ndarray:
+        if records == 0:
+            return np.zeros(0, dtype)
+        layout = framed(dtype)
+        if path.stat().st_size < records * layout.itemsize:
+            raise HistoryError(
+                f"{path}: {path.stat().st_size} bytes, expected {records} records "
+                f"of {layout.itemsize}"
+            )
+        return np.memmap(path, layout, "r", shape=(records,))["payload"]
+
+    def outputs(self, dtype: np.dtype, stream: int = 0) -> OutputLog:
+        """Return the recorded output of a stream, without the odd-sized records."""
+        arrivals = read_table(self.folder / "output" / f"s{stream}.arrivals", ARRIVAL)
+        path = self.folder / "output" / f"s{stream}.log"
+        held = path.stat().st_size // framed(dtype).itemsize if path.exists() else 0
+        # A torn end: rows without bytes or bytes without a row count as not recorded.
+        arrivals = arrivals[arrivals["index"] + arrivals["count"] <= held]
+        records = int(arrivals["count"].sum())
+        return OutputLog(self._framed(path, dtype, records), arrivals)
+
+    @property
+    def odd_outputs(self) -> list[dict[str, Any]]:
+        """Events of output records whose size is not that of the app."""
+        return self.all("odd-output")
+
+    def decided(self) -> list[str]:
+        """Return the requirements that were decided from this run (verdict.json)."""
+        path = self.folder / "verdict.json"
+        if not path.exists():
+            return []
+        return [row["requirement"] for row in json.loads(path.read_text(encoding="utf-8"))]
+
+    def pauses(self) -> Sequence[tuple[int, int]]:
+        """Return (start_ns, end_ns) of every pause of a process of the engine."""
+        return [(row["from_ns"], row["t_ns"]) for row in self.all("resumed")]
+
+    def stderr_tail(self, lines: int = 32) -> list[str]:
+        """Return the last lines of the engine's standard error."""
+        path = self.folder / "stderr.log"
+        if not path.exists():
+            return []
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 64 * 1024))
+            return file.read().decode("utf-8", "replace").splitlines()[-lines:]

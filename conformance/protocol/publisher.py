@@ -1,0 +1,83 @@
+"""Publishes the input of a run in the merged order, at a pace, up to a limit.
+
+Faults set the limit: input stops a little behind the point where the next fault is
+due and goes on after it, so that a fault always meets data in flight.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from conformance.protocol.source import InputLog
+
+TICK_S: Final = 0.002
+#: A thread that woke up late, or came out of a hold, makes up for no more than this.
+MAX_LAG_S: Final = 0.1
+
+#: From records due by the pace to records that may be published now.
+Limit = Callable[[int], int]
+
+
+class Publisher:
+    """Moves the published ends along ``plan`` in a thread of its own.
+
+    plan: uint64 of shape (ticks + 1, partitions), cumulative; row 0 is all zero.
+    rate: records a second over all partitions; None publishes all at once.
+    hold: (part of the input, seconds): publish nothing for that long once that part is
+    out. END is announced with the last record.
+    """
+
+    def __init__(
+        self, log: InputLog, plan: np.ndarray, rate: float | None, limit: Limit,
+        hold: tuple[float, float] | None = None,
+    ) -> None:  # fmt: skip
+        self._log, self._plan, self._rate, self._limit = log, plan, rate, limit
+        self._totals = plan.sum(axis=1)
+        self._hold = hold
+        self._row = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+
+    def start(self) -> None:
+        """Begin to publish."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Publish no more; returns when the thread has ended."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(10)
+
+    def _run(self) -> None:
+        total = int(self._totals[-1])
+        due = 0.0
+        last = time.monotonic()
+        while not self._advance(self._limit(total if self._rate is None else int(due))):
+            if self._stop.wait(self._pause(total)):
+                return
+            now = time.monotonic()
+            # While a fault holds the input back, the pace does not run ahead.
+            due = min(due + (self._rate or 0) * min(now - last, MAX_LAG_S), float(total))
+            due = min(due, max(float(self._limit(int(due))), float(self._totals[self._row])))
+            due = max(due, float(self._totals[self._row]))
+            last = now
+        self._log.end()
+
+    def _pause(self, total: int) -> float:
+        if self._hold is None or self._totals[self._row] < self._hold[0] * total:
+            return TICK_S
+        seconds, self._hold = self._hold[1], None
+        return seconds
+
+    def _advance(self, target: int) -> bool:
+        """Publish up to ``target`` records; True when all is published."""
+        row = int(np.searchsorted(self._totals, target, side="right")) - 1
+        if row > self._row:
+            self._row = row
+            self._log.publish(self._plan[row])
+        return self._totals[self._row] >= self._totals[-1]

@@ -1,0 +1,204 @@
+"""One engine through the tiers: runs the suites under pytest, tier by tier, in parallel."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from conformance.history.folder import History
+from conformance.requirements import registry
+from conformance.suites.judging import JUDGES
+from conformance.suites.plugin import PROPERTY
+from conformance.suites.verdict import outcome_of
+from conformance.verdicts import SEVERITY, Outcome, Verdict
+
+SUITES: Final = Path(__file__).parent / "suites"
+#: Folders of earlier sessions that are kept beside the newest.
+KEEP_SESSIONS: Final = 5
+FEED_S: Final = 0.1
+
+OnEvent = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class SessionConfig:
+    """What to judge and how; empty ``tiers`` and ``only`` mean all."""
+
+    engine: Path
+    out: Path
+    profile: str
+    tiers: tuple[int, ...]
+    only: tuple[str, ...]
+    seed: int
+    workers: int
+    quotes: Path | None = None
+    orders: Path | None = None
+    strict: bool = False
+    port: int | None = None
+
+
+def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
+    """Judge an engine; one outcome for each selected requirement.
+
+    A tier is tried when no requirement below it failed, unless single requirements
+    were asked for. Raises KeyboardInterrupt when interrupted.
+    """
+    runs = _new_runs_folder(config.out / "runs", config.seed)
+    selected = {
+        id_: requirement for id_, requirement in registry.load().items()
+        if (not config.tiers or requirement.tier in config.tiers)
+        and (not config.only or id_ in config.only)
+    }  # fmt: skip
+    outcomes: list[Outcome] = []
+    held = True
+    for tier in sorted({requirement.tier for requirement in selected.values()}):
+        if not held and not config.only:
+            blocked = [
+                Outcome(id_, Verdict.BLOCKED, reason="LOWER_TIER", actual="a lower tier failed")
+                for id_, requirement in selected.items() if requirement.tier == tier
+            ]  # fmt: skip
+            for outcome in blocked:
+                on_event({"event": "decided", "outcome": outcome.to_json()})
+            outcomes += blocked
+            continue
+        on_event({"event": "tier-started", "tier": tier})
+        found = _run_tier(config, runs, tier, on_event)
+        outcomes += found
+        bad = {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.KIT_ERROR}
+        held = held and not any(outcome.verdict in bad for outcome in found)
+    return outcomes
+
+
+def _new_runs_folder(parent: Path, seed: int) -> Path:
+    parent.mkdir(parents=True, exist_ok=True)
+    earlier = sorted(path for path in parent.iterdir() if path.is_dir())
+    for path in earlier[: max(0, len(earlier) - KEEP_SESSIONS)]:
+        shutil.rmtree(path, ignore_errors=True)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    for number in range(100):
+        folder = parent / f"{stamp}-seed{seed}{f'-{number}' if number else ''}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise FileExistsError(f"{parent}: a hundred sessions began in the same second")
+
+
+def _run_tier(config: SessionConfig, runs: Path, tier: int, on_event: OnEvent) -> list[Outcome]:
+    feed = runs / "feed.jsonl"
+    feed.touch()
+    collector = _Collector(on_event)
+    arguments = [
+        str(SUITES / f"test_t{tier}.py"), "-p", "no:terminal", "-p", "no:cacheprovider",
+        "-c", os.devnull, f"--rootdir={SUITES}", "--engine", str(config.engine),
+        "--tickproof-out", str(runs), "--tickproof-seed", str(config.seed),
+        "--tickproof-profile", config.profile, "--tickproof-feed", str(feed),
+    ]  # fmt: skip
+    arguments += [f"--tickproof-only={id_}" for id_ in config.only]
+    arguments += [f"--tickproof-tier={tier}"]
+    if config.workers > 1:
+        arguments += ["-n", str(config.workers), "--dist", "loadgroup"]
+    if config.quotes:
+        arguments += ["--tickproof-quotes", str(config.quotes)]
+        arguments += ["--tickproof-orders", str(config.orders)]
+    if config.strict:
+        arguments.append("--tickproof-strict")
+    if config.port:
+        arguments += ["--tickproof-port", str(config.port)]
+    with _Feed(feed, on_event):
+        status = pytest.main(arguments, plugins=[collector])
+    if status == pytest.ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    if status in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
+        raise RuntimeError(f"pytest ended with {pytest.ExitCode(status).name}; see its output")
+    return collector.outcomes()
+
+
+class _Collector:
+    """A pytest plugin that takes the outcomes out of the reports of all processes."""
+
+    def __init__(self, on_event: OnEvent) -> None:
+        self._on_event = on_event
+        self._found: dict[str, list[Outcome]] = {}
+        self._expected: dict[str, int] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, value in report.user_properties:
+            if name == PROPERTY and report.when != "teardown":
+                outcome = Outcome.from_json(json.loads(value))
+                self._found.setdefault(outcome.requirement, []).append(outcome)
+                self._on_event({"event": "decided", "outcome": outcome.to_json()})
+
+    def outcomes(self) -> list[Outcome]:
+        """Return one outcome for each requirement: the worst of its tests."""
+        return [combined(found) for found in self._found.values()]
+
+
+def combined(found: list[Outcome]) -> Outcome:
+    """Return the worst of several outcomes of one requirement, with the time of all."""
+    worst = max(found, key=lambda outcome: SEVERITY.index(outcome.verdict))
+    return replace(worst, seconds=round(sum(outcome.seconds for outcome in found), 3))
+
+
+class _Feed:
+    """Reads the events that the processes append to a file, and hands them on."""
+
+    def __init__(self, path: Path, on_event: OnEvent) -> None:
+        self._file = path.open(encoding="utf-8")
+        self._on_event = on_event
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(10)
+        self._file.close()
+
+    def _run(self) -> None:
+        rest = ""
+        stopped = False
+        while not stopped:
+            stopped = self._stop.wait(FEED_S)
+            rest += self._file.read()
+            *lines, rest = rest.split("\n")
+            for line in lines:
+                self._on_event(json.loads(line))
+
+
+def recheck(folder: Path) -> list[Outcome]:
+    """Judge a recorded run again, from its folder alone.
+
+    Raises HistoryError where the folder cannot be judged.
+    """
+    import conformance.suites.test_t0
+    import conformance.suites.test_t1
+    import conformance.suites.test_t2
+    import conformance.suites.test_t3  # noqa: F401
+
+    history = History(folder)
+    found: dict[str, list[Outcome]] = {}
+    wanted = history.decided()
+    for requirement, judge in JUDGES.get(history.scenario, []):
+        if wanted and requirement not in wanted:
+            continue
+        error: BaseException | None = None
+        try:
+            judge(history)
+        except Exception as raised:
+            error = raised
+        outcome = outcome_of(requirement, history.scenario, error, history)
+        found.setdefault(requirement, []).append(outcome)
+    return [combined(outcomes) for outcomes in found.values()]

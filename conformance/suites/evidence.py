@@ -1,0 +1,128 @@
+"""The checkers' findings for a history, computed once and kept with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from conformance.checkers import count, delivery, merged, multiset, two_streams
+from conformance.checkers.findings import Findings
+from conformance.checkers.outputs import OutputLog
+from conformance.history.folder import History
+from generators.layouts import COUNT_IN, COUNT_OUT, MESSAGE, NUMBER, ORDER, QUOTE, VERDICT, opaque
+
+#: Kinds of findings by what they break; see the checkers for each.
+STATE = ("unknown-key", "beyond-input", "wrong-total")
+VERDICTS = ("malformed", "wrong-verdict", "unknown-quote", "from-the-future", "went-back",
+            "must-reject", "invented")  # fmt: skip
+LOSS = ("lost", "gap")
+TWICE = ("duplicate", "redelivered")
+CHANGED = ("conflict", "retracted")
+ORDER_KINDS = ("step-back", "skipped-order")
+VALUES = (*STATE, *VERDICTS, "stale-quote", "invented")
+
+
+def cached(function: Callable[[History], Any]) -> Callable[[History], Any]:
+    """Compute once for each History."""
+
+    def lookup(history: History) -> Any:
+        if function.__name__ not in history.cache:
+            history.cache[function.__name__] = function(history)
+        return history.cache[function.__name__]
+
+    lookup.__doc__ = function.__doc__
+    return lookup
+
+
+def output_dtype(history: History) -> np.dtype:
+    """Return the dtype of the app's output records."""
+    fixed = {"double": NUMBER, "count": COUNT_OUT, "market-spread": VERDICT}
+    return fixed.get(history.app) or opaque(history.partitions[0]["record_size"])
+
+
+@cached
+def outputs(history: History) -> OutputLog:
+    """Return the output log."""
+    return history.outputs(output_dtype(history))
+
+
+@cached
+def values(history: History) -> Findings:
+    """Judge the values of the app's output against its input."""
+    log = outputs(history)
+    if history.app == "count":
+        return count.check_count(
+            history.inputs(COUNT_IN), log, history.params["emit"],
+            step_back_after=_replay_allowed_after(history),
+        )  # fmt: skip
+    if history.app == "market-spread":
+        return _market(history, log)
+    return multiset.check_multiset(_expected(history), log)
+
+
+@cached
+def sequences(history: History) -> Findings:
+    """Judge the numbers of the writers: redelivery, conflicts, gaps."""
+    return delivery.check_sequences(outputs(history))
+
+
+@cached
+def whole(history: History) -> Findings:
+    """Values and sequences together."""
+    return Findings().merge(values(history)).merge(sequences(history))
+
+
+def _replay_allowed_after(history: History) -> int | None:
+    if history.claims["delivery"] == "exactly-once" or not history.faults:
+        return None
+    return history.faults[0].t_ns
+
+
+def _expected(history: History, chunk: int = 1 << 17) -> Iterator[np.ndarray]:
+    dtype = output_dtype(history)
+    for partition in history.inputs(dtype):
+        for start in range(0, len(partition), chunk):
+            piece = np.array(partition[start : start + chunk])
+            if history.app == "double":
+                piece["x"] = (piece["x"].view(np.uint64) * np.uint64(2)).view(np.int64)
+            yield piece
+
+
+def _market(history: History, log: OutputLog) -> Findings:
+    if history.params["inputs"] == "merged":
+        return merged.check_merged(history.inputs(MESSAGE), log, history.params["emit"])
+    return two_streams.check_two(
+        history.inputs(QUOTE, 0), history.inputs(ORDER, 1), log, history.params["emit"],
+        freshness_ns=int(history.claims["freshness_s"] * 1e9),
+        publishes=history.publishes, fetches=history.fetches,
+        pauses=list(history.pauses()), delivery=history.claims["delivery"],
+    )  # fmt: skip
+
+
+def rejects_by_symbol(history: History) -> dict[str, list[int]]:
+    """Return symbol -> [rejected orders seen in the output, orders], by original symbol.
+
+    Counts distinct orders, so that a duplicate delivery does not count twice.
+    """
+    stream, kind = (0, MESSAGE) if history.params["inputs"] == "merged" else (1, ORDER)
+    orders: dict[bytes, int] = {}
+    for part in history.inputs(kind, stream):
+        view = part.view(ORDER) if part.flags.contiguous else np.array(part).view(ORDER)
+        symbols, counts = np.unique(view["symbol"][view["kind"] == 1], return_counts=True)
+        for symbol, number in zip(symbols.tolist(), counts.tolist(), strict=True):
+            orders[symbol] = orders.get(symbol, 0) + number
+    rejected: dict[bytes, int] = {}
+    log = outputs(history)
+    seen = np.array(log.payloads[["order_id", "symbol", "verdict"]])
+    seen = np.unique(seen[seen["verdict"] == 1])
+    for symbol, number in zip(*np.unique(seen["symbol"], return_counts=True), strict=True):
+        rejected[bytes(symbol)] = int(number)
+    names = history.run["input"]["symbols"]
+    return {
+        names.get(key := symbol.decode("ascii", "replace").strip(), key): [
+            rejected.get(symbol, 0), number
+        ]
+        for symbol, number in sorted(orders.items())
+    }  # fmt: skip

@@ -1,0 +1,191 @@
+"""Plays the scenarios of one pytest process, each once, and looks after their folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from conformance.engines.spec import EngineSpec
+from conformance.history.folder import History, write_json
+from conformance.requirements import registry
+from conformance.requirements.registry import Requirement
+from conformance.runner import KitStopped, play
+from conformance.scenario import Scenario
+from conformance.suites import evidence
+from conformance.suites.catalog import Context, draw
+from conformance.suites.judging import KitError, NotClaimed, deaths
+from conformance.verdicts import Outcome
+
+#: Events of a run that a live view shows.
+_SHOWN = {"progress", "fault"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a session was asked for; ``quotes`` and ``orders`` are absolute paths or None."""
+
+    out: Path
+    seed: int
+    profile: str
+    port: int = 0
+    quotes: str | None = None
+    orders: str | None = None
+    strict: bool = False
+    feed: Path | None = None
+
+
+class Playing:
+    """Histories by scenario; a scenario that could not be played stays an error."""
+
+    def __init__(self, spec: EngineSpec, settings: Settings) -> None:
+        self.spec, self.settings = spec, settings
+        self._registry = registry.load()
+        self._histories: dict[str, History] = {}
+        self._errors: dict[str, Exception] = {}
+
+    def played(self, scenario: str) -> History | None:
+        """Return the history of a scenario if it was played here."""
+        return self._histories.get(scenario)
+
+    def history(self, requirement: str, name: str) -> History:
+        """Return the history for a test; plays the scenario where that was not done yet.
+
+        Raises NotClaimed where the engine does not promise what the test needs.
+        """
+        scenario = self._scenario(name)
+        self._check_claims(self._registry[requirement], scenario)
+        if name in self._errors:
+            raise self._errors[name]
+        if name not in self._histories:
+            try:
+                self._histories[name] = self._play(scenario)
+            except KitStopped as error:
+                self._errors[name] = KitError(str(error))
+                raise self._errors[name] from error
+        return self._histories[name]
+
+    def completed(self, outcome: Outcome, seconds: float) -> Outcome:
+        """Add what only the session knows: duration, reproduce command; save with the run."""
+        outcome = replace(outcome, seconds=round(seconds, 3), reproduce=self._reproduce(outcome))
+        if outcome.run:
+            _save(Path(outcome.run), outcome)
+        return outcome
+
+    def _reproduce(self, outcome: Outcome) -> str:
+        settings, path = self.settings, self.spec.path
+        here = Path.cwd()
+        engine = path.relative_to(here) if path.is_relative_to(here) else path
+        words = ["tickproof run", str(engine), f"--only {outcome.requirement}",
+                 f"--seed {settings.seed}", f"--profile {settings.profile}"]  # fmt: skip
+        if settings.quotes:
+            words.append(f"--quotes {settings.quotes} --orders {settings.orders}")
+        return " ".join(words)
+
+    def keep_traceback(self, text: str) -> None:
+        """Keep the traceback of a kit-error beside the runs."""
+        self.settings.out.mkdir(parents=True, exist_ok=True)
+        with (self.settings.out / "kit-error.txt").open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+    def tidy(self) -> None:
+        """Drop inputs that can be made again, and the engine's state, from all folders."""
+        for history in self._histories.values():
+            history.cache.clear()
+            tidy(history)
+
+    def _scenario(self, name: str) -> Scenario:
+        settings = self.settings
+        market = None
+        if settings.quotes:
+            market = {"kind": "market-csv", "quotes": settings.quotes, "orders": settings.orders,
+                      "strict": settings.strict}  # fmt: skip
+        two = {"inputs": "two", "emit": "verdicts"}
+        fresh = self.spec.claims("market-spread", two).freshness_s if (
+            self.spec.offers("market-spread", two)) else 0.0  # fmt: skip
+        return draw(name, Context(settings.seed, settings.profile, fresh or 0.0, market))
+
+    def _check_claims(self, requirement: Requirement, scenario: Scenario) -> None:
+        params = " ".join(f"{k}={v}" for k, v in scenario.params.items())
+        if not self.spec.offers(scenario.app, scenario.params):
+            raise NotClaimed(f"app {scenario.app} {params}".strip() + " is not offered")
+        claims = self.spec.claims(scenario.app, scenario.params)
+        needs = requirement.needs
+        for name in ("state", "delivery"):
+            wanted, has = getattr(needs, name), getattr(claims, name)
+            if wanted and has not in wanted:
+                raise NotClaimed(f"claims {name} = {has}")
+        missing = (set(needs.survives) | deaths(scenario.faults)) - set(claims.survives)
+        if missing:
+            raise NotClaimed(f"does not claim to survive: {', '.join(sorted(missing))}")
+
+    def _play(self, scenario: Scenario) -> History:
+        folder = self.settings.out / scenario.name
+        if folder.exists():
+            shutil.rmtree(folder)
+        feed = self._feed(folder, scenario)
+        feed({"event": "run-started", "records": scenario.recipe.get("records", 0)})
+        ended = "kit-error"
+        try:
+            play(scenario, self.spec, folder, seed=self.settings.seed,
+                 listener=lambda row: feed(row) if row["event"] in _SHOWN else None,
+                 port=self.settings.port)  # fmt: skip
+            history = History(folder)
+            ended = history.ended["how"]
+            self._add_facts(history)
+            return history
+        finally:
+            feed({"event": "run-ended", "ended": ended})
+
+    def _add_facts(self, history: History) -> None:
+        """Write what reports show of a run beside its parameters."""
+        history.run["outputs"] = len(evidence.outputs(history))
+        if history.run["input"]["recipe"]["kind"] == "market-csv":
+            history.run["by_symbol"] = evidence.rejects_by_symbol(history)
+        write_json(history.folder / "run.json", history.run)
+
+    def _feed(self, folder: Path, scenario: Scenario) -> Callable[[dict[str, Any]], None]:
+        base = {"run": str(folder), "scenario": scenario.name, "app": scenario.app}
+
+        def feed(row: dict[str, Any]) -> None:
+            if self.settings.feed is None:
+                return
+            if row["event"] == "fault":
+                fetched = sum(p[4] for p in row["partitions"])
+                row = {"event": "fault", "do": row["step"]["do"], "target": row["step"]["target"],
+                       "pid": row["pids"][0] if row["pids"] else 0, "served": fetched,
+                       "records": row["total"]}  # fmt: skip
+            # One short write in append mode: lines of several processes do not mix.
+            line = json.dumps(base | row) + "\n"
+            fd = os.open(self.settings.feed, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                os.write(fd, line.encode())
+            finally:
+                os.close(fd)
+
+        return feed
+
+
+def _save(folder: Path, outcome: Outcome) -> None:
+    """Add an outcome to the run's verdict.json."""
+    path = folder / "verdict.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    known = [row for row in known if row["requirement"] != outcome.requirement]
+    write_json(path, [*known, outcome.to_json() | {"run": "."}])
+
+
+def tidy(history: History) -> None:
+    """Drop from a run folder what can be made again, and what no judgement needs.
+
+    The input of a recorded market is kept: its files may change.
+    """
+    shutil.rmtree(history.folder / "state", ignore_errors=True)
+    (history.folder / "output" / "staged.bin").unlink(missing_ok=True)
+    kinds = {"market-csv", "keyed-csv"}
+    if history.run["input"]["recipe"]["kind"] not in kinds:
+        shutil.rmtree(history.folder / "input", ignore_errors=True)
+

@@ -1,0 +1,172 @@
+"""The pytest side of the suites: options, selection, the ``history`` fixture, verdicts."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from conformance.engines.spec import EngineSpec, EngineTomlError, find, load
+from conformance.history.folder import History
+from conformance.requirements import registry
+from conformance.resources import fixtures
+from conformance.suites.playing import Playing, Settings
+from conformance.suites.verdict import outcome_of, with_known_gaps
+from conformance.verdicts import Outcome, Verdict
+
+PROPERTY = "tickproof"
+
+__all__ = [
+    "history",
+    "pytest_addoption",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_runtest_makereport",
+    "pytest_sessionfinish",
+]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of a conformance session."""
+    group = parser.getgroup("tickproof", "conformance of a stream-processing engine")
+    group.addoption("--engine", metavar="ENGINE", help="a name or a path to an engine.toml")
+    group.addoption("--tickproof-out", metavar="DIR", default="tickproof-out/pytest")
+    group.addoption("--tickproof-seed", type=int, default=1, metavar="N")
+    group.addoption("--tickproof-profile", choices=("quick", "full"), default="quick")
+    group.addoption("--tickproof-tier", type=int, action="append", metavar="N")
+    group.addoption("--tickproof-only", action="append", metavar="ID")
+    group.addoption("--tickproof-port", type=int, metavar="N")
+    group.addoption("--tickproof-quotes", metavar="FILE")
+    group.addoption("--tickproof-orders", metavar="FILE")
+    group.addoption("--tickproof-strict", action="store_true")
+    group.addoption("--tickproof-feed", metavar="FILE", help="append live events to FILE")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the engine; a wrong engine.toml ends pytest with a usage error."""
+    config.addinivalue_line("markers", "decides(requirement, scenario): what a test decides")
+    config.addinivalue_line("markers", "tier(n): the tier of a test")
+    option = config.option
+    if option.engine is None:
+        return
+    requirements = registry.load()
+    try:
+        spec = load(find(option.engine, fixtures()), requirements)
+    except EngineTomlError as error:
+        raise pytest.UsageError(str(error)) from error
+    config.stash[_SPEC] = spec
+    config.stash[_PLAYING] = Playing(
+        spec,
+        Settings(
+            out=Path(option.tickproof_out),
+            seed=option.tickproof_seed,
+            profile=option.tickproof_profile,
+            port=_port(option.tickproof_port),
+            quotes=option.tickproof_quotes and str(Path(option.tickproof_quotes).resolve()),
+            orders=option.tickproof_orders and str(Path(option.tickproof_orders).resolve()),
+            strict=option.tickproof_strict,
+            feed=option.tickproof_feed and Path(option.tickproof_feed),
+        ),
+    )
+
+
+_SPEC = pytest.StashKey[EngineSpec]()
+_PLAYING = pytest.StashKey[Playing]()
+
+
+def _port(base: int | None) -> int:
+    """Return this worker's port: workers use consecutive ones from the base on."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    return 0 if base is None else base + int(worker.removeprefix("gw"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the selected tiers and requirements, lower tiers first."""
+    tiers, only = config.option.tickproof_tier, config.option.tickproof_only
+    kept, dropped = [], []
+    for item in items:
+        decided = item.get_closest_marker("decides")
+        if decided is None:
+            kept.append(item)
+            continue
+        wrong_tier = tiers and registry_tier(decided.args[0]) not in tiers
+        wrong_id = only and decided.args[0] not in only
+        (dropped if wrong_tier or wrong_id else kept).append(item)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+    items[:] = sorted(kept, key=_order)
+
+
+def _order(item: pytest.Item) -> int:
+    decided = item.get_closest_marker("decides")
+    return registry_tier(decided.args[0]) if decided else -1
+
+
+def registry_tier(requirement: str) -> int:
+    """Return the tier of a requirement."""
+    return registry.load()[requirement].tier
+
+
+@pytest.fixture
+def history(request: pytest.FixtureRequest) -> History:
+    """The history of the test's scenario: played once, kept for its other tests."""
+    requirement, scenario = request.node.get_closest_marker("decides").args
+    playing = request.config.stash.get(_PLAYING, None)
+    if playing is None:
+        pytest.skip("no engine: say --engine NAME or --engine PATH/engine.toml")
+    return playing.history(requirement, scenario)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn what a test raised into an outcome, attached to its report."""
+    report = yield
+    decided = item.get_closest_marker("decides")
+    playing = item.config.stash.get(_PLAYING, None)
+    if decided is None or playing is None or call.when == "teardown":
+        return report
+    error = call.excinfo.value if call.excinfo else None
+    if call.when == "setup" and error is None:
+        return report
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return report
+    requirement, scenario = decided.args
+    outcome = outcome_of(requirement, scenario, error, playing.played(scenario))
+    outcome = with_known_gaps(outcome, item.config.stash[_SPEC].known_gaps)
+    outcome = playing.completed(outcome, call.duration)
+    report.user_properties.append((PROPERTY, json.dumps(outcome.to_json())))
+    if outcome.verdict is Verdict.KIT_ERROR and error is not None:
+        playing.keep_traceback("".join(traceback.format_exception(error)))
+    _colour(report, outcome)
+    return report
+
+
+def _colour(report: pytest.TestReport, outcome: Outcome) -> None:
+    """Give the pytest outcome that fits the verdict: an unknown is never green."""
+    text = f"{outcome.requirement}: {outcome.verdict}"
+    if outcome.reason:
+        text += f" ({outcome.reason})"
+    if outcome.verdict is Verdict.PASS:
+        report.outcome = "passed"
+    elif outcome.verdict in (Verdict.NOT_CLAIMED, Verdict.KNOWN_GAP):
+        report.outcome = "skipped"
+        report.longrepr = (report.location[0], report.location[1] or 0, f"{text} {outcome.actual}")
+    else:
+        report.outcome = "failed"
+        if outcome.verdict is not Verdict.KIT_ERROR:
+            lines = [text, f"expected {outcome.expected}", f"actual   {outcome.actual}"]
+            report.longrepr = "\n".join([*lines, f"run      {outcome.run}", outcome.reproduce])
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Drop what can be made again from the run folders of this process."""
+    playing = session.config.stash.get(_PLAYING, None)
+    if playing is not None:
+        playing.tidy()
+

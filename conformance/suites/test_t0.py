@@ -1,0 +1,198 @@
+"""Tier 0: the protocol, and passthrough."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from conformance.history.folder import History
+from conformance.protocol.frames import Code
+from conformance.suites.evidence import CHANGED, LOSS, TWICE, VALUES, sequences, values, whole
+from conformance.suites.judging import Fail, Unknown, completed, decides, judged, raise_first
+
+pytestmark = pytest.mark.tier(0)
+
+
+def _twice(history: History) -> tuple[str, ...]:
+    return TWICE if history.claims["delivery"] == "exactly-once" else ()
+
+
+def _correct(history: History) -> None:
+    """Every expected record is there, right, and as often as the claim allows."""
+    judged(history, whole(history), (*VALUES, *LOSS, *CHANGED, *_twice(history)))
+
+
+def _no_refusal(history: History, codes: set[Code], expected: str) -> None:
+    for event in history.all("refused"):
+        if event["code"] in codes:
+            raise Fail(Code(event["code"]).name, expected, f"{event['op']}: {event['text']}")
+    completed(history)
+    if not history.all("connected"):
+        raise Unknown("NOT_SEEN", "data connections", "none")
+
+
+@decides("PR-HELLO", "passthrough")
+def test_hello_is_answered(history: History) -> None:
+    if not history.all("started"):
+        completed(history)
+    if "hello" not in history.run:
+        completed(history)
+        raise Fail("NO_ANSWER", "an answer to hello", "none")
+    hello = history.run["hello"]
+    if hello["protocol"] != 1:
+        raise Fail("BAD_ANSWER", "protocol 1", json.dumps(hello))
+
+
+@decides("PR-DEPLOY", "passthrough")
+def test_deploy_is_answered(history: History) -> None:
+    if not history.all("deployed"):
+        completed(history)
+        raise Fail("NO_ANSWER", "an answer to deploy", "none")
+
+
+@decides("PR-CONTROL-LINES", "passthrough")
+def test_stdout_holds_answers_only(history: History) -> None:
+    completed(history)
+    if not [row for row in history.control if row["direction"] == "from"]:
+        raise Unknown("NOT_SEEN", "control lines from the engine", "none")
+
+
+@decides("PR-TOPOLOGY", "passthrough")
+def test_topology_names_its_own_processes(history: History) -> None:
+    completed(history)
+    named = history.all("topology")
+    if not named or not named[0]["processes"]:
+        raise Fail("BAD_ANSWER", "at least one process in topology", "none")
+
+
+@decides("PR-TOKEN", "passthrough")
+def test_every_connection_shows_the_token(history: History) -> None:
+    for event in history.all("not-greeted"):
+        raise Fail("NOT_GREETED", "HELLO with the token first", event["text"])
+    _no_refusal(history, {Code.NOT_ALLOWED}, "one HELLO on each connection")
+
+
+@decides("PR-FRAMES", "passthrough")
+def test_frames_are_well_formed(history: History) -> None:
+    for event in history.all("truncated"):
+        raise Fail("TRUNCATED", "whole frames", event["text"])
+    _no_refusal(history, {Code.BAD_FRAME, Code.TOO_LARGE}, "well-formed frames up to 16 MiB")
+
+
+@decides("PR-ADDRESSES", "passthrough")
+def test_only_known_streams_and_offsets_are_asked_for(history: History) -> None:
+    codes = {Code.UNKNOWN_STREAM, Code.BEYOND_END}
+    _no_refusal(history, codes, "streams, partitions and offsets that exist")
+
+
+@decides("PR-OPTIONAL-OPS", "passthrough")
+def test_an_unknown_op_is_refused_definitely(history: History) -> None:
+    for event in history.all("probe-refused"):
+        if event["definite"] is True:
+            return
+        raise Fail("BAD_ANSWER", "ok: false, definite: true", f"definite: {event['definite']}")
+    if history.all("probe-accepted"):
+        raise Fail("BAD_ANSWER", "ok: false for an op that does not exist", "ok: true")
+    completed(history)
+    raise Unknown("NOT_SEEN", "an answer to an op that does not exist", "none")
+
+
+@decides("PR-CONCURRENT-ANSWERS", "passthrough-drain-first")
+def test_requests_are_answered_while_a_drain_is_pending(history: History) -> None:
+    answered = history.all("answered-while-draining")
+    drained = history.all("drained")
+    if answered and drained and answered[0]["t_ns"] < drained[0]["t_ns"]:
+        return
+    completed(history)
+    raise Unknown("NOT_SEEN", "topology answered before drain", "drain was answered first")
+
+
+@decides("PR-DRAIN-WAITS", "passthrough-drain-first")
+def test_drain_waits_for_end_and_for_all_output(history: History) -> None:
+    asked = history.all("drain-asked")
+    for event in history.all("drained"):
+        if not event["ended"]:
+            got = sum(p[3] for p in event["partitions"])
+            raise Fail(
+                "EARLY_DRAIN", "no answer before END of every partition",
+                f"answered when {got:,} of {history.input_records:,} records were published",
+            )  # fmt: skip
+        if event["outputs"] < history.input_records:
+            raise Fail(
+                "EARLY_DRAIN", f"{history.input_records:,} outputs acknowledged at the answer",
+                f"{event['outputs']:,}",
+            )  # fmt: skip
+    completed(history)
+    if not asked or asked[0]["published"] >= history.input_records:
+        raise Unknown("NOT_SEEN", "drain asked for before END", "END came first")
+
+
+@decides("PR-STOP", "passthrough")
+def test_stop_ends_with_status_zero(history: History) -> None:
+    completed(history)
+    status = history.all("exited")[-1]["returncode"]
+    if status != 0:
+        raise Fail("BAD_EXIT", "exit status 0 after stop", str(status))
+
+
+@decides("PR-STDIN-EOF", "stdin-eof")
+def test_end_of_stdin_ends_the_engine(history: History) -> None:
+    completed(history)
+    if not history.all("exited"):
+        raise Unknown("NOT_SEEN", "the engine's exit", "none")
+
+
+@decides("PR-NO-LEFTOVERS", "passthrough")
+def test_no_process_is_left(history: History) -> None:
+    left = history.run.get("left_over", [])
+    if left and history.ended["how"] == "completed":
+        names = ", ".join(f"{p['name']} ({p['pid']})" for p in left)
+        raise Fail("LEFT_OVER", "no process after stop", names)
+    completed(history)
+
+
+@decides("PR-RELEASE", "passthrough")
+def test_released_records_are_not_asked_for(history: History) -> None:
+    _no_refusal(history, {Code.RELEASED}, "no FETCH below a RELEASE")
+
+
+@decides("PR-SEQUENCE", "passthrough")
+def test_writers_number_without_gaps(history: History) -> None:
+    raise_first(sequences(history), ("gap", "conflict"))
+    _no_refusal(history, {Code.SEQUENCE_GAP, Code.NOT_ALLOWED}, "numbers without gaps")
+
+
+@decides("PR-PIECES", "passthrough-pieces")
+def test_replies_in_pieces_are_understood(history: History) -> None:
+    _correct(history)
+
+
+@decides("PR-EMPTY-INPUT", "empty-input")
+def test_an_empty_input_drains(history: History) -> None:
+    judged(history, values(history), ("invented",))
+
+
+@decides("PR-EMPTY-PARTITION", "empty-partitions")
+def test_empty_partitions_drain(history: History) -> None:
+    _correct(history)
+
+
+@decides("SL-PASSTHROUGH", "passthrough")
+def test_passthrough_gives_what_it_got(history: History) -> None:
+    _correct(history)
+
+
+@decides("SL-PAYLOAD-SIZES", "tiny-payloads")
+def test_payloads_of_eight_bytes(history: History) -> None:
+    _correct(history)
+
+
+@decides("SL-PAYLOAD-SIZES", "large-payloads")
+def test_payloads_of_a_mebibyte(history: History) -> None:
+    _correct(history)
+
+
+@decides("SL-ONE-WORKER", "one-worker")
+def test_one_worker_does_all_partitions(history: History) -> None:
+    _correct(history)

@@ -1,0 +1,190 @@
+"""Tier 1: double and count without faults, delivery, back-pressure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conformance.history.folder import History
+from conformance.suites.evidence import (
+    CHANGED,
+    LOSS,
+    ORDER_KINDS,
+    STATE,
+    TWICE,
+    VALUES,
+    outputs,
+    sequences,
+    values,
+    whole,
+)
+from conformance.suites.judging import Fail, Unknown, completed, decides, judged
+from generators.layouts import COUNT_IN, NUMBER
+
+pytestmark = pytest.mark.tier(1)
+
+#: Growth of resident memory that no bounded engine needs while the sink stands still.
+UNBOUNDED_BYTES = 96 << 20
+
+
+def _twice(history: History) -> tuple[str, ...]:
+    return TWICE if history.claims["delivery"] == "exactly-once" else ()
+
+
+def _correct(history: History) -> None:
+    kinds = (*VALUES, *LOSS, *CHANGED, *ORDER_KINDS, *_twice(history))
+    judged(history, whole(history), kinds)
+
+
+@decides("SL-DOUBLE", "double")
+def test_double_doubles(history: History) -> None:
+    _correct(history)
+
+
+@decides("SL-DOUBLE-WRAPS", "double")
+def test_double_wraps(history: History) -> None:
+    wraps = sum(int((np.abs(part["x"].astype(float)) > 2.0**62).sum())
+                for part in history.inputs(NUMBER))  # fmt: skip
+    _correct(history)
+    if not wraps:
+        raise Unknown("NOT_SEEN", "inputs whose double leaves 64 bits", "none")
+
+
+@decides("ST-TOTALS", "count")
+def test_every_total_is_a_true_point(history: History) -> None:
+    judged(history, values(history), STATE)
+
+
+@decides("ST-LAST-POINT", "count")
+def test_the_last_point_of_each_key_is_there(history: History) -> None:
+    judged(history, values(history), LOSS)
+
+
+@decides("ST-EVERY-POINT", "count")
+def test_every_record_gives_its_point(history: History) -> None:
+    judged(history, values(history), (*LOSS, *_twice(history)))
+
+
+@decides("ST-KEY-ORDER", "count")
+def test_points_of_a_key_come_in_order(history: History) -> None:
+    judged(history, values(history), ORDER_KINDS)
+
+
+@decides("ST-ALL-KEYS", "count-edges")
+def test_any_64_bit_key_is_a_key(history: History) -> None:
+    _correct(history)
+    keys = set()
+    for part in history.inputs(COUNT_IN):
+        keys.update(np.unique(part["key"]).tolist())
+    if not {0, 2**64 - 1} <= keys:
+        raise Unknown("NOT_SEEN", "keys at both ends of 64 bits", f"{len(keys)} other keys")
+
+
+@decides("ST-WRAPS", "count-edges")
+def test_totals_wrap(history: History) -> None:
+    judged(history, values(history), STATE)
+
+
+@decides("ST-HOT-KEY", "count-hot-key")
+def test_one_key_gets_nearly_all_records(history: History) -> None:
+    _correct(history)
+
+
+@decides("ST-SOME", "count-some")
+def test_some_points_are_enough(history: History) -> None:
+    _correct(history)
+
+
+@decides("ST-LONG-RUN", "long-run")
+def test_a_long_run_without_a_fault(history: History) -> None:
+    _correct(history)
+
+
+@decides("DL-COMPLETE", "count")
+def test_nothing_is_lost_without_faults(history: History) -> None:
+    judged(history, whole(history), LOSS)
+
+
+@decides("DL-NO-CONFLICT", "count")
+def test_a_number_names_one_record(history: History) -> None:
+    judged(history, whole(history), CHANGED)
+
+
+def _acknowledged(history: History) -> None:
+    """Nothing was open when drain was answered, and nothing came after it."""
+    for event in history.all("drained"):
+        if event["open_acknowledgements"]:
+            raise Fail(
+                "EARLY_DRAIN", "every output acknowledged when drain is answered",
+                f"{event['open_acknowledgements']} frames without an answer",
+            )  # fmt: skip
+        restarts = [e["t_ns"] for e in history.all("started") if e["t_ns"] > event["t_ns"]]
+        arrivals = outputs(history).arrivals
+        late = (arrivals["t_ns"] > event["t_ns"]) & (
+            arrivals["t_ns"] < min(restarts, default=2**63 - 1)
+        )
+        if late.any():
+            raise Fail(
+                "EARLY_DRAIN", "no output after drain is answered",
+                f"{int(arrivals['count'][late].sum())} records came later",
+            )  # fmt: skip
+
+
+@decides("DL-ACKNOWLEDGED", "count-slow-acks")
+def test_drain_waits_for_the_last_acknowledgement(history: History) -> None:
+    _acknowledged(history)
+    judged(history, values(history), LOSS)
+
+
+@decides("DL-STAGED", "count")
+def test_nothing_is_left_staged(history: History) -> None:
+    _nothing_staged(history)
+
+
+@decides("DL-STAGED", "count-some")
+def test_nothing_is_left_staged_under_some(history: History) -> None:
+    _nothing_staged(history)
+
+
+def _nothing_staged(history: History) -> None:
+    for event in history.all("drained"):
+        if event["staged_open"]:
+            raise Fail(
+                "STAGED_AT_DRAIN", "every transaction settled when drain is answered",
+                f"{event['staged_open']} with records, neither committed nor aborted",
+            )  # fmt: skip
+    completed(history)
+
+
+@decides("BP-SLOW-SINK", "slow-sink")
+def test_a_sink_that_stands_still_holds_the_engine_back(history: History) -> None:
+    _correct(history)
+    began, over = history.all("stall"), history.all("stall-ended")
+    if not began or not over:
+        raise Unknown("STALL_TOO_SHORT", "a stall from begin to end", "none")
+    inside = [
+        row for row in history.all("progress")
+        if began[0]["t_ns"] <= row["t_ns"] <= over[0]["t_ns"]
+    ]  # fmt: skip
+    if len(inside) < 3:
+        raise Unknown("STALL_TOO_SHORT", "three looks at the engine in the stall", str(len(inside)))
+    first, last = inside[0], inside[-1]
+    grown = max(row["rss"] for row in inside) - first["rss"]
+    evidence = {"fetched_in_stall": last["served"], "rss_growth": grown}
+    if grown > UNBOUNDED_BYTES:
+        raise Fail(
+            "UNBOUNDED", f"memory that grows by less than {UNBOUNDED_BYTES >> 20} MiB in the stall",
+            f"{grown >> 20} MiB more, {last['served']:,} records fetched", **evidence,
+        )  # fmt: skip
+    if last["served"] >= history.input_records:
+        raise Fail(
+            "UNBOUNDED", "FETCH to stop while nothing can be delivered",
+            f"all {last['served']:,} records fetched", **evidence,
+        )  # fmt: skip
+    if last["served"] != inside[len(inside) // 2]["served"]:
+        raise Unknown("STALL_TOO_SHORT", "FETCH to stop", "it went on to the end of the stall")
+
+
+@decides("BP-FAST-SOURCE", "fast-source")
+def test_a_fast_source_loses_nothing(history: History) -> None:
+    _correct(history)

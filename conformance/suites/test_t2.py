@@ -1,0 +1,86 @@
+"""Tier 2: Market Spread without faults."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.history.folder import History
+from conformance.suites.catalog import BOUNDARIES
+from conformance.suites.evidence import CHANGED, LOSS, TWICE, VALUES, values, whole
+from conformance.suites.judging import Fail, Unknown, decides, judged
+
+pytestmark = pytest.mark.tier(2)
+
+
+def _correct(history: History) -> None:
+    twice = TWICE if history.claims["delivery"] == "exactly-once" else ()
+    judged(history, whole(history), (*VALUES, *LOSS, *CHANGED, *twice))
+
+
+@decides("MS-MERGED", "market-merged-verdicts")
+def test_each_order_meets_the_latest_quote(history: History) -> None:
+    _correct(history)
+
+
+@decides("MS-REJECTS", "market-merged-rejects")
+def test_only_rejected_orders_come_out(history: History) -> None:
+    _correct(history)
+    if not len(values(history).facts.get("rejects", [1])):
+        raise Unknown("NOT_SEEN", "orders to reject", "none")
+
+
+def _boundary(history: History, group: str) -> None:
+    """Judge the orders of one group of symbols; the others have tests of their own."""
+    findings = values(history)
+    for examples in findings.examples.values():
+        for found in examples:
+            if str(found.where.get("symbol", "")).strip() in BOUNDARIES[group]:
+                raise Fail(
+                    found.kind, found.expected, f"{found.actual} ({found.summary})",
+                    where=found.where,
+                )  # fmt: skip
+    judged(history, findings, ("invented", "malformed"))
+
+
+@decides("MS-ABSOLUTE-LIMIT", "market-boundaries")
+def test_five_cents_reject(history: History) -> None:
+    _boundary(history, "absolute")
+
+
+@decides("MS-RATIO-LIMIT", "market-boundaries")
+def test_five_per_cent_reject(history: History) -> None:
+    _boundary(history, "ratio")
+
+
+@decides("MS-NO-QUOTE", "market-boundaries")
+def test_no_quote_rejects(history: History) -> None:
+    _boundary(history, "no-quote")
+
+
+@decides("MS-ODD-QUOTES", "market-boundaries")
+def test_zero_crossed_and_huge_quotes(history: History) -> None:
+    _boundary(history, "odd")
+
+
+@decides("MS-STANDARD-MIX", "market-standard-mix")
+def test_one_order_in_seventy_thousand(history: History) -> None:
+    _correct(history)
+
+
+@decides("MS-TWO-STREAMS", "market-two-verdicts")
+def test_some_interleaving_explains_two_streams(history: History) -> None:
+    kinds = tuple(kind for kind in VALUES if kind != "stale-quote")
+    judged(history, values(history), (*kinds, *LOSS, *CHANGED))
+
+
+@decides("MS-FRESHNESS", "market-two-fresh")
+def test_old_quotes_are_seen(history: History) -> None:
+    judged(history, values(history), ("stale-quote", *LOSS))
+    bound = values(history).facts.get("orders_with_lower_bound", 0)
+    if not bound:
+        raise Unknown("NOT_SEEN", "orders that must see a quote of long before", "none")
+
+
+@decides("MS-TWO-REJECTS", "market-two-rejects")
+def test_hidden_orders_of_two_streams_were_acceptable(history: History) -> None:
+    _correct(history)

@@ -1,0 +1,329 @@
+"""Tier 3: every message counted exactly once while processes die.
+
+Each test looks for a counterexample first, then for the evidence that the fault fired
+while data was in flight: without it a clean history proves nothing.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.history.folder import FiredFault, History
+from conformance.protocol.frames import Code
+from conformance.suites.evidence import (
+    CHANGED,
+    LOSS,
+    ORDER_KINDS,
+    STATE,
+    TWICE,
+    VALUES,
+    sequences,
+    values,
+    whole,
+)
+from conformance.suites.judging import (
+    Fail,
+    NotClaimed,
+    Unknown,
+    completed,
+    decides,
+    fired,
+    judged,
+)
+
+pytestmark = pytest.mark.tier(3)
+
+
+def _state(history: History, faults: int = 1) -> None:
+    """State is exact and nothing is missing, though processes died."""
+    judged(history, values(history), (*VALUES, *LOSS))
+    fired(history, faults)
+
+
+# -- totals ------------------------------------------------------------------------
+
+
+@decides("EO-WORKER-DEATH", "count-worker-death")
+def test_totals_after_a_worker_death(history: History) -> None:
+    _state(history)
+
+
+@decides("EO-WORKER-DEATH-BACKLOG", "count-worker-death-backlog")
+def test_totals_after_a_worker_death_in_a_backlog(history: History) -> None:
+    _state(history)
+    _with_backlog(history)
+
+
+@decides("EO-ENGINE-DEATH", "count-engine-death")
+def test_totals_after_an_engine_death(history: History) -> None:
+    _state(history)
+
+
+@decides("EO-ENGINE-DEATH", "count-engine-death-backlog")
+def test_totals_after_an_engine_death_in_a_backlog(history: History) -> None:
+    _state(history)
+    _with_backlog(history)
+
+
+def _with_backlog(history: History) -> None:
+    burst = history.faults[0].step.burst
+    if history.faults[0].backlog < burst // 4:
+        raise Unknown(
+            "NOTHING_IN_FLIGHT", f"a backlog of at least {burst // 4:,} records at the kill",
+            f"{history.faults[0].backlog:,}",
+        )  # fmt: skip
+
+
+@decides("EO-TWO-DEATHS", "count-two-deaths")
+def test_totals_after_two_engine_deaths(history: History) -> None:
+    _state(history, 2)
+
+
+@decides("EO-TWO-DEATHS", "count-two-worker-deaths")
+def test_totals_after_two_worker_deaths(history: History) -> None:
+    _state(history, 2)
+
+
+@decides("EO-DEATH-IN-RECOVERY", "count-death-in-recovery")
+def test_totals_after_a_death_in_recovery(history: History) -> None:
+    judged(history, values(history), (*VALUES, *LOSS))
+    fired(history, 2, in_flight=False)
+    fired(history, 1)
+
+
+@decides("EO-PAUSE", "count-pause")
+def test_totals_after_a_pause(history: History) -> None:
+    _state(history)
+    if not history.all("resumed"):
+        raise Unknown("KILL_MISSED", "a process stopped and continued", "none was continued")
+
+
+@decides("EO-SOME", "count-some-deaths")
+def test_some_points_after_two_deaths(history: History) -> None:
+    _state(history, 2)
+
+
+@decides("EO-PASSTHROUGH-DEATH", "passthrough-deaths")
+def test_passthrough_after_a_death(history: History) -> None:
+    _state(history)
+
+
+# -- the cut -------------------------------------------------------------------------
+
+
+@decides("EO-ONE-CUT", "count-engine-death")
+def test_state_and_offsets_are_of_one_cut(history: History) -> None:
+    judged(history, values(history), STATE)
+    _had_cut(history, fired(history)[0])
+
+
+@decides("EO-RELEASED", "count-engine-death")
+def test_released_records_are_not_needed_again(history: History) -> None:
+    for event in history.all("refused", code=int(Code.RELEASED)):
+        raise Fail("RELEASED", "no FETCH below what was released before the kill", event["text"])
+    completed(history)
+    _had_cut(history, fired(history)[0])
+
+
+@decides("EO-FROM-CHECKPOINT", "count-engine-death")
+def test_recovery_begins_at_the_checkpoint(history: History) -> None:
+    again, before = refetched(history, 0)
+    if again >= before > 0:
+        raise Fail(
+            "FROM_ZERO", "a resumed engine to go on from its last cut",
+            f"all {before:,} records fetched before the kill were fetched again",
+        )  # fmt: skip
+    for event in history.all("refused", code=int(Code.RELEASED)):
+        raise Fail("FROM_ZERO", "a resumed engine to go on from its last cut", event["text"])
+    completed(history)
+    _had_cut(history, fired(history)[0])
+
+
+def _had_cut(history: History, fault: FiredFault) -> None:
+    if fault.released == 0:
+        raise Unknown(
+            "NO_CUT_BEFORE_KILL", "a RELEASE before the kill: proof of a durable cut",
+            f"none in {fault.fetched:,} fetched records",
+        )  # fmt: skip
+
+
+def refetched(history: History, fault: int) -> tuple[int, int]:
+    """Return (records fetched again after a fault, records fetched before it)."""
+    again = before = 0
+    if len(history.faults) <= fault:
+        return 0, 0
+    for stream, partition, _, _, fetched, _ in history.faults[fault].partitions:
+        rows = history.fetches
+        rows = rows[(rows["stream"] == stream) & (rows["partition"] == partition)]
+        rows = rows[rows["t_ns"] > history.faults[fault].t_ns]
+        before += fetched
+        if len(rows):
+            again += max(0, fetched - int(rows["base"].min()))
+    return again, before
+
+
+@decides("EO-TAIL", "count-tail")
+def test_the_end_of_the_stream_arrives(history: History) -> None:
+    judged(history, values(history), (*VALUES, *LOSS))
+    if fired(history)[0].remaining:
+        raise Unknown("KILL_MISSED", "a kill after the last record was fetched", "an earlier one")
+
+
+@decides("EO-AFTER-DRAIN", "count-after-drain")
+def test_nothing_changes_after_drain(history: History) -> None:
+    drained = history.all("drained")
+    if drained:
+        _not_fetched_below(history, drained[0], "drain was answered")
+    kinds = (*VALUES, *LOSS, *_twice(history))
+    judged(history, whole(history), kinds)
+    fired(history, in_flight=False)
+    if len(drained) < 2:
+        raise Unknown("NO_RECOVERY_SEEN", "a second drain after the restart", "none")
+
+
+def _not_fetched_below(history: History, event: dict, what: str) -> None:
+    """Expect no record fetched after ``event`` that it already covered."""
+    for stream, partition, _, _, fetched, _ in event["partitions"]:
+        rows = history.fetches
+        rows = rows[(rows["stream"] == stream) & (rows["partition"] == partition)]
+        later = rows[(rows["t_ns"] > event["t_ns"]) & (rows["base"] < fetched)]
+        if len(later):
+            raise Fail(
+                "FETCHED_AGAIN", f"no FETCH below {fetched} once {what}",
+                f"offset {int(later['base'][0])} of stream {stream}, partition {partition}",
+            )  # fmt: skip
+    for refusal in history.all("refused", code=int(Code.RELEASED)):
+        raise Fail("FETCHED_AGAIN", f"no FETCH of what was durable once {what}", refusal["text"])
+
+
+@decides("EO-CHECKPOINT-OP", "count-checkpoint")
+def test_a_checkpoint_answer_is_durable(history: History) -> None:
+    for row in history.missed_faults:
+        if "no checkpoint op" in row["why"]:
+            raise NotClaimed("the engine has no checkpoint op")
+    for event in history.all("checkpointed"):
+        _not_fetched_below(history, event, "a checkpoint was answered")
+    judged(history, values(history), (*VALUES, *LOSS))
+    fired(history, in_flight=False)
+
+
+# -- what was visible -------------------------------------------------------------------
+
+
+@decides("EO-KEY-ORDER", "count-engine-death")
+def test_order_of_a_key_is_kept_over_a_death(history: History) -> None:
+    judged(history, values(history), ORDER_KINDS)
+    fired(history)
+
+
+@decides("EO-KEY-ORDER", "count-pause")
+def test_order_of_a_key_is_kept_over_a_pause(history: History) -> None:
+    judged(history, values(history), ORDER_KINDS)
+    fired(history)
+
+
+@decides("EO-NO-RETRACTION", "count-two-deaths")
+def test_nothing_visible_is_changed(history: History) -> None:
+    judged(history, whole(history), CHANGED)
+    fired(history, 2)
+
+
+# -- Market Spread -------------------------------------------------------------------------
+
+
+@decides("EO-MARKET-WORKER-DEATH", "market-worker-death")
+def test_verdicts_after_a_worker_death(history: History) -> None:
+    _state(history)
+
+
+@decides("EO-MARKET-ENGINE-DEATH", "market-engine-death")
+def test_verdicts_after_an_engine_death(history: History) -> None:
+    _state(history)
+
+
+@decides("EO-TWO-STREAMS-DEATH", "market-two-deaths")
+def test_two_streams_after_two_deaths(history: History) -> None:
+    _state(history, 2)
+    if history.claims["delivery"] == "exactly-once":
+        judged(history, values(history), CHANGED)
+
+
+# -- delivery --------------------------------------------------------------------------------
+
+
+def _twice(history: History) -> tuple[str, ...]:
+    return TWICE if history.claims["delivery"] == "exactly-once" else ()
+
+
+@decides("DL-NO-LOSS", "count-engine-death-backlog")
+def test_nothing_is_lost_over_a_death(history: History) -> None:
+    judged(history, whole(history), LOSS)
+    fired(history)
+
+
+@decides("DL-EXACTLY-ONCE", "count-engine-death-backlog")
+def test_nothing_comes_twice_after_an_engine_death(history: History) -> None:
+    _exactly_once(history, 1)
+
+
+@decides("DL-EXACTLY-ONCE", "count-worker-death-backlog")
+def test_nothing_comes_twice_after_a_worker_death(history: History) -> None:
+    _exactly_once(history, 1)
+
+
+@decides("DL-EXACTLY-ONCE", "count-some-deaths")
+def test_nothing_comes_twice_where_replay_differs(history: History) -> None:
+    _exactly_once(history, 2)
+
+
+@decides("DL-EXACTLY-ONCE", "market-two-deaths")
+def test_no_verdict_comes_twice(history: History) -> None:
+    _exactly_once(history, 2)
+
+
+def _exactly_once(history: History, faults: int) -> None:
+    judged(history, whole(history), (*TWICE, *CHANGED, *LOSS))
+    fired(history, faults)
+
+
+@decides("DL-AFTER-STAGE", "count-after-accept")
+def test_kills_after_an_acknowledged_append(history: History) -> None:
+    _exactly_once(history, 2)
+
+
+@decides("DL-AFTER-STAGE", "market-two-after-accept")
+def test_kills_after_an_acknowledged_stage(history: History) -> None:
+    _exactly_once(history, 2)
+
+
+@decides("DL-AFTER-COMMIT", "count-committing")
+def test_kills_between_append_and_its_reply(history: History) -> None:
+    _exactly_once(history, 2)
+
+
+@decides("DL-AFTER-COMMIT", "market-two-committing")
+def test_kills_between_commit_and_its_reply(history: History) -> None:
+    _exactly_once(history, 2)
+
+
+@decides("DL-SLOW-ACKS", "count-slow-acks-death")
+def test_a_kill_while_the_last_acknowledgements_are_late(history: History) -> None:
+    judged(history, whole(history), (*LOSS, *CHANGED, *_twice(history)))
+    fired(history)
+
+
+@decides("PR-FENCED", "count-worker-death-backlog")
+def test_a_fenced_process_is_silent_after_a_death(history: History) -> None:
+    _silent(history)
+
+
+@decides("PR-FENCED", "count-pause")
+def test_a_fenced_process_is_silent_after_a_pause(history: History) -> None:
+    _silent(history)
+
+
+def _silent(history: History) -> None:
+    for event in history.all("have-after-fence") + history.all("output-after-fence"):
+        raise Fail("AFTER_FENCE", "silence on a connection that got error 7", event["event"])
+    judged(history, sequences(history), ())
+    fired(history)
