@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance import verdicts
+from conformance.engines import spec
 from conformance.requirements import registry
 
 ROOT = Path(__file__).parents[2]
@@ -151,3 +152,13 @@ def members_fit(answer, op):
             for one in answer["processes"]
         )
     return True
+
+
+@pytest.mark.parametrize("page", ["protocol.md", "authors.md"])
+def test_the_engine_toml_of_a_page_loads(page, tmp_path):
+    text = (DOCS / page).read_text("utf-8")
+    example = next(body for kind, body in blocks(text) if kind == "toml" and "[engine]" in body)
+    (tmp_path / "engine.toml").write_text(example)
+    engine = spec.load(tmp_path, registry.load().keys())
+    assert engine.offers("passthrough", {})
+    assert engine.timeouts == spec.Timeouts(30, 30, 60)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conformance.protocol import frames
 from generators import layouts
@@ -214,3 +216,42 @@ def test_rules_by_exact_arithmetic():
         assert row["verdict"] == (spread >= 500 or 40 * spread >= bid + offer), row["why"]
         verdicts.add(row["verdict"])
     assert verdicts == {0, 1}
+
+
+U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
+RECORDS = st.lists(st.binary(max_size=9), max_size=6)
+#: first_seq is a number with room for its records, or 2^64-1.
+FIRST_SEQ = st.one_of(st.just(2**64 - 1), st.integers(0, 2**64 - 8))
+
+
+@given(U64, U16, U64, FIRST_SEQ, RECORDS, st.booleans())
+def test_any_output_frame_means_the_same_to_both_decoders(
+    txn, stream, writer, first_seq, records, staged
+):
+    region = payload_region([record.hex() for record in records])
+    sizes = {len(record) for record in records}
+    size = sizes.pop() if len(sizes) == 1 else -1
+    append = frames.Append(stream, writer, first_seq, len(records), memoryview(region), size)
+    request = frames.Stage(txn, append) if staged else append
+    data = frames.encode_request(request)
+    _, found = decode(data)
+    assert found["records"] == [record.hex() for record in records]
+    assert [int(found[name]) for name in ("stream", "writer", "first_seq")] == list(append[:3])
+    assert not staged or int(found["txn"]) == txn
+    assert frames.decode_request(data[4], memoryview(data)[5:]) == request
+
+
+@given(st.integers(0, 12), st.binary(max_size=60))
+def test_any_bytes_are_well_formed_to_both_decoders_or_to_neither(op, body):
+    data = struct.pack("<IB", 1 + len(body), op) + body
+    try:
+        decode(data)
+        sound = True
+    except (ValueError, KeyError):
+        sound = False
+    try:
+        request = frames.decode_request(op, memoryview(body))
+        assert sound
+        assert frames.encode_request(request) == data
+    except frames.BadFrame as error:
+        assert not sound or "number space" in str(error)
