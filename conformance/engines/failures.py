@@ -1,0 +1,56 @@
+"""What an engine can do wrong as a process and as a speaker: one exception, stable codes."""
+
+from __future__ import annotations
+
+import enum
+
+from conformance.text import shown
+
+
+class Code(enum.StrEnum):
+    """Why the kit gave up on an engine; names are stable, reports quote them."""
+
+    NOT_FOUND = "NOT_FOUND"  # argv cannot be run
+    EXITED = "EXITED"  # argv's process ended before it answered
+    NO_ANSWER = "NO_ANSWER"  # a deadline passed
+    NO_EXIT = "NO_EXIT"  # still there after it should have exited
+    BAD_LINE = "BAD_LINE"  # not JSON, not an object, longer than 1 MiB
+    UNKNOWN_ANSWER = "UNKNOWN_ANSWER"  # an answer to no open request
+    REFUSED = "REFUSED"  # ok: false
+    BAD_ANSWER = "BAD_ANSWER"  # fields missing, or of the wrong type
+    FOREIGN_PID = "FOREIGN_PID"  # topology names a process that is not the engine's
+    NOT_GONE = "NOT_GONE"  # survived SIGKILL to the deadline
+
+
+class EngineFailure(Exception):
+    """An engine broke the protocol, a deadline or its word.
+
+    ``message`` and ``stderr_tail`` (oldest line first, 32 at most) are escaped and cut.
+    ``error`` and ``definite`` are set for REFUSED; ``status`` for EXITED: the exit
+    status, or minus the signal's number.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        stderr_tail: tuple[str, ...] = (),
+        *,
+        error: str = "",
+        definite: bool | None = None,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+        self.stderr_tail = tuple(shown(line, 500) for line in stderr_tail)
+        self.error = error
+        self.definite = definite
+        self.status = status
+
+    def __str__(self) -> str:
+        lines = [f"{self.code}: {self.message}"]
+        if self.stderr_tail:
+            lines.append("last lines of standard error:")
+            lines.extend(f"  {line}" for line in self.stderr_tail)
+        return "\n".join(lines)

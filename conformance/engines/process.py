@@ -1,0 +1,393 @@
+"""One start of an engine: its processes, the lines to and from it, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance.engines import proctable
+from conformance.engines.dialogue import Dialogue, Pending, ending
+from conformance.engines.failures import Code, EngineFailure
+from conformance.engines.spec import EngineSpec, EngineTomlError
+from conformance.engines.streams import MAX_STDERR, LineSplitter, StderrLog
+from conformance.engines.topology import Member, Roster
+from conformance.text import shown
+
+__all__ = ["Engine", "EngineFailure", "Pending", "ProcessInfo"]
+
+#: How long the kit's own reaper may take to come up, and processes to die of SIGKILL.
+REAPER_TIMEOUT_S = 30.0
+KILL_TIMEOUT_S = 15.0
+#: After an exit with status 0, so long the engine's other processes may take to follow.
+FOLLOW_TIMEOUT_S = 1.0
+
+_REAPER = Path(__file__).with_name("reaper.py")
+_CHUNK = 1 << 16
+# What a pipe can hold: so much is read at most to see what came before an exit.
+_PIPE_MAX = 1 << 20
+
+
+@dataclass(frozen=True)
+class ProcessInfo:
+    """A process that was left over; ``name`` is escaped and cut."""
+
+    pid: int
+    ppid: int
+    name: str
+
+
+class Engine:
+    """A started engine; use it as a context manager, so that no process outlives it.
+
+    ``on_line(direction, line, t_ns)`` sees every control line, "to" or "from" the engine,
+    one call at a time and before the line has any effect; it must not call the engine. Of
+    an overlong line it sees the start. Standard error is appended to ``stderr_path``, whose
+    folder is also the engine's working directory. All methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        spec: EngineSpec,
+        run_id: str,
+        stderr_path: Path,
+        on_line: Callable[[str, str, int], None],
+        *,
+        stderr_limit: int = MAX_STDERR,
+    ) -> None:
+        self.spec = spec
+        self.run_id = run_id
+        self.pid = 0
+        self._stderr_path = stderr_path
+        self._stderr_limit = stderr_limit
+        self._on_line = on_line
+        self._line_lock = threading.Lock()
+        self._dialogue = Dialogue(self._stderr_tail, self._plight)
+        self._reaper: subprocess.Popen[bytes] | None = None
+        self._status_lines: list[str] = []
+        self._status_changed = threading.Condition()
+        self._status_ended = False
+        self._end_lock = threading.Lock()
+        self._outbox = bytearray()
+        self._outbox_lock = threading.Lock()
+        self._stdin_wanted = True
+        self._open: dict[str, int] = {}
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    # -- start ---------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start argv's process; raises EngineFailure NOT_FOUND when it cannot be run."""
+        try:
+            command = self.spec.command()
+        except EngineTomlError as error:
+            raise EngineFailure(Code.NOT_FOUND, str(error)) from error
+        self._stderr = StderrLog(self._stderr_path, self._stderr_limit)
+        self._launch(command)
+        self._roster = Roster(self._reaper.pid, self.run_id)
+        self._thread = threading.Thread(target=self._io, name="engine-io", daemon=True)
+        self._thread.start()
+        self._await_status(lambda: bool(self._status_lines), REAPER_TIMEOUT_S)
+        word, _, rest = (self._status_lines or ["nothing"])[0].partition(" ")
+        if word == "failed":
+            why = os.strerror(int(rest))
+            raise EngineFailure(Code.NOT_FOUND, f"cannot run {shown(command[0], 300)}: {why}")
+        if word != "started":
+            raise RuntimeError("the kit's reaper did not start\n" + "\n".join(self._stderr_tail()))
+        self.pid = int(rest)
+
+    def _launch(self, command: list[str]) -> None:
+        control_read, control_write = os.pipe()
+        status_read, status_write = os.pipe()
+        wake_read, wake_write = os.pipe()
+        interpreter = [sys.executable, "-I", "-S", str(_REAPER)]
+        environment = {k: v for k, v in os.environ.items() if k != proctable.RUN_VARIABLE}
+        try:
+            self._reaper = reaper = subprocess.Popen(
+                [*interpreter, str(control_read), str(status_write), self.run_id, *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(control_read, status_write),
+                start_new_session=True,  # so that Ctrl-C at the terminal does not end it
+                env=environment,
+                cwd=self._stderr_path.parent,
+                bufsize=0,
+            )
+        except BaseException:
+            for descriptor in (control_write, status_read, wake_read, wake_write):
+                os.close(descriptor)
+            raise
+        finally:
+            os.close(control_read)
+            os.close(status_write)
+        pipes = {"stdin": reaper.stdin, "stdout": reaper.stdout, "stderr": reaper.stderr}
+        # Copies: Popen's own file objects are closed here, each number has one owner.
+        for name, pipe in pipes.items():
+            self._open[name] = os.dup(pipe.fileno())
+            pipe.close()
+        self._open |= {"control": control_write, "status": status_read}
+        self._open |= {"wake": wake_read, "waker": wake_write}
+        for descriptor in self._open.values():
+            os.set_blocking(descriptor, False)
+
+    # -- talk ----------------------------------------------------------------
+
+    def submit(self, op: str, **fields: Any) -> Pending:
+        """Send a request and return at once; raises EngineFailure if it makes no sense now.
+
+        Never blocks: what the engine's stdin cannot hold yet is sent as it reads.
+        """
+        with self._line_lock:
+            pending, line = self._dialogue.submit(op, fields)
+            self._on_line("to", line, pending.sent_ns)
+        with self._outbox_lock:
+            self._outbox += line.encode() + b"\n"
+            self._flush()
+        return pending
+
+    def request(self, op: str, timeout_s: float, **fields: Any) -> dict[str, Any]:
+        """Send a request and return the answer; raises EngineFailure (see `Code`)."""
+        return self.submit(op, **fields).wait(timeout_s)
+
+    def topology(self, timeout_s: float) -> list[Member]:
+        """Ask for the processes and prove each the engine's own (else FOREIGN_PID)."""
+        return self._roster.members(self.request("topology", timeout_s)["processes"])
+
+    def close_stdin(self) -> None:
+        """End the engine's stdin, once it has read what was sent."""
+        with self._outbox_lock:
+            self._stdin_wanted = False
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write what stdin takes (the outbox lock is held); leave the rest to the thread."""
+        descriptor = self._open.get("stdin")
+        if descriptor is None:
+            self._outbox.clear()
+            return
+        try:
+            while self._outbox:
+                del self._outbox[: os.write(descriptor, self._outbox[:_CHUNK])]
+        except BlockingIOError:
+            self._wake()
+            return
+        except BrokenPipeError:
+            # The engine reads no more: an exit or a deadline will tell.
+            self._outbox.clear()
+        if not self._stdin_wanted:
+            os.close(self._open.pop("stdin"))
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._open["waker"], b"w")
+
+    @property
+    def violations(self) -> list[EngineFailure]:
+        """What was wrong on stdout so far; the first is raised by every later request."""
+        return self._dialogue.violations
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status of argv's process, minus the signal's number, None while alive."""
+        return self._dialogue.returncode
+
+    def exited(self) -> EngineFailure:
+        """Return the failure that says how argv's process ended, for an exit not asked for."""
+        code = self.returncode
+        how = "still runs" if code is None else ending(code)
+        return self._dialogue.failure(Code.EXITED, f"the engine {how}, unasked", status=code)
+
+    def wait_exit(self, timeout_s: float) -> int:
+        """Wait for the end of argv's process; raises EngineFailure NO_EXIT at the deadline."""
+        returncode = self._dialogue.wait_for_exit(timeout_s)
+        if returncode is None:
+            after = "" if self._stdin_wanted else " after the end of its stdin"
+            self._dialogue.fail(Code.NO_EXIT, f"still running {timeout_s:g} s later{after}")
+        return returncode
+
+    def _stderr_tail(self) -> tuple[str, ...]:
+        return self._stderr.tail() if self._reaper else ()
+
+    def _plight(self) -> str:
+        """Say what else is wrong with argv's process."""
+        proc = proctable.read(self.pid) if self.returncode is None else None
+        return "; its process is stopped by a signal" if proc and proc.state in "Tt" else ""
+
+    # -- the thread that reads -------------------------------------------------
+
+    def _io(self) -> None:
+        try:
+            self._follow()
+        except BaseException as error:
+            self._dialogue.broken(error)
+            self._tell(None)
+            raise
+
+    def _follow(self) -> None:
+        """Read stdout, stderr and the reaper's words until the reaper is gone."""
+        self._lines = LineSplitter()
+        selector = selectors.DefaultSelector()
+        for name in ("stdout", "stderr", "wake", "status"):
+            selector.register(self._open[name], selectors.EVENT_READ, name)
+        with selector:
+            while not self._status_ended:
+                with self._outbox_lock:
+                    waiting = self._open.get("stdin") if self._outbox else None
+                    if waiting is not None:
+                        selector.register(waiting, selectors.EVENT_WRITE, "stdin")
+                ready = {key.data for key, _ in selector.select()}
+                if waiting is not None:
+                    selector.unregister(waiting)
+                if "stdin" in ready:
+                    with self._outbox_lock:
+                        self._flush()
+                for name in ("stdout", "stderr"):
+                    if name in ready and not self._take(name):
+                        selector.unregister(self._open[name])
+                if "wake" in ready:
+                    os.read(self._open["wake"], _CHUNK)
+                if "status" in ready:
+                    self._take_status()
+
+    def _take(self, name: str) -> bool:
+        """Take one chunk of stdout or stderr; False at its end."""
+        chunk = os.read(self._open[name], _CHUNK)
+        try:
+            if name == "stderr":
+                self._stderr.write(chunk)
+            elif not self._dialogue.deaf and self._dialogue.kit_error is None:
+                self._listen(chunk)
+        except Exception as error:  # the engine must not block on a pipe that nobody reads
+            self._dialogue.broken(error)
+        return bool(chunk)
+
+    def _listen(self, chunk: bytes) -> None:
+        t_ns = time.monotonic_ns()
+        for line, overlong in self._lines.feed(chunk):
+            with self._line_lock:
+                self._on_line("from", line.decode("utf-8", "backslashreplace"), t_ns)
+            self._dialogue.receive(line, overlong, t_ns)
+            if self._dialogue.deaf:
+                return
+
+    def _take_status(self) -> None:
+        """Take the reaper's words: a line each, written whole."""
+        words = os.read(self._open["status"], _CHUNK)
+        for line in words.decode().splitlines():
+            if line.startswith("exited "):
+                # All that was said before the exit is in the pipes by now: it comes first.
+                self._take_rest()
+                self._dialogue.exited(os.waitstatus_to_exitcode(int(line.split()[1])))
+            self._tell(line)
+        if not words:
+            self._take_rest()
+            if self.returncode is None:  # the reaper was killed, and with it the engine
+                self._dialogue.exited(-signal.SIGKILL)
+            self._tell(None)
+
+    def _tell(self, line: str | None) -> None:
+        with self._status_changed:
+            if line is None:
+                self._status_ended = True
+            else:
+                self._status_lines.append(line)
+            self._status_changed.notify_all()
+
+    def _take_rest(self) -> None:
+        for name in ("stdout", "stderr"):
+            with contextlib.suppress(BlockingIOError):
+                for _ in range(_PIPE_MAX // _CHUNK + 1):
+                    if not self._take(name):
+                        break
+
+    def _await_status(self, condition: Callable[[], bool], timeout_s: float) -> None:
+        with self._status_changed:
+            self._status_changed.wait_for(lambda: condition() or self._status_ended, timeout_s)
+
+    # -- end -----------------------------------------------------------------
+
+    def kill(self) -> list[int]:
+        """Kill every process of the engine as one; return their pids once all are gone.
+
+        Raises EngineFailure NOT_GONE when one survives SIGKILL for 15 s.
+        """
+        with self._end_lock:
+            pids = [proc.pid for proc in self._living()]
+            self._kill()
+            return pids
+
+    def end(self) -> list[ProcessInfo]:
+        """Kill what is left, close everything, return what was left; may be called again.
+
+        After an exit with status 0 the other processes get a second to follow.
+        """
+        with self._end_lock:
+            if not self._open:
+                return []
+            try:
+                left = self._followed() if self.returncode == 0 else self._living()
+                self._kill()
+            finally:
+                self._close()
+            return [ProcessInfo(proc.pid, proc.ppid, shown(proc.name, 60)) for proc in left]
+
+    def _gone(self) -> bool:
+        """Whether the reaper has said that nothing is left (or was never started)."""
+        words = self._status_lines[-1:]
+        return not self._open or (bool(words) and words[0].split()[0] in ("gone", "failed"))
+
+    def _living(self) -> list[proctable.Proc]:
+        return [] if self._gone() else proctable.own(self._reaper.pid, self.run_id)
+
+    def _followed(self) -> list[proctable.Proc]:
+        deadline = time.monotonic() + FOLLOW_TIMEOUT_S
+        while (left := self._living()) and time.monotonic() < deadline:
+            proctable.wait_for_one(left)
+        return left
+
+    def _kill(self) -> None:
+        if self._gone():
+            return
+        self._reaper.send_signal(signal.SIGCONT)  # an engine may have stopped it
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._open["control"], b"e")
+        self._await_status(lambda: False, KILL_TIMEOUT_S)
+        if not self._gone():
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Do the reaper's work after it was killed or held up."""
+        below = self._reaper.pid
+        left = proctable.kill_all(
+            lambda: proctable.own(below, self.run_id), lambda: True, KILL_TIMEOUT_S
+        )
+        self._reaper.kill()
+        if left:
+            pids = ", ".join(str(proc.pid) for proc in left)
+            raise EngineFailure(Code.NOT_GONE, f"processes survive SIGKILL: {pids}")
+
+    def _close(self) -> None:
+        if not self._status_ended:
+            self._reaper.kill()
+        self._reaper.wait(REAPER_TIMEOUT_S)
+        self._thread.join(REAPER_TIMEOUT_S)
+        self._roster.close()
+        self._stderr.close()
+        with self._outbox_lock:
+            while self._open:
+                os.close(self._open.popitem()[1])

@@ -1,0 +1,152 @@
+"""The process table of Linux: who descends from whom, who carries a run's id, and their end.
+
+Standard library only, and quick to import: the reaper loads this file by itself.
+Signals go through a pidfd that was checked after it was opened, so that a pid that was
+given to another process in the meantime is never hit.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections import namedtuple
+from collections.abc import Callable
+
+#: The environment variable that marks every process of an engine.
+RUN_VARIABLE = "TICKPROOF_RUN"
+
+#: One row of the table. ``started`` is in clock ticks since boot: with the pid, it names
+#: one process for good. ``state`` is the letter of /proc/PID/stat, ``threads`` a count.
+Proc = namedtuple("Proc", "pid ppid state started threads name")
+
+# A fork bomb may never be found standing still; after this many looks it is killed running.
+_FREEZE_PASSES = 50
+
+
+def read(pid: int) -> Proc | None:
+    """Return one process, or None when there is none with this pid."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            stat = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name stands in parentheses and may itself hold spaces and parentheses.
+    opening, closing = stat.index(b"("), stat.rindex(b")")
+    fields = stat[closing + 2 :].split()
+    name = stat[opening + 1 : closing].decode("utf-8", "backslashreplace")
+    state = chr(fields[0][0])
+    return Proc(pid, int(fields[1]), state, int(fields[19]), int(fields[17]), name)
+
+
+def table() -> dict[int, Proc]:
+    """Return all processes by pid."""
+    rows = (read(int(entry)) for entry in os.listdir("/proc") if entry.isdecimal())  # noqa: PTH208
+    return {row.pid: row for row in rows if row is not None}
+
+
+def living(proc: Proc) -> bool:
+    """Tell whether anything of a process still runs, a stopped one included."""
+    # The first thread may have ended (Z) while others go on.
+    return proc.state not in "ZX" or proc.threads > 1
+
+
+def descendants(processes: dict[int, Proc], root: int) -> list[Proc]:
+    """Return the descendants of ``root``, parents before children, without ``root``."""
+    children: dict[int, list[Proc]] = {}
+    for proc in processes.values():
+        children.setdefault(proc.ppid, []).append(proc)
+    found = list(children.get(root, ()))
+    for proc in found:
+        found.extend(children.get(proc.pid, ()))
+    return found
+
+
+def carries(pid: int, run_id: str) -> bool:
+    """Tell whether a process was started with this run's id; raises OSError if unreadable."""
+    with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+        return f"{RUN_VARIABLE}={run_id}".encode() in file.read().split(b"\0")
+
+
+def own(root: int, run_id: str) -> list[Proc]:
+    """Return the living processes of an engine: below ``root``, or carrying the run's id."""
+    processes = table()
+    found = descendants(processes, root)
+    below = {proc.pid for proc in found} | {root}
+    for proc in processes.values():
+        if proc.pid not in below and _surely_carries(proc.pid, run_id):
+            found.append(proc)
+    return [proc for proc in found if living(proc)]
+
+
+def _surely_carries(pid: int, run_id: str) -> bool:
+    try:
+        return carries(pid, run_id)
+    except OSError:
+        return False
+
+
+def send(proc: Proc, number: int) -> bool:
+    """Signal exactly this process; False when it is gone or not ours to signal."""
+    try:
+        pidfd = os.pidfd_open(proc.pid)
+    except OSError:
+        return False
+    try:
+        now = read(proc.pid)
+        if now is None or now.started != proc.started:
+            return False
+        signal.pidfd_send_signal(pidfd, number)
+        return True
+    except (ProcessLookupError, PermissionError):
+        return False
+    finally:
+        os.close(pidfd)
+
+
+def kill_all(
+    find: Callable[[], list[Proc]], settled: Callable[[], bool], timeout_s: float
+) -> list[Proc]:
+    """Kill all that ``find`` names, as one; return what still lives at the deadline.
+
+    All are stopped before the first is killed: none sees another die and acts on it, none
+    forks on. ``settled`` has the last word once ``find`` names nothing more.
+    """
+    deadline = time.monotonic() + timeout_s
+    _freeze(find)
+    while True:
+        left = find()
+        for proc in left:
+            send(proc, signal.SIGKILL)
+        if not left and settled():
+            return []
+        if time.monotonic() > deadline:
+            return left
+        wait_for_one(left)
+
+
+def _freeze(find: Callable[[], list[Proc]]) -> None:
+    stopped: set[tuple[int, int]] = set()
+    for _ in range(_FREEZE_PASSES):
+        running = [proc for proc in find() if (proc.pid, proc.started) not in stopped]
+        if not running:
+            return
+        for proc in running:
+            send(proc, signal.SIGSTOP)
+            stopped.add((proc.pid, proc.started))
+
+
+def wait_for_one(processes: list[Proc]) -> None:
+    """Wait until the first of them has ended, 20 ms at most: the others may be quicker."""
+    poll = select.poll()
+    if not processes:
+        poll.poll(1)
+        return
+    try:
+        pidfd = os.pidfd_open(processes[0].pid)
+    except OSError:
+        return
+    poll.register(pidfd, select.POLLIN)
+    poll.poll(20)
+    os.close(pidfd)

@@ -1,0 +1,129 @@
+"""The reaper stands between kit and engine: no process of an engine outlives it.
+
+Run as ``python -I -S reaper.py CONTROL STATUS RUN_ID COMMAND...``. It is the subreaper of
+all that the engine starts, so whatever forks, detaches or changes its session stays below
+it. CONTROL and STATUS are inherited pipe ends. Any byte or the end of CONTROL means: kill
+everything and leave. The kit's death, however it comes, ends CONTROL.
+
+STATUS carries lines: ``started PID TICKS``, ``failed ERRNO``, ``exited WAITSTATUS``, and
+at last ``gone`` or ``stuck PID...``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 (-I drops it)
+import proctable
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+KILL_TIMEOUT_S = 10.0
+NOT_CATCHABLE = (signal.SIGKILL, signal.SIGSTOP)
+
+
+def prctl(option: int, value: int) -> None:
+    """Set one attribute of this process; raises OSError."""
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def run_command(command: list[str], run_id: str, failure: int, reaper: int) -> None:
+    """Become the engine: a session of its own, clean signals, the run's id. Never returns."""
+    try:
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == reaper:
+            for number in signal.valid_signals() - set(NOT_CATCHABLE):
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            os.execve(command[0], command, os.environ | {proctable.RUN_VARIABLE: run_id})
+    except OSError as error:
+        os.write(failure, str(error.errno).encode())
+    finally:
+        os._exit(127)
+
+
+def start(command: list[str], run_id: str) -> tuple[int, int]:
+    """Fork and exec; return (pid, 0), or (0, errno) when the program cannot be run."""
+    reaper = os.getpid()
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        run_command(command, run_id, write_end, reaper)
+    os.close(write_end)
+    failure = os.read(read_end, 16)
+    os.close(read_end)
+    if failure:
+        os.waitpid(pid, 0)
+        return 0, int(failure)
+    return pid, 0
+
+
+def watch(control: int, kit: int, child_ended: int, reap) -> None:
+    """Reap what ends until the kit says a word, closes the pipe or is gone."""
+    poll = select.poll()
+    for descriptor in (control, kit, child_ended):
+        poll.register(descriptor, select.POLLIN)
+    while True:
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        if child_ended in ready:
+            os.read(child_ended, 4096)
+            reap()
+        if control in ready or kit in ready:
+            return
+
+
+def main(control: int, status: int, run_id: str, command: list[str]) -> None:
+    """Start the engine, watch over it, end it."""
+    parent = os.getppid()
+    kit = os.pidfd_open(parent)
+    if os.getppid() != parent:
+        return
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
+        signal.signal(number, signal.SIG_IGN)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    for descriptor in (control, status):
+        os.set_inheritable(descriptor, False)
+
+    def report(line: str) -> None:
+        try:
+            os.write(status, f"{line}\n".encode())
+        except BrokenPipeError:
+            return  # the kit is gone; the engine still has to be ended
+
+    pid, error = start(command, run_id)
+    if error:
+        report(f"failed {error}")
+        return
+    report(f"started {pid} {proctable.read(pid).started}")
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):  # or the engine's pipes would never come to their end
+        os.dup2(null, descriptor)
+
+    def reap() -> bool:
+        """Collect what has ended; True when no child is left."""
+        try:
+            while True:
+                ended, wait_status = os.waitpid(-1, os.WNOHANG)
+                if ended == 0:
+                    return False
+                if ended == pid:
+                    report(f"exited {wait_status}")
+        except ChildProcessError:
+            return True
+
+    watch(control, kit, wake_read, reap)
+    left = proctable.kill_all(lambda: proctable.own(os.getpid(), run_id), reap, KILL_TIMEOUT_S)
+    report("stuck " + " ".join(str(proc.pid) for proc in left) if left else "gone")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:])

@@ -1,0 +1,188 @@
+"""engine.toml: what an engine is, how it is started, what it claims."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import sys
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance.engines import tomlmodel
+from conformance.text import shown
+
+FILE_NAME = "engine.toml"
+
+
+class EngineTomlError(Exception):
+    """engine.toml cannot be used; ``errors`` holds every reason, one line each."""
+
+    def __init__(self, path: Path, errors: list[str]) -> None:
+        super().__init__(path, errors)
+        self.path = path
+        self.errors = errors
+
+    def __str__(self) -> str:
+        return "\n".join(f"{self.path}: {error}" for error in self.errors)
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Time limits in seconds; see section 2 of docs/protocol.md for what each spans."""
+
+    startup_s: float
+    drain_s: float
+    recovery_s: float
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What the engine promises for one app with given params.
+
+    ``freshness_s`` is set exactly where params has inputs = "two".
+    """
+
+    state: str
+    delivery: str
+    survives: tuple[str, ...]
+    rescale: str
+    freshness_s: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-able dict."""
+        return dataclasses.asdict(self) | {"survives": list(self.survives)}
+
+
+class EngineSpec:
+    """One loaded engine.toml; ``path`` is the absolute path of the file."""
+
+    def __init__(self, path: Path, model: tomlmodel.EngineFile) -> None:
+        engine = model.engine
+        self.path = path
+        self.name = engine.name
+        self.version = engine.version
+        self.language = engine.language
+        self.transports = tuple(engine.transports)
+        self.timeouts = Timeouts(
+            engine.startup_timeout_s, engine.drain_timeout_s, engine.recovery_timeout_s
+        )
+        self.known_gaps: dict[str, str] = dict(model.known_gaps)
+        self.apps: tuple[str, ...] = tuple(model.apps.offered())
+        self._argv = engine.argv
+        self._model = model
+
+    def __repr__(self) -> str:
+        return f"EngineSpec({self.name!r}, {str(self.path)!r})"
+
+    def command(self) -> list[str]:
+        """Return argv to run, its first item an absolute path; else raises EngineTomlError."""
+        here = str(self.path.parent)
+        argv = [a.replace("{here}", here).replace("{python}", sys.executable) for a in self._argv]
+        return [self._program(argv[0]), *argv[1:]]
+
+    def _program(self, name: str) -> str:
+        got = f"got {shown(name, 300)!r}"
+        if os.sep not in name:
+            found = shutil.which(name)
+            if found is None:
+                raise self._error(f"[engine] argv[0]: expected a program on PATH; {got}")
+            return str(Path(found).absolute())
+        program = Path(name)
+        if not program.is_absolute():
+            expected = "a name on PATH, an absolute path, or one that begins with {here}"
+            raise self._error(f"[engine] argv[0]: expected {expected}; {got}")
+        if not program.is_file():
+            raise self._error(f"[engine] argv[0]: expected a program; no such file: {got}")
+        if not os.access(program, os.X_OK):
+            raise self._error(f"[engine] argv[0]: expected a program; not executable: {got}")
+        return name
+
+    def _error(self, text: str) -> EngineTomlError:
+        return EngineTomlError(self.path, [text])
+
+    def offers(self, app: str, params: Mapping[str, str]) -> bool:
+        """Tell whether the engine names the app, with each of these params."""
+        table = self._model.apps.offered().get(app)
+        if table is None:
+            return False
+        values = table.parameter_values()
+        return all(value in values.get(name, ()) for name, value in params.items())
+
+    def claims(self, app: str, params: Mapping[str, str]) -> Claims:
+        """Return the claims for one app: the table's, the app's, then the params' own.
+
+        Raises ValueError for what the engine does not offer.
+        """
+        if not self.offers(app, params):
+            raise ValueError(f"{self.name} does not offer {app} with {dict(params)}")
+        table = self._model.apps.offered()[app]
+        layers = [self._model.claims, table, *table.overrides_for(params.values())]
+        merged: dict[str, Any] = {}
+        for layer in layers:
+            merged |= layer.claims_set()
+        merged["survives"] = tuple(merged["survives"])
+        if params.get("inputs") == "two":
+            merged["freshness_s"] = table.freshness_s
+        return Claims(**merged)
+
+
+def load(path: Path, requirement_ids: Collection[str] | None = None) -> EngineSpec:
+    """Load an engine.toml, or the one in a folder; raises EngineTomlError with all its errors.
+
+    ``requirement_ids`` are those that known_gaps may name; None: any.
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100 (resolve would follow links)
+    if path.is_dir():
+        path = path / FILE_NAME
+    data = _read(path)
+    model, errors = tomlmodel.parse(data)
+    errors += tomlmodel.unknown_gaps(data, requirement_ids)
+    if model is None or errors:
+        raise EngineTomlError(path, errors)
+    return EngineSpec(path, model)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except FileNotFoundError:
+        reason = f"expected an {FILE_NAME}; there is no such file"
+    except OSError as error:
+        reason = f"expected a readable file; {error.strerror}"
+    except UnicodeDecodeError as error:
+        reason = f"expected UTF-8; byte {error.start} is not"
+    except tomllib.TOMLDecodeError as error:
+        reason = f"expected TOML; {shown(str(error), 300)}"
+    raise EngineTomlError(path, [reason])
+
+
+def find(name_or_path: str | Path, fixtures: Path) -> Path:
+    """Return the engine.toml for a name under fixtures/engines, or for a path.
+
+    A plain name is looked up among the fixtures first. Raises EngineTomlError.
+    """
+    path = Path(name_or_path)
+    if len(path.parts) == 1:
+        named = fixtures / "engines" / path / FILE_NAME
+        if named.is_file():
+            return named
+    if path.is_dir():
+        path = path / FILE_NAME
+    if path.is_file():
+        return path
+    names = ", ".join(sorted(file.parent.name for file in _files(fixtures)))
+    expected = f"a path to an {FILE_NAME}, a folder that holds one, or one of {names or '(none)'}"
+    raise EngineTomlError(path, [f"no such engine; expected {expected}"])
+
+
+def available(fixtures: Path) -> list[EngineSpec]:
+    """Load every engine under fixtures/engines, by name; raises EngineTomlError."""
+    return sorted((load(file) for file in _files(fixtures)), key=lambda spec: spec.name)
+
+
+def _files(fixtures: Path) -> list[Path]:
+    return sorted((fixtures / "engines").glob(f"*/{FILE_NAME}"))

@@ -1,0 +1,186 @@
+"""The processes an engine names: proven to be its own, then held so that no other is hit."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from conformance.engines import proctable
+from conformance.engines.failures import Code, EngineFailure
+from conformance.text import shown
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PAUSE_TIMEOUT_S = 5.0
+
+
+class Member:
+    """One process of an engine, held by a pidfd: signals reach this process or nobody.
+
+    Safe to use from any thread, also after the process or the engine has ended.
+    """
+
+    def __init__(self, pid: int, role: str, name: str, pidfd: int) -> None:
+        self.pid = pid
+        self.role = role
+        self.name = name
+        self._pidfd = pidfd
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Member({self.pid}, {self.role!r}, {shown(self.name, 60)!r})"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs or is stopped; an unreaped one counts as dead."""
+        return not self.wait_gone(0)
+
+    def wait_gone(self, timeout_s: float) -> bool:
+        """Wait until the process has ended; False at the deadline."""
+        with self._lock:
+            if self._pidfd < 0:
+                return True
+            # A copy, so that close() does not have to wait for this poll.
+            pidfd = os.dup(self._pidfd)
+        try:
+            poll = select.poll()
+            poll.register(pidfd, select.POLLIN)
+            return bool(poll.poll(max(0, round(timeout_s * 1000))))
+        finally:
+            os.close(pidfd)
+
+    def kill(self) -> bool:
+        """Send SIGKILL; False when the process was gone. See `wait_gone`."""
+        return self._send(signal.SIGKILL)
+
+    def pause(self) -> bool:
+        """Send SIGSTOP and wait until it holds; False when the process is gone."""
+        if not self._send(signal.SIGSTOP):
+            return False
+        deadline = time.monotonic() + _PAUSE_TIMEOUT_S
+        while self.alive and time.monotonic() < deadline:
+            proc = proctable.read(self.pid)
+            if proc is not None and proc.state in "Tt":
+                return True
+            self.wait_gone(0.001)
+        return False
+
+    def resume(self) -> bool:
+        """Send SIGCONT; False when the process was gone."""
+        return self._send(signal.SIGCONT)
+
+    def rss_bytes(self) -> int:
+        """Return the resident memory, shared pages included; 0 when the process is gone."""
+        try:
+            pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
+        # Looked at after the reading: alive now, so the pid was still this process's.
+        return pages * _PAGE if self.alive else 0
+
+    def _send(self, number: int) -> bool:
+        with self._lock:
+            if self._pidfd < 0:
+                return False
+            try:
+                signal.pidfd_send_signal(self._pidfd, number)
+            except (ProcessLookupError, PermissionError):
+                return False
+            return True
+
+    def close(self) -> None:
+        """Let go; afterwards the member counts as dead."""
+        with self._lock:
+            if self._pidfd >= 0:
+                os.close(self._pidfd)
+            self._pidfd = -1
+
+
+class Roster:
+    """All members that one start of an engine has named so far."""
+
+    def __init__(self, reaper_pid: int, run_id: str) -> None:
+        self._reaper_pid = reaper_pid
+        self._run_id = run_id
+        self._known: dict[tuple[int, str, str], Member] = {}
+
+    def members(self, processes: list[dict[str, Any]]) -> list[Member]:
+        """Return the named processes; raises EngineFailure FOREIGN_PID. Signals nobody.
+
+        A pid seen before that is dead by now stays a (dead) member: the engine may not
+        have noticed yet.
+        """
+        return [self._member(row["pid"], row["role"], row["name"]) for row in processes]
+
+    def _member(self, pid: int, role: str, name: str) -> Member:
+        known = self._known.get((pid, role, name))
+        if known is not None and (known.alive or proctable.read(pid) is None):
+            return known
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            raise _foreign(pid, role, name, "there is no such process") from None
+        # Held from here on: should the pid change hands now, the old holder's pidfd is
+        # dead and reaches nobody.
+        try:
+            self._prove(pid, role, name)
+        except BaseException:
+            os.close(pidfd)
+            raise
+        if known is not None:
+            known.close()
+        member = self._known[pid, role, name] = Member(pid, role, name, pidfd)
+        return member
+
+    def _prove(self, pid: int, role: str, name: str) -> None:
+        # Twice: a chain of parents read while one of them ends may look broken.
+        if self._below_reaper(pid) or self._below_reaper(pid):
+            return
+        try:
+            if pid != self._reaper_pid and proctable.carries(pid, self._run_id):
+                return
+        except PermissionError:
+            raise _foreign(pid, role, name, "its environment cannot be read") from None
+        except OSError:
+            raise _foreign(pid, role, name, "there is no such process") from None
+        where = f"nor carries this run's {proctable.RUN_VARIABLE}"
+        raise _foreign(pid, role, name, f"it neither descends from the engine {where}")
+
+    def _below_reaper(self, pid: int) -> bool:
+        """Tell whether the engine started it: only the engine's processes are below the reaper.
+
+        A daemon of the engine, parted from argv's process, is adopted by the reaper.
+        """
+        seen: set[int] = set()
+        proc = proctable.read(pid)
+        while proc is not None and proc.pid not in seen:
+            if proc.ppid == self._reaper_pid:
+                return True
+            seen.add(proc.pid)
+            proc = proctable.read(proc.ppid)
+        return False
+
+    def close(self) -> None:
+        """Let go of all members."""
+        for member in self._known.values():
+            member.close()
+
+
+def _foreign(pid: int, role: str, name: str, why: str) -> EngineFailure:
+    who = f"pid {pid} ({role}, {shown(name, 60)})"
+    return EngineFailure(Code.FOREIGN_PID, f"topology names {who}, not the engine's own: {why}")
+
+
+def check_survives(members: list[Member], survives: Collection[str], argv_pid: int) -> None:
+    """Raise EngineFailure BAD_ANSWER when "worker" is claimed and none stands apart."""
+    if "worker" not in survives:
+        return
+    if not any(member.role == "worker" and member.pid != argv_pid for member in members):
+        claim = 'survives holds "worker"'
+        message = f"{claim}: topology names no worker whose pid is not argv's ({argv_pid})"
+        raise EngineFailure(Code.BAD_ANSWER, message)
