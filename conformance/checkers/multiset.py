@@ -80,12 +80,16 @@ class _Index:
         self.mixed: dict[bytes, list[int]] = defaultdict(list)
         self.mixed_taken: Counter[bytes] = Counter()
         self.mixed_hashes = self._mixed_runs()
-        for value in self.mixed_hashes:
-            low = np.searchsorted(self.slots, value)
-            high = np.searchsorted(self.slots, value | _LOW, side="right")
-            for position in self.positions(slice(low, high)):
-                self.mixed[self.payloads[position].tobytes()].append(int(position))
-            self.taken[low:high] = True
+        low = np.searchsorted(self.slots, self.mixed_hashes)
+        high = np.searchsorted(self.slots, self.mixed_hashes | _LOW, side="right")
+        for start, end in zip(low, high, strict=True):
+            self.taken[start:end] = True
+        positions = np.sort(self.positions(self.taken))
+        rows = piece_rows(self.payloads.itemsize)
+        for start in range(0, len(positions), rows):
+            some = positions[start : start + rows]
+            for position, payload in zip(some, gather(self.payloads, some), strict=True):
+                self.mixed[payload.tobytes()].append(int(position))
 
     def positions(self, slots: np.ndarray | slice) -> np.ndarray:
         """Return the positions in the output log that slots stand for."""

@@ -1,0 +1,340 @@
+"""The count app: every output is a true point of its key's prefix sums, and none is missing.
+
+Keys are hashed into buckets of a bounded number of records; one byte a record says
+which. In a bucket, input comes in pieces with the keys' state carried from piece to
+piece, so that even one hot key needs no more memory than many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conformance.checkers.arrays import drop_pages, first_positions, gather, mix, pieces
+from conformance.checkers.count_diagnosis import diagnose_total, figures
+from conformance.checkers.delivery import place
+from conformance.checkers.findings import Finding, Findings
+from conformance.checkers.outputs import OutputLog
+from conformance.checkers.sightings import Sightings
+
+_MAX_BUCKETS = 256
+
+
+def check_count(
+    inputs: Sequence[np.ndarray],
+    outputs: OutputLog,
+    emit: str,
+    step_back_after: int | None = None,
+    *,
+    bucket_rows: int = 1 << 18,
+) -> Findings:
+    """Judge the output of app count. ``inputs``: COUNT_IN partitions; ``outputs``: COUNT_OUT.
+
+    ``emit``: "every" or "some". ``step_back_after``: a time (monotonic ns) after which a
+    key may go back to an earlier n, or None where it never may. Kinds: ``unknown-key``,
+    ``beyond-input``, ``wrong-total``, ``lost``, ``duplicate``, ``retracted``,
+    ``step-back``, and for "every" ``skipped-order``. ValueError for another ``emit``.
+    """
+    if emit not in ("every", "some"):
+        raise ValueError(f"emit: expected 'every' or 'some', got {emit!r}")
+    records = max(sum(map(len, inputs)), len(outputs))
+    buckets = min(_MAX_BUCKETS, -(-records * 4 // (bucket_rows * 3))) or 1
+    run = _Run(
+        inputs,
+        outputs,
+        [_buckets_of(partition, buckets) for partition in inputs],
+        _buckets_of(outputs.payloads, buckets),
+        emit == "every",
+        step_back_after,
+        bucket_rows,
+    )
+    sightings = Sightings()
+    keys = sum(_check_bucket(run, bucket, sightings) for bucket in range(buckets))
+    found = sightings.findings(lambda kind, at, row: _explain(run, kind, at, row))
+    found.checked = sum(map(len, inputs)) + len(outputs)
+    found.facts |= {
+        "inputs": sum(map(len, inputs)),
+        "outputs": len(outputs),
+        "keys": keys,
+        "buckets": buckets,
+    }
+    return found
+
+
+@dataclass(frozen=True)
+class _Run:
+    inputs: Sequence[np.ndarray]
+    outputs: OutputLog
+    input_buckets: list[np.ndarray]
+    output_buckets: np.ndarray
+    every: bool
+    step_back_after: int | None
+    bucket_rows: int
+
+    def input_of(self, bucket: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (at, records) of a bucket in log order; at = offset * partitions + partition."""
+        at: list[np.ndarray] = []
+        records: list[np.ndarray] = []
+        room = self.bucket_rows
+        for partition, array in enumerate(self.inputs):
+            for offsets in _positions(self.input_buckets[partition], bucket, self.bucket_rows):
+                if len(offsets) > room and at:
+                    yield np.concatenate(at), np.concatenate(records)
+                    at, records, room = [], [], self.bucket_rows
+                at.append(offsets * len(self.inputs) + partition)
+                records.append(gather(array, offsets))
+                room -= len(offsets)
+        if at:
+            yield np.concatenate(at), np.concatenate(records)
+
+    def output_of(self, bucket: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (positions, records) of a bucket in arrival order."""
+        for positions in _positions(self.output_buckets, bucket, self.bucket_rows):
+            yield positions, gather(self.outputs.payloads, positions)
+
+
+def _buckets_of(array: np.ndarray, buckets: int) -> np.ndarray:
+    """Return the bucket of each record's key, one byte a record."""
+    found = np.zeros(len(array), np.uint8)
+    if buckets > 1:
+        for start, piece in pieces(array):
+            high = mix(piece["key"].copy()) >> np.uint64(48)
+            found[start : start + len(piece)] = (high * np.uint64(buckets)) >> np.uint64(16)
+    drop_pages(array)
+    return found
+
+
+def _positions(buckets: np.ndarray, bucket: int, rows: int) -> Iterator[np.ndarray]:
+    """Yield the positions of one bucket, ascending, in batches of about ``rows`` at most."""
+    batch: list[np.ndarray] = []
+    size = 0
+    for start in range(0, len(buckets), rows):
+        some = start + np.flatnonzero(buckets[start : start + rows] == bucket)
+        if batch and size + len(some) > rows:
+            yield np.concatenate(batch)
+            batch, size = [], 0
+        batch.append(some)
+        size += len(some)
+    if size:
+        yield np.concatenate(batch)
+
+
+@dataclass
+class _Keys:
+    """What is known of each key of a bucket so far; parallel arrays, keys ascending."""
+
+    key: np.ndarray
+    n: np.ndarray
+    total: np.ndarray
+    last_at: np.ndarray
+    last_seen: np.ndarray
+    arrived_n: np.ndarray  # n of the newest output
+    highest_n: np.ndarray  # highest n of any output
+
+    @classmethod
+    def none(cls) -> _Keys:
+        zero = np.empty(0, np.int64)
+        return cls(np.empty(0, np.uint64), zero, zero, zero, np.empty(0, bool), zero, zero)
+
+    def with_keys(self, keys: np.ndarray) -> _Keys:
+        """Return the state with room for further keys (ascending, distinct)."""
+        if np.array_equal(keys, self.key):
+            return self
+        every = np.union1d(self.key, keys)
+        old = np.searchsorted(every, self.key)
+        grown = _Keys(every, *(np.zeros(len(every), a.dtype) for a in self._columns()))
+        for column, before in zip(grown._columns(), self._columns(), strict=True):
+            column[old] = before
+        return grown
+
+    def _columns(self) -> list[np.ndarray]:
+        return [getattr(self, name) for name in list(self.__dataclass_fields__)[1:]]
+
+
+@dataclass(frozen=True)
+class _Points:
+    """The true points (key, n, total) of one piece of input, sorted by key and n."""
+
+    key: np.ndarray  # distinct keys of the piece
+    start: np.ndarray  # of each key: its first point
+    count: np.ndarray
+    before: np.ndarray  # of each key: values before this piece
+    total: np.ndarray  # of each point
+    at: np.ndarray
+    first: np.ndarray  # of each point: its first output, -1 if none yet
+
+
+def _extend(state: _Keys, at: np.ndarray, records: np.ndarray) -> tuple[_Keys, _Points]:
+    """Take one piece of input into the state; return it and the points of the piece."""
+    order = np.argsort(records["key"], kind="stable")
+    keys = records["key"][order]
+    start = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    count = np.diff(np.append(start, len(keys)))
+    distinct = keys[start]
+    state = state.with_keys(distinct)
+    row = np.searchsorted(state.key, distinct)
+    value = records["value"][order]
+    running = np.cumsum(value, dtype=np.int64)  # wraps, as the totals do
+    total = running - np.repeat(running[start] - value[start] - state.total[row], count)
+    before = state.n[row]
+    end = start + count - 1
+    state.n[row] = before + count
+    state.total[row] = total[end]
+    state.last_at[row] = at[order[end]]
+    first = np.full(len(keys), -1, np.int64)
+    return state, _Points(distinct, start, count, before, total, at[order], first)
+
+
+def _check_bucket(run: _Run, bucket: int, sightings: Sightings) -> int:
+    """Judge the keys of one bucket; return how many there are."""
+    state = _Keys.none()
+    pieces_of_input = run.input_of(bucket)
+    piece = next(pieces_of_input, None)
+    if piece is None:  # every output here has a key that never came
+        for positions, records in run.output_of(bucket):
+            _judge_keys(run, state, positions, records, sightings)
+    while piece is not None:
+        state, points = _extend(state, *piece)
+        piece = next(pieces_of_input, None)
+        for positions, records in run.output_of(bucket):
+            _judge_points(run, points, positions, records, sightings)
+            if piece is None:
+                _judge_keys(run, state, positions, records, sightings)
+        if run.every:
+            gone = points.first < 0
+            key = np.repeat(points.key, points.count)[gone]
+            n = np.arange(len(gone)) - np.repeat(points.start - points.before - 1, points.count)
+            sightings.note("lost", points.at[gone], key=key, n=n[gone], total=points.total[gone])
+    if not run.every:
+        gone = ~state.last_seen
+        sightings.note(
+            "lost", state.last_at[gone], key=state.key[gone], n=state.n[gone],
+            total=state.total[gone],
+        )  # fmt: skip
+    return len(state.key)
+
+
+def _rows(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each wanted key its row in ``keys`` (ascending) and whether it is there."""
+    if not len(keys):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
+    row = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return row, keys[row] == wanted
+
+
+def _n_of(records: np.ndarray) -> np.ndarray:
+    """Return n as int64; what no log can reach is cut to a number that none can."""
+    return np.minimum(records["n"], np.uint64(1 << 62)).astype(np.int64)
+
+
+def _judge_points(
+    run: _Run, points: _Points, positions: np.ndarray, records: np.ndarray, sightings: Sightings
+) -> None:
+    """Compare outputs with the points of one piece; outputs of other points are passed over."""
+    row, known = _rows(points.key, records["key"])
+    nth = _n_of(records) - points.before[row] - 1
+    here = np.flatnonzero(known & (nth >= 0) & (nth < points.count[row]))
+    positions, records = positions[here], records[here]
+    point = points.start[row[here]] + nth[here]
+    wrong = records["total"] != points.total[point]
+    sightings.note(
+        "wrong-total", positions[wrong], record=records[wrong], total=points.total[point[wrong]]
+    )
+    again = first_positions(point, positions, points.first)
+    origin = points.first[point[again]]
+    same = gather(run.outputs.payloads, origin)["total"] == records["total"][again]
+    for kind, mask in (("duplicate", same), ("retracted", ~same)):
+        sightings.note(
+            kind, positions[again][mask], record=records[again][mask], first=origin[mask]
+        )
+
+
+def _judge_keys(
+    run: _Run, state: _Keys, positions: np.ndarray, records: np.ndarray, sightings: Sightings
+) -> None:
+    """Judge keys, bounds and order of outputs, once the state holds all of the input."""
+    row, known = _rows(state.key, records["key"])
+    sightings.note("unknown-key", positions[~known], record=records[~known])
+    n = _n_of(records)
+    reach = np.zeros(len(records), np.int64)
+    reach[known] = state.n[row[known]]
+    beyond = known & ((n == 0) | (n > reach))
+    sightings.note("beyond-input", positions[beyond], record=records[beyond], reach=reach[beyond])
+    good = np.flatnonzero(known & ~beyond)
+    state.last_seen[row[good[n[good] == reach[good]]]] = True
+    order = good[np.argsort(row[good], kind="stable")]
+    if not len(order):
+        return
+    row, n, positions, records = row[order], n[order], positions[order], records[order]
+    head = np.concatenate(([True], row[1:] != row[:-1]))
+    before = np.where(head, state.arrived_n[row], np.concatenate(([0], n[:-1])))
+    # Highest so far by key: a key's ordinal above its n makes one running maximum serve all.
+    group = np.cumsum(head) << 40
+    carried = np.where(head, np.maximum(n, state.highest_n[row]), n)
+    highest = np.maximum.accumulate(group + carried) - group
+    so_far = np.where(head, state.highest_n[row], np.concatenate(([0], highest[:-1])))
+    tail = np.concatenate((head[1:], [True]))
+    state.arrived_n[row[tail]], state.highest_n[row[tail]] = n[tail], highest[tail]
+    back = np.flatnonzero(n < before)
+    if run.step_back_after is not None:
+        back = back[run.outputs.t_ns(positions[back]) <= run.step_back_after]
+    sightings.note("step-back", positions[back], record=records[back], before=before[back])
+    if run.every:
+        skip = n > so_far + 1
+        sightings.note("skipped-order", positions[skip], record=records[skip], before=so_far[skip])
+
+
+def _values_of(inputs: Sequence[np.ndarray], key: np.uint64, most: int) -> np.ndarray:
+    """Return up to ``most`` values of one key in log order."""
+    found, size = [np.empty(0, np.int64)], 0
+    for partition in inputs:
+        for _, piece in pieces(partition):
+            values = piece["value"][piece["key"] == key][: most - size]
+            found.append(values)
+            size += len(values)
+            if size >= most:
+                return np.concatenate(found)
+    return np.concatenate(found)
+
+
+def _explain(run: _Run, kind: str, at: int, row: dict[str, Any]) -> Finding:
+    if kind == "lost":
+        offset, partition = divmod(at, len(run.inputs))
+        where = {"key": int(row["key"]), "partition": partition, "offset": offset}
+        wanted = f"n={row['n']} total={row['total']}"
+        what = "is missing" if run.every else "is the key's last point, and it is missing"
+        text = f"key {row['key']} {wanted} {what} (input partition {partition} offset {offset})"
+        return Finding(kind, text, wanted, "no output", where)
+    record = row["record"]
+    key, n = record["key"], int(record["n"])
+    actual = f"n={n} total={record['total']}"
+    where = place(run.outputs, at) | {"key": int(key)}
+    head = f"key {key} {actual}"
+    if kind == "wrong-total":
+        values = _values_of(run.inputs, key, n + 4096)
+        why = diagnose_total(values, n, int(record["total"]))
+        wanted = figures(values, n)
+        return Finding(kind, f"{head}: expected {wanted}; it is {why}", wanted, actual, where)
+    if kind in ("duplicate", "retracted"):
+        first = run.outputs.payloads[int(row["first"])]
+        earlier = f"n={n} total={first['total']}"
+        text = f"{head} at output {at} after {earlier} at output {row['first']}"
+        return Finding(
+            kind, text, f"{earlier}, once", actual, where | {"first_index": int(row["first"])}
+        )
+    expected, text = {
+        "unknown-key": lambda: ("a key of the input", "no input record has this key"),
+        "beyond-input": lambda: (
+            f"n from 1 to {row['reach']}",
+            f"the input holds {row['reach']} records of this key",
+        ),
+        "step-back": lambda: (f"n at least {row['before']}", f"n={row['before']} came before it"),
+        "skipped-order": lambda: (
+            f"n={row['before'] + 1} next",
+            f"the highest before it is n={row['before']}",
+        ),
+    }[kind]()
+    return Finding(kind, f"{head}: {text}", expected, actual, where)
