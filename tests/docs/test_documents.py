@@ -162,3 +162,11 @@ def test_the_engine_toml_of_a_page_loads(page, tmp_path):
     engine = spec.load(tmp_path, registry.load().keys())
     assert engine.offers("passthrough", {})
     assert engine.timeouts == spec.Timeouts(30, 30, 60)
+
+
+def test_every_reason_code_in_the_kit_is_explained():
+    listed = {row[0] for row in table((DOCS / "verdicts.md").read_text("utf-8"), "code")}
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "conformance").rglob("*.py"))
+    used = set(re.findall(r"\bUnknown\(\s*\"([A-Z_]+)\"", sources))
+    assert used
+    assert used <= listed, f"docs/verdicts.md: missing {sorted(used - listed)}"
