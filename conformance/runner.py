@@ -11,7 +11,6 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ import generators
 from conformance import __version__
 from conformance.engines.process import Engine, EngineFailure, Pending
 from conformance.engines.spec import EngineSpec
-from conformance.engines.topology import Member
+from conformance.engines.topology import Member, check_survives
 from conformance.faults.controller import FaultController
 from conformance.faults.steps import FaultStep
 from conformance.history.events import EventLog, Listener
@@ -175,7 +174,8 @@ class _Run:
             outputs=[{"stream": 0}],
         )  # fmt: skip
         self.events.add("deployed", pid=engine.pid, resume=resume)
-        self._ask_topology(left())
+        members = self._ask_topology(left())
+        check_survives(members, self.claims.survives, engine.pid)
 
     def _partitions(self, stream: int) -> int:
         return sum(p["stream"] == stream for p in self.record["input"]["partitions"])
@@ -296,7 +296,9 @@ class _Run:
         if self.log.ended and not self.ended_at:
             self.ended_at = time.monotonic()
         engine = self.engine
-        if self.killed_engine and engine.returncode is not None:
+        if self.killed_engine:
+            if self.faults.busy or engine.returncode is None:
+                return
             self.events.add("exited", returncode=engine.returncode)
             self._restart()
         elif engine.returncode is not None:

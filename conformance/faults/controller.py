@@ -56,6 +56,11 @@ class FaultController:
         self.fired: queue.SimpleQueue[FaultStep] = queue.SimpleQueue()
 
     @property
+    def busy(self) -> bool:
+        """Say whether a step is being carried out now."""
+        return self._busy
+
+    @property
     def current(self) -> FaultStep | None:
         """The step that is due next."""
         return self._steps[self._next] if self._next < len(self._steps) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 
-from conformance.protocol.frames import MAX_FRAME
+from conformance.protocol.frames import MAX_FRAME, BadFrame
 
 _LENGTH = struct.Struct("<I")
 
@@ -39,14 +39,14 @@ class FrameReader:
         return _LENGTH.unpack_from(self._buffer, self._start)[0]
 
     def next(self) -> tuple[int, memoryview] | None:
-        """Return the next frame; raises FrameTooLarge, Truncated, OSError."""
+        """Return the next frame; raises FrameTooLarge, BadFrame, Truncated, OSError."""
         if not self._fill(4):
             return None
         length = self._length()
         if length > MAX_FRAME:
             raise FrameTooLarge(f"a frame of {length} bytes, at most {MAX_FRAME} are allowed")
         if length == 0:
-            raise Truncated("a frame of 0 bytes has no op")
+            raise BadFrame("a frame of length 0 has no op")
         self._fill(4 + length)
         begin = self._start + 4
         self._start = begin + length

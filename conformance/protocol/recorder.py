@@ -107,6 +107,7 @@ class Recorder:
         with self._lock:
             state = self._admit(append, connection)
             self._check_numbers(state, append.first_seq, append.writer)
+            self._settle_style(state, append)
             self._write(append.stream, append.writer, append.first_seq, append.count,
                         append.record_size, append.region, connection)
             self._advance(state, append.first_seq, append.count)
@@ -117,7 +118,8 @@ class Recorder:
         with self._lock:
             if txn in self._committed:
                 return
-            self._admit(append, connection)
+            state = self._admit(append, connection)
+            self._settle_style(state, append)
             held = self._staged.setdefault(txn, {})
             self._guard(os.pwrite, self._staging, append.region, self._staged_end)
             held[append.stream, append.writer] = _Staged(
@@ -183,13 +185,17 @@ class Recorder:
                 Code.FENCED, f"writer {append.writer} belongs to a connection that asked HAVE later"
             )
         numbered = append.first_seq != UNNUMBERED
-        if append.count and state.numbered is None:
-            state.numbered = numbered
-        elif append.count and state.numbered != numbered:
+        if append.count and state.numbered not in (None, numbered):
             raise Refused(
                 Code.NOT_ALLOWED, f"writer {append.writer} mixes numbered and unnumbered records"
             )
         return state
+
+    @staticmethod
+    def _settle_style(state: _Writer, append: Append) -> None:
+        # Only an accepted frame settles it: a refused one leaves no trace.
+        if append.count:
+            state.numbered = append.first_seq != UNNUMBERED
 
     @staticmethod
     def _check_numbers(state: _Writer, first_seq: int, writer: int) -> None:

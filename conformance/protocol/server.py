@@ -156,6 +156,9 @@ class _Connection:
         except FrameTooLarge as error:
             self._refuse(Code.TOO_LARGE, str(error), op="?")
             self._flush_quietly()
+        except BadFrame as error:
+            self._refuse(Code.BAD_FRAME, str(error), op="?")
+            self._flush_quietly()
         except OSError as error:
             self._event("connection-lost", text=str(error))
 
