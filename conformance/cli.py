@@ -146,7 +146,9 @@ def _engines(names: Sequence[str], ids: Sequence[str]) -> list[Any]:
     loaded, errors = [], []
     for name in names:
         try:
-            loaded.append(spec.load(spec.find(name, fixtures()), ids))
+            engine = spec.load(spec.find(name, fixtures()), ids)
+            engine.command()  # argv must be found before anything is started
+            loaded.append(engine)
         except spec.EngineTomlError as error:
             errors.append(str(error))
     if errors:

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from conformance.reports.style import TIER_NAMES, badge, counts_line
 from conformance.text import shown
-from conformance.verdicts import Verdict
+from conformance.verdicts import SEVERITY, Verdict
 
 _NAME_LIMIT: Final = 40
 #: Runs shown at once, and faults remembered for each.
@@ -34,7 +34,9 @@ Event = Mapping[str, Any]
 class Progress(Protocol):
     """Takes events while it is entered; `counts` are the verdicts so far."""
 
-    counts: Counter[Verdict]
+    @property
+    def counts(self) -> Counter[Verdict]:
+        """Verdicts so far."""
 
     def __call__(self, event: Event) -> None:
         """Show one event."""
@@ -69,8 +71,12 @@ class State:
 
     tier: int | None = None
     runs: dict[str, _Run] = field(default_factory=dict)
-    finished: int = 0
-    counts: Counter[Verdict] = field(default_factory=Counter)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> Counter[Verdict]:
+        """Requirements by verdict so far: the worst of those that have several tests."""
+        return Counter(self.verdicts.values())
 
     def take(self, event: Event) -> _Run | None:
         """Take over one event; returns the run it is about, if any."""
@@ -78,7 +84,9 @@ class State:
         if kind == "tier-started":
             self.tier = int(event["tier"])
         elif kind == "decided":
-            self.counts[Verdict(event["outcome"]["verdict"])] += 1
+            id_, verdict = event["outcome"]["requirement"], Verdict(event["outcome"]["verdict"])
+            earlier = self.verdicts.get(id_, verdict)
+            self.verdicts[id_] = max(earlier, verdict, key=SEVERITY.index)
         elif kind == "run-started":
             name = f"{event.get('scenario', '')} {event.get('app', '')}".strip()
             run = _Run(shown(name, _NAME_LIMIT), int(event.get("records") or 0))
@@ -93,7 +101,6 @@ class State:
                 run.fault = fault_text(event, run.served, run.records)
             if kind == "run-ended":
                 self.runs.pop(str(event["run"]), None)
-                self.finished += 1
             return run
         return None
 

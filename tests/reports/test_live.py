@@ -16,6 +16,7 @@ EVENTS = (
     {"event": "run-ended", "run": "a", "ended": "ok"},
     {"event": "decided", "outcome": {"requirement": "PR-STOP", "verdict": "pass"}},
     {"event": "decided", "outcome": {"requirement": "X", "verdict": "fail", "reason": "lost"}},
+    {"event": "decided", "outcome": {"requirement": "X", "verdict": "pass"}},
 )
 
 

@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conformance import cli, judging
+from conformance.reports import json_report
+from conformance.requirements import registry
+from conformance.verdicts import Outcome, Verdict
+from generators.layouts import MESSAGE, NUMBER, framed
+
+TOML = """
+[engine]
+name = "{name}"
+version = "1"
+language = "none"
+argv = ["{{python}}", "-c", "pass"]
+transports = ["log"]
+[claims]
+state = "none"
+delivery = "at-least-once"
+survives = []
+rescale = "none"
+[apps.passthrough]
+"""
+DEADLINE_S = 60
+
+
+class FakeSession:
+    """Stands for run_session: every asked requirement gets ``answers[engine name]``."""
+
+    def __init__(self) -> None:
+        self.configs: list = []
+        self.answers: dict[str, Verdict | BaseException] = {}
+
+    def __call__(self, config, on_event) -> list[Outcome]:
+        self.configs.append(config)
+        name = config.out.name
+        answer = self.answers.get(name, Verdict.PASS)
+        if isinstance(answer, BaseException):
+            raise answer
+        outcomes = [Outcome(id_, answer) for id_ in config.only]
+        for outcome in outcomes:
+            on_event({"event": "decided", "outcome": outcome.to_json()})
+        return outcomes
+
+
+@pytest.fixture
+def session(monkeypatch) -> FakeSession:
+    fake = FakeSession()
+    monkeypatch.setattr(judging, "run_session", fake)
+    return fake
+
+
+@pytest.fixture
+def tickproof(capsys, monkeypatch, tmp_path) -> Callable[..., tuple[int, str, str]]:
+    """Call the command line in this process, in an empty folder: status, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def engine(tmp_path) -> Callable[[str], Path]:
+    def make(name: str = "toy") -> Path:
+        folder = tmp_path / f"engine-{len(list(tmp_path.glob('engine-*')))}"
+        folder.mkdir()
+        (folder / "engine.toml").write_text(TOML.format(name=name))
+        return folder / "engine.toml"
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"),
+    [
+        (Verdict.PASS, 0),
+        (Verdict.FAIL, 1),
+        (Verdict.GAP_FIXED, 1),
+        (Verdict.UNKNOWN, 3),
+        (Verdict.BLOCKED, 3),
+        (Verdict.KIT_ERROR, 4),
+        (Verdict.NOT_CLAIMED, 4),
+    ],
+)
+def test_the_exit_status_is_that_of_the_verdicts(tickproof, engine, session, verdict, status):
+    session.answers["toy"] = verdict
+    code, out, _ = tickproof("run", engine(), "--only", "PR-HELLO", "--seed", 7)
+
+    assert code == status
+    report = json_report.read(Path("tickproof-out/toy/report.json"))
+    assert (report.exit_status, report.seed) == (status, 7)
+    assert Path("tickproof-out/toy/junit.xml").is_file()
+    assert f"exit status {status}" in out
+    assert "tickproof-out/toy/report.json" in out
+
+
+def test_options_reach_the_session(tickproof, engine, session, tmp_path):
+    for name in ("q.csv", "o.csv"):
+        (tmp_path / name).write_text("x")
+    toml = engine()
+    tickproof(
+        "run", "--engine", toml, "--profile", "full", "--tier", 0, "--tier", 1, "-n", 3,
+        "--only", "pr-hello,PR-STOP", "--only", "ST-TOTALS", "--seed", 5, "--out", "o",
+        "--port", 4000, "--quotes", "q.csv", "--orders", "o.csv", "--strict",
+    )  # fmt: skip
+
+    (config,) = session.configs
+    assert config.engine == toml
+    assert (config.profile, config.tiers, config.workers) == ("full", (0, 1), 3)
+    assert config.only == ("PR-HELLO", "PR-STOP", "ST-TOTALS")
+    assert (config.seed, config.port, config.strict) == (5, 4000, True)
+    assert (config.quotes, config.orders) == (Path("q.csv"), Path("o.csv"))
+    assert config.out == Path("o/toy")
+
+
+def test_a_random_seed_is_printed(tickproof, engine, session):
+    _, out, _ = tickproof("run", engine(), "--only", "PR-HELLO")
+
+    assert f"seed {session.configs[0].seed}," in out
+
+
+def test_a_requirement_that_nobody_decided_is_a_kit_error(tickproof, engine, session):
+    code, out, _ = tickproof("run", engine(), "--tier", 0)
+
+    assert code == 4
+    assert "NO_OUTCOME" in out
+
+
+def test_several_engines_are_compared_and_the_worst_counts(tickproof, engine, session):
+    session.answers["bad"] = Verdict.FAIL
+    code, out, _ = tickproof("run", engine("good"), engine("bad"), "--only", "PR-HELLO")
+
+    assert code == 1
+    assert "Comparison" in out
+    assert json_report.read(Path("tickproof-out/good/report.json")).exit_status == 0
+
+
+def test_an_engine_that_claims_nothing_is_not_hidden_by_another(tickproof, engine, session):
+    session.answers["empty"] = Verdict.NOT_CLAIMED
+
+    assert tickproof("run", engine("good"), engine("empty"), "--only", "PR-HELLO")[0] == 4
+
+
+def test_folders_follow_names_and_never_collide_or_escape(tickproof, engine, session):
+    tickproof("run", engine("toy"), engine("toy"), engine("../../x"), "--only", "PR-HELLO")
+
+    folders = [config.out for config in session.configs]
+    out = Path("tickproof-out")
+    assert folders == [out / "toy", out / "toy-2", out / "x"]
+
+
+def test_an_exception_is_a_kit_error_with_its_traceback_kept(tickproof, engine, session):
+    session.answers["toy"] = ZeroDivisionError("boom")
+    toml = engine()
+    old = Path("tickproof-out/toy/report.json")
+    old.parent.mkdir(parents=True)
+    old.write_text("an old report")
+    code, out, _ = tickproof("run", toml, engine("other"), "--only", "PR-HELLO")
+
+    assert code == 4
+    assert "kit-error: the kit itself broke (ZeroDivisionError: boom)" in out
+    assert "traceback: tickproof-out/toy/kit-error.txt" in out
+    assert "ZeroDivisionError: boom" in Path("tickproof-out/toy/kit-error.txt").read_text()
+    assert not old.exists()
+    assert Path("tickproof-out/other/report.json").exists()
+
+
+def test_ctrl_c_is_one_clear_line_and_130(tickproof, engine, session):
+    session.answers["toy"] = KeyboardInterrupt()
+    code, _, err = tickproof("run", engine(), "--only", "PR-HELLO")
+
+    assert code == 130
+    assert err.strip() == (
+        "tickproof: interrupted: 0 requirements decided, runs kept in tickproof-out/toy, "
+        "judge one with: tickproof check RUN"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "ENGINE: expected a path to an engine.toml, or one of: "),
+        (("ENGINE", "--only", "PR-HELO"), "no requirement PR-HELO; the nearest are PR-HELLO"),
+        (("ENGINE", "--tier", "9"), "--tier: expected one of [0, 1, 2, 3], got 9"),
+        (("ENGINE", "--tier", "0", "--only", "EO-TAIL"), "no requirement is in both"),
+        (("ENGINE", "--quotes", "f"), "--quotes and --orders: expected both or none"),
+        (("ENGINE", "--strict"), "--strict: expected together with --quotes"),
+        (("ENGINE", "--profile", "slow"), "'slow' is not one of 'quick', 'full'"),
+        (("ENGINE", "--seed", "x"), "'x' is not a valid integer"),
+        (("nothing-of-that-name",), "nothing-of-that-name"),
+        (("f",), "f"),
+    ],
+)
+def test_wrong_usage_is_2_and_starts_nothing(tickproof, engine, session, arguments, said):
+    path = engine()
+    Path("f").write_text("= no toml")
+    given = [path if argument == "ENGINE" else argument for argument in arguments]
+    code, _, err = tickproof("run", *given)
+
+    assert code == 2
+    assert said in err
+    assert not session.configs
+    assert not Path("tickproof-out").exists()
+
+
+def test_all_wrong_engine_tomls_are_named_before_anything_starts(tickproof, engine, session):
+    one, two = engine(), engine()
+    one.write_text(one.read_text().replace('state = "none"', 'state = "some"'))
+    two.write_text(two.read_text().replace("{python}", "no-such-program"))
+    code, _, err = tickproof("run", engine(), one, two)
+
+    assert code == 2
+    assert str(one) in err
+    assert "state" in err
+    assert "no-such-program" in err
+    assert not session.configs
+
+
+def test_requirements_as_json_are_those_of_the_registry(tickproof):
+    code, out, _ = tickproof("requirements", "--family", "ms", "--json")
+
+    assert code == 0
+    expected = [id_ for id_, known in registry.load().items() if known.family == "MS"]
+    assert [entry["id"] for entry in json.loads(out)] == expected
+
+
+def test_requirements_as_a_table(tickproof):
+    _, out, _ = tickproof("requirements", "--tier", 2)
+
+    rows = [line.split()[:3] for line in out.splitlines()]
+    assert ["MS-MERGED", "T2", "must"] in rows
+    assert not any(row[:1] == ["PR-HELLO"] for row in rows)
+
+
+def test_an_unknown_family_is_wrong_usage(tickproof):
+    code, _, err = tickproof("requirements", "--family", "XX")
+
+    assert code == 2
+    assert "expected one of PR, SL" in err
+
+
+def test_engines_lists_what_comes_with_the_kit(tickproof):
+    code, out, _ = tickproof("engines")
+
+    assert code == 0
+    assert "miniature" in out
+
+
+def test_check_wants_a_run_folder(tickproof, tmp_path):
+    code, _, err = tickproof("check", tmp_path)
+
+    assert code == 2
+    assert "expected a run folder" in err
+
+
+def test_check_judges_from_disk(tickproof, tmp_path, monkeypatch):
+    import conformance.session
+
+    (tmp_path / "run.json").write_text("{}")
+    outcome = Outcome("EO-TAIL", Verdict.FAIL, expected="all", actual="less", reason="lost")
+    monkeypatch.setattr(conformance.session, "recheck", lambda _folder: [outcome])
+    code, out, _ = tickproof("check", tmp_path)
+
+    assert code == 1
+    assert "EO-TAIL" in out
+    assert "less" in out
+
+
+def test_version_names_kit(tickproof):
+    code, out, _ = tickproof("--version")
+
+    assert code == 0
+    assert out.startswith("tickproof 0.1.0")
+
+
+@pytest.mark.parametrize("kind", ["quotes", "orders", "market"])
+def test_generate_market_files(tickproof, kind):
+    code, out, _ = tickproof(
+        "generate", kind, "--out", "m.log", "--count", 1000, "--symbols", 10, "--seed", 3
+    )
+
+    assert code == 0
+    records = np.fromfile("m.log", framed(MESSAGE))
+    kinds = {"quotes": {2}, "orders": {1}, "market": {1, 2}}[kind]
+    assert set(records["payload"]["kind"].tolist()) == kinds
+    assert len(records) == 1000
+    assert len(json.loads(Path("universe.json").read_text())["symbols"]) == 10
+    assert "1,000 records, 56,000 bytes" in out
+
+
+def test_generate_is_repeatable(tickproof):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        tickproof("generate", "market", "--out", name, "--messages", 500, "--seed", seed)
+
+    a, b, c = (Path(name).read_bytes() for name in "abc")
+    assert a == b != c
+
+
+def test_generate_numbers(tickproof):
+    tickproof("generate", "numbers", "--out", "n.log", "--count", 100)
+    values = np.fromfile("n.log", framed(NUMBER))["payload"]["x"]
+    assert len(np.unique(values)) == 100
+
+    code, _, _ = tickproof("generate", "numbers", "--out", "k.log", "--app", "count", "--keys", 5)
+    assert code == 0
+
+
+def test_generate_from_csv(tickproof):
+    Path("q.csv").write_text(
+        "ts_ns,symbol,bid,offer,bid_size,offer_size\n1,AVERYLONGNAME,1,2,1,1\n"
+    )
+    Path("o.csv").write_text("ts_ns,symbol,side,price,qty\n2,AVERYLONGNAME,BUY,1.5,1\n")
+    code, out, _ = tickproof("generate", "market", "--out", "m", "--from-csv", "q.csv", "o.csv")
+
+    assert code == 0
+    assert np.fromfile("m", framed(MESSAGE))["payload"]["kind"].tolist() == [2, 1]
+    assert "symbol AVERYLONGNAME is " in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("market", "--symbols", 0), "symbols: expected a whole number 1 to 3000, got 0"),
+        (("market", "--strict"), "--strict: expected together with --from-csv"),
+        (("numbers", "--keys", 5), "--keys: expected only with --app count"),
+        (("market", "--from-csv", "bad", "bad", "--seed", 1), "--seed: not together with --from"),
+        (("market", "--from-csv", "bad", "bad"), "bad"),
+        (("numbers", "--from-csv", "bad"), "bad"),
+    ],
+)
+def test_wrong_generate_usage_is_2_and_leaves_no_file(tickproof, arguments, said):
+    Path("bad").write_text("no,columns\n1,2\n")
+    code, _, err = tickproof("generate", *arguments, "--out", "x.log")
+
+    assert code == 2
+    assert said in err
+    assert not list(Path.cwd().glob("x.log*"))
+
+
+def test_an_unwritable_output_is_wrong_usage(tickproof):
+    code, _, err = tickproof("generate", "numbers", "--out", "no/such/folder/x")
+
+    assert code == 2
+    assert "--out no/such/folder/x: No such file or directory" in err
+
+
+def test_output_into_a_pipe_has_no_control_characters(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "conformance.cli", "requirements"],
+        capture_output=True, timeout=DEADLINE_S, cwd=Path(cli.__file__).parents[1],
+    )  # fmt: skip
+
+    assert done.returncode == 0
+    assert not any(byte < 32 and byte != 10 for byte in done.stdout)

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from conformance import judging
+from conformance.requirements import registry
+
+
+@pytest.mark.parametrize(
+    ("tiers", "only", "expected"),
+    [
+        ((), ("PR-STOP", "PR-HELLO"), {"PR-STOP", "PR-HELLO"}),
+        ((2,), ("MS-MERGED",), {"MS-MERGED"}),
+    ],
+)
+def test_select_by_id(tiers, only, expected):
+    assert set(judging.select(registry.load(), tiers, only)) == expected
+
+
+def test_select_everything_by_default_and_tiers_by_number():
+    known = registry.load()
+
+    assert judging.select(known, (), ()) == known
+    chosen = judging.select(known, (1, 3), ())
+    assert {requirement.tier for requirement in chosen.values()} == {1, 3}
+    assert len(chosen) == sum(requirement.tier in (1, 3) for requirement in known.values())
+
+
+def test_a_traceback_that_cannot_be_kept_is_printed(tmp_path, capsys):
+    from conformance.reports import style
+
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    judging.keep_traceback(ValueError("boom"), blocked, style.console())
+
+    out = capsys.readouterr().out
+    assert "ValueError: boom" in out
+    assert "shown above" in out
