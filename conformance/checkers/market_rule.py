@@ -1,0 +1,123 @@
+"""The rule of Market Spread on arrays, and what a verdict that breaks it may come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+#: Quotes and orders by the fields that decide: one layout, symbols as words.
+RECORD: Final = np.dtype(
+    {
+        "names": ["kind", "symbol", "id", "bid", "offer"],
+        "formats": ["u1", "<u8", "<u8", "<i8", "<i8"],
+        "offsets": [0, 4, 12, 28, 36],
+        "itemsize": 52,
+    }
+)
+#: A verdict with its symbol as a word, and the verdict byte with its 7 zeros as one.
+ANSWER: Final = np.dtype(
+    [
+        ("order_id", "<u8"),
+        ("symbol", "<u8"),
+        ("quote_id", "<u8"),
+        ("bid", "<i8"),
+        ("offer", "<i8"),
+        ("tail", "<u8"),
+    ]
+)
+ABSOLUTE: Final = 500
+RATIO: Final = 40
+VERDICT_BYTE: Final = np.uint64(0xFF)
+
+
+def rejects(bid: np.ndarray, offer: np.ndarray, quote_id: np.ndarray) -> np.ndarray:
+    """Return a mask: reject without a quote (id 0), at five cents or five per cent of spread."""
+    spread = offer - bid
+    return (quote_id == 0) | (spread >= ABSOLUTE) | (RATIO * spread >= bid + offer)
+
+
+def symbol_text(word: int) -> str:
+    """Return a symbol for people: without its padding, other bytes escaped."""
+    raw = int(word).to_bytes(8, "little").rstrip(b" ")
+    return raw.decode("ascii", "backslashreplace")
+
+
+def show_answer(answer: np.ndarray | np.void) -> str:
+    """Return a verdict as short text."""
+    tail = int(answer["tail"])
+    word = {0: "accept", 1: "reject"}.get(tail & 0xFF, f"verdict byte {tail & 0xFF}")
+    return (
+        f"{word} order {answer['order_id']} {symbol_text(answer['symbol'])} by quote "
+        f"{answer['quote_id']} (bid {answer['bid']}, offer {answer['offer']})"
+    )
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where the quote stands that a verdict names; offsets count in one partition."""
+
+    symbol: int
+    bid: int
+    offer: int
+    partition: int
+    offset: int
+
+
+def clause(answer: Any) -> str:
+    """Say which clause of the rule decides on a quote, where that is telling."""
+    bid, offer = int(answer["bid"]), int(answer["offer"])
+    spread = offer - bid
+    absolute, ratio = spread >= ABSOLUTE, RATIO * spread >= bid + offer
+    if int(answer["quote_id"]) == 0:
+        return "no quote was seen, so it must be rejected"
+    if spread == ABSOLUTE and not RATIO * spread > bid + offer:
+        return "the spread is exactly 500: `>` in the place of `>=`?"
+    if RATIO * spread == bid + offer and not spread > ABSOLUTE:
+        return "40 * spread is exactly bid + offer: `>` in the place of `>=`?"
+    if ratio and not absolute:
+        return f"only the ratio clause rejects (40 * {spread} >= {bid + offer}): is it missing?"
+    if absolute and not ratio:
+        return f"only the absolute clause rejects (spread {spread} >= 500): is it missing?"
+    return f"spread {spread}, 40 * spread {RATIO * spread}, bid + offer {bid + offer}"
+
+
+def diagnose(expected: Any, actual: Any, named: Located | None, order_at: tuple[int, int]) -> str:
+    """Say how ``actual`` differs from ``expected`` (both ANSWER rows) and why it may.
+
+    ``named``: the quote that ``actual`` names, None if there is none;
+    ``order_at``: partition and offset of the order in the same log as the quotes.
+    """
+    if actual["symbol"] != expected["symbol"]:
+        return (
+            f"symbol {symbol_text(actual['symbol'])} in the place of "
+            f"{symbol_text(expected['symbol'])}"
+        )
+    if actual["quote_id"] != expected["quote_id"]:
+        if actual["quote_id"] == 0:
+            return f"no quote named, though quote {expected['quote_id']} came before the order"
+        if named is None:
+            return f"quote {actual['quote_id']} does not exist"
+        if named.symbol != int(expected["symbol"]):
+            return f"quote {actual['quote_id']} is one of {symbol_text(named.symbol)}"
+        if (named.partition, named.offset) > order_at:
+            return f"future quote: {actual['quote_id']} came after the order"
+        return f"stale quote: {actual['quote_id']} came before {expected['quote_id']}"
+    return content(expected, actual)
+
+
+def content(expected: Any, actual: Any) -> str:
+    """Say how two verdicts by one quote differ."""
+    bid, offer = int(expected["bid"]), int(expected["offer"])
+    for field in ("bid", "offer"):
+        if actual[field] != expected[field]:
+            middle = " (the middle of bid and offer)" * (int(actual[field]) == (bid + offer) // 2)
+            swapped = " (bid and offer swapped)" * (
+                (int(actual["bid"]), int(actual["offer"])) == (offer, bid)
+            )
+            return (
+                f"{field} {actual[field]}{swapped or middle}, but quote "
+                f"{expected['quote_id']} has {field} {expected[field]}"
+            )
+    return clause(expected)

@@ -1,0 +1,244 @@
+"""Market Spread on one merged stream: the answer is a function of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conformance.checkers.answers import Answers
+from conformance.checkers.arrays import drop_pages, pieces
+from conformance.checkers.delivery import place
+from conformance.checkers.findings import Finding, Findings
+from conformance.checkers.market_rule import (
+    ANSWER,
+    RECORD,
+    VERDICT_BYTE,
+    Located,
+    clause,
+    diagnose,
+    rejects,
+    show_answer,
+    symbol_text,
+)
+from conformance.checkers.outputs import OutputLog
+from conformance.checkers.sightings import Sightings
+from conformance.checkers.symbols import Symbols, order_by
+from generators.layouts import ORDER_KIND, QUOTE_KIND
+
+
+def check_merged(
+    inputs: Sequence[np.ndarray], outputs: OutputLog, emit: str, *, piece_rows: int = 1 << 19
+) -> Findings:
+    """Judge app market-spread on merged input.
+
+    ``inputs``: partitions of 52-byte records of both kinds; ``outputs``: VERDICT;
+    ``emit``: "rejects" or "verdicts". Kinds: ``wrong-verdict``, ``lost``, ``duplicate``,
+    ``retracted``, ``invented``, ``malformed``. ValueError for another ``emit``, for an
+    input record of neither kind, or for an order_id that comes twice in the input.
+    """
+    if emit not in ("rejects", "verdicts"):
+        raise ValueError(f"emit: expected 'rejects' or 'verdicts', got {emit!r}")
+    answers = Answers(outputs)
+    sightings = Sightings()
+    orders = rejected = 0
+    for at, expected in expected_merged(inputs, piece_rows=piece_rows):
+        orders += len(at)
+        rejected += int(expected["tail"].sum())
+        _judge_piece(answers, at, expected, emit == "rejects", sightings)
+    answers.note_strangers(sightings)
+    found = sightings.findings(lambda kind, at, row: _explain(inputs, outputs, kind, at, row))
+    found.checked = sum(map(len, inputs)) + len(outputs)
+    found.facts |= {"orders": orders, "rejects": rejected, "outputs": len(outputs)}
+    return found
+
+
+def expected_merged(
+    inputs: Sequence[np.ndarray], *, piece_rows: int = 1 << 19
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (at, verdicts) for a piece of orders at a time, by ascending order_id.
+
+    ``verdicts`` are ANSWER records; ``at`` = offset * partitions + partition. Pieces
+    take a like share of every partition, and hold about ``piece_rows`` input records.
+    """
+    count = -(-sum(map(len, inputs)) // piece_rows)
+    lanes = [_Lane(inputs, partition) for partition in range(len(inputs))]
+    for piece in range(count):
+        parts = [lane.answer(piece, count) for lane in lanes]
+        at = np.concatenate([at for at, _ in parts])
+        verdicts = np.concatenate([verdicts for _, verdicts in parts])
+        del parts
+        order = np.argsort(verdicts["order_id"], kind="stable")
+        at, verdicts = at[order], verdicts[order]
+        twice = np.flatnonzero(verdicts["order_id"][1:] == verdicts["order_id"][:-1])
+        if len(twice):
+            offset, partition = divmod(int(at[twice[0] + 1]), len(inputs))
+            raise ValueError(
+                f"input partition {partition} offset {offset}: order_id "
+                f"{verdicts['order_id'][twice[0]]} comes twice, expected distinct order ids"
+            )
+        yield at, verdicts
+
+
+def rejects_by_symbol(inputs: Sequence[np.ndarray]) -> dict[str, tuple[int, int]]:
+    """Return symbol -> (rejected orders, orders) that merged input must give."""
+    symbols = Symbols()
+    counts = np.zeros((2, 0), np.int64)
+    for _, verdicts in expected_merged(inputs):
+        codes = symbols.codes(verdicts["symbol"])
+        counts = np.pad(counts, ((0, 0), (0, len(symbols) - counts.shape[1])))
+        counts[0] += np.bincount(codes[verdicts["tail"] == 1], minlength=len(symbols))
+        counts[1] += np.bincount(codes, minlength=len(symbols))
+    names = [symbol_text(word) for word in symbols.words]
+    return dict(sorted(zip(names, zip(*counts.tolist(), strict=True), strict=True)))
+
+
+@dataclass
+class _Latest:
+    """The latest quote of each symbol by code; id 0 is none."""
+
+    quote_id: np.ndarray
+    bid: np.ndarray
+    offer: np.ndarray
+
+
+class _Lane:
+    """One partition of the input, read once from its beginning."""
+
+    def __init__(self, inputs: Sequence[np.ndarray], partition: int) -> None:
+        self.array = inputs[partition]
+        self.partition, self.partitions = partition, len(inputs)
+        self.symbols = Symbols()
+        zero = np.empty(0, np.int64)
+        self.latest = _Latest(np.empty(0, np.uint64), zero, zero)
+
+    def answer(self, piece: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return (at, verdicts) of the orders in one of ``count`` pieces of the partition."""
+        start, end = (len(self.array) * i // count for i in (piece, piece + 1))
+        records = np.ascontiguousarray(self.array[start:end]).view(RECORD)
+        drop_pages(self.array)
+        is_quote = records["kind"] == QUOTE_KIND
+        strange = np.flatnonzero(~is_quote & (records["kind"] != ORDER_KIND))
+        if len(strange):
+            raise ValueError(
+                f"input partition {self.partition} offset {start + strange[0]}: kind "
+                f"{records['kind'][strange[0]]}, expected {ORDER_KIND} (order) or {QUOTE_KIND}"
+            )
+        codes = self.symbols.codes(records["symbol"])
+        for name in ("quote_id", "bid", "offer"):
+            column = getattr(self.latest, name)
+            grown = np.pad(column, (0, len(self.symbols) - len(column)))
+            setattr(self.latest, name, grown)
+        orders = np.flatnonzero(~is_quote)
+        source = self._sources(codes, is_quote)[orders]
+        seen = source >= 0
+        verdicts = np.zeros(len(orders), ANSWER)
+        verdicts["order_id"] = records["id"][orders]
+        verdicts["symbol"] = records["symbol"][orders]
+        for name, field in (("quote_id", "id"), ("bid", "bid"), ("offer", "offer")):
+            carried = getattr(self.latest, name)[codes[orders]]
+            verdicts[name] = np.where(seen, records[field][source], carried)
+        verdicts["tail"] = rejects(verdicts["bid"], verdicts["offer"], verdicts["quote_id"])
+        quotes = np.flatnonzero(is_quote)
+        # The last assignment to a repeated index stays: the newest quote of each symbol.
+        self.latest.quote_id[codes[quotes]] = records["id"][quotes]
+        self.latest.bid[codes[quotes]] = records["bid"][quotes]
+        self.latest.offer[codes[quotes]] = records["offer"][quotes]
+        return (start + orders) * self.partitions + self.partition, verdicts
+
+    def _sources(self, codes: np.ndarray, is_quote: np.ndarray) -> np.ndarray:
+        """Return for each record the position of the latest quote of its symbol, -1 if none."""
+        if not len(codes):
+            return np.empty(0, np.int64)
+        order = order_by(codes, len(self.symbols))
+        ranked = codes[order]
+        head = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
+        here = np.where(is_quote[order], np.arange(len(order)), -1)
+        latest = np.maximum.accumulate(here)
+        begin = np.repeat(head, np.diff(np.append(head, len(order))))
+        source = np.empty(len(order), np.int64)
+        source[order] = np.where(latest >= begin, order[latest], -1)
+        return source
+
+
+def _judge_piece(
+    answers: Answers, at: np.ndarray, expected: np.ndarray, silent: bool, sightings: Sightings
+) -> None:
+    """Compare the outputs of a piece of orders; ``silent``: accepted orders give none."""
+    first = np.full(len(expected), -1, np.int64)
+    for positions, rows, came in answers.of(expected["order_id"]):
+        right = expected[rows]
+        bad = (came["tail"] & ~VERDICT_BYTE) != 0
+        sightings.note("malformed", positions[bad], answer=came[bad], order_at=at[rows[bad]])
+        wrong = came["tail"] & VERDICT_BYTE != right["tail"]
+        for field in ("symbol", "quote_id", "bid", "offer"):
+            wrong |= came[field] != right[field]
+        extra = right["tail"] == 0 if silent else np.zeros(len(rows), bool)
+        for kind, mask in (("invented", extra), ("wrong-verdict", wrong & ~extra)):
+            sightings.note(
+                kind, positions[mask], answer=came[mask], right=right[mask],
+                order_at=at[rows[mask]],
+            )  # fmt: skip
+        answers.note_again(rows, positions, came, first, sightings)
+    lost = np.flatnonzero((first < 0) & ((expected["tail"] == 1) | (not silent)))
+    sightings.note("lost", at[lost], right=expected[lost])
+
+
+def _locate(inputs: Sequence[np.ndarray], quote_id: int) -> Located | None:
+    """Find a quote by its id."""
+    for partition, array in enumerate(inputs):
+        for start, piece in pieces(array):
+            records = piece.view(RECORD)
+            match = np.flatnonzero((records["id"] == quote_id) & (records["kind"] == QUOTE_KIND))
+            if len(match):
+                quote = records[match[0]]
+                return Located(
+                    int(quote["symbol"]), int(quote["bid"]), int(quote["offer"]), partition,
+                    start + int(match[0]),
+                )  # fmt: skip
+    return None
+
+
+def _explain(
+    inputs: Sequence[np.ndarray], outputs: OutputLog, kind: str, at: int, row: dict[str, Any]
+) -> Finding:
+    if kind == "lost":
+        offset, partition = divmod(at, len(inputs))
+        right = row["right"]
+        where: dict[str, int | str] = {
+            "order_id": int(right["order_id"]),
+            "symbol": symbol_text(right["symbol"]),
+            "partition": partition,
+            "offset": offset,
+        }
+        text = f"order {right['order_id']} has no verdict; {clause(right)}"
+        return Finding(kind, text, show_answer(right), "no output", where)
+    answer = row["answer"]
+    actual = show_answer(answer)
+    where = place(outputs, at) | {
+        "order_id": int(answer["order_id"]),
+        "symbol": symbol_text(answer["symbol"]),
+    }
+    if "order_at" in row:
+        where["offset"], where["partition"] = divmod(int(row["order_at"]), len(inputs))
+    if kind == "malformed":
+        tail = int(answer["tail"]).to_bytes(8, "little")[1:].hex()
+        text = f"output {at}: the 7 bytes after the verdict are {tail}"
+        return Finding(kind, text, "7 zero bytes", tail, where)
+    if "first" in row:
+        first = outputs.payloads[int(row["first"]) : int(row["first"]) + 1].copy().view(ANSWER)[0]
+        text = f"order {answer['order_id']}: output {row['first']}, and again output {at}"
+        where["first_index"] = int(row["first"])
+        return Finding(kind, text, f"{show_answer(first)}, once", actual, where)
+    if "right" not in row:
+        text = f"output {at} answers order {answer['order_id']}, which is not in the input"
+        return Finding(kind, text, "an order of the input", actual, where)
+    named = _locate(inputs, int(answer["quote_id"]))
+    order_at = (where["partition"], where["offset"])
+    why = diagnose(row["right"], answer, named, order_at)
+    expected = show_answer(row["right"])
+    if kind == "invented":
+        expected = f"no output: {expected}"
+    return Finding(kind, f"output {at}: {why}", expected, actual, where)
