@@ -14,6 +14,8 @@ import uuid
 from pathlib import Path
 from typing import Any, Final
 
+from collections.abc import Callable
+
 import generators
 from conformance import __version__
 from conformance.engines.process import Engine, EngineFailure, Pending
@@ -193,14 +195,32 @@ class _Run:
     def _restart(self) -> None:
         """After the death of the engine: end what is left, read its data, start again."""
         assert self.engine is not None
-        self.sink.hurry(True)
-        self.engine.end()
-        if not self.server.wait_idle(30):
-            raise KitStopped("connections of a dead engine did not end within 30 s")
-        self.sink.hurry(False)
-        self.killed_engine = False
         self.drain = None
-        self._start(resume=True)
+        while True:
+            self.sink.hurry(True)
+            self.engine.end()
+            # The thread that fired has still to note what it did.
+            if not self._wait(lambda: not self.faults.busy, 30):
+                raise KitStopped("a fault did not come to its end within 30 s")
+            if not self.server.wait_idle(30):
+                raise KitStopped("connections of a dead engine did not end within 30 s")
+            self.sink.hurry(False)
+            self.killed_engine = False
+            try:
+                return self._start(resume=True)
+            except EngineFailure:
+                if not self.killed_engine:
+                    raise
+                # The next fault came before the engine was up again: that was its aim.
+
+    @staticmethod
+    def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
+        tick, deadline = threading.Event(), time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            tick.wait(STEP_S)
+        return True
 
     # -- faults --------------------------------------------------------------
 
@@ -323,7 +343,7 @@ class _Run:
         """Ask for a checkpoint once everything published so far has come out again."""
         step = self.faults.current
         held = self.log.published
-        if held < self.faults.limit(held + 1) or held == 0 or self.recorder.records < held:
+        if not self.publisher.held_back or self.recorder.records < held:
             return
         states = [list(s) for s in self.log.states()]
         answer = self.engine.submit("checkpoint")

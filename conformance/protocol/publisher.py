@@ -53,6 +53,12 @@ class Publisher:
         if self._thread.ident is not None:
             self._thread.join(10)
 
+    @property
+    def held_back(self) -> bool:
+        """Say whether the limit, not the pace, keeps the next records back."""
+        following = self._totals[min(self._row + 1, len(self._totals) - 1)]
+        return self._limit(int(following)) < following
+
     def _run(self) -> None:
         total = int(self._totals[-1])
         due = 0.0
