@@ -88,7 +88,8 @@ class State:
             earlier = self.verdicts.get(id_, verdict)
             self.verdicts[id_] = max(earlier, verdict, key=SEVERITY.index)
         elif kind == "run-started":
-            name = f"{event.get('scenario', '')} {event.get('app', '')}".strip()
+            scenario, app = str(event.get("scenario", "")), str(event.get("app", ""))
+            name = scenario if app in scenario else f"{scenario} {app}"
             run = _Run(shown(name, _NAME_LIMIT), int(event.get("records") or 0))
             self.runs[str(event["run"])] = run
             return run
@@ -145,9 +146,9 @@ class LineProgress:
         elif kind == "fault" and run:
             self._print(f"  {run.name}: {run.fault}")
         elif kind == "run-ended" and run:
+            # What was served last is not known here: progress comes in steps.
             ended = shown(str(event.get("ended", "")), 60)
-            served = f"{run.served:,} served, {run.outputs:,} outputs"
-            self._print(f"  {run.name}: {ended}, {served}")
+            self._print(f"  {run.name}: {run.records:,} records, {ended}")
         elif kind == "decided" and event["outcome"]["verdict"] not in ("pass", "not-claimed"):
             outcome = event["outcome"]
             said = f"  {outcome['verdict']} {outcome['requirement']} {outcome.get('reason', '')}"

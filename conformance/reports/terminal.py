@@ -91,7 +91,7 @@ def _tier(console: Console, tier: int, results: list[Result], widths: tuple[int,
     table.add_column(no_wrap=True, width=widths[1])
     table.add_column(no_wrap=True, justify="right", min_width=6)
     for result in results:
-        seconds = f"{result.seconds:.1f} s" if result.seconds else ""
+        seconds = f"{result.seconds:.1f} s" if result.seconds >= 0.05 else ""
         table.add_row(
             Text(shown(result.id, _ID_LIMIT)),
             Text(shown(result.title, 100), style="dim" if _quiet(result) else ""),

@@ -35,7 +35,7 @@ def test_without_a_terminal_one_line_a_run_and_one_a_fault():
     assert text.splitlines() == [
         "T3 process deaths and network faults",
         "  death count: SIGKILL worker 4711 at 43,210 of 100,000 records",
-        "  death count: ok, 43,210 served, 40,000 outputs",
+        "  death count: 100,000 records, ok",
         "  fail X lost",
     ]
     assert show.counts == {"pass": 1, "fail": 1}
