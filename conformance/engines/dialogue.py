@@ -77,7 +77,7 @@ class Dialogue:
         if overlong:
             return self._violate(Code.BAD_LINE, f"a line longer than {MAX_LINE} bytes: {quoted}")
         try:
-            answer = json.loads(line, parse_constant=_no_constant)
+            answer = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
         except (ValueError, RecursionError):
             return self._violate(Code.BAD_LINE, f"a line on stdout that is not JSON: {quoted}")
         if not isinstance(answer, dict):

@@ -63,10 +63,18 @@ def descendants(processes: dict[int, Proc], root: int) -> list[Proc]:
     return found
 
 
-def carries(pid: int, run_id: str) -> bool:
-    """Tell whether a process was started with this run's id; raises OSError if unreadable."""
+def environment(pid: int) -> list[bytes]:
+    """Return the entries a process was started with; raises OSError if unreadable.
+
+    Empty for a moment while a program is being started.
+    """
     with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
-        return f"{RUN_VARIABLE}={run_id}".encode() in file.read().split(b"\0")
+        return [entry for entry in file.read().split(b"\0") if entry]
+
+
+def entry(run_id: str) -> bytes:
+    """Return what stands in the environment of every process of a run."""
+    return f"{RUN_VARIABLE}={run_id}".encode()
 
 
 def own(root: int, run_id: str) -> list[Proc]:
@@ -82,7 +90,7 @@ def own(root: int, run_id: str) -> list[Proc]:
 
 def _surely_carries(pid: int, run_id: str) -> bool:
     try:
-        return carries(pid, run_id)
+        return entry(run_id) in environment(pid)
     except OSError:
         return False
 
@@ -119,7 +127,7 @@ def kill_all(
         left = find()
         for proc in left:
             send(proc, signal.SIGKILL)
-        if not left and settled():
+        if settled() and not left:
             return []
         if time.monotonic() > deadline:
             return left

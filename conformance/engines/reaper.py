@@ -5,7 +5,7 @@ all that the engine starts, so whatever forks, detaches or changes its session s
 it. CONTROL and STATUS are inherited pipe ends. Any byte or the end of CONTROL means: kill
 everything and leave. The kit's death, however it comes, ends CONTROL.
 
-STATUS carries lines: ``started PID TICKS``, ``failed ERRNO``, ``exited WAITSTATUS``, and
+STATUS carries lines: ``started PID``, ``failed ERRNO``, ``exited WAITSTATUS``, and
 at last ``gone`` or ``stuck PID...``.
 """
 
@@ -103,7 +103,7 @@ def main(control: int, status: int, run_id: str, command: list[str]) -> None:
     if error:
         report(f"failed {error}")
         return
-    report(f"started {pid} {proctable.read(pid).started}")
+    report(f"started {pid}")
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):  # or the engine's pipes would never come to their end
         os.dup2(null, descriptor)

@@ -17,6 +17,8 @@ from conformance.text import shown
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PAUSE_TIMEOUT_S = 5.0
+#: So long a process may show no environment at all: it is still being started.
+_EXEC_TIMEOUT_S = 0.5
 
 
 class Member:
@@ -84,6 +86,9 @@ class Member:
         return pages * _PAGE if self.alive else 0
 
     def _send(self, number: int) -> bool:
+        # An unreaped process still takes signals: they would look as if they had an effect.
+        if not self.alive:
+            return False
         with self._lock:
             if self._pidfd < 0:
                 return False
@@ -119,8 +124,10 @@ class Roster:
 
     def _member(self, pid: int, role: str, name: str) -> Member:
         known = self._known.get((pid, role, name))
-        if known is not None and (known.alive or proctable.read(pid) is None):
-            return known
+        if known is not None:
+            now = proctable.read(pid)
+            if known.alive or now is None or not proctable.living(now):
+                return known
         try:
             pidfd = os.pidfd_open(pid)
         except OSError:
@@ -142,7 +149,7 @@ class Roster:
         if self._below_reaper(pid) or self._below_reaper(pid):
             return
         try:
-            if pid != self._reaper_pid and proctable.carries(pid, self._run_id):
+            if pid != self._reaper_pid and self._carries_id(pid):
                 return
         except PermissionError:
             raise _foreign(pid, role, name, "its environment cannot be read") from None
@@ -150,6 +157,15 @@ class Roster:
             raise _foreign(pid, role, name, "there is no such process") from None
         where = f"nor carries this run's {proctable.RUN_VARIABLE}"
         raise _foreign(pid, role, name, f"it neither descends from the engine {where}")
+
+    def _carries_id(self, pid: int) -> bool:
+        deadline = time.monotonic() + _EXEC_TIMEOUT_S
+        while not (entries := proctable.environment(pid)) and time.monotonic() < deadline:
+            proc = proctable.read(pid)
+            if proc is None or not proctable.living(proc):
+                return False
+            proctable.wait_for_one([proc])
+        return proctable.entry(self._run_id) in entries
 
     def _below_reaper(self, pid: int) -> bool:
         """Tell whether the engine started it: only the engine's processes are below the reaper.

@@ -1,0 +1,112 @@
+"""Engines made of fixtures/rogues/rogue.py, and proof that nothing of them is left."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+from conformance.engines import proctable, spec
+from conformance.engines.process import Engine
+from conformance.resources import fixtures
+
+ROGUE = fixtures() / "rogues" / "rogue.py"
+
+TOML = """
+[engine]
+name = "rogue"
+version = "1"
+language = "python"
+argv = {argv}
+transports = ["log"]
+[claims]
+state = "none"
+delivery = "at-least-once"
+survives = []
+rescale = "none"
+[apps.passthrough]
+"""
+
+
+class Workshop:
+    """Makes engines; remembers their run ids and what was said."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run_ids: list[str] = []
+        self.said: list[tuple[str, str, int]] = []
+
+    def toml(self, argv: list[str]) -> Path:
+        path = self.folder / "engine.toml"
+        path.write_text(TOML.format(argv=json.dumps(argv)))
+        return path
+
+    def engine(self, *rogue: str, argv: list[str] | None = None, **options) -> Engine:
+        command = argv or ["{python}", str(ROGUE), *rogue]
+        run_id = uuid.uuid4().hex
+        self.run_ids.append(run_id)
+        stderr = self.folder / "stderr.log"
+        loaded = spec.load(self.toml(command))
+        return Engine(loaded, run_id, stderr, lambda *line: self.said.append(line), **options)
+
+
+def carriers(run_id: str) -> list[int]:
+    """Every process that carries the run's id, by psutil: not the code under test."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(proctable.RUN_VARIABLE) == run_id:
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def below_us() -> set[int]:
+    """Every living process below the test, zombies not counted."""
+    found = set()
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE:
+                found.add(process.pid)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def eventually(condition, timeout_s: float = 10.0) -> bool:
+    """Wait for a condition, 10 s at most; return what it was at last."""
+    deadline = time.monotonic() + timeout_s
+    while not (met := condition()) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return bool(met)
+
+
+@pytest.fixture(name="eventually")
+def _eventually():
+    return eventually
+
+
+@pytest.fixture(name="carriers")
+def _carriers():
+    return carriers
+
+
+@pytest.fixture
+def rogue_path() -> Path:
+    return ROGUE
+
+
+@pytest.fixture
+def workshop(tmp_path):
+    """Give a Workshop; afterwards no process that it started may live."""
+    before = below_us()
+    made = Workshop(tmp_path)
+    yield made
+    for run_id in made.run_ids:
+        assert carriers(run_id) == []
+    assert below_us() - before == set()

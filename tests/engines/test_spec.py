@@ -1,0 +1,206 @@
+"""engine.toml: what is accepted, what it means, and the error for each defect."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.engines import spec
+from conformance.engines.spec import EngineTomlError
+from conformance.resources import fixtures
+
+GOOD = """
+[engine]
+name = "example"
+version = "1.4.0"
+language = "python"
+argv = ["{python}", "{here}/adapter.py", "{other}"]
+drain_timeout_s = 5
+transports = ["log"]
+[claims]
+state = "exactly-once"
+delivery = "at-least-once"
+survives = ["worker", "engine"]
+rescale = "none"
+[apps.passthrough]
+[apps.double]
+state = "none"
+[apps.count]
+emit = ["every", "some"]
+survives = []
+[apps.count.some]
+delivery = "exactly-once"
+survives = ["engine"]
+[apps.market-spread]
+inputs = ["merged", "two"]
+emit = ["rejects", "verdicts"]
+freshness_s = 5
+[apps.market-spread.two]
+delivery = "exactly-once"
+[apps.market-spread.verdicts]
+rescale = "live"
+[known_gaps]
+EO-PAUSE = "planned"
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load_text(text: str, ids=None):
+        path = tmp_path / "engine.toml"
+        path.write_text(text)
+        return spec.load(path, ids)
+
+    return load_text
+
+
+def errors_of(load, text: str, ids=None) -> list[str]:
+    with pytest.raises(EngineTomlError) as raised:
+        load(text, ids)
+    path = raised.value.path
+    assert str(raised.value) == "\n".join(f"{path}: {error}" for error in raised.value.errors)
+    return raised.value.errors
+
+
+def test_a_good_file(load, tmp_path):
+    engine = load(GOOD, {"EO-PAUSE"})
+    assert (engine.name, engine.version, engine.language) == ("example", "1.4.0", "python")
+    assert engine.command() == [sys.executable, f"{tmp_path}/adapter.py", "{other}"]
+    assert engine.timeouts == spec.Timeouts(startup_s=30, drain_s=5, recovery_s=60)
+    assert engine.known_gaps == {"EO-PAUSE": "planned"}
+    assert engine.path == tmp_path / "engine.toml"
+    assert engine.apps == ("passthrough", "double", "count", "market-spread")
+
+
+@pytest.mark.parametrize(
+    ("app", "params", "differs"),
+    [
+        ("passthrough", {}, {}),
+        ("double", {}, {"state": "none"}),
+        ("count", {"emit": "every"}, {"survives": ()}),
+        ("count", {"emit": "some"}, {"survives": ("engine",), "delivery": "exactly-once"}),
+        ("market-spread", {"inputs": "merged", "emit": "rejects"}, {}),
+        ("market-spread", {"inputs": "merged", "emit": "verdicts"}, {"rescale": "live"}),
+        (
+            "market-spread",
+            {"inputs": "two", "emit": "verdicts"},
+            {"rescale": "live", "delivery": "exactly-once", "freshness_s": 5.0},
+        ),
+    ],
+)
+def test_claims_of_an_app_and_its_params(load, app, params, differs):
+    base = {
+        "state": "exactly-once",
+        "delivery": "at-least-once",
+        "survives": ("worker", "engine"),
+        "rescale": "none",
+        "freshness_s": None,
+    }
+    engine = load(GOOD)
+    assert engine.offers(app, params)
+    assert engine.claims(app, params) == spec.Claims(**base | differs)
+    assert engine.claims(app, params).to_json()["survives"] == list((base | differs)["survives"])
+
+
+def test_what_is_not_offered(load):
+    text = GOOD.replace('emit = ["every", "some"]', 'emit = ["some"]')
+    engine = load(text.replace("[apps.passthrough]", ""))
+    assert not engine.offers("passthrough", {})
+    assert not engine.offers("count", {"emit": "every"})
+    assert not engine.offers("double", {"emit": "every"})
+    assert engine.offers("count", {"emit": "some"})
+    with pytest.raises(ValueError, match="does not offer count"):
+        engine.claims("count", {"emit": "every"})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        (
+            '["worker", "engine"]',
+            '["worker", "wroker"]',
+            "[claims] survives[1]: expected one of worker, coordinator, engine; got 'wroker'",
+        ),
+        ('version = "1.4.0"', "version = 1.4", "[engine] version: expected text; got 1.4"),
+        ('version = "1.4.0"', "", "[engine] version: missing"),
+        ('name = "example"', 'name = ""', "[engine] name: expected text that is not empty; got ''"),
+        ('transports = ["log"]', "", "[engine] transports: missing"),
+        ('["log"]', '["kafka"]', "[engine] transports[0]: expected log; got 'kafka'"),
+        ('["log"]', "[]", "[engine] transports: expected a list that is not empty; got []"),
+        ("= 5\ntrans", '= "5"\ntrans', "[engine] drain_timeout_s: expected a number; got '5'"),
+        ("= 5\ntrans", "= true\ntrans", "[engine] drain_timeout_s: expected a number; got True"),
+        ("= 5\ntrans", "= 0\ntrans", "[engine] drain_timeout_s: expected a number above 0; got 0"),
+        ('rescale = "none"', "", "[claims] rescale: missing"),
+        ("[apps.double]", "[apps.treble]", "[apps.treble]: unknown key; expected one of"),
+        ("[apps.double]", "[apps.double]\nemit = []", "[apps.double] emit: unknown key; expected"),
+        ('emit = ["every", "some"]', "", "[apps.count] emit: missing"),
+        ('["every", "some"]', '["some", "some"]', "[apps.count] emit: expected each value once;"),
+        ('["every", "some"]', '["every"]', "[apps.count.some]: some is not offered by"),
+        ("freshness_s = 5", "", '[apps.market-spread] freshness_s: missing; required where'),
+        ('["merged", "two"]', '["merged"]', "freshness_s: expected only where inputs holds"),
+        (
+            'rescale = "live"',
+            'delivery = "at-least-once"',
+            "[apps.market-spread.two] and [apps.market-spread.verdicts]: delivery differs;",
+        ),
+        ("EO-PAUSE", "EO-PAUZE", "(did you mean EO-PAUSE?)"),
+        ('EO-PAUSE = "planned"', "EO-PAUSE = 1", "[known_gaps] EO-PAUSE: expected text; got 1"),
+        ("[known_gaps]", "[gaps]", "[gaps]: unknown key; expected one of engine, claims, apps"),
+    ],
+)  # fmt: skip
+def test_one_defect_one_error(load, old, new, error):
+    assert GOOD.count(old) >= 1
+    text = GOOD.replace(old, new, 1)
+    assert any(error in line for line in errors_of(load, text, {"EO-PAUSE"}))
+
+
+def test_all_errors_of_a_file_are_told(load):
+    text = GOOD.replace('name = "example"', "nom = 1").replace("freshness_s = 5", "")
+    errors = errors_of(load, text.replace('"planned"', '""'), {"SL-DOUBLE"})
+    places = ["[engine] name", "[engine] nom", "[known_gaps]", "[apps.market-spread] freshness_s"]
+    assert all(any(line.startswith(place) for line in errors) for place in places)
+
+
+def test_an_engine_without_apps(load):
+    text = GOOD[: GOOD.index("[apps.passthrough]")] + "[apps]\n"
+    assert errors_of(load, text) == ["[apps]: expected at least one app"]
+
+
+def test_what_an_engine_writes_cannot_steer_a_terminal(load):
+    errors = errors_of(load, GOOD.replace('"none"', '"\\u001b[31m"').replace("double", '"\\u001b"'))
+    assert all(line.isprintable() for line in errors)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(EngineTomlError, match=r"absent/engine.toml: .*there is no such file"):
+        spec.load(tmp_path / "absent" / "engine.toml")
+    with pytest.raises(EngineTomlError, match=r"engine.toml: .*there is no such file"):
+        spec.load(tmp_path)
+    path = tmp_path / "engine.toml"
+    path.write_text("[engine]\nname = oops\n")
+    with pytest.raises(EngineTomlError, match=r"expected TOML; Invalid value \(at line 2"):
+        spec.load(tmp_path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(EngineTomlError, match="expected UTF-8; byte 0"):
+        spec.load(path)
+
+
+def test_every_engine_of_the_kit_loads():
+    engines = spec.available(fixtures())
+    assert "miniature" in [engine.name for engine in engines]
+    for engine in engines:
+        assert Path(engine.command()[0]).is_absolute()
+
+
+def test_finding_by_name_and_by_path(load, tmp_path, monkeypatch):
+    load(GOOD)
+    monkeypatch.chdir(tmp_path)
+    ours = fixtures() / "engines" / "miniature" / "engine.toml"
+    assert spec.find("miniature", fixtures()) == ours
+    assert spec.find(str(ours), fixtures()) == ours
+    assert spec.find(".", fixtures()).samefile(tmp_path / "engine.toml")
+    assert spec.find("engine.toml", fixtures()).samefile(tmp_path / "engine.toml")
+    with pytest.raises(EngineTomlError, match=r"no such engine; .* one of .*miniature"):
+        spec.find("maxiature", fixtures())
