@@ -114,6 +114,8 @@ def run(
         raise click.UsageError("--quotes and --orders: expected both or none")
     if options["strict"] and options["quotes"] is None:
         raise click.UsageError("--strict: expected together with --quotes and --orders")
+    if options["port"] is not None and (parallel or 1) > 1:
+        raise click.UsageError("--port: expected -n 1, because one run has the port at a time")
     from conformance import judging
     from conformance.requirements import registry
 
@@ -121,13 +123,15 @@ def run(
     ids = tuple(dict.fromkeys(id_.strip().upper() for o in only for id_ in o.split(",") if id_))
     try:
         selected = judging.select(known, options["tiers"], ids)
-    except judging.SelectionError as error:
+        if options["port"] is not None:
+            judging.check_port(options["port"])
+    except judging.RequestError as error:
         raise click.UsageError(str(error)) from error
     specs = _engines([*engines, *more], list(known))
     request = judging.Request(
         only=ids,
         seed=secrets.randbelow(2**32) if seed is None else seed,
-        workers=parallel or host.usable_cpus(),
+        workers=parallel or (1 if options["port"] else host.usable_cpus()),
         **options,
     )
     console = style.console()
@@ -210,13 +214,18 @@ def check(run_folder: Path) -> int:
     """Judge a recorded RUN folder again, from disk alone."""
     if not (run_folder / "run.json").is_file():
         raise click.UsageError(f"RUN: {run_folder} holds no run.json: expected a run folder")
+    from conformance.history.folder import HistoryError
     from conformance.reports import terminal
     from conformance.reports.json_report import result
     from conformance.requirements import registry
     from conformance.session import recheck
 
     known = registry.load()
-    results = [result(outcome, known.get(outcome.requirement)) for outcome in recheck(run_folder)]
+    try:
+        outcomes = recheck(run_folder)
+    except HistoryError as error:
+        raise click.UsageError(f"RUN: {error}") from error
+    results = [result(outcome, known.get(outcome.requirement)) for outcome in outcomes]
     terminal.details(style.console(), results, None)
     return exit_status(decided.verdict for decided in results)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import socket
 import traceback
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +28,8 @@ KIT_ERROR_FILE: Final = "kit-error.txt"
 _STATUS_ORDER: Final = (EXIT_KIT_ERROR, EXIT_FAIL, EXIT_UNKNOWN, EXIT_OK)
 
 
-class SelectionError(ValueError):
-    """Nothing, or something that does not exist, was selected; the text says what exists."""
+class RequestError(ValueError):
+    """The request cannot be met; the text says what was expected."""
 
 
 @dataclass(frozen=True)
@@ -55,25 +56,35 @@ def select(
 ) -> dict[str, Requirement]:
     """Return the requirements of the given tiers and ids (empty: all of them).
 
-    Raises SelectionError for an id or a tier that does not exist, or if none is left.
+    Raises RequestError for an id or a tier that does not exist, or if none is left.
     """
     for id_ in only:
         if id_ not in known:
             near = difflib.get_close_matches(id_, known, n=3, cutoff=0.4)
             hint = f"; the nearest are {', '.join(near)}" if near else ""
-            raise SelectionError(f"--only: no requirement {id_}{hint}")
+            raise RequestError(f"--only: no requirement {id_}{hint}")
     tiers_known = sorted({requirement.tier for requirement in known.values()})
     for tier in tiers:
         if tier not in tiers_known:
-            raise SelectionError(f"--tier: expected one of {tiers_known}, got {tier}")
+            raise RequestError(f"--tier: expected one of {tiers_known}, got {tier}")
     chosen = {
         id_: requirement
         for id_, requirement in known.items()
         if (not tiers or requirement.tier in tiers) and (not only or id_ in only)
     }
     if not chosen:
-        raise SelectionError("--tier and --only: no requirement is in both")
+        raise RequestError("--tier and --only: no requirement is in both")
     return chosen
+
+
+def check_port(port: int) -> None:
+    """Raise RequestError where the log server cannot have this port of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise RequestError(f"--port: expected a free port, got {port}: {error}") from error
 
 
 def judge_all(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import conformance.session
 from conformance import cli, judging
+from conformance.history.folder import HistoryError
 from conformance.reports import json_report
 from conformance.requirements import registry
 from conformance.verdicts import Outcome, Verdict
@@ -111,17 +114,19 @@ def test_options_reach_the_session(tickproof, engine, session, tmp_path):
     for name in ("q.csv", "o.csv"):
         (tmp_path / name).write_text("x")
     toml = engine()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]  # free again below
     tickproof(
-        "run", "--engine", toml, "--profile", "full", "--tier", 0, "--tier", 1, "-n", 3,
+        "run", "--engine", toml, "--profile", "full", "--tier", 0, "--tier", 1, "-n", 1,
         "--only", "pr-hello,PR-STOP", "--only", "ST-TOTALS", "--seed", 5, "--out", "o",
-        "--port", 4000, "--quotes", "q.csv", "--orders", "o.csv", "--strict",
+        "--port", port, "--quotes", "q.csv", "--orders", "o.csv", "--strict",
     )  # fmt: skip
 
     (config,) = session.configs
     assert config.engine == toml
-    assert (config.profile, config.tiers, config.workers) == ("full", (0, 1), 3)
+    assert (config.profile, config.tiers, config.workers) == ("full", (0, 1), 1)
     assert config.only == ("PR-HELLO", "PR-STOP", "ST-TOTALS")
-    assert (config.seed, config.port, config.strict) == (5, 4000, True)
+    assert (config.seed, config.port, config.strict) == (5, port, True)
     assert (config.quotes, config.orders) == (Path("q.csv"), Path("o.csv"))
     assert config.out == Path("o/toy")
 
@@ -197,6 +202,7 @@ def test_ctrl_c_is_one_clear_line_and_130(tickproof, engine, session):
         (("ENGINE", "--tier", "9"), "--tier: expected one of [0, 1, 2, 3], got 9"),
         (("ENGINE", "--tier", "0", "--only", "EO-TAIL"), "no requirement is in both"),
         (("ENGINE", "--quotes", "f"), "--quotes and --orders: expected both or none"),
+        (("ENGINE", "--port", "4000", "-n", "2"), "--port: expected -n 1"),
         (("ENGINE", "--strict"), "--strict: expected together with --quotes"),
         (("ENGINE", "--profile", "slow"), "'slow' is not one of 'quick', 'full'"),
         (("ENGINE", "--seed", "x"), "'x' is not a valid integer"),
@@ -214,6 +220,16 @@ def test_wrong_usage_is_2_and_starts_nothing(tickproof, engine, session, argumen
     assert said in err
     assert not session.configs
     assert not Path("tickproof-out").exists()
+
+
+def test_a_port_that_is_taken_is_wrong_usage(tickproof, engine, session):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, _, err = tickproof("run", engine(), "--port", port)
+
+    assert code == 2
+    assert f"--port: expected a free port, got {port}: " in err
+    assert not session.configs
 
 
 def test_all_wrong_engine_tomls_are_named_before_anything_starts(tickproof, engine, session):
@@ -266,9 +282,19 @@ def test_check_wants_a_run_folder(tickproof, tmp_path):
     assert "expected a run folder" in err
 
 
-def test_check_judges_from_disk(tickproof, tmp_path, monkeypatch):
-    import conformance.session
+def test_check_of_a_broken_run_folder_is_wrong_usage(tickproof, tmp_path, monkeypatch):
+    def recheck(_folder):
+        raise HistoryError("run.json: not JSON")
 
+    (tmp_path / "run.json").write_text("{")
+    monkeypatch.setattr(conformance.session, "recheck", recheck)
+    code, _, err = tickproof("check", tmp_path)
+
+    assert code == 2
+    assert "RUN: run.json: not JSON" in err
+
+
+def test_check_judges_from_disk(tickproof, tmp_path, monkeypatch):
     (tmp_path / "run.json").write_text("{}")
     outcome = Outcome("EO-TAIL", Verdict.FAIL, expected="all", actual="less", reason="lost")
     monkeypatch.setattr(conformance.session, "recheck", lambda _folder: [outcome])
