@@ -24,8 +24,9 @@ class Scenario:
     """One run, without its engine.
 
     recipe: input recipe (docs/architecture.md). rate: records a second, None for all at
-    once. hold: (part of the input, seconds of silence after it). drain_at: ask for drain when this part of the input is published, rather than
-    at END. ending: how the engine is ended. probes: also ask what an engine may refuse.
+    once. hold: (part of the input, seconds of silence after it). drain_at: ask for drain
+    when this part of the input is published, rather than at END. ending: how the engine is
+    ended. probes: also ask what an engine may refuse.
     """
 
     name: str

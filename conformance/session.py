@@ -16,7 +16,7 @@ import pytest
 
 from conformance.history.folder import History
 from conformance.requirements import registry
-from conformance.suites.judging import JUDGES
+from conformance.suites.judging import JUDGES, import_suites
 from conformance.suites.plugin import PROPERTY
 from conformance.suites.verdict import outcome_of
 from conformance.verdicts import SEVERITY, Outcome, Verdict
@@ -59,11 +59,12 @@ def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
         and (not config.only or id_ in config.only)
     }  # fmt: skip
     outcomes: list[Outcome] = []
-    held = True
+    broken: list[str] = []
     for tier in sorted({requirement.tier for requirement in selected.values()}):
-        if not held and not config.only:
+        if broken and not config.only:
+            why = f"{', '.join(broken[:3])}{' and more' if len(broken) > 3 else ''} did not hold"
             blocked = [
-                Outcome(id_, Verdict.BLOCKED, reason="LOWER_TIER", actual="a lower tier failed")
+                Outcome(id_, Verdict.BLOCKED, reason="LOWER_TIER", actual=why)
                 for id_, requirement in selected.items() if requirement.tier == tier
             ]  # fmt: skip
             for outcome in blocked:
@@ -74,7 +75,7 @@ def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
         found = _run_tier(config, runs, tier, on_event)
         outcomes += found
         bad = {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.KIT_ERROR}
-        held = held and not any(outcome.verdict in bad for outcome in found)
+        broken += [outcome.requirement for outcome in found if outcome.verdict in bad]
     return outcomes
 
 
@@ -99,7 +100,7 @@ def _run_tier(config: SessionConfig, runs: Path, tier: int, on_event: OnEvent) -
     feed.touch()
     collector = _Collector(on_event)
     arguments = [
-        str(SUITES / f"test_t{tier}.py"), "-p", "no:terminal", "-p", "no:cacheprovider",
+        str(SUITES / f"test_t{tier}.py"), "-s", "-p", "no:terminal", "-p", "no:cacheprovider",
         "-c", os.devnull, f"--rootdir={SUITES}", "--engine", str(config.engine),
         "--tickproof-out", str(runs), "--tickproof-seed", str(config.seed),
         "--tickproof-profile", config.profile, "--tickproof-feed", str(feed),
@@ -107,7 +108,7 @@ def _run_tier(config: SessionConfig, runs: Path, tier: int, on_event: OnEvent) -
     arguments += [f"--tickproof-only={id_}" for id_ in config.only]
     arguments += [f"--tickproof-tier={tier}"]
     if config.workers > 1:
-        arguments += ["-n", str(config.workers), "--dist", "loadgroup"]
+        arguments += ["-n", str(config.workers), "--no-loadscope-reorder"]
     if config.quotes:
         arguments += ["--tickproof-quotes", str(config.quotes)]
         arguments += ["--tickproof-orders", str(config.orders)]
@@ -183,11 +184,7 @@ def recheck(folder: Path) -> list[Outcome]:
 
     Raises HistoryError where the folder cannot be judged.
     """
-    import conformance.suites.test_t0
-    import conformance.suites.test_t1
-    import conformance.suites.test_t2
-    import conformance.suites.test_t3  # noqa: F401
-
+    import_suites()
     history = History(folder)
     found: dict[str, list[Outcome]] = {}
     wanted = history.decided()

@@ -53,4 +53,5 @@ class FaultStep:
             "drained": "after drain was answered",
         }[self.at]
         backlog = f", with {self.burst} records of backlog" if self.burst else ""
-        return f"{verb} of {'a worker' if self.target == 'worker' else 'the engine'} {when}{backlog}"
+        whom = "a worker" if self.target == "worker" else "the engine"
+        return f"{verb} of {whom} {when}{backlog}"

@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-import generators
 import numpy as np
+
+import generators
 from conformance.checkers.outputs import ARRIVAL, OutputLog
 from conformance.faults.steps import FaultStep
 from conformance.history.events import read_json_lines
@@ -160,6 +161,16 @@ class History:
     def releases(self) -> np.ndarray:
         """RELEASE rows."""
         return read_table(self.folder / "releases.bin", RELEASE)
+
+    @property
+    def fetched(self) -> int:
+        """Distinct records that were fetched, over all partitions."""
+        rows = self.fetches
+        return sum(
+            int(rows["end"][(rows["stream"] == p["stream"])
+                            & (rows["partition"] == p["partition"])].max(initial=0))
+            for p in self.partitions
+        )  # fmt: skip
 
     @property
     def partitions(self) -> list[dict[str, Any]]:

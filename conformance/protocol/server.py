@@ -7,6 +7,7 @@ never count as the kit's memory.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
@@ -16,8 +17,8 @@ from collections.abc import Callable
 from typing import Final
 
 from conformance.protocol import frames
-from conformance.protocol.framing import FrameReader, FrameTooLarge, Truncated
 from conformance.protocol.frames import Append, BadFrame, Code, Fetch, Hello, Op, Stage
+from conformance.protocol.framing import FrameReader, FrameTooLarge, Truncated
 from conformance.protocol.recorder import Recorder, Refused
 from conformance.protocol.sink import Sink
 from conformance.protocol.source import InputLog
@@ -136,10 +137,8 @@ class _Connection:
 
     def shut(self) -> None:
         """End the connection from another thread."""
-        try:
+        with contextlib.suppress(OSError):  # it may have ended by itself
             self.sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # it ended by itself
 
     def serve(self) -> None:
         """Answer requests until the peer or a malformed frame ends the connection."""
@@ -308,10 +307,8 @@ class _Connection:
         self._after.clear()
 
     def _flush_quietly(self) -> None:
-        try:
+        with contextlib.suppress(OSError):  # the peer need not wait for the answer
             self._flush()
-        except OSError:
-            pass  # the peer did not wait for the answer
 
 
 _ACKED: Final = {

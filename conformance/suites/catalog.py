@@ -62,6 +62,14 @@ def draw(name: str, context: Context) -> Scenario:
     return replace(drawn, name=name, recipe=recipe, sink=replace(drawn.sink, seed=seed))
 
 
+def seconds(name: str) -> float:
+    """Estimate how long a scenario lasts in profile quick: for the order of play only."""
+    drawn = draw(name, Context(seed=0, freshness_s=5.0))
+    paced = drawn.recipe.get("records", 0) / drawn.rate if drawn.rate else 0.0
+    paused = sum(step.seconds for step in drawn.faults)
+    return paced + paused + (drawn.hold[1] if drawn.hold else 0.0) + drawn.sink.stall_s
+
+
 def _passthrough(records: int, size: int = 24, partitions: int = 4, **rest: Any) -> Scenario:
     recipe = {"kind": "payloads", "records": records, "size": size, "partitions": partitions}
     return Scenario("", "passthrough", {}, recipe | {"tick": 16}, **rest)

@@ -1,3 +1,3 @@
-"""Makes the suites work under plain pytest too: ``pytest --pyargs conformance.suites --engine X``."""
+"""Plain pytest works too: ``pytest --pyargs conformance.suites --engine NAME``."""
 
 from conformance.suites.plugin import *  # noqa: F403

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance.checkers import count, delivery, merged, multiset, two_streams
+from conformance.checkers import count, delivery, merged, multiset
 from conformance.checkers.findings import Findings
 from conformance.checkers.outputs import OutputLog
 from conformance.history.folder import History
@@ -93,6 +93,8 @@ def _expected(history: History, chunk: int = 1 << 17) -> Iterator[np.ndarray]:
 def _market(history: History, log: OutputLog) -> Findings:
     if history.params["inputs"] == "merged":
         return merged.check_merged(history.inputs(MESSAGE), log, history.params["emit"])
+    from conformance.checkers import two_streams
+
     return two_streams.check_two(
         history.inputs(QUOTE, 0), history.inputs(ORDER, 1), log, history.params["emit"],
         freshness_ns=int(history.claims["freshness_s"] * 1e9),

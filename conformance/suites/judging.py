@@ -6,7 +6,9 @@ counterexample, or raises Unknown with a reason code where the evidence is missi
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -52,10 +54,16 @@ def decides(requirement: str, scenario: str) -> Callable[[F], F]:
 
     def mark(function: F) -> F:
         JUDGES.setdefault(scenario, []).append((requirement, function))
-        marked = pytest.mark.decides(requirement, scenario)(function)
-        return pytest.mark.xdist_group(scenario)(marked)
+        return pytest.mark.decides(requirement, scenario)(function)
 
     return mark
+
+
+def import_suites() -> None:
+    """Import every test module, so that JUDGES is complete."""
+    package = Path(__file__).parent
+    for path in sorted(package.glob("test_*.py")):
+        importlib.import_module(f"{__package__}.{path.stem}")
 
 
 def stimulus(history: History) -> str:

@@ -129,7 +129,7 @@ class Playing:
             shutil.rmtree(folder)
         feed = self._feed(folder, scenario)
         feed({"event": "run-started", "records": scenario.recipe.get("records", 0)})
-        ended = "kit-error"
+        ended, totals = "kit-error", {}
         try:
             play(scenario, self.spec, folder, seed=self.settings.seed,
                  listener=lambda row: feed(row) if row["event"] in _SHOWN else None,
@@ -137,9 +137,11 @@ class Playing:
             history = History(folder)
             ended = history.ended["how"]
             self._add_facts(history)
+            totals = {"records": history.input_records, "served": history.fetched,
+                      "outputs": history.run["outputs"]}  # fmt: skip
             return history
         finally:
-            feed({"event": "run-ended", "ended": ended})
+            feed({"event": "run-ended", "ended": ended, **totals})
 
     def _add_facts(self, history: History) -> None:
         """Write what reports show of a run beside its parameters."""

@@ -7,6 +7,7 @@ import os
 import traceback
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from conformance.engines.spec import EngineSpec, EngineTomlError, find, load
 from conformance.history.folder import History
 from conformance.requirements import registry
 from conformance.resources import fixtures
+from conformance.suites.catalog import seconds
 from conformance.suites.playing import Playing, Settings
 from conformance.suites.verdict import outcome_of, with_known_gaps
 from conformance.verdicts import Outcome, Verdict
@@ -27,6 +29,7 @@ __all__ = [
     "pytest_configure",
     "pytest_runtest_makereport",
     "pytest_sessionfinish",
+    "pytest_xdist_make_scheduler",
 ]
 
 
@@ -76,6 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 _SPEC = pytest.StashKey[EngineSpec]()
 _PLAYING = pytest.StashKey[Playing]()
+#: How long the run took that the first test of a scenario waited for.
+_SETUP = pytest.StashKey[float]()
 
 
 def _port(base: int | None) -> int:
@@ -101,14 +106,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = sorted(kept, key=_order)
 
 
-def _order(item: pytest.Item) -> int:
+def _order(item: pytest.Item) -> tuple[int, float]:
+    """Lower tiers first; in a tier the longest scenarios, so that none is left to the end."""
     decided = item.get_closest_marker("decides")
-    return registry_tier(decided.args[0]) if decided else -1
+    if decided is None:
+        return -1, 0.0
+    return registry_tier(decided.args[0]), -seconds(decided.args[1])
 
 
 def registry_tier(requirement: str) -> int:
     """Return the tier of a requirement."""
     return registry.load()[requirement].tier
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of one scenario in one process, so that it is played once."""
+    from conformance.suites.scheduling import ScenarioScheduling
+
+    return ScenarioScheduling(config, log)
 
 
 @pytest.fixture
@@ -133,13 +149,14 @@ def pytest_runtest_makereport(
         return report
     error = call.excinfo.value if call.excinfo else None
     if call.when == "setup" and error is None:
+        item.stash[_SETUP] = call.duration
         return report
     if isinstance(error, KeyboardInterrupt | SystemExit):
         return report
     requirement, scenario = decided.args
     outcome = outcome_of(requirement, scenario, error, playing.played(scenario))
     outcome = with_known_gaps(outcome, item.config.stash[_SPEC].known_gaps)
-    outcome = playing.completed(outcome, call.duration)
+    outcome = playing.completed(outcome, call.duration + item.stash.get(_SETUP, 0.0))
     report.user_properties.append((PROPERTY, json.dumps(outcome.to_json())))
     if outcome.verdict is Verdict.KIT_ERROR and error is not None:
         playing.keep_traceback("".join(traceback.format_exception(error)))

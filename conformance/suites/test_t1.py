@@ -14,7 +14,6 @@ from conformance.suites.evidence import (
     TWICE,
     VALUES,
     outputs,
-    sequences,
     values,
     whole,
 )
