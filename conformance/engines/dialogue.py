@@ -86,7 +86,9 @@ class Dialogue:
         with self._changed:
             pending = self._pending.pop(number, None) if type(number) is int else None
             if pending is not None:
-                pending.outcome = self._judged(pending.op, answer, quoted)
+                # After a violation no answer counts: else its timing would decide the run.
+                judged = self._judged(pending.op, answer, quoted)
+                pending.outcome = self.violations[0] if self.violations else judged
                 pending.answered_ns = t_ns
                 self._changed.notify_all()
                 return None

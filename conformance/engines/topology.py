@@ -120,7 +120,12 @@ class Roster:
         A pid seen before that is dead by now stays a (dead) member: the engine may not
         have noticed yet.
         """
-        return [self._member(row["pid"], row["role"], row["name"]) for row in processes]
+        named = [self._member(row["pid"], row["role"], row["name"]) for row in processes]
+        # An engine that restarts its workers for ever must not use up the descriptors.
+        for key, member in list(self._known.items()):
+            if member not in named and not member.alive:
+                self._known.pop(key).close()
+        return named
 
     def _member(self, pid: int, role: str, name: str) -> Member:
         known = self._known.get((pid, role, name))

@@ -126,6 +126,17 @@ def test_no_line_whatsoever_breaks_the_kit(line):
     assert violation.message.isprintable()
 
 
+def test_an_answer_after_a_violation_does_not_count():
+    talk = dialogue()
+    before, after = talk.submit("drain", {})[0], talk.submit("drain", {})[0]
+    talk.receive(b'{"id": 1, "ok": true}', False, 1)
+    talk.receive(b"noise", False, 2)
+    talk.receive(b'{"id": 2, "ok": true}', False, 3)
+    assert before.wait(0)["ok"] is True
+    with pytest.raises(EngineFailure, match="BAD_LINE"):
+        after.wait(0)
+
+
 def test_an_answer_from_before_the_exit_counts():
     talk = dialogue()
     first, second = talk.submit("stop", {})[0], talk.submit("drain", {})[0]

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -63,7 +64,8 @@ def test_the_environment_and_the_process_group(polite):
 
 
 def test_signals_are_as_a_program_expects_them(polite):
-    status = dict(line.split(":\t") for line in open(f"/proc/{polite.pid}/status") if ":\t" in line)
+    lines = Path(f"/proc/{polite.pid}/status").read_text().splitlines()
+    status = dict(line.split(":\t", 1) for line in lines)
     # Python itself ignores SIGPIPE and SIGXFSZ; the reaper's own must not shine through.
     ignored = int(status["SigIgn"], 16)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGINT):
@@ -81,6 +83,15 @@ def test_the_whole_engine_is_killed_as_one(polite):
     assert "was killed by SIGKILL" in polite.exited().message
     assert polite.end() == []
     assert polite.kill() == []
+
+
+def test_no_process_sees_another_die_before_it_dies_itself(workshop, tmp_path):
+    for attempt in range(5):
+        with workshop.engine("witnesses", str(tmp_path / f"seen-{attempt}-")) as engine:
+            engine.start()
+            engine.request("hello", SOON, protocol=1)
+            engine.kill()
+    assert list(tmp_path.glob("seen-*")) == []
 
 
 def test_stopped_processes_are_killed_too(polite):

@@ -86,6 +86,21 @@ def test_an_environment_that_cannot_be_read(roster, stranger, monkeypatch):
     assert "its environment cannot be read" in refusal(roster, pid)
 
 
+def test_a_process_that_is_being_started_is_waited_for(roster, stranger, monkeypatch):
+    reads = [[], [], [b"TICKPROOF_RUN=run-7"]]
+    monkeypatch.setattr(proctable, "environment", lambda pid: reads.pop(0))
+    (member,) = roster.members(named(stranger()))
+    assert member.alive
+    assert reads == []
+
+
+def test_a_process_without_any_environment_is_foreign(roster):
+    with subprocess.Popen(WAITS, stdin=subprocess.PIPE, env={}) as process:
+        assert "neither descends" in refusal(roster, process.pid)
+        process.communicate(b"\n")
+    assert process.returncode == 0
+
+
 def test_the_reaper_is_not_of_the_engine(stranger):
     pid = stranger(TICKPROOF_RUN="run-7")
     made = Roster(pid, "run-7")
@@ -98,6 +113,19 @@ def test_a_descendant_needs_no_run_id(roster, stranger):
     assert member.alive
     made.close()
     assert not member.alive
+
+
+def test_the_dead_that_are_named_no_more_are_let_go(roster, stranger):
+    staying = stranger(TICKPROOF_RUN="run-7")
+    roster.members(named(staying))
+    before = psutil.Process().num_fds()
+    for _ in range(3):
+        with subprocess.Popen(WAITS, stdin=subprocess.PIPE, env={"TICKPROOF_RUN": "run-7"}) as gone:
+            (member,) = roster.members(named(gone.pid))
+            member.kill()
+        assert not member.alive
+        assert roster.members(named(staying))[0].alive
+    assert psutil.Process().num_fds() == before
 
 
 def test_a_failure_leaves_no_descriptor(roster, stranger):
