@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -59,17 +60,19 @@ def aliases(names: Iterable[str]) -> dict[str, str]:
     tilde and two characters of its hash: the same in every file, unless two collide.
     """
     names = sorted(set(names))
-    fits = {name for name in names if len(name) <= 8 and name.isascii()}
-    alias = {name: name for name in names if name in fits}
-    taken = set(fits)
+    alias = {name: name for name in names if len(name) <= 8 and name.isascii()}
+    taken = set(alias)
     for name in names:
-        if name in fits:
-            continue
-        stem = "".join(c for c in name if c.isascii() and c.isalnum())[:5]
-        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
-        while (short := f"{stem}~{_BASE32[number // 32 % 32]}{_BASE32[number % 32]}") in taken:
-            number += 1
-            stem = stem[:4] if number % 1024 == 0 else stem
-        taken.add(short)
-        alias[name] = short
+        if name not in alias:
+            alias[name] = next(short for short in _shortened(name) if short not in taken)
+            taken.add(alias[name])
     return alias
+
+
+def _shortened(name: str) -> Iterator[str]:
+    """Yield candidates with more and more of the hash, so that they do not run out."""
+    stem = "".join(c for c in name if c.isascii() and c.isalnum())
+    for attempt in itertools.count():
+        digest = hashlib.sha256(f"{attempt}/{name}".encode("utf-8", "surrogatepass")).digest()
+        width = min(2 + attempt // 4, 7)
+        yield stem[: 7 - width] + "~" + "".join(_BASE32[byte % 32] for byte in digest[:width])
