@@ -1,0 +1,163 @@
+"""Market Spread on two streams: some interleaving that respects time explains every verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from conformance.checkers.answers import Answers
+from conformance.checkers.arrays import drop_pages
+from conformance.checkers.findings import Findings
+from conformance.checkers.market_rule import RECORD
+from conformance.checkers.outputs import OutputLog
+from conformance.checkers.sightings import Sightings
+from conformance.checkers.symbols import Symbols
+from conformance.checkers.tables import of_partition
+from conformance.checkers.timeline import Active, Fetched
+from conformance.checkers.two_explain import explain_two
+from conformance.checkers.two_group import Group, Rules, judge_group
+
+QUOTES: Final = 0
+ORDERS: Final = 1
+_NONE: Final = 2**32 - 1
+
+
+def check_two(
+    quotes: Sequence[np.ndarray],
+    orders: Sequence[np.ndarray],
+    outputs: OutputLog,
+    emit: str,
+    *,
+    freshness_ns: int,
+    publishes: np.ndarray,
+    fetches: np.ndarray,
+    pauses: Sequence[tuple[int, int]] = (),
+    delivery: str = "exactly-once",
+    group_rows: int = 1 << 19,
+) -> Findings:
+    """Judge app market-spread on two streams.
+
+    ``quotes``, ``orders``: QUOTE and ORDER partitions, a symbol in the same number of both;
+    ``outputs``: VERDICT; ``emit``: "rejects" or "verdicts"; ``publishes``, ``fetches``:
+    PUBLISH and FETCH tables in time order; ``pauses``: (start_ns, end_ns); ``delivery``:
+    "at-least-once" or "exactly-once". Times are monotonic nanoseconds. Symbols are judged
+    in groups of about ``group_rows`` records; a larger symbol is a group of its own.
+
+    Kinds: ``wrong-verdict`` (does not follow from the quote that it names),
+    ``unknown-quote``, ``from-the-future``, ``stale-quote``, ``went-back``,
+    ``must-reject``, ``lost``, ``duplicate``, ``retracted`` (exactly-once only),
+    ``invented``, ``malformed``. ValueError for another ``emit`` or ``delivery``, for
+    unlike numbers of partitions, or for ids that come twice in the input.
+    """
+    for name, value, choices in (
+        ("emit", emit, ("rejects", "verdicts")),
+        ("delivery", delivery, ("at-least-once", "exactly-once")),
+    ):
+        if value not in choices:
+            raise ValueError(f"{name}: expected {choices[0]!r} or {choices[1]!r}, got {value!r}")
+    if len(quotes) != len(orders):
+        raise ValueError(
+            f"expected as many partitions of orders as of quotes ({len(quotes)}), got {len(orders)}"
+        )
+    sightings = Sightings()
+    answers = Answers(outputs)
+    order_of = _join(orders, answers, delivery == "exactly-once", sightings)
+    answers.note_strangers(sightings)
+    active = Active(pauses)
+    starts = np.concatenate(([0], np.cumsum([len(part) for part in orders])))
+    for partition in range(len(orders)):
+        rules = Rules(
+            silent=emit == "rejects",
+            exactly_once=delivery == "exactly-once",
+            partitions=len(orders),
+            partition=partition,
+            quotes_published=of_partition(publishes, QUOTES, partition),
+            orders_published=of_partition(publishes, ORDERS, partition),
+            fetched=Fetched(of_partition(fetches, QUOTES, partition), active, freshness_ns),
+            orders_fetched=Fetched(of_partition(fetches, ORDERS, partition), active, 0),
+        )
+        for group, row_of in _groups(quotes[partition], orders[partition], group_rows):
+            came = _outputs_of(answers, order_of, int(starts[partition]), row_of)
+            judge_group(group, rules, answers, *came, sightings)
+    changed = sightings.counts.pop("changed", 0)
+    sightings.kept.pop("changed", None)
+    found = sightings.findings(
+        lambda kind, at, row: explain_two(outputs, len(orders), kind, at, row)
+    )
+    found.checked = sum(map(len, quotes)) + sum(map(len, orders)) + len(outputs)
+    found.facts |= {
+        "quotes": sum(map(len, quotes)),
+        "orders": sum(map(len, orders)),
+        "outputs": len(outputs),
+        "changed": changed + sightings.counts["retracted"],
+    }
+    return found
+
+
+def _join(
+    orders: Sequence[np.ndarray], answers: Answers, exactly_once: bool, sightings: Sightings,
+    rows: int = 1 << 19,
+) -> np.ndarray:  # fmt: skip
+    """Return for each output the order that it answers: its place over all partitions."""
+    order_of = np.full(len(answers.matched), _NONE, np.uint32)
+    starts = np.concatenate(([0], np.cumsum([len(part) for part in orders])))
+    count = -(-int(starts[-1]) // rows)
+    for piece in range(count):
+        ids, places = [], []
+        for part, base in zip(orders, starts, strict=False):
+            start, end = (len(part) * i // count for i in (piece, piece + 1))
+            ids.append(np.ascontiguousarray(part[start:end]).view(RECORD)["id"])
+            places.append(base + np.arange(start, end))
+            drop_pages(part)
+        every, place = np.concatenate(ids), np.concatenate(places)
+        order = np.argsort(every, kind="stable")
+        every, place = every[order], place[order]
+        twice = np.flatnonzero(every[1:] == every[:-1])
+        if len(twice):
+            raise ValueError(f"input: order_id {every[twice[0]]} comes twice, expected once")
+        first = np.full(len(every), -1, np.int64)
+        for positions, found, came in answers.of(every):
+            order_of[positions] = place[found]
+            kind = "retracted" if exactly_once else "changed"
+            answers.note_again(found, positions, came, first, sightings, kind)
+    return order_of
+
+
+def _groups(
+    quotes: np.ndarray, orders: np.ndarray, rows: int
+) -> Iterator[tuple[Group, np.ndarray]]:
+    """Yield groups of whole symbols of one partition, and the row in it of each order."""
+    symbols = Symbols()
+    codes = [_codes(array, symbols) for array in (quotes, orders)]
+    sizes = sum(np.bincount(code, minlength=len(symbols)) for code in codes)
+    group_of = (np.cumsum(sizes) - sizes) // rows
+    for number in np.unique(group_of):
+        picks = [np.flatnonzero(group_of[code] == number) for code in codes]
+        group = Group.read(quotes, orders, picks[0], picks[1])
+        row_of = np.full(len(orders), -1, np.int32)
+        row_of[group.order_offset] = np.arange(len(group.order_offset))
+        yield group, row_of
+
+
+def _codes(array: np.ndarray, symbols: Symbols, rows: int = 1 << 18) -> np.ndarray:
+    codes = np.empty(len(array), np.int32)
+    for start in range(0, len(array), rows):
+        piece = np.ascontiguousarray(array[start : start + rows]).view(RECORD)
+        codes[start : start + rows] = symbols.codes(piece["symbol"])
+        drop_pages(array)
+    return codes
+
+
+def _outputs_of(
+    answers: Answers, order_of: np.ndarray, start: int, row_of: np.ndarray, rows: int = 1 << 20
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (positions, rows of their orders) of the outputs that answer a group's orders."""
+    found: list[tuple[Any, Any]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+    for begin in range(0, len(order_of), rows):
+        place = order_of[begin : begin + rows]
+        here = np.flatnonzero((place >= start) & (place < start + len(row_of)))
+        row = row_of[place[here].astype(np.int64) - start].astype(np.int64)
+        found.append((begin + here[row >= 0], row[row >= 0]))
+    return np.concatenate([p for p, _ in found]), np.concatenate([r for _, r in found])
