@@ -76,9 +76,27 @@ def test_some_interleaving_explains_two_streams(history: History) -> None:
 @decides("MS-FRESHNESS", "market-two-fresh")
 def test_old_quotes_are_seen(history: History) -> None:
     judged(history, values(history), ("stale-quote", *LOSS))
-    bound = values(history).facts.get("orders_with_lower_bound", 0)
+    bound = _bound_orders(history)
     if not bound:
-        raise Unknown("NOT_SEEN", "orders that must see a quote of long before", "none")
+        raise Unknown(
+            "NOT_SEEN", "orders published freshness_s or more after a quote was fetched", "none"
+        )
+
+
+def _bound_orders(history: History) -> int:
+    """Count orders that came so late that some quote must have been seen by then."""
+    fetched = history.fetches["t_ns"][history.fetches["stream"] == 0]
+    if not len(fetched):
+        return 0
+    due = int(fetched.min()) + int(history.claims["freshness_s"] * 1e9)
+    bound = 0
+    for partition in history.partitions:
+        rows = history.publishes
+        rows = rows[(rows["stream"] == 1) & (rows["partition"] == partition["partition"])]
+        if partition["stream"] == 1 and len(rows):
+            early = rows["end"][rows["t_ns"] < due].max(initial=0)
+            bound += partition["records"] - int(early)
+    return bound
 
 
 @decides("MS-TWO-REJECTS", "market-two-rejects")
