@@ -11,10 +11,9 @@ import random
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
-
-from collections.abc import Callable
 
 import generators
 from conformance import __version__
@@ -23,9 +22,9 @@ from conformance.engines.spec import EngineSpec
 from conformance.engines.topology import Member, check_survives
 from conformance.faults.controller import FaultController
 from conformance.faults.steps import FaultStep
-from conformance.history.events import EventLog, Listener
-from conformance.history.folder import FORMAT, write_json
 from conformance.history.control import ControlLog
+from conformance.history.events import EventLog, Listener
+from conformance.history.folder import FORMAT, recorded_files, write_json
 from conformance.protocol.publisher import Publisher
 from conformance.protocol.recorder import Recorder
 from conformance.protocol.server import LogServer
@@ -58,18 +57,21 @@ def play(
     try:
         run.prepare()
         run.play()
-        run.close({"how": "completed"})
+        ended = {"how": "completed"}
     except EngineFailure as failure:
-        run.close({"how": "engine-failure", "code": failure.code, "message": failure.message,
-                   "stderr": failure.stderr_tail})
+        ended = {"how": "engine-failure", "code": failure.code, "message": failure.message,
+                 "stderr": failure.stderr_tail}  # fmt: skip
     except (KitStopped, OSError) as error:
-        run.close({"how": "kit-error", "message": str(error)})
-        raise KitStopped(str(error)) from error
+        ended = {"how": "kit-error", "message": str(error)}
+    except KeyboardInterrupt:
+        run.close({"how": "kit-error", "message": "interrupted with Ctrl-C"})
+        raise
     except BaseException as error:
         run.close({"how": "kit-error", "message": f"{type(error).__name__}: {error}"})
         raise
-    finally:
-        events.close()
+    stopped = run.close(ended)
+    if stopped:
+        raise KitStopped(stopped)
 
 
 class _Run:
@@ -105,6 +107,7 @@ class _Run:
             "started_ns": time.monotonic_ns(), "started": time.time(),
         }  # fmt: skip
         self.stack = contextlib.ExitStack()
+        self.recording: list[EventLog | ControlLog | InputLog | Recorder] = [events]
 
     def prepare(self) -> None:
         """Make the input, open the log server, write the first run.json."""
@@ -125,6 +128,9 @@ class _Run:
         self.log = InputLog(built.partitions, folder, event)
         self.recorder = Recorder(folder / "output", {0: scenario.output_size}, event)
         self.stack.callback(self.recorder.close)
+        self.control = ControlLog(folder / "control.jsonl")
+        self.stack.callback(self.control.close)
+        self.recording += [self.log, self.recorder, self.control]
         self.sink = Sink(scenario.sink, event)
         self.faults = FaultController(
             scenario.faults, self.log, self.recorder, scenario.rate, self._deed, event
@@ -137,8 +143,6 @@ class _Run:
             self.log, built.plan, scenario.rate, self.faults.limit, scenario.hold
         )
         self.stack.callback(self.publisher.stop)
-        self.control = ControlLog(folder / "control.jsonl")
-        self.stack.callback(self.control.close)
         self.state_dir.mkdir()
 
     def play(self) -> None:
@@ -283,7 +287,7 @@ class _Run:
                     return
                 self.drain = None
             elif self.drain is not None and time.monotonic() > self._drain_deadline():
-                self.drain.wait(0)
+                self._drain_overdue()
 
     def _drain_due(self) -> bool:
         if self.killed_engine or self.paused:
@@ -301,6 +305,19 @@ class _Run:
             return float("inf")
         return base + timeouts.drain_s + self.sink.spent_s
 
+    def _drain_overdue(self) -> None:
+        assert self.drain is not None
+        try:
+            self.drain.wait(0)
+        except EngineFailure as failure:
+            if failure.code != "NO_ANSWER":
+                raise
+            limit = self.spec.timeouts.drain_s
+            raise EngineFailure(
+                failure.code, f"no answer to drain within {limit:g} s of END and the request",
+                failure.stderr_tail,
+            ) from failure  # fmt: skip
+
     def _drained(self) -> None:
         states = self.log.states()
         self.events.add(
@@ -311,8 +328,8 @@ class _Run:
         self.drain.wait(0)
 
     def _check_health(self) -> None:
-        if self.recorder.failure is not None:
-            raise KitStopped(f"recording stopped: {self.recorder.failure}")
+        if self._stopped():
+            raise KitStopped(self._stopped())
         if self.log.ended and not self.ended_at:
             self.ended_at = time.monotonic()
         engine = self.engine
@@ -389,20 +406,35 @@ class _Run:
         returncode = engine.wait_exit(timeouts.drain_s)
         self.events.add("exited", returncode=returncode)
 
-    def close(self, ended: dict[str, Any]) -> None:
-        """End whatever is left and write the last run.json."""
+    def close(self, ended: dict[str, Any]) -> str:
+        """End whatever is left, write the last run.json; return what stopped the kit, or "".
+
+        What went wrong because the kit could not record is never the engine's failure.
+        """
         left: list[Any] = []
         for victim, _, _ in self.paused:
             victim.resume()
-        if self.engine is not None:
-            left = self.engine.end()
-        self.stack.close()
-        self.record |= {
-            "ended": ended, "ended_ns": time.monotonic_ns(),
-            "left_over": [{"pid": p.pid, "name": p.name} for p in left],
-            "event_counts": dict(self.events.counts),
-        }  # fmt: skip
-        self._write_record()
+        try:
+            if self.engine is not None:
+                left = self.engine.end()
+            self.stack.close()
+            self.events.close()
+            if stopped := self._stopped():
+                ended = {"how": "kit-error", "message": stopped}
+            self.record |= {
+                "ended": ended, "ended_ns": time.monotonic_ns(),
+                "left_over": [{"pid": p.pid, "name": p.name} for p in left],
+                "event_counts": dict(self.events.counts), "files": recorded_files(self.folder),
+            }  # fmt: skip
+            self._write_record()
+        except OSError as error:
+            return self._stopped() or f"recording into {self.folder} stopped: {error.strerror}"
+        return ended["message"] if ended["how"] == "kit-error" else ""
+
+    def _stopped(self) -> str:
+        """Say why no more can be recorded, or ""."""
+        failed = [part.failure for part in self.recording if part.failure is not None]
+        return f"recording into {self.folder} stopped: {failed[0].strerror}" if failed else ""
 
     def _write_record(self) -> None:
         write_json(self.folder / "run.json", self.record)

@@ -17,15 +17,24 @@ class ControlLog:
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1, encoding="utf-8")
         self._lock = threading.Lock()
+        #: What stopped the recording (a full disk, say), None while all is well.
+        self.failure: OSError | None = None
 
     def add(self, direction: str, line: str, t_ns: int) -> None:
         """Write one control line; ``direction`` is "to" or "from" the engine."""
         row = {"t_ns": t_ns, "direction": direction, "line": line[:KEEP_LINE]}
         with self._lock:
-            if not self._file.closed:
+            if self._file.closed or self.failure is not None:
+                return
+            try:
                 self._file.write(json.dumps(row) + "\n")
+            except OSError as error:
+                self.failure = error
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
-            self._file.close()
+            try:
+                self._file.close()
+            except OSError as error:  # what a full disk did not take is tried once more
+                self.failure = self.failure or error

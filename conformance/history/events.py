@@ -24,6 +24,8 @@ class EventLog:
         self._lock = threading.Lock()
         self._listener = listener
         self.counts: Counter[str] = Counter()
+        #: What stopped the recording (a full disk, say), None while all is well.
+        self.failure: OSError | None = None
 
     def add(self, event: str, t_ns: int | None = None, **fields: Any) -> None:
         """Write one event; ``t_ns`` is now unless given."""
@@ -31,14 +33,25 @@ class EventLog:
         with self._lock:
             self.counts[event] += 1
             if self.counts[event] <= KEEP_PER_KIND and not self._file.closed:
-                self._file.write(json.dumps(row, separators=(",", ":")) + "\n")
+                self._write(json.dumps(row, separators=(",", ":")) + "\n")
         if self._listener is not None:
             self._listener(row)
+
+    def _write(self, line: str) -> None:
+        if self.failure is not None:
+            return
+        try:
+            self._file.write(line)
+        except OSError as error:
+            self.failure = error
 
     def close(self) -> None:
         """Close the file; later events are only counted."""
         with self._lock:
-            self._file.close()
+            try:
+                self._file.close()
+            except OSError as error:  # what a full disk did not take is tried once more
+                self.failure = self.failure or error
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,17 @@ def write_json(path: Path, data: Any) -> None:
     part = path.with_suffix(".part")
     part.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     part.replace(path)
+
+
+#: What a run records as it goes; a judgement needs each of them whole.
+_RECORDED: Final = ("*.bin", "*.jsonl", "output/*.log", "output/*.arrivals", "output/*.odd")
+_KEYS: Final = {"scenario": dict, "claims": dict, "input": dict, "engine": dict}
+
+
+def recorded_files(folder: Path) -> dict[str, int]:
+    """Return the sizes in bytes of what a run recorded, by name within its folder."""
+    found = [path for pattern in _RECORDED for path in folder.glob(pattern)]
+    return {str(path.relative_to(folder)): path.stat().st_size for path in sorted(found)}
 
 
 @dataclass(frozen=True)
@@ -86,8 +98,25 @@ class History:
             raise HistoryError(f"{path}: not found; expected the folder of a run") from None
         except json.JSONDecodeError as error:
             raise HistoryError(f"{path}: not JSON ({error})") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise HistoryError(f"{path}: cannot be read ({error})") from error
+        self._check_whole(path)
+
+    def _check_whole(self, path: Path) -> None:
+        """Expect all keys of run.json, and every file as long as the run left it."""
+        if not isinstance(self.run, dict):
+            raise HistoryError(f"{path}: expected a JSON object")
         if self.run.get("format") != FORMAT:
             raise HistoryError(f"{path}: format {self.run.get('format')!r}, expected {FORMAT}")
+        for key, kind in _KEYS.items():
+            # A kit that was stopped while it made the input left no "input".
+            if not isinstance(self.run.get(key), kind):
+                raise HistoryError(f"{path}: {key}: expected an object; the run has not begun")
+        for name, size in self.run.get("files", {}).items():
+            file = self.folder / name
+            has = file.stat().st_size if file.is_file() else 0
+            if has < size:
+                raise HistoryError(f"{file}: {has} bytes, expected {size}: cut after the run")
 
     @property
     def scenario(self) -> str:
@@ -117,7 +146,13 @@ class History:
     @cached_property
     def events(self) -> list[dict[str, Any]]:
         """Rows of events.jsonl."""
-        return read_json_lines(self.folder / "events.jsonl")
+        return self._rows("events.jsonl")
+
+    def _rows(self, name: str) -> list[dict[str, Any]]:
+        try:
+            return read_json_lines(self.folder / name)
+        except ValueError as error:
+            raise HistoryError(f"{self.folder}: {error}") from error
 
     def all(self, event: str, **fields: Any) -> list[dict[str, Any]]:
         """Return the events of a kind whose fields have the given values."""
@@ -129,7 +164,7 @@ class History:
     @cached_property
     def control(self) -> list[dict[str, Any]]:
         """Rows of control.jsonl: t_ns, direction ("to" or "from" the engine), line."""
-        return read_json_lines(self.folder / "control.jsonl")
+        return self._rows("control.jsonl")
 
     @cached_property
     def faults(self) -> list[FiredFault]:
@@ -199,12 +234,18 @@ class History:
     def _have_input(self) -> None:
         if all((self.folder / row["file"]).exists() for row in self.partitions):
             return
-        built = generators.build(self.run["input"]["recipe"], self.folder / "input")
+        folder = self.folder / "input"
+        try:
+            built = generators.build(self.run["input"]["recipe"], folder)
+        except (ValueError, OSError) as error:
+            raise HistoryError(f"{folder}: cannot be made again: {error}") from error
         made = {(p.stream, p.partition): p.sha256 for p in built.partitions}
         for row in self.partitions:
-            if made[row["stream"], row["partition"]] != row["sha256"]:
+            if made.get((row["stream"], row["partition"])) != row["sha256"]:
+                shutil.rmtree(folder)  # or it would be taken for the run's own
                 raise HistoryError(
-                    f"{row['file']}: made again from its recipe, it has other bytes than in the run"
+                    f"{self.folder / row['file']}: made again from its recipe, "
+                    "it has other bytes than in the run"
                 )
 
     def _framed(self, path: Path, dtype: np.dtype, records: int) -> np.ndarray:

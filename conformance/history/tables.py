@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -24,14 +25,24 @@ class Table:
 
     def __init__(self, path: Path, dtype: np.dtype) -> None:
         self._row = np.zeros(1, dtype)
+        self._path = path
+        self._broken: OSError | None = None
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._lock = threading.Lock()
 
     def add(self, *values: int) -> None:
-        """Append one row; raises OSError when the disk is full."""
+        """Append one row; raises OSError when the disk is full. No row after that."""
         with self._lock:
+            if self._broken is not None:
+                raise self._broken
             self._row[0] = values
-            os.write(self._fd, self._row.tobytes())
+            try:
+                if os.write(self._fd, self._row.tobytes()) < self._row.nbytes:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+            except OSError as error:
+                # A torn row ends the table: rows behind it could not be found again.
+                self._broken = error
+                raise
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""

@@ -89,6 +89,8 @@ class InputLog:
         self._fetches = Table(folder / "fetches.bin", FETCH)
         self._releases = Table(folder / "releases.bin", RELEASE)
         self.total = sum(p.records for p in self._partitions)
+        #: What stopped the recording (a full disk, say), None while all is well.
+        self.failure: OSError | None = None
 
     @property
     def fetched(self) -> int:
@@ -124,7 +126,7 @@ class InputLog:
             for partition, end in zip(self._partitions, ends, strict=True):
                 if end > partition.published:
                     partition.published = int(end)
-                    self._publishes.add(t_ns, partition.stream, partition.partition, end)
+                    self._note(self._publishes, t_ns, partition, end)
             self._changed.notify_all()
 
     def end(self) -> None:
@@ -154,8 +156,7 @@ class InputLog:
             if count:
                 end = request.offset + count
                 partition.fetched = max(partition.fetched, end)
-                self._fetches.add(time.monotonic_ns(), partition.stream, partition.partition,
-                                  request.offset, end)
+                self._note(self._fetches, time.monotonic_ns(), partition, request.offset, end)
             return Slice(partition.published, partition.ended, count, partition.fd,
                          request.offset * partition.stride, count * partition.stride)
 
@@ -184,8 +185,15 @@ class InputLog:
                 )
             if request.offset > partition.released:
                 partition.released = request.offset
-                self._releases.add(time.monotonic_ns(), partition.stream, partition.partition,
-                                   request.offset)
+                self._note(self._releases, time.monotonic_ns(), partition, request.offset)
+
+    def _note(self, table: Table, t_ns: int, partition: _Partition, *offsets: int) -> None:
+        """Add a row; note the first failure, so that the run ends with its reason."""
+        try:
+            table.add(t_ns, partition.stream, partition.partition, *offsets)
+        except OSError as error:
+            self.failure = self.failure or error
+            raise
 
     def close(self) -> None:
         """Wake all that wait and close all files."""
