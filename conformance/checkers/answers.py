@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from conformance.checkers.arrays import drop_pages, first_positions, gather
+from conformance.checkers.arrays import drop_pages, first_positions, gather, read
 from conformance.checkers.market_rule import ANSWER
 from conformance.checkers.outputs import OutputLog
 from conformance.checkers.sightings import Sightings
@@ -26,42 +26,46 @@ class Answers:
         self.outputs = outputs
         self.block = block
         self.matched = np.zeros(len(outputs), bool)
-        ids = [
-            outputs.payloads["order_id"][start : start + block]
-            for start in range(0, len(outputs), block)
-        ]
         bounds = []
-        for some in ids:
-            bounds.append((some.min(), some.max()))
+        for start in range(0, len(outputs), block):
+            ids = outputs.payloads["order_id"][start : start + block].copy()
+            bounds.append((ids.min(), ids.max()))
             drop_pages(outputs.payloads)
         self.low = np.array([low for low, _ in bounds], np.uint64)
         self.high = np.array([high for _, high in bounds], np.uint64)
 
     def of(self, ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield (positions, rows into ``ids``, ANSWER records); ``ids`` ascending, distinct."""
+        """Yield (positions, rows into ``ids``, ANSWER records) of outputs for some orders.
+
+        Raises ValueError where ``ids`` holds an order_id twice.
+        """
         if not len(ids):
             return
-        dense = int(ids[-1]) - int(ids[0]) + 1 == len(ids)
-        for number in np.flatnonzero((self.low <= ids[-1]) & (self.high >= ids[0])):
+        order = np.argsort(ids, kind="stable")  # nearly free on ids that ascend by partition
+        ranked = ids[order]
+        twice = np.flatnonzero(ranked[1:] == ranked[:-1])
+        if len(twice):
+            raise ValueError(f"input: order_id {ranked[twice[0]]} comes twice, expected once")
+        dense = int(ranked[-1]) - int(ranked[0]) + 1 == len(ids)
+        for number in np.flatnonzero((self.low <= ranked[-1]) & (self.high >= ranked[0])):
             start = int(number) * self.block
             answers = self.read(start, start + self.block)
             wanted = answers["order_id"]
             if dense:
-                hit = np.flatnonzero((wanted >= ids[0]) & (wanted <= ids[-1]))
-                row = (wanted[hit] - ids[0]).astype(np.int64)
+                hit = np.flatnonzero((wanted >= ranked[0]) & (wanted <= ranked[-1]))
+                place = (wanted[hit] - ranked[0]).astype(np.int64)
             else:
-                row = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-                hit = np.flatnonzero(ids[row] == wanted)
-                row = row[hit]
+                place = np.minimum(np.searchsorted(ranked, wanted), len(ids) - 1)
+                hit = np.flatnonzero(ranked[place] == wanted)
+                place = place[hit]
             if len(hit):
                 self.matched[start + hit] = True
-                yield start + hit, row, answers[hit] if len(hit) < len(answers) else answers
+                some = answers.take(hit) if len(hit) < len(answers) else answers
+                yield start + hit, order[place], some
 
     def read(self, start: int, end: int) -> np.ndarray:
         """Return outputs [start, end) as ANSWER records."""
-        found = np.ascontiguousarray(self.outputs.payloads[start:end]).view(ANSWER)
-        drop_pages(self.outputs.payloads)
-        return found
+        return read(self.outputs.payloads, start, end, ANSWER)
 
     def at(self, positions: np.ndarray) -> np.ndarray:
         """Return the outputs at positions as ANSWER records."""

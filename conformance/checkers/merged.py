@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from conformance.checkers.answers import Answers
-from conformance.checkers.arrays import drop_pages, pieces
+from conformance.checkers.arrays import pieces, read
 from conformance.checkers.delivery import place
 from conformance.checkers.findings import Finding, Findings
 from conformance.checkers.market_rule import (
@@ -30,7 +30,7 @@ from generators.layouts import ORDER_KIND, QUOTE_KIND
 
 
 def check_merged(
-    inputs: Sequence[np.ndarray], outputs: OutputLog, emit: str, *, piece_rows: int = 1 << 19
+    inputs: Sequence[np.ndarray], outputs: OutputLog, emit: str, *, piece_rows: int = 1 << 18
 ) -> Findings:
     """Judge app market-spread on merged input.
 
@@ -56,9 +56,9 @@ def check_merged(
 
 
 def expected_merged(
-    inputs: Sequence[np.ndarray], *, piece_rows: int = 1 << 19
+    inputs: Sequence[np.ndarray], *, piece_rows: int = 1 << 18
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (at, verdicts) for a piece of orders at a time, by ascending order_id.
+    """Yield (at, verdicts) for a piece of orders at a time.
 
     ``verdicts`` are ANSWER records; ``at`` = offset * partitions + partition. Pieces
     take a like share of every partition, and hold about ``piece_rows`` input records.
@@ -70,15 +70,6 @@ def expected_merged(
         at = np.concatenate([at for at, _ in parts])
         verdicts = np.concatenate([verdicts for _, verdicts in parts])
         del parts
-        order = np.argsort(verdicts["order_id"], kind="stable")
-        at, verdicts = at[order], verdicts[order]
-        twice = np.flatnonzero(verdicts["order_id"][1:] == verdicts["order_id"][:-1])
-        if len(twice):
-            offset, partition = divmod(int(at[twice[0] + 1]), len(inputs))
-            raise ValueError(
-                f"input partition {partition} offset {offset}: order_id "
-                f"{verdicts['order_id'][twice[0]]} comes twice, expected distinct order ids"
-            )
         yield at, verdicts
 
 
@@ -117,8 +108,7 @@ class _Lane:
     def answer(self, piece: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return (at, verdicts) of the orders in one of ``count`` pieces of the partition."""
         start, end = (len(self.array) * i // count for i in (piece, piece + 1))
-        records = np.ascontiguousarray(self.array[start:end]).view(RECORD)
-        drop_pages(self.array)
+        records = read(self.array, start, end, RECORD)
         is_quote = records["kind"] == QUOTE_KIND
         strange = np.flatnonzero(~is_quote & (records["kind"] != ORDER_KIND))
         if len(strange):
@@ -131,36 +121,38 @@ class _Lane:
             column = getattr(self.latest, name)
             grown = np.pad(column, (0, len(self.symbols) - len(column)))
             setattr(self.latest, name, grown)
-        orders = np.flatnonzero(~is_quote)
-        source = self._sources(codes, is_quote)[orders]
-        seen = source >= 0
-        verdicts = np.zeros(len(orders), ANSWER)
-        verdicts["order_id"] = records["id"][orders]
-        verdicts["symbol"] = records["symbol"][orders]
+        orders, source, newest = self._sources(codes, is_quote)
+        # Whole records are taken once: they come from all over the piece.
+        seen = records.take(source)
+        asked = records.take(orders)
+        verdicts = np.empty(len(orders), ANSWER)
+        verdicts["order_id"], verdicts["symbol"] = asked["id"], asked["symbol"]
+        carried = np.flatnonzero(source < 0)
+        older = codes[orders[carried]]
         for name, field in (("quote_id", "id"), ("bid", "bid"), ("offer", "offer")):
-            carried = getattr(self.latest, name)[codes[orders]]
-            verdicts[name] = np.where(seen, records[field][source], carried)
+            column = seen[field].copy()
+            column[carried] = getattr(self.latest, name)[older]
+            verdicts[name] = column
+            getattr(self.latest, name)[codes[newest]] = records[field][newest]
         verdicts["tail"] = rejects(verdicts["bid"], verdicts["offer"], verdicts["quote_id"])
-        quotes = np.flatnonzero(is_quote)
-        # The last assignment to a repeated index stays: the newest quote of each symbol.
-        self.latest.quote_id[codes[quotes]] = records["id"][quotes]
-        self.latest.bid[codes[quotes]] = records["bid"][quotes]
-        self.latest.offer[codes[quotes]] = records["offer"][quotes]
         return (start + orders) * self.partitions + self.partition, verdicts
 
-    def _sources(self, codes: np.ndarray, is_quote: np.ndarray) -> np.ndarray:
-        """Return for each record the position of the latest quote of its symbol, -1 if none."""
+    def _sources(
+        self, codes: np.ndarray, is_quote: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return orders, the latest quote of each (-1: none here), each symbol's last quote."""
         if not len(codes):
-            return np.empty(0, np.int64)
+            return (np.empty(0, np.int64),) * 3
         order = order_by(codes, len(self.symbols))
         ranked = codes[order]
         head = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
-        here = np.where(is_quote[order], np.arange(len(order)), -1)
-        latest = np.maximum.accumulate(here)
-        begin = np.repeat(head, np.diff(np.append(head, len(order))))
+        sizes = np.diff(np.append(head, len(order)))
+        latest = np.maximum.accumulate(np.where(is_quote[order], np.arange(len(order)), -1))
         source = np.empty(len(order), np.int64)
-        source[order] = np.where(latest >= begin, order[latest], -1)
-        return source
+        source[order] = np.where(latest >= np.repeat(head, sizes), order[latest], -1)
+        last = latest[head + sizes - 1]
+        orders = np.flatnonzero(~is_quote)
+        return orders, source[orders], order[last[last >= head]]
 
 
 def _judge_piece(
@@ -169,7 +161,7 @@ def _judge_piece(
     """Compare the outputs of a piece of orders; ``silent``: accepted orders give none."""
     first = np.full(len(expected), -1, np.int64)
     for positions, rows, came in answers.of(expected["order_id"]):
-        right = expected[rows]
+        right = expected.take(rows)
         bad = (came["tail"] & ~VERDICT_BYTE) != 0
         sightings.note("malformed", positions[bad], answer=came[bad], order_at=at[rows[bad]])
         wrong = came["tail"] & VERDICT_BYTE != right["tail"]

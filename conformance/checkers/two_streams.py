@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from conformance.checkers.answers import Answers
-from conformance.checkers.arrays import drop_pages
+from conformance.checkers.arrays import read
 from conformance.checkers.findings import Findings
 from conformance.checkers.market_rule import RECORD
 from conformance.checkers.outputs import OutputLog
@@ -108,15 +108,9 @@ def _join(
         ids, places = [], []
         for part, base in zip(orders, starts, strict=False):
             start, end = (len(part) * i // count for i in (piece, piece + 1))
-            ids.append(np.ascontiguousarray(part[start:end]).view(RECORD)["id"])
+            ids.append(read(part, start, end, RECORD)["id"])
             places.append(base + np.arange(start, end))
-            drop_pages(part)
         every, place = np.concatenate(ids), np.concatenate(places)
-        order = np.argsort(every, kind="stable")
-        every, place = every[order], place[order]
-        twice = np.flatnonzero(every[1:] == every[:-1])
-        if len(twice):
-            raise ValueError(f"input: order_id {every[twice[0]]} comes twice, expected once")
         first = np.full(len(every), -1, np.int64)
         for positions, found, came in answers.of(every):
             order_of[positions] = place[found]
@@ -144,9 +138,8 @@ def _groups(
 def _codes(array: np.ndarray, symbols: Symbols, rows: int = 1 << 18) -> np.ndarray:
     codes = np.empty(len(array), np.int32)
     for start in range(0, len(array), rows):
-        piece = np.ascontiguousarray(array[start : start + rows]).view(RECORD)
+        piece = read(array, start, start + rows, RECORD)
         codes[start : start + rows] = symbols.codes(piece["symbol"])
-        drop_pages(array)
     return codes
 
 
