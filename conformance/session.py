@@ -14,11 +14,20 @@ from typing import Any, Final
 
 import pytest
 
-from conformance.history.folder import History
+from conformance.history.folder import History, HistoryError
 from conformance.requirements import registry
-from conformance.suites.judging import JUDGES, import_suites
+from conformance.scenario import Scenario
+from conformance.suites.evidence import SEEN
+from conformance.suites.judging import (
+    JUDGES,
+    Fail,
+    Judge,
+    KitError,
+    check_claims,
+    import_suites,
+)
 from conformance.suites.plugin import PROPERTY
-from conformance.suites.verdict import outcome_of
+from conformance.suites.verdict import outcome_of, with_known_gaps
 from conformance.verdicts import SEVERITY, Outcome, Verdict
 
 SUITES: Final = Path(__file__).parent / "suites"
@@ -186,16 +195,37 @@ def recheck(folder: Path) -> list[Outcome]:
     """
     import_suites()
     history = History(folder)
+    if history.scenario not in JUDGES:
+        raise HistoryError(f"{folder}: no test judges scenario {history.scenario!r}")
+    had_input = (folder / "input").exists()
+    known = registry.load()
     found: dict[str, list[Outcome]] = {}
     wanted = history.decided()
-    for requirement, judge in JUDGES.get(history.scenario, []):
+    for requirement, judge in JUDGES[history.scenario]:
         if wanted and requirement not in wanted:
             continue
-        error: BaseException | None = None
-        try:
-            judge(history)
-        except Exception as raised:
-            error = raised
+        error = _raised(known[requirement].needs, judge, history)
         outcome = outcome_of(requirement, history.scenario, error, history)
+        outcome = with_known_gaps(outcome, history.run.get("known_gaps", {}))
         found.setdefault(requirement, []).append(outcome)
+    if not had_input:
+        shutil.rmtree(folder / "input", ignore_errors=True)
     return [combined(outcomes) for outcomes in found.values()]
+
+
+def _raised(needs: registry.Needs, judge: Judge, history: History) -> Exception | None:
+    """Return what a judge raised on a recorded run, HistoryError excepted."""
+    scenario = Scenario.from_json(history.run["scenario"])
+    try:
+        check_claims(needs, history.claims, scenario)
+        judge(history)
+    except HistoryError:
+        raise
+    except Fail as error:
+        # What is missing from a run that the kit broke off is no fault of the engine.
+        if history.ended["how"] == "kit-error" and error.code not in SEEN:
+            return KitError(history.ended["message"])
+        return error
+    except Exception as error:
+        return error
+    return None

@@ -125,8 +125,8 @@ class InputLog:
             t_ns = time.monotonic_ns()
             for partition, end in zip(self._partitions, ends, strict=True):
                 if end > partition.published:
-                    partition.published = int(end)
                     self._note(self._publishes, t_ns, partition, end)
+                    partition.published = int(end)
             self._changed.notify_all()
 
     def end(self) -> None:

@@ -22,6 +22,11 @@ TWICE = ("duplicate", "redelivered")
 CHANGED = ("conflict", "retracted")
 ORDER_KINDS = ("step-back", "skipped-order")
 VALUES = (*STATE, *VERDICTS, "stale-quote", "invented")
+#: What stays wrong however the run ended: it needs no record that might still have come.
+SEEN = frozenset((
+    *VALUES, *TWICE, *CHANGED, "step-back", "wrong-size",
+    "NOT_GREETED", "BAD_FRAME", "TOO_LARGE", "UNKNOWN_STREAM", "BEYOND_END", "RELEASED",
+)) - {"must-reject"}  # fmt: skip
 
 
 def cached(function: Callable[[History], Any]) -> Callable[[History], Any]:

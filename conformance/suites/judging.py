@@ -7,7 +7,7 @@ counterexample, or raises Unknown with a reason code where the evidence is missi
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ import pytest
 from conformance.checkers.findings import Finding, Findings
 from conformance.faults.steps import FaultStep
 from conformance.history.folder import FiredFault, History
+from conformance.requirements.registry import Needs
 from conformance.scenario import Scenario
 
 Judge = Callable[[History], None]
@@ -64,6 +65,17 @@ def import_suites() -> None:
     package = Path(__file__).parent
     for path in sorted(package.glob("test_*.py")):
         importlib.import_module(f"{__package__}.{path.stem}")
+
+
+def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) -> None:
+    """Raise NotClaimed where ``claims`` (as in run.json) do not hold what a test needs."""
+    for name in ("state", "delivery"):
+        wanted = getattr(needs, name)
+        if wanted and claims[name] not in wanted:
+            raise NotClaimed(f"claims {name} = {claims[name]}")
+    missing = (set(needs.survives) | deaths(scenario.faults)) - set(claims["survives"])
+    if missing:
+        raise NotClaimed(f"does not claim to survive: {', '.join(sorted(missing))}")
 
 
 def stimulus(history: History) -> str:
