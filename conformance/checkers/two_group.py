@@ -18,6 +18,7 @@ from conformance.checkers.interleaving import (
 from conformance.checkers.market_rule import ANSWER, RECORD, VERDICT_BYTE, rejects
 from conformance.checkers.outputs import OutputLog
 from conformance.checkers.sightings import Sightings
+from conformance.checkers.symbols import order_by
 from conformance.checkers.timeline import NEVER, Fetched, publish_times
 
 
@@ -33,6 +34,15 @@ class Rules:
     orders_published: np.ndarray
     fetched: Fetched
     orders_fetched: Fetched
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Records of a partition by offset (ascending), and the number of each one's symbol."""
+
+    array: np.ndarray
+    offset: np.ndarray
+    symbol: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -53,26 +63,21 @@ class Group:
     order_id: np.ndarray
 
     @classmethod
-    def read(
-        cls, quotes: np.ndarray, orders: np.ndarray, quote_at: np.ndarray, order_at: np.ndarray
-    ) -> Group:
-        """Read the records at offsets (ascending) of both streams of a partition."""
-        quote = gather(quotes, quote_at).view(RECORD)
-        order = gather(orders, order_at).view(RECORD)
-        words = np.union1d(quote["symbol"], order["symbol"])
-        quote_symbol = np.searchsorted(words, quote["symbol"])
-        order_symbol = np.searchsorted(words, order["symbol"])
-        by_quote = np.argsort(quote_symbol, kind="stable")
-        by_order = np.argsort(order_symbol, kind="stable")
+    def read(cls, quotes: Picked, orders: Picked, words: np.ndarray) -> Group:
+        """Read picked records of both streams of a partition; ``words``: the group's symbols."""
+        quote = gather(quotes.array, quotes.offset).view(RECORD)
+        order = gather(orders.array, orders.offset).view(RECORD)
+        by_quote = order_by(quotes.symbol, len(words))
+        by_order = order_by(orders.symbol, len(words))
         return cls(
             words,
-            quote_symbol[by_quote],
-            quote_at[by_quote],
+            quotes.symbol[by_quote].astype(np.int64),
+            quotes.offset[by_quote],
             quote["id"][by_quote],
             quote["bid"][by_quote],
             quote["offer"][by_quote],
-            order_symbol[by_order],
-            order_at[by_order],
+            orders.symbol[by_order].astype(np.int64),
+            orders.offset[by_order],
             order["id"][by_order],
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from conformance.checkers.symbols import Symbols
 from conformance.checkers.tables import of_partition
 from conformance.checkers.timeline import Active, Fetched
 from conformance.checkers.two_explain import explain_two
-from conformance.checkers.two_group import Group, Rules, judge_group
+from conformance.checkers.two_group import Group, Picked, Rules, judge_group
 
 QUOTES: Final = 0
 ORDERS: Final = 1
@@ -127,9 +128,14 @@ def _groups(
     codes = [_codes(array, symbols) for array in (quotes, orders)]
     sizes = sum(np.bincount(code, minlength=len(symbols)) for code in codes)
     group_of = (np.cumsum(sizes) - sizes) // rows
-    for number in np.unique(group_of):
-        picks = [np.flatnonzero(group_of[code] == number) for code in codes]
-        group = Group.read(quotes, orders, picks[0], picks[1])
+    # Sizes add up in the order of the codes, so a group is a range of codes.
+    edges = np.flatnonzero(np.diff(group_of, prepend=-1, append=-1)) if len(sizes) else []
+    for low, high in pairwise(edges):
+        picked = []
+        for array, code in zip((quotes, orders), codes, strict=True):
+            offset = np.flatnonzero((code >= low) & (code < high))
+            picked.append(Picked(array, offset, code[offset] - np.int32(low)))
+        group = Group.read(*picked, symbols.words[low:high])
         row_of = np.full(len(orders), -1, np.int32)
         row_of[group.order_offset] = np.arange(len(group.order_offset))
         yield group, row_of
@@ -149,8 +155,9 @@ def _outputs_of(
     """Return (positions, rows of their orders) of the outputs that answer a group's orders."""
     found: list[tuple[Any, Any]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
     for begin in range(0, len(order_of), rows):
-        place = order_of[begin : begin + rows]
-        here = np.flatnonzero((place >= start) & (place < start + len(row_of)))
-        row = row_of[place[here].astype(np.int64) - start].astype(np.int64)
-        found.append((begin + here[row >= 0], row[row >= 0]))
+        offset = order_of[begin : begin + rows] - np.uint32(start)  # below it: wraps far up
+        here = np.flatnonzero(offset < len(row_of))
+        row = row_of[offset[here]]
+        own = row >= 0
+        found.append((begin + here[own], row[own].astype(np.int64)))
     return np.concatenate([p for p, _ in found]), np.concatenate([r for _, r in found])
