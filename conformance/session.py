@@ -32,7 +32,7 @@ from conformance.verdicts import SEVERITY, Outcome, Verdict
 
 SUITES: Final = Path(__file__).parent / "suites"
 #: Folders of earlier sessions that are kept beside the newest.
-KEEP_SESSIONS: Final = 5
+KEEP_SESSIONS: Final = 2
 FEED_S: Final = 0.1
 
 OnEvent = Callable[[dict[str, Any]], None]
