@@ -125,9 +125,10 @@ def run(
         selected = judging.select(known, options["tiers"], ids)
         if options["port"] is not None:
             judging.check_port(options["port"])
+        specs = _engines([*engines, *more], list(known))
+        judging.check_out(options["out"])
     except judging.RequestError as error:
         raise click.UsageError(str(error)) from error
-    specs = _engines([*engines, *more], list(known))
     request = judging.Request(
         only=ids,
         seed=secrets.randbelow(2**32) if seed is None else seed,

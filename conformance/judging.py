@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import socket
+import tempfile
 import traceback
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,6 +88,17 @@ def check_port(port: int) -> None:
             raise RequestError(f"--port: expected a free port, got {port}: {error}") from error
 
 
+def check_out(out: Path) -> None:
+    """Raise RequestError where reports and runs cannot be written into ``out``."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        expected = f"--out: expected a folder that can be written, got {out}"
+        raise RequestError(f"{expected}: {error.strerror}") from error
+
+
 def judge_all(
     specs: Sequence[EngineSpec],
     selected: Mapping[str, Requirement],
@@ -110,6 +122,13 @@ def judge_all(
         terminal.summary(console, report, folder)
         reports.append(report)
         statuses.append(report.exit_status)
+        try:
+            json_report.write(report, folder)
+            junit.write(report, folder)
+        except OSError as error:
+            why = f"the reports cannot be written into {folder}: {error.strerror}"
+            _say_kit_error(why, console)
+            statuses.append(EXIT_KIT_ERROR)
     if len(reports) > 1:
         terminal.comparison(console, reports)
     return min(statuses, key=_STATUS_ORDER.index)
@@ -141,10 +160,13 @@ def keep_traceback(error: BaseException, folder: Path, console: Console) -> None
         where = f"shown above ({path} cannot be written: {second.strerror})"
     else:
         where = str(path)
-    line = Text("kit-error: ", style="bold magenta")
-    line.append(f"the kit itself broke ({type(error).__name__}: {error})", style="default")
-    console.print(line, soft_wrap=True)
+    _say_kit_error(f"the kit itself broke ({type(error).__name__}: {error})", console)
     console.print(Text(f"traceback: {where}"), soft_wrap=True)
+
+
+def _say_kit_error(why: str, console: Console) -> None:
+    line = Text("kit-error: ", style="bold magenta").append(why, style="default")
+    console.print(line, soft_wrap=True)
 
 
 def _judge(
@@ -160,7 +182,7 @@ def _judge(
         (folder / name).unlink(missing_ok=True)
     started = datetime.now(UTC)
     outcomes = _outcomes(spec, request, folder, console)
-    report = json_report.build(
+    return json_report.build(
         engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
         outcomes=outcomes,
         selected=selected,
@@ -171,9 +193,6 @@ def _judge(
         started=started,
         ended=datetime.now(UTC),
     )
-    json_report.write(report, folder)
-    junit.write(report, folder)
-    return report
 
 
 def _outcomes(spec: EngineSpec, request: Request, folder: Path, console: Console) -> list[Outcome]:

@@ -61,8 +61,10 @@ def play(
     except EngineFailure as failure:
         ended = {"how": "engine-failure", "code": failure.code, "message": failure.message,
                  "stderr": failure.stderr_tail}  # fmt: skip
-    except (KitStopped, OSError) as error:
+    except KitStopped as error:
         ended = {"how": "kit-error", "message": str(error)}
+    except OSError as error:
+        ended = {"how": "kit-error", "message": f"the run in {folder} cannot go on: {error}"}
     except KeyboardInterrupt:
         run.close({"how": "kit-error", "message": "interrupted with Ctrl-C"})
         raise
