@@ -193,9 +193,10 @@ class _Run:
         with self.members_lock:
             self.members = self.engine.topology(timeout_s)
             self.members_stale = False
-            self.events.add("topology", processes=[
-                {"pid": m.pid, "role": m.role, "name": m.name} for m in self.members
-            ])
+            self.events.add(
+                "topology",
+                processes=[{"pid": m.pid, "role": m.role, "name": m.name} for m in self.members],
+            )
             return self.members
 
     def _restart(self) -> None:
@@ -380,9 +381,14 @@ class _Run:
         now = time.monotonic()
         if now - self.told_at >= PROGRESS_S:
             self.told_at = now
-            self.events.add("progress", served=self.log.fetched, outputs=self.recorder.records,
-                            published=self.log.published, released=self.log.released,
-                            rss=self._rss())
+            self.events.add(
+                "progress",
+                served=self.log.fetched,
+                outputs=self.recorder.records,
+                published=self.log.published,
+                released=self.log.released,
+                rss=self._rss(),
+            )
 
     def _rss(self) -> int:
         return sum(m.rss_bytes() for m in self.members if m.alive)

@@ -49,7 +49,7 @@ def gather(array: np.ndarray, positions: np.ndarray) -> np.ndarray:
     if not len(positions):
         return np.empty(0, array.dtype)
     source = _opaque(array)
-    window = max(1, (32 << 20) // max(1, abs(array.strides[0])))
+    window = max(1, (16 << 20) // max(1, abs(array.strides[0])))
     if int(positions.max()) - int(positions.min()) <= window:
         found = source[positions]
     else:

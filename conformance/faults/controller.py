@@ -20,6 +20,8 @@ from conformance.protocol.source import InputLog
 IN_FLIGHT_WAIT_S: Final = 1.0
 #: Records that may be published beyond a due fault, as seconds of the pace.
 MARGIN_S: Final = 0.25
+#: How long a fault waits for the engine to release something since it recovered.
+CUT_WAIT_S: Final = 1.0
 
 _MOMENTS: Final = {
     "fetched": {"fetched"},
@@ -53,6 +55,7 @@ class FaultController:
         #: How many connections were opened so far; the runner points it at the server.
         self.opened: Callable[[], int] = lambda: 0
         self._recovering = False
+        self._recovered_at = self._released_before = 0.0
         self.fired: queue.SimpleQueue[FaultStep] = queue.SimpleQueue()
 
     @property
@@ -76,12 +79,15 @@ class FaultController:
             return due
         if step.at == "checkpoint":
             return threshold
+        if not self._had_cut():
+            return min(due, threshold)
         room = max(self._margin, 1024) + step.burst
         return min(total, max(due, threshold + step.burst), threshold + room)
 
     def observe(self, moment: str, connection: int) -> None:
         """Hear of a moment in the thread of a connection; fire what is due."""
         if self._recovering and moment == "fetched" and connection > self._connections_before:
+            self._released_before, self._recovered_at = self._log.released, time.monotonic()
             self._recovering = False
             self._event("recovered", connection=connection)
         step = self.current
@@ -90,7 +96,7 @@ class FaultController:
         if step.at == "recovery":
             if self._next and connection <= self._connections_before:
                 return
-        elif self._log.fetched < min(step.fraction * self._log.total + 1, self._log.total):
+        elif not self._reached(step) or not self._had_cut():
             return
         with self._lock:
             if self._busy or self.current is not step:
@@ -100,6 +106,22 @@ class FaultController:
             threading.Thread(target=self._later, args=(step, moment), daemon=True).start()
         else:
             self._fire(step, moment)
+
+    def _reached(self, step: FaultStep) -> bool:
+        return self._log.fetched >= min(step.fraction * self._log.total + 1, self._log.total)
+
+    def _had_cut(self) -> bool:
+        """Say whether there was time for a cut since the fault before (if there was one).
+
+        A death that follows before any cut finds the engine in the state of the death
+        before, and shows nothing new.
+        """
+        if self._next == 0:
+            return True
+        if self._recovering:
+            return False
+        released = self._log.released > self._released_before
+        return released or time.monotonic() > self._recovered_at + CUT_WAIT_S
 
     def fire_now(self, at: str) -> FaultStep | None:
         """Fire the current step if it waits for ``at``; returns it."""
@@ -140,8 +162,15 @@ class FaultController:
                 self._busy = False
             self._event("fault-missed", step=step.to_json(), why=str(error))
             return
-        self._event("fault", step=step.to_json(), moment=moment, number=self._next,
-                    text=str(step), **facts, **before)
+        self._event(
+            "fault",
+            step=step.to_json(),
+            moment=moment,
+            number=self._next,
+            text=str(step),
+            **facts,
+            **before,
+        )
         with self._lock:
             self._connections_before = self.opened()
             self._recovering = step.do == "kill"

@@ -69,9 +69,12 @@ class Recorder:
         self._event = on_event
         self._lock = threading.Lock()
         self._streams = {
-            stream: _Stream(size, _create(folder / f"s{stream}.log"),
-                            Table(folder / f"s{stream}.arrivals", ARRIVAL),
-                            folder / f"s{stream}.odd")
+            stream: _Stream(
+                size,
+                _create(folder / f"s{stream}.log"),
+                Table(folder / f"s{stream}.arrivals", ARRIVAL),
+                folder / f"s{stream}.odd",
+            )
             for stream, size in streams.items()
         }
         self._staging = _create(folder / "staged.bin")
@@ -98,8 +101,14 @@ class Recorder:
             state = self._writer(stream, writer)
             fenced, state.owner = state.owner, connection
             next_seq = state.next_seq
-        self._event("have", stream=stream, writer=writer, next_seq=next_seq,
-                    connection=connection, fenced=fenced)
+        self._event(
+            "have",
+            stream=stream,
+            writer=writer,
+            next_seq=next_seq,
+            connection=connection,
+            fenced=fenced,
+        )
         return next_seq
 
     def append(self, append: Append, connection: int) -> int:
@@ -108,8 +117,15 @@ class Recorder:
             state = self._admit(append, connection)
             self._check_numbers(state, append.first_seq, append.writer)
             self._settle_style(state, append)
-            self._write(append.stream, append.writer, append.first_seq, append.count,
-                        append.record_size, append.region, connection)
+            self._write(
+                append.stream,
+                append.writer,
+                append.first_seq,
+                append.count,
+                append.record_size,
+                append.region,
+                connection,
+            )
             self._advance(state, append.first_seq, append.count)
             return state.next_seq
 
@@ -123,8 +139,11 @@ class Recorder:
             held = self._staged.setdefault(txn, {})
             self._guard(os.pwrite, self._staging, append.region, self._staged_end)
             held[append.stream, append.writer] = _Staged(
-                append.first_seq, append.count, append.record_size,
-                self._staged_end, len(append.region),
+                append.first_seq,
+                append.count,
+                append.record_size,
+                self._staged_end,
+                len(append.region),
             )
             self._staged_end += len(append.region)
 
@@ -140,8 +159,16 @@ class Recorder:
                 self._check_numbers(self._writer(stream, writer), staged.first_seq, writer)
             for (stream, writer), staged in held.items():
                 region = os.pread(self._staging, staged.length, staged.position)
-                self._write(stream, writer, staged.first_seq, staged.count,
-                            staged.record_size, memoryview(region), connection, txn)
+                self._write(
+                    stream,
+                    writer,
+                    staged.first_seq,
+                    staged.count,
+                    staged.record_size,
+                    memoryview(region),
+                    connection,
+                    txn,
+                )
                 self._advance(self._writer(stream, writer), staged.first_seq, staged.count)
             self._committed.add(txn)
             self._drop(txn)
@@ -221,15 +248,31 @@ class Recorder:
         if record_size != stream.record_size:
             with stream.odd_path.open("ab") as odd:
                 self._guard(odd.write, region)
-            self._event("odd-output", t_ns, stream=number, writer=writer, first_seq=first_seq,
-                        count=count, record_size=record_size, expected=stream.record_size)
+            self._event(
+                "odd-output",
+                t_ns,
+                stream=number,
+                writer=writer,
+                first_seq=first_seq,
+                count=count,
+                record_size=record_size,
+                expected=stream.record_size,
+            )
             stream.records += count
             return
         try:
             self._guard(_write_all, stream.fd, region, stream.position)
-            self._guard(stream.arrivals.add, t_ns, writer, first_seq,
-                        stream.position // (record_size + 4), count, connection,
-                        txn or 0, txn is not None)
+            self._guard(
+                stream.arrivals.add,
+                t_ns,
+                writer,
+                first_seq,
+                stream.position // (record_size + 4),
+                count,
+                connection,
+                txn or 0,
+                txn is not None,
+            )
         except OSError:
             os.ftruncate(stream.fd, stream.position)
             raise

@@ -238,8 +238,9 @@ class _Connection:
         try:
             match request:
                 case Append(writer=writer):
-                    next_seq = self._fence(request, lambda: server.recorder.append(
-                        request, self.number))
+                    next_seq = self._fence(
+                        request, lambda: server.recorder.append(request, self.number)
+                    )
                     moment, reply = "appended", frames.appended(writer, next_seq)
                 case Stage(txn, append):
                     self._fence(append, lambda: server.recorder.stage(txn, append, self.number))

@@ -157,8 +157,14 @@ class InputLog:
                 end = request.offset + count
                 partition.fetched = max(partition.fetched, end)
                 self._note(self._fetches, time.monotonic_ns(), partition, request.offset, end)
-            return Slice(partition.published, partition.ended, count, partition.fd,
-                         request.offset * partition.stride, count * partition.stride)
+            return Slice(
+                partition.published,
+                partition.ended,
+                count,
+                partition.fd,
+                request.offset * partition.stride,
+                count * partition.stride,
+            )
 
     def waits(self, request: Fetch) -> bool:
         """Say whether this FETCH would wait (its connection flushes replies first)."""

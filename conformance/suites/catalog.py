@@ -173,14 +173,13 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 
 @scenario("count-edges")
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return _count(
-        context.records(30_000), recipe={"keys": 200, "edge_keys": True, "wrap": True}
-    )
+    return _count(context.records(30_000), recipe={"keys": 200, "edge_keys": True, "wrap": True})
 
 
 @scenario("count-hot-key")
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return _count(context.records(50_000), recipe={"keys": 2, "hot_share": 0.99, "hot_keys": 0.5})
+    # More than 2**16 values of one key.
+    return _count(context.records(80_000), recipe={"keys": 2, "hot_share": 0.99, "hot_keys": 0.5})
 
 
 @scenario("count-some")
@@ -321,16 +320,12 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("count-two-deaths")
 def _(context: Context, rng: random.Random) -> Scenario:
-    return _deaths(
-        context, (_kill(rng, "engine", 0.2, 0.35), _kill(rng, "engine", 0.55, 0.8))
-    )
+    return _deaths(context, (_kill(rng, "engine", 0.2, 0.35), _kill(rng, "engine", 0.55, 0.8)))
 
 
 @scenario("count-two-worker-deaths")
 def _(context: Context, rng: random.Random) -> Scenario:
-    return _deaths(
-        context, (_kill(rng, "worker", 0.2, 0.35), _kill(rng, "worker", 0.55, 0.8))
-    )
+    return _deaths(context, (_kill(rng, "worker", 0.2, 0.35), _kill(rng, "worker", 0.55, 0.8)))
 
 
 @scenario("count-death-in-recovery")
@@ -360,7 +355,9 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 @scenario("count-some-deaths")
 def _(context: Context, rng: random.Random) -> Scenario:
     faults = (_kill(rng, "engine", 0.2, 0.4), _kill(rng, "engine", 0.55, 0.8))
-    return _count(context.records(90_000), SOME, rate=60_000, faults=faults)
+    # Many keys, so that some have their last value right before a death.
+    recipe = {"keys": 30_000}
+    return _count(context.records(90_000), SOME, rate=60_000, faults=faults, recipe=recipe)
 
 
 @scenario("count-checkpoint")

@@ -106,10 +106,13 @@ def completed(history: History) -> None:
 def judged(history: History, findings: Findings, kinds: Iterable[str]) -> None:
     """Expect none of the given kinds; the first finding is the counterexample.
 
-    A counterexample outweighs an engine failure: it says more. Without one, a run
-    that did not complete is no pass.
+    What an engine answered wrongly outweighs its failure: it says more. What it did not
+    answer follows from a failure. A run that did not complete is no pass.
     """
     kinds = tuple(kinds)
+    if history.ended["how"] == "engine-failure":
+        raise_first(findings, (kind for kind in kinds if kind != "lost"))
+        completed(history)
     raise_first(findings, kinds)
     for event in history.odd_outputs[:1]:
         raise Fail(

@@ -180,4 +180,3 @@ def tidy(history: History) -> None:
     kinds = {"market-csv", "keyed-csv"}
     if history.run["input"]["recipe"]["kind"] not in kinds:
         shutil.rmtree(history.folder / "input", ignore_errors=True)
-

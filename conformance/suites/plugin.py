@@ -186,4 +186,3 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     playing = session.config.stash.get(_PLAYING, None)
     if playing is not None:
         playing.tidy()
-

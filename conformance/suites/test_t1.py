@@ -12,12 +12,12 @@ from conformance.suites.evidence import (
     ORDER_KINDS,
     STATE,
     TWICE,
-    VALUES,
     outputs,
     values,
     whole,
 )
 from conformance.suites.judging import Fail, Unknown, completed, decides, judged
+from conformance.suites.promises import correct, twice
 from generators.layouts import COUNT_IN, NUMBER
 
 pytestmark = pytest.mark.tier(1)
@@ -26,25 +26,16 @@ pytestmark = pytest.mark.tier(1)
 UNBOUNDED_BYTES = 96 << 20
 
 
-def _twice(history: History) -> tuple[str, ...]:
-    return TWICE if history.claims["delivery"] == "exactly-once" else ()
-
-
-def _correct(history: History) -> None:
-    kinds = (*VALUES, *LOSS, *CHANGED, *ORDER_KINDS, *_twice(history))
-    judged(history, whole(history), kinds)
-
-
 @decides("SL-DOUBLE", "double")
 def test_double_doubles(history: History) -> None:
-    _correct(history)
+    correct(history)
 
 
 @decides("SL-DOUBLE-WRAPS", "double")
 def test_double_wraps(history: History) -> None:
     wraps = sum(int((np.abs(part["x"].astype(float)) > 2.0**62).sum())
                 for part in history.inputs(NUMBER))  # fmt: skip
-    _correct(history)
+    correct(history)
     if not wraps:
         raise Unknown("NOT_SEEN", "inputs whose double leaves 64 bits", "none")
 
@@ -61,7 +52,7 @@ def test_the_last_point_of_each_key_is_there(history: History) -> None:
 
 @decides("ST-EVERY-POINT", "count")
 def test_every_record_gives_its_point(history: History) -> None:
-    judged(history, values(history), (*LOSS, *_twice(history)))
+    judged(history, values(history), (*LOSS, *twice(history)))
 
 
 @decides("ST-KEY-ORDER", "count")
@@ -71,7 +62,7 @@ def test_points_of_a_key_come_in_order(history: History) -> None:
 
 @decides("ST-ALL-KEYS", "count-edges")
 def test_any_64_bit_key_is_a_key(history: History) -> None:
-    _correct(history)
+    correct(history)
     keys = set()
     for part in history.inputs(COUNT_IN):
         keys.update(np.unique(part["key"]).tolist())
@@ -86,22 +77,22 @@ def test_totals_wrap(history: History) -> None:
 
 @decides("ST-HOT-KEY", "count-hot-key")
 def test_one_key_gets_nearly_all_records(history: History) -> None:
-    _correct(history)
+    correct(history)
 
 
 @decides("ST-SOME", "count-some")
 def test_some_points_are_enough(history: History) -> None:
-    _correct(history)
+    correct(history)
 
 
 @decides("ST-LONG-RUN", "long-run")
 def test_a_long_run_without_a_fault(history: History) -> None:
-    _correct(history)
+    correct(history)
 
 
 @decides("DL-COMPLETE", "count")
-def test_nothing_is_lost_without_faults(history: History) -> None:
-    judged(history, whole(history), LOSS)
+def test_nothing_is_lost_or_repeated_without_faults(history: History) -> None:
+    judged(history, whole(history), (*LOSS, *TWICE))
 
 
 @decides("DL-NO-CONFLICT", "count")
@@ -157,7 +148,7 @@ def _nothing_staged(history: History) -> None:
 
 @decides("BP-SLOW-SINK", "slow-sink")
 def test_a_sink_that_stands_still_holds_the_engine_back(history: History) -> None:
-    _correct(history)
+    correct(history)
     began, over = history.all("stall"), history.all("stall-ended")
     if not began or not over:
         raise Unknown("STALL_TOO_SHORT", "a stall from begin to end", "none")
@@ -186,4 +177,4 @@ def test_a_sink_that_stands_still_holds_the_engine_back(history: History) -> Non
 
 @decides("BP-FAST-SOURCE", "fast-source")
 def test_a_fast_source_loses_nothing(history: History) -> None:
-    _correct(history)
+    correct(history)

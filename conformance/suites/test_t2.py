@@ -6,25 +6,21 @@ import pytest
 
 from conformance.history.folder import History
 from conformance.suites.catalog import BOUNDARIES
-from conformance.suites.evidence import CHANGED, LOSS, TWICE, VALUES, values, whole
+from conformance.suites.evidence import CHANGED, LOSS, VALUES, values
 from conformance.suites.judging import Fail, Unknown, decides, judged
+from conformance.suites.promises import correct
 
 pytestmark = pytest.mark.tier(2)
 
 
-def _correct(history: History) -> None:
-    twice = TWICE if history.claims["delivery"] == "exactly-once" else ()
-    judged(history, whole(history), (*VALUES, *LOSS, *CHANGED, *twice))
-
-
 @decides("MS-MERGED", "market-merged-verdicts")
 def test_each_order_meets_the_latest_quote(history: History) -> None:
-    _correct(history)
+    correct(history)
 
 
 @decides("MS-REJECTS", "market-merged-rejects")
 def test_only_rejected_orders_come_out(history: History) -> None:
-    _correct(history)
+    correct(history)
     if not values(history).facts.get("rejects", 1):
         raise Unknown("NOT_SEEN", "orders to reject", "none")
 
@@ -64,7 +60,7 @@ def test_zero_crossed_and_huge_quotes(history: History) -> None:
 
 @decides("MS-STANDARD-MIX", "market-standard-mix")
 def test_one_order_in_seventy_thousand(history: History) -> None:
-    _correct(history)
+    correct(history)
 
 
 @decides("MS-TWO-STREAMS", "market-two-verdicts")
@@ -101,4 +97,4 @@ def _bound_orders(history: History) -> int:
 
 @decides("MS-TWO-REJECTS", "market-two-rejects")
 def test_hidden_orders_of_two_streams_were_acceptable(history: History) -> None:
-    _correct(history)
+    correct(history)

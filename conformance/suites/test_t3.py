@@ -30,6 +30,7 @@ from conformance.suites.judging import (
     fired,
     judged,
 )
+from conformance.suites.promises import twice
 
 pytestmark = pytest.mark.tier(3)
 
@@ -174,7 +175,7 @@ def test_nothing_changes_after_drain(history: History) -> None:
     drained = history.all("drained")
     if drained:
         _not_fetched_below(history, drained[0], "drain was answered")
-    kinds = (*VALUES, *LOSS, *_twice(history))
+    kinds = (*VALUES, *LOSS, *twice(history))
     judged(history, whole(history), kinds)
     fired(history, in_flight=False)
     if len(drained) < 2:
@@ -251,10 +252,6 @@ def test_two_streams_after_two_deaths(history: History) -> None:
 # -- delivery --------------------------------------------------------------------------------
 
 
-def _twice(history: History) -> tuple[str, ...]:
-    return TWICE if history.claims["delivery"] == "exactly-once" else ()
-
-
 @decides("DL-NO-LOSS", "count-engine-death-backlog")
 def test_nothing_is_lost_over_a_death(history: History) -> None:
     judged(history, whole(history), LOSS)
@@ -308,7 +305,7 @@ def test_kills_between_commit_and_its_reply(history: History) -> None:
 
 @decides("DL-SLOW-ACKS", "count-slow-acks-death")
 def test_a_kill_while_the_last_acknowledgements_are_late(history: History) -> None:
-    judged(history, whole(history), (*LOSS, *CHANGED, *_twice(history)))
+    judged(history, whole(history), (*LOSS, *CHANGED, *twice(history)))
     fired(history)
 
 
