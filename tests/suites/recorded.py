@@ -1,0 +1,59 @@
+"""Small real runs of the miniature, one for each scenario of the catalog, played once."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from conformance.engines.spec import EngineSpec, load
+from conformance.requirements import registry
+from conformance.resources import fixtures
+from conformance.runner import play
+from conformance.scenario import Scenario
+from conformance.suites.catalog import Context, draw
+
+SEED = 11
+#: Short, so that the silence of market-two-fresh is short too.
+FRESHNESS_S = 2.0
+#: Records of a run, and seconds over which its input is paced where faults need that.
+RECORDS, PACED_S = 12_000, 0.4
+#: An input large enough that the engine cannot hold all of it while the sink stands still.
+STALLED_RECORDS = 60_000
+
+
+def small(name: str) -> Scenario:
+    """Return a scenario of the catalog with less input, shorter pauses and stalls."""
+    drawn = draw(name, Context(SEED, freshness_s=FRESHNESS_S))
+    records = drawn.recipe.get("records", 0)
+    fewer = min(records, STALLED_RECORDS if drawn.sink.stall_after else RECORDS)
+    recipe = drawn.recipe | ({"records": fewer} if records else {})
+    faults = tuple(
+        replace(step, burst=step.burst * fewer // records, seconds=min(step.seconds, 0.3))
+        for step in drawn.faults
+    )
+    return replace(
+        drawn, recipe=recipe, rate=drawn.rate and fewer / PACED_S, faults=faults,
+        sink=replace(drawn.sink, stall_s=min(drawn.sink.stall_s, 1.5)),
+    )  # fmt: skip
+
+
+class Recorded:
+    """Run folders by scenario, played when they are first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        engine = folder / "engine"
+        shutil.copytree(fixtures() / "engines" / "miniature", engine)
+        toml = engine / "engine.toml"
+        text = toml.read_text("utf-8")
+        assert "freshness_s = 5.0" in text
+        toml.write_text(text.replace("freshness_s = 5.0", f"freshness_s = {FRESHNESS_S}"), "utf-8")
+        self.spec: EngineSpec = load(toml, registry.load())
+
+    def run(self, name: str) -> Path:
+        """Return the folder of a scenario's run."""
+        folder = self.folder / name
+        if not folder.exists():
+            play(small(name), self.spec, folder, seed=SEED)
+        return folder

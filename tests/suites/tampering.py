@@ -1,0 +1,250 @@
+"""Changes to a copy of a run folder: each makes one defect, or takes one evidence away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conformance.checkers.outputs import ARRIVAL, UNNUMBERED
+from conformance.history.events import read_json_lines
+from conformance.history.tables import FETCH
+
+Tamper = Callable[[Path], None]
+
+
+# -- run.json and events.jsonl ---------------------------------------------------------
+
+
+def run_json(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change run.json in place."""
+    path = folder / "run.json"
+    data = json.loads(path.read_text("utf-8"))
+    change(data)
+    path.write_text(json.dumps(data), "utf-8")
+
+
+def events(folder: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+    """Replace the events by what ``change`` makes of them."""
+    path = folder / "events.jsonl"
+    rows = change(read_json_lines(path))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def in_run(**fields: Any) -> Tamper:
+    """Set keys of run.json; None removes the key."""
+
+    def change(data: dict[str, Any]) -> None:
+        data |= fields
+        for name in [name for name, value in fields.items() if value is None]:
+            del data[name]
+
+    return partial(run_json, change=change)
+
+
+def engine_failure(folder: Path) -> None:
+    """End the run by a failure of the engine."""
+    ended = {"how": "engine-failure", "code": "TIMEOUT", "message": "no answer", "stderr": []}
+    in_run(ended=ended)(folder)
+
+
+def without(*kinds: str) -> Tamper:
+    """Remove the events of some kinds."""
+    return partial(events, change=lambda rows: [r for r in rows if r["event"] not in kinds])
+
+
+def without_last(kind: str) -> Tamper:
+    """Remove the last event of a kind."""
+
+    def change(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        last = max(i for i, row in enumerate(rows) if row["event"] == kind)
+        return rows[:last] + rows[last + 1 :]
+
+    return partial(events, change=change)
+
+
+def added(event: str, **fields: Any) -> Tamper:
+    """Add an event at the end."""
+
+    def change(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [*rows, {"t_ns": rows[-1]["t_ns"], "event": event, **fields}]
+
+    return partial(events, change=change)
+
+
+def refused(code: int, op: str = "FETCH") -> Tamper:
+    """Add a refusal by the kit."""
+    return added("refused", code=code, text="refused", op=op, connection=1)
+
+
+def edited(kind: str, **fields: Any) -> Tamper:
+    """Set fields of every event of a kind."""
+
+    def change(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        assert any(row["event"] == kind for row in rows)
+        return [row | (fields if row["event"] == kind else {}) for row in rows]
+
+    return partial(events, change=change)
+
+
+def fault_offsets(offsets: Callable[[list[int]], tuple[int, int, int]]) -> Tamper:
+    """Set (published, fetched, released) of every partition in the fault events."""
+
+    def change(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        assert any(row["event"] == "fault" for row in rows)
+        for row in rows:
+            if row["event"] == "fault":
+                row["partitions"] = [[*p[:3], *offsets(p)] for p in row["partitions"]]
+        return rows
+
+    return partial(events, change=change)
+
+
+no_fault = without("fault")
+nothing_in_flight = fault_offsets(lambda p: (p[3], p[4], p[4]))
+no_cut = fault_offsets(lambda p: (p[3], p[4], 0))
+#: One record in flight in each partition, and none published behind it.
+no_backlog = fault_offsets(lambda p: (p[4], p[4], max(p[4] - 1, 0)))
+one_left = fault_offsets(lambda p: (p[3], p[2] - 1, p[5]))
+
+
+# -- the recorded output ------------------------------------------------------------------
+
+
+def read_output(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return the framed records as bytes of shape (records, 4 + size), and the arrivals."""
+    data = json.loads((folder / "run.json").read_text("utf-8"))
+    app, row = data["scenario"]["app"], data["input"]["partitions"][0]
+    sizes = {"double": 8, "count": 24, "market-spread": 48}
+    size = sizes.get(app, row["record_size"])
+    log = np.fromfile(folder / "output" / "s0.log", np.uint8).reshape(-1, 4 + size)
+    return log, np.fromfile(folder / "output" / "s0.arrivals", ARRIVAL)
+
+
+def write_output(folder: Path, log: np.ndarray, arrivals: np.ndarray) -> None:
+    """Write what read_output gave."""
+    assert len(log) == arrivals["count"].sum()
+    log.tofile(folder / "output" / "s0.log")
+    arrivals.tofile(folder / "output" / "s0.arrivals")
+
+
+def records(log: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return the payloads of framed records as a writable view."""
+    return log.reshape(-1).view([("size", "<u4"), ("payload", dtype)])["payload"]
+
+
+def drop_last(folder: Path) -> None:
+    """Lose the last record."""
+    log, arrivals = read_output(folder)
+    arrivals["count"][-1] -= 1
+    write_output(folder, log[:-1].copy(), arrivals[arrivals["count"] > 0])
+
+
+def drop_all(folder: Path) -> None:
+    """Lose all output."""
+    log, arrivals = read_output(folder)
+    write_output(folder, log[:0], arrivals[:0])
+
+
+def _again(folder: Path, xor: int) -> None:
+    log, arrivals = read_output(folder)
+    row = arrivals[-1:].copy()
+    if row["first_seq"][0] != UNNUMBERED:
+        row["first_seq"] += np.uint64(row["count"][0] - 1)
+    row["index"], row["count"] = len(log), 1
+    more = log[-1:].copy()
+    more[0, -1] ^= xor
+    write_output(folder, np.concatenate([log, more]), np.concatenate([arrivals, row]))
+
+
+def again(folder: Path) -> None:
+    """Deliver the last record twice, under the same number."""
+    _again(folder, 0)
+
+
+def changed_again(folder: Path) -> None:
+    """Deliver another record under the last number."""
+    _again(folder, 1)
+
+
+def alter(at: int = -1, where: int = -1) -> Tamper:
+    """Flip the lowest bit of one byte of one record."""
+
+    def change(folder: Path) -> None:
+        log, arrivals = read_output(folder)
+        log[at, where] ^= 1
+        write_output(folder, log, arrivals)
+
+    return change
+
+
+def invent(folder: Path) -> None:
+    """Append a record that nobody sent, where there may be none at all."""
+    log, arrivals = read_output(folder)
+    record = np.zeros((1, log.shape[1]), np.uint8)
+    record[0, :4] = np.array([log.shape[1] - 4], "<u4").view(np.uint8)
+    row = np.zeros(1, ARRIVAL)
+    row["index"], row["count"], row["first_seq"] = len(log), 1, UNNUMBERED
+    write_output(folder, np.concatenate([log, record]), np.concatenate([arrivals, row]))
+
+
+def gap(folder: Path) -> None:
+    """Leave a number out before the last arrival."""
+    log, arrivals = read_output(folder)
+    assert arrivals["first_seq"][-1] != UNNUMBERED
+    arrivals["first_seq"][-1] += 1
+    write_output(folder, log, arrivals)
+
+
+def late(folder: Path) -> None:
+    """Let the last output arrive after drain was answered."""
+    drained = [r for r in read_json_lines(folder / "events.jsonl") if r["event"] == "drained"]
+    log, arrivals = read_output(folder)
+    arrivals["t_ns"][-1] = drained[-1]["t_ns"] + 1
+    write_output(folder, log, arrivals)
+
+
+def swap_points(folder: Path) -> None:
+    """Exchange the places of two points of one key."""
+    log, arrivals = read_output(folder)
+    order = np.argsort(log[:, 4:12].copy().view("<u8")[:, 0], kind="stable")
+    keys = log[order, 4:12].copy().view("<u8")[:, 0]
+    pair = order[np.flatnonzero(keys[1:] == keys[:-1])[0] + np.arange(2)]
+    log[pair] = log[pair[::-1]]
+    write_output(folder, log, arrivals)
+
+
+def odd_size(folder: Path) -> None:
+    """Note output of another size than the app's."""
+    added("odd-output", expected=24, count=1, record_size=3, writer=0)(folder)
+
+
+# -- the input and what was fetched -----------------------------------------------------------
+
+
+def empty_input(folder: Path) -> None:
+    """Let the run have had no input, and no output."""
+    drop_all(folder)
+
+    def change(data: dict[str, Any]) -> None:
+        for row in data["input"]["partitions"]:
+            row["records"] = 0
+
+    run_json(folder, change)
+
+
+def fetched_again(kind: str) -> Tamper:
+    """Fetch every partition from 0 again, right after an event."""
+
+    def change(folder: Path) -> None:
+        rows = read_json_lines(folder / "events.jsonl")
+        event = next(row for row in rows if row["event"] == kind)
+        more = [(event["t_ns"] + 1, p[0], p[1], 0, p[4]) for p in event["partitions"]]
+        with (folder / "fetches.bin").open("ab") as file:
+            np.array(more, FETCH).tofile(file)
+
+    return change

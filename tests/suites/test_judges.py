@@ -1,0 +1,158 @@
+"""Every test of the suites against histories that it must reject or call unknown."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import tampering
+from cases import REJECTS, UNKNOWNS, Cases
+
+from conformance.history.folder import History
+from conformance.requirements import registry
+from conformance.suites.catalog import CATALOG
+from conformance.suites.judging import (
+    JUDGES,
+    Fail,
+    KitError,
+    NotClaimed,
+    Unknown,
+    import_suites,
+)
+from conformance.suites.verdict import outcome_of
+from conformance.verdicts import Verdict
+
+import_suites()
+#: (requirement, scenario, judge), each test of the suites once.
+ALL = [(id_, name, judge) for name, rows in JUDGES.items() for id_, judge in rows]
+#: What they decide does not need the run to come to its end.
+DECIDED_EARLY = {
+    "test_hello_is_answered",
+    "test_deploy_is_answered",
+    "test_an_unknown_op_is_refused_definitely",
+    "test_requests_are_answered_while_a_drain_is_pending",
+}
+
+
+def _cases(table: dict[str, Cases]) -> list:
+    return [
+        pytest.param(
+            scenario, judge, tamper, code,
+            id=f"{judge.__name__}-{number}-{code}", marks=pytest.mark.xdist_group(scenario),
+        )
+        for _, scenario, judge in ALL
+        for number, (tamper, code) in enumerate(table.get(judge.__name__, []))
+    ]  # fmt: skip
+
+
+def _by_scenario(rows: list) -> list:
+    return [
+        pytest.param(
+            scenario, judge, id=judge.__name__, marks=pytest.mark.xdist_group(scenario)
+        )
+        for _, scenario, judge in rows
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def copy_of(recorded, tmp_path):
+    def copy(scenario):
+        folder = tmp_path / "run"
+        shutil.copytree(recorded.run(scenario), folder)
+        # The lengths of files are not what is tampered with here.
+        tampering.in_run(files={})(folder)
+        return folder
+
+    return copy
+
+
+@pytest.mark.parametrize(("scenario", "judge"), _by_scenario(ALL))
+def test_sound_run_is_not_rejected(recorded, scenario, judge):
+    history = History(recorded.run(scenario))
+    assert history.ended == {"how": "completed"}
+    try:
+        judge(history)
+    except Unknown as unknown:
+        # Evidence is a matter of timing; for a run this small it may be missing.
+        assert unknown.reason in {
+            "NOTHING_IN_FLIGHT", "NO_CUT_BEFORE_KILL", "KILL_MISSED", "NOT_SEEN",
+            "STALL_TOO_SHORT",
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(("scenario", "judge", "tamper", "code"), _cases(REJECTS))
+def test_rejected(copy_of, scenario, judge, tamper, code):
+    folder = copy_of(scenario)
+    tamper(folder)
+    with pytest.raises(Fail) as failure:
+        judge(History(folder))
+    assert failure.value.code == code
+    assert failure.value.expected
+    assert failure.value.actual
+
+
+@pytest.mark.parametrize(("scenario", "judge", "tamper", "reason"), _cases(UNKNOWNS))
+def test_unknown(copy_of, scenario, judge, tamper, reason):
+    folder = copy_of(scenario)
+    tamper(folder)
+    with pytest.raises(Unknown) as unknown:
+        judge(History(folder))
+    assert unknown.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("scenario", "judge"),
+    _by_scenario([row for row in ALL if row[2].__name__ not in DECIDED_EARLY]),
+)
+def test_run_that_the_kit_broke_off_is_no_verdict(copy_of, scenario, judge):
+    folder = copy_of(scenario)
+    tampering.in_run(ended={"how": "kit-error", "message": "no space left"})(folder)
+    with pytest.raises(KitError, match="no space left") as error:
+        judge(History(folder))
+    outcome = outcome_of("PR-STOP", scenario, error.value, History(folder))
+    assert outcome.verdict is Verdict.KIT_ERROR
+
+
+@pytest.mark.xdist_group("count-checkpoint")
+def test_engine_without_checkpoint_op_does_not_claim_it(copy_of):
+    folder = copy_of("count-checkpoint")
+    tampering.no_fault(folder)
+    tampering.added("fault-missed", step={}, why="the engine has no checkpoint op")(folder)
+    (judge,) = [judge for _, judge in JUDGES["count-checkpoint"]]
+    with pytest.raises(NotClaimed):
+        judge(History(folder))
+
+
+@pytest.mark.xdist_group("passthrough")
+def test_mended_gap_is_no_failure(copy_of):
+    folder = copy_of("passthrough")
+    tampering.refused(6, "APPEND")(folder)
+    judge = next(j for _, j in JUDGES["passthrough"] if "without_gaps" in j.__name__)
+    judge(History(folder))
+
+
+# -- nothing is left out ---------------------------------------------------------------------
+
+
+def test_every_judge_has_a_history_that_it_rejects():
+    assert {judge.__name__ for *_, judge in ALL} == set(REJECTS)
+    assert len({judge.__name__ for *_, judge in ALL}) == len(ALL)
+    assert all(REJECTS.values())
+
+
+def test_every_judge_of_tier_3_needs_its_fault():
+    tier_3 = {j.__name__ for *_, j in ALL if j.__module__.endswith("test_t3")}
+    for name in tier_3:
+        assert "KILL_MISSED" in {reason for _, reason in UNKNOWNS[name]}, name
+
+
+def test_cases_name_judges_that_exist():
+    assert set(UNKNOWNS) <= {judge.__name__ for *_, judge in ALL}
+
+
+def test_registry_judges_and_catalog_name_each_other():
+    known = registry.load()
+    assert {id_ for id_, *_ in ALL} == set(known)
+    assert set(JUDGES) == set(CATALOG)
+    for id_, _, judge in ALL:
+        assert judge.__module__.endswith(f"test_t{known[id_].tier}"), id_
