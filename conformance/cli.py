@@ -109,7 +109,7 @@ def run(
     engines: tuple[str, ...], more: tuple[str, ...], only: tuple[str, ...], seed: int | None,
     parallel: int | None, **options: Any,
 ) -> int:  # fmt: skip
-    """Judge each ENGINE: a name (see `tickproof engines`) or a path to an engine.toml."""
+    """Judge each ENGINE: a name (see `tickproof engines`), a path to an engine.toml, mutant:ID."""
     if (options["quotes"] is None) != (options["orders"] is None):
         raise click.UsageError("--quotes and --orders: expected both or none")
     if options["strict"] and options["quotes"] is None:
@@ -125,7 +125,7 @@ def run(
         selected = judging.select(known, options["tiers"], ids)
         if options["port"] is not None:
             judging.check_port(options["port"])
-        specs = _engines([*engines, *more], list(known))
+        specs = _engines([*engines, *more], list(known), options["out"])
         judging.check_out(options["out"])
     except judging.RequestError as error:
         raise click.UsageError(str(error)) from error
@@ -140,8 +140,12 @@ def run(
     return judging.judge_all(specs, selected, request, console)
 
 
-def _engines(names: Sequence[str], ids: Sequence[str]) -> list[Any]:
-    """Load every engine before any is started; all errors end in one usage error."""
+def _engines(names: Sequence[str], ids: Sequence[str], out: Path) -> list[Any]:
+    """Load every engine before any is started; all errors end in one usage error.
+
+    ``mutant:ID`` is made under ``out``.
+    """
+    from conformance import mutants
     from conformance.engines import spec
     from conformance.resources import fixtures
 
@@ -151,10 +155,15 @@ def _engines(names: Sequence[str], ids: Sequence[str]) -> list[Any]:
     loaded, errors = [], []
     for name in names:
         try:
-            engine = spec.load(spec.find(name, fixtures()), ids)
+            if name.startswith(mutants.PREFIX):
+                mutant = mutants.find(name.removeprefix(mutants.PREFIX), fixtures())
+                path = mutants.make(mutant, fixtures(), out / "mutants" / mutant.id)
+            else:
+                path = spec.find(name, fixtures())
+            engine = spec.load(path, ids)
             engine.command()  # argv must be found before anything is started
             loaded.append(engine)
-        except spec.EngineTomlError as error:
+        except (spec.EngineTomlError, mutants.MutantError) as error:
             errors.append(str(error))
     if errors:
         raise click.UsageError("\n".join(errors))

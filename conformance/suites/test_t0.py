@@ -107,7 +107,7 @@ def test_requests_are_answered_while_a_drain_is_pending(history: History) -> Non
         completed(history)
         raise Unknown("NOT_SEEN", "topology answered after drain was asked for", "no answer")
     (_, drained), (_, answered) = drain[0], during[0]
-    if answered > drained:
+    if answered >= drained:
         raise Fail(
             "HELD_BACK", "topology answered while drain was pending",
             f"an answer {(answered - drained) / 1e6:.1f} ms after that to drain",
