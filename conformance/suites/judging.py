@@ -95,8 +95,10 @@ def completed(history: History) -> None:
     """Expect that the run went from deploy to the engine's end."""
     ended = history.ended
     if ended["how"] == "engine-failure":
+        refused = history.all("refused")[-1:]
+        why = "".join(f"; the log had refused {row['op']}: {row['text']}" for row in refused)
         raise Fail(
-            ended["code"], "a run from deploy to the end", ended["message"],
+            ended["code"], "a run from deploy to the end", ended["message"] + why,
             stderr=ended.get("stderr", [])[-8:],
         )  # fmt: skip
     if ended["how"] != "completed":
