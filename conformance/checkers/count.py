@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from conformance.checkers.findings import Finding, Findings
 from conformance.checkers.outputs import OutputLog
 from conformance.checkers.sightings import Sightings
 
-_MAX_BUCKETS = 256
+_MAX_BUCKETS: Final = 256
+_HIGHEST: Final = 2**64 - 1
 
 
 def check_count(
@@ -29,7 +30,7 @@ def check_count(
     emit: str,
     step_back_after: int | None = None,
     *,
-    bucket_rows: int = 1 << 18,
+    bucket_rows: int = 3 << 17,
 ) -> Findings:
     """Judge the output of app count. ``inputs``: COUNT_IN partitions; ``outputs``: COUNT_OUT.
 
@@ -90,9 +91,23 @@ class _Run:
         if at:
             yield np.concatenate(at), np.concatenate(records)
 
-    def output_of(self, bucket: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (positions, records) of a bucket in arrival order."""
-        for positions in _positions(self.output_buckets, bucket, self.bucket_rows):
+    def output_of(
+        self, bucket: int, spans: dict[int, tuple[int, int]], low: int, high: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (positions, records) of a bucket in arrival order, where n meets low to high.
+
+        ``spans`` remembers the lowest and highest n of each batch: one hot key has many
+        pieces of input, and each of them meets few batches.
+        """
+        for number, positions in enumerate(
+            _positions(self.output_buckets, bucket, self.bucket_rows)
+        ):
+            if high < _HIGHEST:
+                if number not in spans:
+                    n = gather(self.outputs.payloads["n"], positions)
+                    spans[number] = int(n.min()), int(n.max())
+                if spans[number][0] > high or spans[number][1] < low:
+                    continue
             yield positions, gather(self.outputs.payloads, positions)
 
 
@@ -193,13 +208,17 @@ def _check_bucket(run: _Run, bucket: int, sightings: Sightings) -> int:
     state = _Keys.none()
     pieces_of_input = run.input_of(bucket)
     piece = next(pieces_of_input, None)
+    spans: dict[int, tuple[int, int]] = {}
     if piece is None:  # every output here has a key that never came
-        for positions, records in run.output_of(bucket):
+        for positions, records in run.output_of(bucket, spans, 0, _HIGHEST):
             _judge_keys(run, state, positions, records, sightings)
     while piece is not None:
         state, points = _extend(state, *piece)
         piece = next(pieces_of_input, None)
-        for positions, records in run.output_of(bucket):
+        low, high = int(points.before.min()), int((points.before + points.count).max())
+        if piece is None:
+            low, high = 0, _HIGHEST
+        for positions, records in run.output_of(bucket, spans, low, high):
             _judge_points(run, points, positions, records, sightings)
             if piece is None:
                 _judge_keys(run, state, positions, records, sightings)

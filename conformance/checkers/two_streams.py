@@ -36,7 +36,7 @@ def check_two(
     fetches: np.ndarray,
     pauses: Sequence[tuple[int, int]] = (),
     delivery: str = "exactly-once",
-    group_rows: int = 1 << 19,
+    group_rows: int = 1 << 18,
 ) -> Findings:
     """Judge app market-spread on two streams.
 
@@ -52,16 +52,7 @@ def check_two(
     ``invented``, ``malformed``. ValueError for another ``emit`` or ``delivery``, for
     unlike numbers of partitions, or for ids that come twice in the input.
     """
-    for name, value, choices in (
-        ("emit", emit, ("rejects", "verdicts")),
-        ("delivery", delivery, ("at-least-once", "exactly-once")),
-    ):
-        if value not in choices:
-            raise ValueError(f"{name}: expected {choices[0]!r} or {choices[1]!r}, got {value!r}")
-    if len(quotes) != len(orders):
-        raise ValueError(
-            f"expected as many partitions of orders as of quotes ({len(quotes)}), got {len(orders)}"
-        )
+    _check_call(emit, delivery, len(quotes), len(orders))
     sightings = Sightings()
     answers = Answers(outputs)
     order_of = _join(orders, answers, delivery == "exactly-once", sightings)
@@ -95,6 +86,19 @@ def check_two(
         "changed": changed + sightings.counts["retracted"],
     }
     return found
+
+
+def _check_call(emit: str, delivery: str, quotes: int, orders: int) -> None:
+    for name, value, choices in (
+        ("emit", emit, ("rejects", "verdicts")),
+        ("delivery", delivery, ("at-least-once", "exactly-once")),
+    ):
+        if value not in choices:
+            raise ValueError(f"{name}: expected {choices[0]!r} or {choices[1]!r}, got {value!r}")
+    if quotes != orders:
+        raise ValueError(
+            f"expected as many partitions of orders as of quotes ({quotes}), got {orders}"
+        )
 
 
 def _join(
