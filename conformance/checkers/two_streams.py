@@ -78,13 +78,10 @@ def check_two(
     found = sightings.findings(
         lambda kind, at, row: explain_two(outputs, len(orders), kind, at, row)
     )
-    found.checked = sum(map(len, quotes)) + sum(map(len, orders)) + len(outputs)
-    found.facts |= {
-        "quotes": sum(map(len, quotes)),
-        "orders": sum(map(len, orders)),
-        "outputs": len(outputs),
-        "changed": changed + sightings.counts["retracted"],
-    }
+    sizes = {"quotes": sum(map(len, quotes)), "orders": sum(map(len, orders))}
+    found.facts |= sizes | {"outputs": len(outputs)}
+    found.checked = sum(found.facts.values())
+    found.facts["changed"] = changed + sightings.counts["retracted"]
     return found
 
 
