@@ -1,0 +1,174 @@
+"""Sessions of the kit as users start them: the command line, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import conformance
+from conformance.resources import fixtures
+
+#: No session of these tests may take longer, on any machine.
+DEADLINE_S = 120.0
+ROGUES = fixtures() / "rogues"
+
+TOML = """
+[engine]
+name = {name}
+version = "1"
+language = "python"
+argv = {argv}
+transports = ["log"]
+startup_timeout_s = {startup}
+drain_timeout_s = {drain}
+[claims]
+state = "none"
+delivery = "at-least-once"
+survives = []
+rescale = "none"
+[apps.passthrough]
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """An ended command: its status, what it printed, its reports by name of the engine."""
+
+    status: int
+    out: str
+    err: str
+    reports: dict[str, dict[str, Any]]
+
+    @property
+    def results(self) -> dict[str, dict[str, Any]]:
+        """Results by requirement, of the only engine."""
+        (name,) = self.reports
+        return self.results_of(name)
+
+    def results_of(self, engine: str) -> dict[str, dict[str, Any]]:
+        """Results by requirement."""
+        return {row["id"]: row for row in self.reports[engine]["requirements"]}
+
+
+class Sessions:
+    """Starts ``tickproof`` in an empty folder; knows every process and run of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._started: list[subprocess.Popen[str]] = []
+
+    def rogue(self, name: str, *, startup: float = 20, drain: float = 20) -> Path:
+        """Write an engine.toml for a class of data_rogue.py or a function of rogue.py."""
+        script = "data_rogue.py" if name[0].isupper() else "rogue.py"
+        return self.toml(name, ["{python}", str(ROGUES / script), name], startup, drain)
+
+    def toml(self, name: str, argv: list[str], startup: float = 20, drain: float = 20) -> Path:
+        """Write an engine.toml that claims passthrough and nothing else."""
+        folder = self.folder / "engines" / str(len(list(self.folder.glob("engines/*"))))
+        folder.mkdir(parents=True)
+        path = folder / "engine.toml"
+        text = TOML.format(
+            name=json.dumps(name), argv=json.dumps(argv), startup=startup, drain=drain
+        )
+        path.write_text(text)
+        return path
+
+    def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
+        """Start ``tickproof`` in a process group of its own."""
+        path = [str(Path(conformance.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "conformance.cli", *map(str, arguments)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)), "CI": "1"},
+            start_new_session=True, **options,
+        )  # fmt: skip
+        self._started.append(process)
+        return process
+
+    def ended(self, process: subprocess.Popen[str]) -> Done:
+        """Wait for the end of a started command."""
+        out, err = process.communicate(timeout=DEADLINE_S)
+        reports = [json.loads(p.read_text()) for p in self.folder.glob("*/*/report.json")]
+        by_name = {report["engine"]["name"]: report for report in reports}
+        return Done(process.returncode, out, err, by_name)
+
+    def tickproof(self, *arguments: object, **options: Any) -> Done:
+        """Run a command to its end."""
+        return self.ended(self.start(*arguments, **options))
+
+    def run(self, engine: object, *only: str, workers: int = 1, out: object = "out") -> Done:
+        """Judge an engine on some requirements."""
+        return self.tickproof(
+            "run", engine, "--only", ",".join(only), "--seed", 1, "--out", out, "-n", workers
+        )
+
+    def runs(self) -> list[Path]:
+        """Return the run folders of all sessions so far."""
+        return sorted(path.parent for path in self.folder.glob("**/run.json"))
+
+    def processes(self) -> list[psutil.Process]:
+        """Return every living process of the sessions: by ancestry, group and run id."""
+        ids = {json.loads((run / "run.json").read_text())["id"] for run in self.runs()}
+        groups = {process.pid for process in self._started}
+        return [p for p in psutil.process_iter() if self._belongs(p, ids, groups)]
+
+    @staticmethod
+    def _belongs(process: psutil.Process, ids: set[str], groups: set[int]) -> bool:
+        try:
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return False
+            if groups & {process.pid, os.getsid(process.pid)}:
+                return True
+            return process.environ().get("TICKPROOF_RUN") in ids
+        except (psutil.Error, ProcessLookupError):
+            return False
+
+    def close(self) -> None:
+        """Expect that nothing is left; end what is."""
+        left = self.processes()
+        for process in left:
+            process.kill()
+        for started in self._started:
+            started.wait()
+            started.stdout.close()
+            started.stderr.close()
+        assert left == []
+
+
+def wait_until(condition: Callable[[], Any], timeout_s: float = 30.0) -> bool:
+    """Wait for a condition, up to a deadline; return whether it was met."""
+    deadline = time.monotonic() + timeout_s
+    while not (met := condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(met)
+
+
+@pytest.fixture(name="wait_until")
+def _wait_until() -> Callable[..., bool]:
+    return wait_until
+
+
+@pytest.fixture
+def sessions(tmp_path: Path) -> Iterator[Sessions]:
+    """Give the command line; afterwards no process of it may live."""
+    made = Sessions(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def shared_sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
+    """Give the command line to all tests of a module."""
+    made = Sessions(tmp_path_factory.mktemp("sessions"))
+    yield made
+    made.close()
