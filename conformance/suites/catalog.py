@@ -97,6 +97,8 @@ def _market(
         base |= {"kind": "market", "records": context.records(records), "reject_one_in": 50}
         # With many symbols, some orders after a death meet a quote of long before it.
         base |= {"symbols": 3_000} if rest.get("faults") else {}
+        # Orders without any quote: else some interleaving might explain plain silence.
+        base |= {"probe_one_in": 500} if inputs == "two" else {}
         base |= recipe or {}
     return Scenario("", "market-spread", {"inputs": inputs, "emit": emit}, base, **rest)
 
@@ -369,9 +371,10 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 
 @scenario("count-slow-acks-death")
-def _(_context: Context, _rng: random.Random) -> Scenario:
+def _(_context: Context, rng: random.Random) -> Scenario:
+    # All at once, and the kill after the last fetch: many answers are still open then.
     return _count(
-        20_000, rate=60_000, faults=(FaultStep("kill", "engine", "fetched", fraction=1.0),),
+        80_000, faults=(_kill(rng, "engine", 1.0, 1.0),),
         sink=SinkBehaviour(last_ack_delay_s=0.25, budget_s=1.5),
     )  # fmt: skip
 
