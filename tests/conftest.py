@@ -106,10 +106,10 @@ class Sessions:
         """Run a command to its end."""
         return self.ended(self.start(*arguments, **options))
 
-    def run(self, engine: object, *only: str, workers: int = 1, out: object = "out") -> Done:
-        """Judge an engine on some requirements."""
+    def judge(self, engines: list[Path], *only: str, workers: int = 1) -> Done:
+        """Judge engines on some requirements."""
         return self.tickproof(
-            "run", engine, "--only", ",".join(only), "--seed", 1, "--out", out, "-n", workers
+            "run", *engines, "--only", ",".join(only), "--seed", 1, "--out", "out", "-n", workers
         )
 
     def runs(self) -> list[Path]:
@@ -162,13 +162,5 @@ def _wait_until() -> Callable[..., bool]:
 def sessions(tmp_path: Path) -> Iterator[Sessions]:
     """Give the command line; afterwards no process of it may live."""
     made = Sessions(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def shared_sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
-    """Give the command line to all tests of a module."""
-    made = Sessions(tmp_path_factory.mktemp("sessions"))
     yield made
     made.close()

@@ -17,6 +17,7 @@ from conformance.checkers.outputs import ARRIVAL, OutputLog
 from conformance.faults.steps import FaultStep
 from conformance.history.events import read_json_lines
 from conformance.history.tables import FETCH, PUBLISH, RELEASE, read_table
+from conformance.text import shown
 from generators.layouts import framed
 
 FORMAT: Final = 1
@@ -286,10 +287,11 @@ class History:
         return [(row["from_ns"], row["t_ns"]) for row in self.all("resumed")]
 
     def stderr_tail(self, lines: int = 32) -> list[str]:
-        """Return the last lines of the engine's standard error."""
+        """Return the last lines of the engine's standard error, escaped and cut."""
         path = self.folder / "stderr.log"
         if not path.exists():
             return []
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 64 * 1024))
-            return file.read().decode("utf-8", "replace").splitlines()[-lines:]
+            text = file.read().decode("utf-8", "backslashreplace")
+        return [shown(line, 500) for line in text.splitlines()[-lines:]]

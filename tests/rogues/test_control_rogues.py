@@ -4,58 +4,47 @@ from __future__ import annotations
 
 import pytest
 
-#: Rogue, its limits, the requirement that must fail, with which reason, quoting what.
-ROGUES = [
-    ("exits", {}, "PR-HELLO", "EXITED", "exited with status 3 before it answered hello"),
-    ("mute", {"startup": 0.5}, "PR-HELLO", "NO_ANSWER", "no answer to hello within 0."),
-    ("garbage", {}, "PR-HELLO", "BAD_LINE", r"not JSON: \x1b[31mhello, \x07kit\x1b[0m"),
-    ("chatty", {}, "PR-CONTROL-LINES", "BAD_LINE", "INFO answered hello"),
-    ("endless_line", {}, "PR-CONTROL-LINES", "BAD_LINE", "longer than 1048576 bytes: xxx"),
-    ("BadExit", {}, "PR-STOP", "BAD_EXIT", "3"),
-    ("Detaches", {}, "PR-NO-LEFTOVERS", "LEFT_OVER", "python"),
-    ("IgnoresEof", {"drain": 1}, "PR-STDIN-EOF", "NO_EXIT", "after the end of its stdin"),
-]
-FLOOD = "floods_stderr"
-
-pytestmark = pytest.mark.xdist_group("control-rogues")
-
-
-@pytest.fixture(scope="module")
-def judged(shared_sessions):
-    """All of them, judged one after another by one command."""
-    engines = [shared_sessions.rogue(name, **limits) for name, limits, *_ in ROGUES]
-    only = ",".join(dict.fromkeys(requirement for _, _, requirement, *_ in ROGUES))
-    return shared_sessions.tickproof(
-        "run", *engines, shared_sessions.rogue(FLOOD, drain=2),
-        "--only", only, "--seed", 1, "--out", "out", "-n", 1,
-    )  # fmt: skip
+#: By the group that one command judges: rogue, its limits, and the requirement that must
+#: fail, with which reason, quoting what.
+ROGUES = {
+    "at hello": [
+        ("exits", {}, "PR-HELLO", "EXITED", "exited with status 3 before it answered hello"),
+        ("mute", {"startup": 0.5}, "PR-HELLO", "NO_ANSWER", "no answer to hello within 0."),
+        ("garbage", {}, "PR-HELLO", "BAD_LINE", r"not JSON: \x1b[31mhello, \x07kit\x1b[0m"),
+        ("chatty", {}, "PR-CONTROL-LINES", "BAD_LINE", "INFO answered hello"),
+        ("endless_line", {}, "PR-CONTROL-LINES", "BAD_LINE", "longer than 1048576 bytes: xxx"),
+    ],
+    "at the end": [
+        ("BadExit", {}, "PR-STOP", "BAD_EXIT", "3"),
+        ("Detaches", {}, "PR-NO-LEFTOVERS", "LEFT_OVER", "python"),
+        ("IgnoresEof", {"drain": 1}, "PR-STDIN-EOF", "NO_EXIT", "after the end of its stdin"),
+    ],
+}
 
 
-@pytest.mark.parametrize(("rogue", "limits", "requirement", "reason", "quoted"), ROGUES)
-def test_each_gets_its_own_verdict(judged, rogue, limits, requirement, reason, quoted):
-    result = judged.results_of(rogue)[requirement]
+@pytest.mark.parametrize("group", ROGUES)
+def test_each_gets_its_own_verdict(sessions, group):
+    engines = [sessions.rogue(name, **limits) for name, limits, *_ in ROGUES[group]]
+    only = dict.fromkeys(requirement for _, _, requirement, *_ in ROGUES[group])
+    done = sessions.judge(engines, *only)
 
-    assert (result["verdict"], result["reason"]) == ("fail", reason)
-    assert quoted in result["actual"]
-    assert judged.status == 1
-
-
-def test_the_last_words_on_stderr_are_in_the_report(judged, shared_sessions):
-    result = judged.results_of("exits")["PR-HELLO"]
-
-    assert result["evidence"]["stderr"] == ["cannot find my configuration"]
-    said = shared_sessions.folder / "out/exits" / result["run"] / "stderr.log"
-    assert said.read_text() == "cannot find my configuration\n"
+    assert done.status == 1
+    for rogue, _, requirement, reason, quoted in ROGUES[group]:
+        result = done.results_of(rogue)[requirement]
+        assert (result["verdict"], result["reason"]) == ("fail", reason), rogue
+        assert quoted in result["actual"], rogue
 
 
-def test_a_flood_on_stderr_is_no_failure_and_is_bounded(judged, shared_sessions):
-    results = judged.results_of(FLOOD)
+def test_standard_error_is_kept_bounded_and_shown(sessions):
+    """A flood is no failure; the last words of an engine that gave up are in the report."""
+    done = sessions.judge([sessions.rogue("exits"), sessions.rogue("floods_stderr")], "PR-HELLO")
 
-    assert (results["PR-HELLO"]["verdict"], results["PR-STOP"]["verdict"]) == ("pass", "pass")
-    folder = shared_sessions.folder / "out" / FLOOD
-    sizes = [path.stat().st_size for path in folder.glob("runs/**/stderr.log")]
-    assert all(0 < size <= (64 << 20) + 100 for size in sizes)
-    assert sizes
+    assert done.results_of("floods_stderr")["PR-HELLO"]["verdict"] == "pass"
+    last = done.results_of("exits")["PR-HELLO"]["evidence"]["stderr"]
+    assert last == ["cannot find my configuration"]
+    sizes = {run.parts[-4]: (run / "stderr.log").stat().st_size for run in sessions.runs()}
+    assert sizes["exits"] == len("cannot find my configuration\n")
+    assert 0 < sizes["floods_stderr"] <= (64 << 20) + 100
 
 
 def test_text_of_an_engine_is_harmless_everywhere(sessions):
@@ -64,7 +53,7 @@ def test_text_of_an_engine_is_harmless_everywhere(sessions):
     engine = sessions.rogue("Loud")
     text = engine.read_text().replace('"Loud"\n', r'"Loud \u001b[2J[red]<b>"' + "\n", 1)
     engine.write_text(text)
-    done = sessions.run(engine, "PR-STOP")
+    done = sessions.judge([engine], "PR-STOP")
 
     assert done.status == 1
     assert done.results["PR-STOP"]["actual"] == f"stop was refused: {loud}"
