@@ -114,7 +114,7 @@ def _short_and_refused(folder: Path) -> None:
 def _control(folder: Path, change: Callable[[list[dict]], list[dict]]) -> None:
     path = folder / "control.jsonl"
     rows = change([json.loads(line) for line in path.read_text("utf-8").splitlines()])
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    t.fresh(path).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
 def _nothing_from_engine(folder: Path) -> None:
@@ -143,9 +143,10 @@ def _drain_answered_first(folder: Path) -> None:
 
 def _published_at_once(folder: Path) -> None:
     """Let all input have been published at the beginning: no quote is old enough."""
-    rows = np.fromfile(folder / "publishes.bin", PUBLISH)
+    path = folder / "publishes.bin"
+    rows = np.fromfile(path, PUBLISH)
     rows["t_ns"] = rows["t_ns"].min()
-    rows.tofile(folder / "publishes.bin")
+    rows.tofile(t.fresh(path))
 
 
 def _asked_at_end(folder: Path) -> None:

@@ -1,8 +1,14 @@
-"""Small real runs of the miniature, one for each scenario of the catalog, played once."""
+"""Small real runs of the miniature, one for each scenario of the catalog, played once.
+
+All processes of a session under pytest-xdist share them.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,17 +49,27 @@ class Recorded:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        engine = folder / "engine"
-        shutil.copytree(fixtures() / "engines" / "miniature", engine)
-        toml = engine / "engine.toml"
-        text = toml.read_text("utf-8")
-        assert "freshness_s = 5.0" in text
-        toml.write_text(text.replace("freshness_s = 5.0", f"freshness_s = {FRESHNESS_S}"), "utf-8")
+        toml = folder / "engine" / "engine.toml"
+        with self._alone("engine"):
+            if not toml.exists():
+                shutil.copytree(fixtures() / "engines" / "miniature", toml.parent)
+                text = toml.read_text("utf-8")
+                assert "freshness_s = 5.0" in text
+                text = text.replace("freshness_s = 5.0", f"freshness_s = {FRESHNESS_S}")
+                toml.write_text(text, "utf-8")
         self.spec: EngineSpec = load(toml, registry.load())
 
     def run(self, name: str) -> Path:
         """Return the folder of a scenario's run."""
         folder = self.folder / name
-        if not folder.exists():
-            play(small(name), self.spec, folder, seed=SEED)
+        with self._alone(name):
+            if not folder.exists():
+                play(small(name), self.spec, folder, seed=SEED)
         return folder
+
+    @contextlib.contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """Keep the other processes of the session out."""
+        with (self.folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield

@@ -17,6 +17,12 @@ from conformance.history.tables import FETCH
 Tamper = Callable[[Path], None]
 
 
+def fresh(path: Path) -> Path:
+    """Return a path for writing: a copy shares its files with the run until then."""
+    path.unlink(missing_ok=True)
+    return path
+
+
 # -- run.json and events.jsonl ---------------------------------------------------------
 
 
@@ -25,14 +31,14 @@ def run_json(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
     path = folder / "run.json"
     data = json.loads(path.read_text("utf-8"))
     change(data)
-    path.write_text(json.dumps(data), "utf-8")
+    fresh(path).write_text(json.dumps(data), "utf-8")
 
 
 def events(folder: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
     """Replace the events by what ``change`` makes of them."""
     path = folder / "events.jsonl"
     rows = change(read_json_lines(path))
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    fresh(path).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
 def in_run(**fields: Any) -> Tamper:
@@ -128,8 +134,8 @@ def read_output(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 def write_output(folder: Path, log: np.ndarray, arrivals: np.ndarray) -> None:
     """Write what read_output gave."""
     assert len(log) == arrivals["count"].sum()
-    log.tofile(folder / "output" / "s0.log")
-    arrivals.tofile(folder / "output" / "s0.arrivals")
+    log.tofile(fresh(folder / "output" / "s0.log"))
+    arrivals.tofile(fresh(folder / "output" / "s0.arrivals"))
 
 
 def records(log: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -241,10 +247,11 @@ def fetched_again(kind: str) -> Tamper:
     """Fetch every partition from 0 again, right after an event."""
 
     def change(folder: Path) -> None:
-        rows = read_json_lines(folder / "events.jsonl")
-        event = next(row for row in rows if row["event"] == kind)
+        found = read_json_lines(folder / "events.jsonl")
+        event = next(row for row in found if row["event"] == kind)
         more = [(event["t_ns"] + 1, p[0], p[1], 0, p[4]) for p in event["partitions"]]
-        with (folder / "fetches.bin").open("ab") as file:
-            np.array(more, FETCH).tofile(file)
+        path = folder / "fetches.bin"
+        rows = np.concatenate([np.fromfile(path, FETCH), np.array(more, FETCH)])
+        rows.tofile(fresh(path))
 
     return change

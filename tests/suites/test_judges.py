@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
@@ -38,7 +39,7 @@ def _cases(table: dict[str, Cases]) -> list:
     return [
         pytest.param(
             scenario, judge, tamper, code,
-            id=f"{judge.__name__}-{number}-{code}", marks=pytest.mark.xdist_group(scenario),
+            id=f"{judge.__name__}-{number}-{code}",
         )
         for _, scenario, judge in ALL
         for number, (tamper, code) in enumerate(table.get(judge.__name__, []))
@@ -47,9 +48,7 @@ def _cases(table: dict[str, Cases]) -> list:
 
 def _by_scenario(rows: list) -> list:
     return [
-        pytest.param(
-            scenario, judge, id=judge.__name__, marks=pytest.mark.xdist_group(scenario)
-        )
+        pytest.param(scenario, judge, id=judge.__name__)
         for _, scenario, judge in rows
     ]  # fmt: skip
 
@@ -58,7 +57,7 @@ def _by_scenario(rows: list) -> list:
 def copy_of(recorded, tmp_path):
     def copy(scenario):
         folder = tmp_path / "run"
-        shutil.copytree(recorded.run(scenario), folder)
+        shutil.copytree(recorded.run(scenario), folder, copy_function=os.link)
         # The lengths of files are not what is tampered with here.
         tampering.in_run(files={})(folder)
         return folder
@@ -113,7 +112,6 @@ def test_run_that_the_kit_broke_off_is_no_verdict(copy_of, scenario, judge):
     assert outcome.verdict is Verdict.KIT_ERROR
 
 
-@pytest.mark.xdist_group("count-checkpoint")
 def test_engine_without_checkpoint_op_does_not_claim_it(copy_of):
     folder = copy_of("count-checkpoint")
     tampering.no_fault(folder)
@@ -123,7 +121,6 @@ def test_engine_without_checkpoint_op_does_not_claim_it(copy_of):
         judge(History(folder))
 
 
-@pytest.mark.xdist_group("passthrough-drain-first")
 def test_mended_gap_is_no_failure(copy_of):
     folder = copy_of("passthrough-drain-first")
     tampering.refused(6, "APPEND")(folder)
