@@ -97,6 +97,8 @@ def _market(
         base |= {"kind": "market", "records": context.records(records), "reject_one_in": 50}
         # With many symbols, some orders after a death meet a quote of long before it.
         base |= {"symbols": 3_000} if rest.get("faults") else {}
+        # Probes are rejected by every quote of their symbols: to hide one is never right.
+        base |= {"probe_one_in": 500} if emit == "rejects" and recipe is None else {}
         # Orders without any quote: else some interleaving might explain plain silence.
         base |= {"probe_one_in": 500} if inputs == "two" else {}
         base |= recipe or {}
@@ -372,9 +374,9 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("count-slow-acks-death")
 def _(_context: Context, rng: random.Random) -> Scenario:
-    # All at once, and the kill after the last fetch: many answers are still open then.
+    # A little after the last fetch: output is on its way, and its answers are slow.
     return _count(
-        80_000, faults=(_kill(rng, "engine", 1.0, 1.0),),
+        20_000, rate=60_000, faults=(_kill(rng, "engine", 1.0, 1.0),),
         sink=SinkBehaviour(last_ack_delay_s=0.25, budget_s=1.5),
     )  # fmt: skip
 
