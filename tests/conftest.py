@@ -158,6 +158,12 @@ def _wait_until() -> Callable[..., bool]:
     return wait_until
 
 
+@pytest.fixture(scope="session")
+def session_type() -> type[Sessions]:
+    """Give the class, for fixtures that keep a session's folder."""
+    return Sessions
+
+
 @pytest.fixture
 def sessions(tmp_path: Path) -> Iterator[Sessions]:
     """Give the command line; afterwards no process of it may live."""

@@ -1,0 +1,42 @@
+"""What cannot be used is said before anything starts: exit status 2, file, key, expected."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        (("", ""), ["no such engine; expected a path to an engine.toml"]),
+        (("[engine]", "[engine"), ["expected TOML", "line 2"]),
+        (("language", "langage"), ["langage: unknown key", "language"]),
+        (("drain_timeout_s = 20", 'drain_timeout_s = "20"'), ["drain_timeout_s", "expected"]),
+        (('"{python}"', '"no-such-program"'), ["argv[0]: expected a program on PATH"]),
+        (('"{python}"', '"{here}/none"'), ["argv[0]: expected a program; no such file"]),
+        (("[apps.passthrough]", ""), ["apps"]),
+    ],
+    ids=["missing", "not-toml", "unknown-key", "wrong-type", "argv", "argv-path", "no-app"],
+)
+def test_a_wrong_engine_toml_is_wrong_usage_and_starts_nothing(sessions, change, parts):
+    engine = sessions.rogue("Polite")
+    engine.write_text(engine.read_text().replace(*change, 1))
+    if change == ("", ""):
+        engine.unlink()
+    done = sessions.judge([engine], "PR-HELLO")
+
+    said = " ".join(done.err.split())
+    assert done.status == 2
+    assert str(engine) in done.err
+    for part in parts:
+        assert part in said
+    assert "Traceback" not in done.err
+    assert not (sessions.folder / "out").exists()
+
+
+def test_an_out_folder_that_cannot_be_made_is_wrong_usage(sessions):
+    (sessions.folder / "out").write_text("in the way")
+    done = sessions.tickproof("run", sessions.rogue("Polite"), "--out", "out/deeper")
+
+    assert done.status == 2
+    assert "--out: expected a folder that can be written, got out/deeper" in done.err

@@ -1,0 +1,63 @@
+"""A disk that fills while the kit records: the kit's error, never the engine's."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+
+import pytest
+
+LIMIT = 200_000  # bytes a file: less than the output of passthrough, more than any other file
+
+
+def _limited() -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+
+
+def _expect_kit_error(sessions, done, why):
+    assert done.status == 4
+    for result in done.results.values():
+        assert result["verdict"] == "kit-error"
+        assert why in result["actual"]
+    (run,) = sessions.runs()
+    again = sessions.tickproof("check", run)
+    assert again.status == 4
+    assert "fail" not in again.out.split()
+    assert "Traceback" not in done.out + done.err + again.out + again.err
+    return run, " ".join(again.out.split())
+
+
+def test_output_that_cannot_be_recorded(sessions):
+    engine = sessions.rogue("Polite")
+    done = sessions.tickproof(
+        "run", engine, "--only", "SL-PASSTHROUGH,PR-FRAMES", "--seed", 1, "--out", "out",
+        "-n", 1, preexec_fn=_limited,
+    )  # fmt: skip
+
+    run, said = _expect_kit_error(sessions, done, "stopped: File too large")
+    assert "stopped: File too large" in said
+    assert 0 < (run / "output" / "s0.log").stat().st_size <= LIMIT
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_file_system_that_is_full(sessions):
+    small = sessions.folder / "out"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mount is not allowed here")
+    try:
+        done = sessions.judge([sessions.rogue("Polite")], "SL-PASSTHROUGH", "PR-FRAMES")
+        assert done.status == 4
+        assert "No space left on device" in done.out
+        assert "Traceback" not in done.out + done.err
+        (run,) = sessions.runs()
+        again = sessions.tickproof("check", run)
+        assert again.status == 4
+        assert "fail" not in again.out.split()
+        assert sessions.processes() == []
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
