@@ -137,7 +137,7 @@ class Recorder:
             state = self._admit(append, connection)
             self._settle_style(state, append)
             held = self._staged.setdefault(txn, {})
-            self._guard(os.pwrite, self._staging, append.region, self._staged_end)
+            self._guard(_write_all, self._staging, append.region, self._staged_end)
             held[append.stream, append.writer] = _Staged(
                 append.first_seq,
                 append.count,
@@ -246,8 +246,7 @@ class Recorder:
         t_ns = time.monotonic_ns()
         stream = self._stream(number)
         if record_size != stream.record_size:
-            with stream.odd_path.open("ab") as odd:
-                self._guard(odd.write, region)
+            self._guard(_append, stream.odd_path, region)
             self._event(
                 "odd-output",
                 t_ns,
@@ -290,6 +289,20 @@ class Recorder:
 
 def _create(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+
+
+def _append(path: Path, data: memoryview) -> None:
+    """Append to a file; what cannot be written whole leaves no part behind."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        end = os.fstat(fd).st_size
+        try:
+            _write_all(fd, data, end)
+        except OSError:
+            os.ftruncate(fd, end)
+            raise
+    finally:
+        os.close(fd)
 
 
 def _write_all(fd: int, data: memoryview, position: int) -> None:
