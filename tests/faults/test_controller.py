@@ -1,0 +1,192 @@
+"""The fault controller: steps in order, each once, and a limit that keeps data in flight."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conformance.faults.controller import FaultController
+from conformance.faults.steps import FaultStep
+
+TOTAL = 100_000
+DEADLINE_S = 20
+MOMENTS = ("fetched", "accepted", "committing", "recovery", "checkpoint", "drained")
+SEEN_AS = {"fetched": "fetched", "recovery": "fetched", "accepted": "append-acked",
+           "committing": "committed"}  # fmt: skip
+
+
+class Bench:
+    """A controller over a log whose offsets the test sets."""
+
+    def __init__(self, steps, rate=None, deed=None):
+        self.log = SimpleNamespace(total=TOTAL, fetched=0, released=0, states=lambda: [])
+        self.events, self.done, self.threads = [], [], []
+        self.controller = FaultController(
+            steps, self.log, SimpleNamespace(records=0), rate, deed or self.deed, self.note
+        )
+
+    def deed(self, step):
+        self.done.append(step)
+        self.threads.append(threading.current_thread())
+        return {"pids": [1]}
+
+    def note(self, event, **fields):
+        self.events.append((event, fields))
+
+    def named(self, event):
+        return [fields for name, fields in self.events if name == event]
+
+
+steps = st.builds(
+    FaultStep, do=st.sampled_from(["kill", "pause"]), target=st.sampled_from(["worker", "engine"]),
+    at=st.sampled_from(MOMENTS), fraction=st.floats(0, 1), burst=st.integers(0, 20_000),
+)  # fmt: skip
+schedules = st.lists(steps, max_size=4)
+
+
+@given(schedules, st.none() | st.floats(1, 1e6), st.lists(st.integers(0, TOTAL), max_size=20))
+def test_limit_is_monotone_and_never_beyond_the_input(schedule, rate, dues):
+    bench = Bench(schedule, rate)
+    limits = [bench.controller.limit(due) for due in sorted(dues)]
+    assert limits == sorted(limits)
+    assert all(0 <= limit <= TOTAL for limit in limits)
+
+
+@given(schedules, st.none() | st.floats(1, 1e6))
+def test_limit_lets_every_moment_come(schedule, rate):
+    """With all input due, so much is published that the next step can be reached."""
+    step = Bench(schedule, rate).controller.current
+    limit = Bench(schedule, rate).controller.limit(TOTAL)
+    if step is None or step.at in ("drained", "recovery"):
+        assert limit == TOTAL
+    elif step.at == "checkpoint":
+        assert limit == int(step.fraction * TOTAL)
+    else:
+        assert limit >= min(step.fraction * TOTAL + 1, TOTAL)
+
+
+@settings(deadline=None)
+@given(
+    schedules,
+    st.lists(
+        st.tuples(st.sampled_from([*SEEN_AS.values(), "drained", "checkpoint", "give up"]),
+                  st.integers(0, 5_000), st.integers(1, 5)),
+        max_size=60,
+    ),
+)  # fmt: skip
+def test_steps_fire_in_order_each_once(schedule, moments):
+    bench = Bench(schedule)
+    given_up = []
+    for moment, more, connection in moments:
+        bench.log.fetched = min(TOTAL, bench.log.fetched + more)
+        if moment == "give up":
+            given_up += [bench.controller.current] if bench.controller.current else []
+            bench.controller.give_up("tired")
+        elif moment in ("drained", "checkpoint"):
+            bench.controller.fire_now(moment)
+        else:
+            bench.controller.observe(moment, connection)
+    # A schedule is used up from its front: what fired and what was given up, in order.
+    used = len(bench.done) + len(given_up)
+    left = iter(schedule[:used])
+    assert all(any(step is other for other in left) for step in bench.done)
+    assert bench.controller.current == (schedule[used] if used < len(schedule) else None)
+    assert [fields["step"] for fields in bench.named("fault")] == [s.to_json() for s in bench.done]
+    assert len(bench.named("fault-missed")) == len(given_up)
+
+
+@pytest.mark.parametrize(("at", "moment"), sorted(SEEN_AS.items()))
+def test_aimed_step_fires_in_the_thread_of_its_moment(at, moment):
+    step = FaultStep("kill", "engine", at, fraction=0.5)
+    bench = Bench([step])
+    bench.log.fetched = TOTAL // 2
+    for other in {"staged", "commit-acked", *SEEN_AS.values()} - {moment}:
+        bench.controller.observe(other, 1)
+    if at != "recovery":
+        bench.controller.observe(moment, 1)
+        assert bench.done == []  # one record short of its part of the input
+    bench.log.fetched += 1
+    thread = threading.Thread(target=bench.controller.observe, args=(moment, 1))
+    thread.start()
+    thread.join(DEADLINE_S)
+    assert bench.done == [step]
+    assert bench.threads == [thread]
+    assert bench.controller.fired.get_nowait() is step
+    bench.controller.observe(moment, 1)
+    assert bench.done == [step]
+
+
+def test_last_record_arms_a_step_for_the_whole_input():
+    bench = Bench([FaultStep("kill", "engine", "fetched", fraction=1.0)])
+    bench.log.fetched = TOTAL - 1
+    bench.controller.observe("fetched", 1)
+    assert bench.done == []
+    bench.log.fetched = TOTAL
+    bench.controller.observe("fetched", 1)
+    assert len(bench.done) == 1
+
+
+def test_recovery_step_waits_for_a_connection_opened_after_the_fault():
+    first = FaultStep("kill", "engine", "fetched")
+    bench = Bench([first, FaultStep("kill", "engine", "recovery")])
+    bench.controller.opened = lambda: 4
+    bench.log.fetched = 1
+    bench.controller.observe("fetched", 2)
+    for connection in (1, 4):
+        bench.controller.observe("fetched", connection)
+    assert bench.done == [first]
+    assert bench.named("recovered") == []
+    bench.controller.observe("fetched", 5)
+    assert len(bench.done) == 2
+    assert bench.named("recovered") == [{"connection": 5}]
+
+
+def test_delayed_step_waits_until_something_is_in_flight():
+    bench = Bench([FaultStep("kill", "engine", "fetched", delay_s=0.001)])
+    bench.log.fetched = bench.log.released = 10
+    bench.controller.observe("fetched", 1)
+    assert bench.controller.busy
+    assert bench.done == []
+    bench.log.fetched = 11
+    assert bench.controller.fired.get(timeout=DEADLINE_S) is bench.done[0]
+    assert not bench.controller.busy
+
+
+def test_delayed_step_fires_at_last_though_nothing_is_in_flight():
+    bench = Bench([FaultStep("kill", "engine", "fetched", delay_s=0.001)])
+    bench.log.fetched = bench.log.released = 10
+    bench.controller.observe("fetched", 1)
+    bench.controller.fired.get(timeout=DEADLINE_S)
+    assert len(bench.named("fault")) == 1
+
+
+def test_missing_victim_is_a_missed_fault_and_the_input_goes_on():
+    def deed(_step):
+        raise LookupError("topology names no living worker")
+
+    bench = Bench([FaultStep("kill", "worker", "fetched", fraction=0.2)], deed=deed)
+    assert bench.controller.limit(TOTAL) < TOTAL
+    bench.log.fetched = TOTAL // 2
+    bench.controller.observe("fetched", 1)
+    assert bench.named("fault-missed")[0]["why"] == "topology names no living worker"
+    assert bench.controller.limit(TOTAL) == TOTAL
+    assert not bench.controller.busy
+
+
+def test_step_that_is_given_up_lets_the_input_go_on():
+    bench = Bench([FaultStep("kill", "engine", "committing", fraction=0.2)])
+    assert bench.controller.limit(TOTAL) < TOTAL
+    bench.controller.give_up("its moment did not come")
+    assert bench.controller.limit(TOTAL) == TOTAL
+    assert bench.controller.current is None
+    assert bench.named("fault-missed")[0]["why"] == "its moment did not come"
+
+
+@given(steps)
+def test_step_round_trip_and_words(step):
+    assert FaultStep.from_json(step.to_json()) == step
+    assert str(step).startswith(("SIGKILL of", "SIGSTOP for"))

@@ -1,0 +1,184 @@
+"""A run folder: written, torn, tidied, damaged, and opened again."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import generators
+from conformance.checkers.outputs import ARRIVAL, UNNUMBERED
+from conformance.history.control import ControlLog
+from conformance.history.events import KEEP_PER_KIND, EventLog, read_json_lines
+from conformance.history.folder import FORMAT, History, HistoryError, write_json
+from conformance.history.tables import FETCH, PUBLISH, Table, read_table
+from conformance.scenario import Scenario
+from generators.layouts import COUNT_IN, COUNT_OUT, framed
+
+RECIPE = {"kind": "keyed", "records": 500, "keys": 20, "partitions": 3, "seed": 5}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with input, three outputs, events and fetches."""
+    built = generators.build(RECIPE, tmp_path / "input")
+    scenario = Scenario("made", "count", {"emit": "every"}, RECIPE)
+    write_json(tmp_path / "run.json", {
+        "format": FORMAT, "id": "x", "kit": "0", "seed": 5, "claims": {"delivery": "exactly-once"},
+        "engine": {"name": "none", "version": "1", "language": "none"},
+        "scenario": scenario.to_json(), "started": 0.0, "started_ns": 0,
+        "ended": {"how": "completed"}, "left_over": [], "event_counts": {},
+        "input": {"recipe": built.recipe, "warnings": built.warnings, "symbols": built.symbols,
+                  "partitions": [
+                      {"stream": p.stream, "partition": p.partition,
+                       "file": f"input/{p.path.name}", "record_size": p.record_size,
+                       "records": p.records, "sha256": p.sha256}
+                      for p in built.partitions]},
+    })  # fmt: skip
+    output = tmp_path / "output"
+    output.mkdir()
+    log = np.zeros(3, framed(COUNT_OUT))
+    log["size"], log["payload"]["n"] = 24, [1, 2, 3]
+    log.tofile(output / "s0.log")
+    rows = np.zeros(2, ARRIVAL)
+    rows["index"], rows["count"], rows["first_seq"] = [0, 2], [2, 1], UNNUMBERED
+    rows.tofile(output / "s0.arrivals")
+    return tmp_path
+
+
+def test_round_trip(folder):
+    history = History(folder)
+    assert (history.app, history.scenario, history.input_records) == ("count", "made", 500)
+    assert history.ended == {"how": "completed"}
+    assert history.outputs(COUNT_OUT).payloads["n"].tolist() == [1, 2, 3]
+    assert sum(map(len, history.inputs(COUNT_IN))) == 500
+    assert history.faults == []
+    assert history.stderr_tail() == []
+    assert len(history.fetches) == len(history.releases) == 0
+
+
+@pytest.mark.parametrize("cut", [1, 27, 28, 29, 56, 83])
+def test_torn_output_counts_whole_arrivals_only(folder, cut):
+    path = folder / "output" / "s0.log"
+    data = path.read_bytes()
+    path.write_bytes(data[:-cut])
+    whole = (len(data) - cut) // 28
+    seen = History(folder).outputs(COUNT_OUT)
+    # The two arrivals hold records 0 to 1, and 2: what is torn is left out with its arrival.
+    assert seen.payloads["n"].tolist() == ([1, 2] if whole == 2 else [])
+
+
+@pytest.mark.parametrize("cut", [1, ARRIVAL.itemsize - 1])
+def test_torn_arrival_is_left_out_with_its_records(folder, cut):
+    path = folder / "output" / "s0.arrivals"
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert History(folder).outputs(COUNT_OUT).payloads["n"].tolist() == [1, 2]
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 2**62), st.integers(0, 9), st.integers(0, 9),
+                            st.integers(0, 2**63), st.integers(0, 2**63)), max_size=8),
+    torn=st.integers(0, FETCH.itemsize - 1),
+)  # fmt: skip
+def test_table_gives_back_every_whole_row(tmp_path_factory, rows, torn):
+    path = tmp_path_factory.mktemp("table") / "fetches.bin"
+    table = Table(path, FETCH)
+    for row in rows:
+        table.add(*row)
+    table.close()
+    table.close()
+    with path.open("ab") as file:
+        file.write(bytes(torn))
+    assert [tuple(row) for row in read_table(path, FETCH).tolist()] == rows
+
+
+def test_table_that_is_missing_has_no_rows(tmp_path):
+    assert len(read_table(tmp_path / "none.bin", PUBLISH)) == 0
+
+
+def test_input_is_made_again_after_it_was_dropped(folder):
+    before = [part.tobytes() for part in History(folder).inputs(COUNT_IN)]
+    for path in (folder / "input").iterdir():
+        path.unlink()
+    assert [part.tobytes() for part in History(folder).inputs(COUNT_IN)] == before
+
+
+def test_input_that_comes_out_otherwise_is_no_evidence(folder):
+    for path in (folder / "input").iterdir():
+        path.unlink()
+    run = json.loads((folder / "run.json").read_text())
+    run["input"]["partitions"][1]["sha256"] = "0" * 64
+    write_json(folder / "run.json", run)
+    with pytest.raises(HistoryError, match=r"s0p1.*other bytes than in the run"):
+        History(folder).inputs(COUNT_IN)
+
+
+def test_input_that_is_cut_is_named(folder):
+    path = folder / "input" / "s0p0.log"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(HistoryError, match=r"s0p0\.log"):
+        History(folder).inputs(COUNT_IN)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "not found; expected the folder of a run"),
+        ("{", "not JSON"),
+        ("[]", "expected a JSON object"),
+        ('{"format": 99}', f"format 99, expected {FORMAT}"),
+    ],
+)
+def test_folder_that_is_no_run_is_named(tmp_path, text, message):
+    if text is not None:
+        (tmp_path / "run.json").write_text(text)
+    with pytest.raises(HistoryError, match=message) as error:
+        History(tmp_path)
+    assert "run.json" in str(error.value)
+
+
+def test_run_without_an_end_is_the_kits_fault(folder):
+    run = json.loads((folder / "run.json").read_text())
+    del run["ended"]
+    write_json(folder / "run.json", run)
+    assert History(folder).ended["how"] == "kit-error"
+
+
+def test_events_are_bounded_by_kind_and_counted_beyond(tmp_path):
+    heard = []
+    log = EventLog(tmp_path / "events.jsonl", heard.append)
+    for number in range(KEEP_PER_KIND + 5):
+        log.add("have", number=number)
+    log.add("fault", t_ns=17, text="last")
+    log.close()
+    log.add("have", number=-1)
+    rows = read_json_lines(tmp_path / "events.jsonl")
+    assert len(rows) == KEEP_PER_KIND + 1
+    assert rows[-1] == {"t_ns": 17, "event": "fault", "text": "last"}
+    assert log.counts == {"have": KEEP_PER_KIND + 6, "fault": 1}
+    assert len(heard) == KEEP_PER_KIND + 7
+
+
+def test_torn_last_line_is_left_out_and_a_broken_one_is_named(tmp_path):
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"event": "a"}\n{"event": "b"}\n{"eve')
+    assert [row["event"] for row in read_json_lines(path)] == ["a", "b"]
+    path.write_text('{"event": "a"}\n{"eve\n{"event": "b"}\n')
+    with pytest.raises(ValueError, match=r"events\.jsonl.*line 2"):
+        read_json_lines(path)
+    assert read_json_lines(tmp_path / "none.jsonl") == []
+
+
+@given(st.lists(st.text(), max_size=5))
+def test_control_lines_come_back_whatever_they_hold(tmp_path_factory, lines):
+    path = tmp_path_factory.mktemp("control") / "control.jsonl"
+    log = ControlLog(path)
+    for number, line in enumerate(lines):
+        log.add("from", line, number)
+    log.close()
+    log.add("to", "late", 0)
+    rows = read_json_lines(path)
+    assert [(row["t_ns"], row["line"]) for row in rows] == list(enumerate(lines))
