@@ -7,21 +7,21 @@ judges: an engine that misses a deadline ends the run with the failure on record
 from __future__ import annotations
 
 import contextlib
-import random
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import generators
 from conformance import __version__
-from conformance.engines.process import Engine, EngineFailure, Pending
+from conformance.driven import DrivenEngine
+from conformance.engines.failures import Code
+from conformance.engines.process import EngineFailure, Pending
 from conformance.engines.spec import EngineSpec
-from conformance.engines.topology import Member, check_survives
 from conformance.faults.controller import FaultController
-from conformance.faults.steps import FaultStep
 from conformance.history.control import ControlLog
 from conformance.history.events import EventLog, Listener
 from conformance.history.folder import FORMAT, recorded_files, write_json
@@ -34,8 +34,10 @@ from conformance.scenario import Scenario
 
 STEP_S: Final = 0.01
 PROGRESS_S: Final = 0.2
-#: An op that no engine has: the answer must be a definite refusal.
-PROBE_OP: Final = "tickproof-probe"
+#: How long what the kit itself has under way may take to come to its end.
+SETTLE_S: Final = 30
+#: Control lines whose moment is remembered: more than can lie between two looks.
+KEEP_LINES: Final = 256
 
 
 class KitStopped(Exception):
@@ -76,6 +78,16 @@ def play(
         raise KitStopped(stopped)
 
 
+def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Wait for a condition; False at the deadline."""
+    tick, deadline = threading.Event(), time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        tick.wait(STEP_S)
+    return True
+
+
 class _Run:
     """The state of one run: server, publisher, faults and the live engine."""
 
@@ -87,15 +99,9 @@ class _Run:
         self.id = uuid.uuid4().hex
         self.port = port
         self.claims = spec.claims(scenario.app, scenario.params)
-        self.random = random.Random(seed)
-        self.state_dir = folder.resolve() / "state"
-        self.engine: Engine | None = None
-        self.members: list[Member] = []
-        self.members_stale = False
-        self.members_lock = threading.Lock()
-        self.paused: list[tuple[Member, int, int]] = []
-        self.last_fault = 0.0
-        self.killed_engine = False
+        self.prepared = False
+        #: Time of a control line from the engine -> how the run stood in that moment.
+        self.at_line: dict[int, dict[str, Any]] = {}
         self.drain: Pending | None = None
         self.drain_asked = 0.0
         self.ended_at = 0.0
@@ -135,8 +141,9 @@ class _Run:
         self.recording += [self.log, self.recorder, self.control]
         self.sink = Sink(scenario.sink, event)
         self.faults = FaultController(
-            scenario.faults, self.log, self.recorder, scenario.rate, self._deed, event
-        )
+            scenario.faults, self.log, self.recorder, scenario.rate,
+            lambda step: self.engine.carry_out(step), event,
+        )  # fmt: skip
         self.server = self.stack.enter_context(
             LogServer(self.log, self.recorder, self.sink, event, self.port, self.faults.observe)
         )
@@ -145,124 +152,37 @@ class _Run:
             self.log, built.plan, scenario.rate, self.faults.limit, scenario.hold
         )
         self.stack.callback(self.publisher.stop)
-        self.state_dir.mkdir()
+        inputs = Counter(p.stream for p in built.partitions)
+        self.engine = DrivenEngine(
+            self.spec, scenario, self.id, folder, self.record["seed"],
+            {"transport": "log", "host": "127.0.0.1", "port": self.server.port,
+             "token": self.server.token.hex()},
+            [inputs[stream] for stream in sorted(inputs)], self._on_line, self.events,
+        )  # fmt: skip
+        self.prepared = True
 
     def play(self) -> None:
         """Drive the engine from start to stop; raises EngineFailure, KitStopped."""
-        self._start(resume=False)
+        self.engine.start(resume=False)
         if self.scenario.probes:
-            self._probe()
+            self.engine.probe()
         self.publisher.start()
         self._follow()
-        self._finish()
-
-    # -- the engine's life -------------------------------------------------
-
-    def _start(self, resume: bool) -> None:
-        timeouts, scenario = self.spec.timeouts, self.scenario
-        began = time.monotonic()
-        startup = timeouts.startup_s
-
-        def left() -> float:
-            return max(0.1, began + startup - time.monotonic())
-
-        engine = Engine(self.spec, self.id, self.folder / "stderr.log", self.control.add)
-        self.engine = engine
-        engine.start()
-        self.events.add("started", pid=engine.pid, resume=resume)
-        hello = engine.request("hello", left(), protocol=1)
-        self.record.setdefault("hello", {k: hello[k] for k in ("name", "version", "protocol")})
-        streams = sorted({p["stream"] for p in self.record["input"]["partitions"]})
-        engine.request(
-            "deploy", left(), app=scenario.app, params=scenario.params, workers=scenario.workers,
-            state_dir=str(self.state_dir), resume=resume,
-            data={"transport": "log", "host": "127.0.0.1", "port": self.server.port,
-                  "token": self.server.token.hex()},
-            inputs=[{"stream": s, "partitions": self._partitions(s)} for s in streams],
-            outputs=[{"stream": 0}],
-        )  # fmt: skip
-        self.events.add("deployed", pid=engine.pid, resume=resume)
-        members = self._ask_topology(left())
-        check_survives(members, self.claims.survives, engine.pid)
-
-    def _partitions(self, stream: int) -> int:
-        return sum(p["stream"] == stream for p in self.record["input"]["partitions"])
-
-    def _ask_topology(self, timeout_s: float) -> list[Member]:
-        assert self.engine is not None
-        with self.members_lock:
-            self.members = self.engine.topology(timeout_s)
-            self.members_stale = False
-            self.events.add(
-                "topology",
-                processes=[{"pid": m.pid, "role": m.role, "name": m.name} for m in self.members],
-            )
-            return self.members
+        self.engine.finish()
 
     def _restart(self) -> None:
-        """After the death of the engine: end what is left, read its data, start again."""
-        assert self.engine is not None
+        """After the death of the engine: read its old connections to their end, start again."""
         self.drain = None
-        while True:
-            self.sink.hurry(True)
-            self.engine.end()
-            # The thread that fired has still to note what it did.
-            if not self._wait(lambda: not self.faults.busy, 30):
-                raise KitStopped("a fault did not come to its end within 30 s")
-            if not self.server.wait_idle(30):
-                raise KitStopped("connections of a dead engine did not end within 30 s")
-            self.sink.hurry(False)
-            self.killed_engine = False
-            try:
-                return self._start(resume=True)
-            except EngineFailure:
-                if not self.killed_engine:
-                    raise
-                # The next fault came before the engine was up again: that was its aim.
+        self.sink.hurry(True)
+        self.engine.restart(self._read_to_the_end)
 
-    @staticmethod
-    def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
-        tick, deadline = threading.Event(), time.monotonic() + timeout_s
-        while not condition():
-            if time.monotonic() > deadline:
-                return False
-            tick.wait(STEP_S)
-        return True
-
-    # -- faults --------------------------------------------------------------
-
-    def _deed(self, step: FaultStep) -> dict[str, Any]:
-        """Carry out a step; called in whatever thread reached its moment."""
-        engine = self.engine
-        if engine is None or engine.returncode is not None:
-            raise LookupError("the engine was not running")
-        self.last_fault = time.monotonic()
-        if step.target == "engine":
-            self.killed_engine = True
-            return {"pids": engine.kill()}
-        members = self.members
-        if self.members_stale:
-            members = self._ask_topology(self.spec.timeouts.recovery_s)
-        workers = [m for m in members if m.role == "worker" and m.alive]
-        if not workers:
-            raise LookupError("topology names no living worker")
-        victim = self.random.choice(workers)
-        if step.do == "pause":
-            victim.pause()
-            now = time.monotonic_ns()
-            self.paused.append((victim, now, now + int(step.seconds * 1e9)))
-        else:
-            victim.kill()
-            self.members_stale = True
-        return {"pids": [victim.pid]}
-
-    def _resume_paused(self) -> None:
-        for entry in [e for e in self.paused if time.monotonic_ns() >= e[2]]:
-            self.paused.remove(entry)
-            victim, from_ns, _ = entry
-            victim.resume()
-            self.last_fault = time.monotonic()
-            self.events.add("resumed", pid=victim.pid, from_ns=from_ns, alive=victim.alive)
+    def _read_to_the_end(self) -> None:
+        # The thread that fired has still to note what it did.
+        if not _wait(lambda: not self.faults.busy, SETTLE_S):
+            raise KitStopped(f"a fault did not come to its end within {SETTLE_S} s")
+        if not self.server.wait_idle(SETTLE_S):
+            raise KitStopped(f"connections of a dead engine did not end within {SETTLE_S} s")
+        self.sink.hurry(False)
 
     # -- following the run -----------------------------------------------------
 
@@ -272,28 +192,43 @@ class _Run:
         while True:
             tick.wait(STEP_S)
             self._check_health()
-            self._resume_paused()
+            self.engine.continue_paused()
             self._tell_progress()
-            if self.faults.current and self.faults.current.at == "checkpoint":
-                self._checkpoint_when_quiet()
-            self._give_up_if_stuck()
-            if self.drain is None and self._drain_due():
-                self.drain = self.engine.submit("drain")
-                self.drain_asked = time.monotonic()
-                self.events.add("drain-asked", published=self.log.published)
-                if self.scenario.probes:
-                    self._ask_topology(self.spec.timeouts.drain_s)
-                    self.events.add("answered-while-draining")
-            if self.drain is not None and self.drain.done:
-                self._drained()
-                if self.faults.fire_now("drained") is None and not self.killed_engine:
+            try:
+                if self._step():
                     return
-                self.drain = None
-            elif self.drain is not None and time.monotonic() > self._drain_deadline():
+            except EngineFailure:
+                # A death that the kit brought about in the middle of a request is no failure.
+                if not self.engine.killed:
+                    raise
+
+    def _step(self) -> bool:
+        """Do what is due; True when the run is over."""
+        if self.faults.current and self.faults.current.at == "checkpoint":
+            self._checkpoint_when_quiet()
+        self._give_up_if_stuck()
+        if self.drain is None:
+            if self._drain_due():
+                self._ask_drain()
+            return False
+        if not self.drain.done:
+            if time.monotonic() > self._drain_deadline():
                 self._drain_overdue()
+            return False
+        self._drained()
+        self.drain = None
+        return self.faults.fire_now("drained") is None and not self.engine.killed
+
+    def _ask_drain(self) -> None:
+        self.drain = self.engine.live.submit("drain")
+        self.drain_asked = time.monotonic()
+        self.events.add("drain-asked", published=self.log.published)
+        if self.scenario.probes:
+            self.engine.topology(self.spec.timeouts.drain_s)
+            self.events.add("answered-while-draining")
 
     def _drain_due(self) -> bool:
-        if self.killed_engine or self.paused:
+        if self.engine.killed or self.engine.paused:
             return False
         if self.scenario.drain_at is not None:
             return self.log.published >= self.scenario.drain_at * self.log.total
@@ -302,8 +237,8 @@ class _Run:
     def _drain_deadline(self) -> float:
         timeouts = self.spec.timeouts
         base = max(self.drain_asked, self.ended_at)
-        if self.last_fault:
-            base = max(base, self.last_fault + timeouts.recovery_s)
+        if self.engine.touched_at:
+            base = max(base, self.engine.touched_at + timeouts.recovery_s)
         if not self.ended_at:
             return float("inf")
         return base + timeouts.drain_s + self.sink.spent_s
@@ -322,29 +257,54 @@ class _Run:
             ) from failure  # fmt: skip
 
     def _drained(self) -> None:
-        states = self.log.states()
-        self.events.add(
-            "drained", open_acknowledgements=self.sink.open_acknowledgements,
-            staged_open=self.recorder.staged_open, outputs=self.recorder.records,
-            ended=self.log.ended, partitions=[list(s) for s in states],
-        )  # fmt: skip
-        self.drain.wait(0)
+        assert self.drain is not None
+        self.drain.wait(0)  # raises where the end of the engine was the answer
+        t_ns = self.drain.answered_ns
+        self.events.add("drained", t_ns, **self.at_line.get(t_ns, self._standing()))
+
+    def _standing(self) -> dict[str, Any]:
+        """Return how far everything is now: what a drain answer is held against."""
+        return {
+            "open_acknowledgements": self.sink.open_acknowledgements,
+            "staged_open": self.recorder.staged_open,
+            "outputs": self.recorder.records,
+            "ended": self.log.ended,
+            "partitions": [list(state) for state in self.log.states()],
+        }
+
+    def _on_line(self, direction: str, line: str, t_ns: int) -> None:
+        """Record a control line; an answer finds the state of the run in its moment."""
+        if direction == "from":
+            self.at_line[t_ns] = self._standing()
+            if len(self.at_line) > KEEP_LINES:
+                del self.at_line[next(iter(self.at_line))]
+        self.control.add(direction, line, t_ns)
 
     def _check_health(self) -> None:
         if self._stopped():
             raise KitStopped(self._stopped())
         if self.log.ended and not self.ended_at:
             self.ended_at = time.monotonic()
-        engine = self.engine
-        if self.killed_engine:
-            if self.faults.busy or engine.returncode is None:
+        live = self.engine.live
+        if self.engine.killed:
+            if self.faults.busy or live.returncode is None:
                 return
-            self.events.add("exited", returncode=engine.returncode)
+            self.events.add("exited", returncode=live.returncode)
             self._restart()
-        elif engine.returncode is not None:
-            raise engine.exited()
-        elif engine.violations:
-            raise engine.violations[0]
+        elif live.returncode is not None:
+            raise live.exited()
+        elif live.violations:
+            raise live.violations[0]
+        elif self._recovery_overdue():
+            limit = self.spec.timeouts.recovery_s
+            raise EngineFailure(
+                Code.NO_RECOVERY, f"no FETCH within {limit:g} s of its death, with input left"
+            )
+
+    def _recovery_overdue(self) -> bool:
+        # With everything released there is nothing that a recovered engine must fetch.
+        late = time.monotonic() > self.engine.touched_at + self.spec.timeouts.recovery_s
+        return late and self.faults.recovering and self.log.released < self.log.published
 
     def _give_up_if_stuck(self) -> None:
         """A due fault whose moment never comes must not hold the input back for ever."""
@@ -353,8 +313,8 @@ class _Run:
         if position != self.moved:
             self.moved, self.moved_at = position, now
         step = self.faults.current
-        quiet = now - max(self.moved_at, self.last_fault)
-        if step is None or step.at == "drained" or self.killed_engine:
+        quiet = now - max(self.moved_at, self.engine.touched_at)
+        if step is None or step.at == "drained" or self.engine.killed:
             return
         if quiet > self.spec.timeouts.recovery_s:
             self.faults.give_up("its moment did not come")
@@ -365,13 +325,8 @@ class _Run:
         held = self.log.published
         if not self.publisher.held_back or self.recorder.records < held:
             return
-        states = [list(s) for s in self.log.states()]
-        answer = self.engine.submit("checkpoint")
-        try:
-            answer.wait(self.spec.timeouts.drain_s)
-        except EngineFailure as failure:
-            if failure.code != "REFUSED":
-                raise
+        states = [list(state) for state in self.log.states()]
+        if not self.engine.checkpoint():
             self.faults.give_up("the engine has no checkpoint op")
             return
         self.events.add("checkpointed", partitions=states)
@@ -387,32 +342,10 @@ class _Run:
                 outputs=self.recorder.records,
                 published=self.log.published,
                 released=self.log.released,
-                rss=self._rss(),
+                rss=self.engine.rss_bytes(),
             )
 
-    def _rss(self) -> int:
-        return sum(m.rss_bytes() for m in self.members if m.alive)
-
     # -- the end ----------------------------------------------------------------
-
-    def _probe(self) -> None:
-        try:
-            self.engine.request(PROBE_OP, self.spec.timeouts.startup_s)
-        except EngineFailure as failure:
-            if failure.code != "REFUSED":
-                raise
-            self.events.add("probe-refused", definite=failure.definite)
-        else:
-            self.events.add("probe-accepted")
-
-    def _finish(self) -> None:
-        engine, timeouts = self.engine, self.spec.timeouts
-        if self.scenario.ending == "stdin-eof":
-            engine.close_stdin()
-        else:
-            engine.request("stop", timeouts.drain_s)
-        returncode = engine.wait_exit(timeouts.drain_s)
-        self.events.add("exited", returncode=returncode)
 
     def close(self, ended: dict[str, Any]) -> str:
         """End whatever is left, write the last run.json; return what stopped the kit, or "".
@@ -420,11 +353,10 @@ class _Run:
         What went wrong because the kit could not record is never the engine's failure.
         """
         left: list[Any] = []
-        for victim, _, _ in self.paused:
-            victim.resume()
         try:
-            if self.engine is not None:
+            if self.prepared:
                 left = self.engine.end()
+                self.record["hello"] = self.engine.hello
             self.stack.close()
             self.events.close()
             if stopped := self._stopped():

@@ -64,6 +64,17 @@ class FaultController:
         return self._busy
 
     @property
+    def recovering(self) -> bool:
+        """Say whether the whole engine was killed and no FETCH came since.
+
+        After the death of a worker nobody can tell whose FETCH it is; after drain there
+        is nothing to fetch.
+        """
+        last = self._steps[self._next - 1] if self._next else None
+        died = last is not None and last.target == "engine" and last.at != "drained"
+        return self._recovering and died
+
+    @property
     def current(self) -> FaultStep | None:
         """The step that is due next."""
         return self._steps[self._next] if self._next < len(self._steps) else None
@@ -86,7 +97,11 @@ class FaultController:
 
     def observe(self, moment: str, connection: int) -> None:
         """Hear of a moment in the thread of a connection; fire what is due."""
-        if self._recovering and moment == "fetched" and connection > self._connections_before:
+        if (
+            self._recovering
+            and moment.startswith("fetched")
+            and connection > self._connections_before
+        ):
             self._released_before, self._recovered_at = self._log.released, time.monotonic()
             self._recovering = False
             self._event("recovered", connection=connection)

@@ -36,8 +36,8 @@ class LogServer:
     """Listens on 127.0.0.1; ``port`` 0 lets the system choose.
 
     ``observer(kind, connection)`` is called in the connection's thread at the moments
-    at which faults aim: "fetched", "appended", "append-acked", "staged", "stage-acked",
-    "committed" (before its reply) and "commit-acked".
+    at which faults aim: "fetched", "fetched-nothing", "appended", "append-acked", "staged",
+    "stage-acked", "committed" (before its reply) and "commit-acked".
     Raises OSError with the port in its text where the port is taken.
     """
 
@@ -286,8 +286,7 @@ class _Connection:
             position, end = part.position, part.position + part.length
             while position < end:
                 position += os.sendfile(self.sock.fileno(), part.fd, position, end - position)
-        if part.count:
-            server.observer("fetched", self.number)
+        server.observer("fetched" if part.count else "fetched-nothing", self.number)
 
     def _refuse(self, code: Code, text: str, op: str) -> None:
         self._event("refused", code=int(code), text=text, op=op)

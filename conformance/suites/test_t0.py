@@ -37,7 +37,7 @@ def _no_refusal(history: History, codes: set[Code], expected: str, *ops: str) ->
 def test_hello_is_answered(history: History) -> None:
     if not history.all("started"):
         completed(history)
-    if "hello" not in history.run:
+    if not history.run.get("hello"):
         completed(history)
         raise Fail("NO_ANSWER", "an answer to hello", "none")
     hello = history.run["hello"]
