@@ -17,6 +17,7 @@ import pytest
 from conformance.history.folder import History, HistoryError
 from conformance.requirements import registry
 from conformance.scenario import Scenario
+from conformance.suites import plugin
 from conformance.suites.evidence import SEEN
 from conformance.suites.judging import (
     JUDGES,
@@ -26,7 +27,6 @@ from conformance.suites.judging import (
     check_claims,
     import_suites,
 )
-from conformance.suites.plugin import PROPERTY
 from conformance.suites.verdict import outcome_of, with_known_gaps
 from conformance.verdicts import SEVERITY, Outcome, Verdict
 
@@ -82,6 +82,16 @@ def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
             continue
         on_event({"event": "tier-started", "tier": tier})
         found = _run_tier(config, runs, tier, on_event)
+        decided = {outcome.requirement for outcome in found}
+        undecided = [
+            Outcome(id_, Verdict.KIT_ERROR, reason="NOT_DECIDED", expected="an outcome",
+                    actual="none: the process that tested it ended")
+            for id_, requirement in selected.items()
+            if requirement.tier == tier and id_ not in decided
+        ]  # fmt: skip
+        for outcome in undecided:
+            on_event({"event": "decided", "outcome": outcome.to_json()})
+        found += undecided
         outcomes += found
         bad = {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.KIT_ERROR}
         broken += [outcome.requirement for outcome in found if outcome.verdict in bad]
@@ -109,7 +119,8 @@ def _run_tier(config: SessionConfig, runs: Path, tier: int, on_event: OnEvent) -
     feed.touch()
     collector = _Collector(on_event)
     arguments = [
-        str(SUITES / f"test_t{tier}.py"), "-s", "-p", "no:terminal", "-p", "no:cacheprovider",
+        str(SUITES / f"test_t{tier}.py"), "-s",
+        "-p", plugin.__name__, "-p", "no:terminal", "-p", "no:cacheprovider",
         "-c", os.devnull, f"--rootdir={SUITES}", "--engine", str(config.engine),
         "--tickproof-out", str(runs), "--tickproof-seed", str(config.seed),
         "--tickproof-profile", config.profile, "--tickproof-feed", str(feed),
@@ -140,11 +151,10 @@ class _Collector:
     def __init__(self, on_event: OnEvent) -> None:
         self._on_event = on_event
         self._found: dict[str, list[Outcome]] = {}
-        self._expected: dict[str, int] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
-            if name == PROPERTY and report.when != "teardown":
+            if name == plugin.PROPERTY and report.when != "teardown":
                 outcome = Outcome.from_json(json.loads(value))
                 self._found.setdefault(outcome.requirement, []).append(outcome)
                 self._on_event({"event": "decided", "outcome": outcome.to_json()})

@@ -1,0 +1,62 @@
+"""Scenarios are drawn from the seed alone, and are data."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from conformance.scenario import Scenario
+from conformance.suites.catalog import CATALOG, Context, draw
+
+QUICK = Context(1, freshness_s=5.0)
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_scenario_comes_back_from_its_json(name):
+    drawn = draw(name, QUICK)
+    assert drawn.name == name
+    assert Scenario.from_json(json.loads(json.dumps(drawn.to_json()))) == drawn
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_same_seed_gives_the_same_scenario_and_another_another(name):
+    drawn, other = draw(name, QUICK), draw(name, Context(2, freshness_s=5.0))
+    assert draw(name, QUICK) == drawn
+    assert other.recipe["seed"] != drawn.recipe["seed"]
+    aimed = [step for step in drawn.faults if 0 < step.fraction < 1]
+    if aimed:
+        assert [s.fraction for s in other.faults] != [s.fraction for s in drawn.faults]
+
+
+def test_scenarios_of_one_seed_have_inputs_and_kills_of_their_own():
+    drawn = [draw(name, QUICK) for name in CATALOG]
+    seeds = [scenario.recipe["seed"] for scenario in drawn]
+    assert len(set(seeds)) == len(seeds)
+    points = [s.fraction for scenario in drawn for s in scenario.faults if 0 < s.fraction < 1]
+    assert len(set(points)) > 0.8 * len(points)
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_kill_points_lie_apart_and_leave_input_behind_them(name):
+    fractions = [s.fraction for s in draw(name, QUICK).faults if 0 < s.fraction < 1]
+    assert fractions == sorted(fractions)
+    for earlier, later in itertools.pairwise(fractions):
+        assert later - earlier >= 0.15  # time for a cut
+    assert all(fraction <= 0.8 for fraction in fractions)
+
+
+def test_full_profile_is_larger():
+    quick, full = draw("count", QUICK), draw("count", Context(1, "full"))
+    assert full.recipe["records"] == 5 * quick.recipe["records"]
+
+
+def test_recorded_market_is_the_input_of_market_runs_only():
+    market = {"kind": "market-csv", "quotes": "/q.csv", "orders": "/o.csv", "strict": False}
+    context = Context(1, freshness_s=5.0, market=market)
+    assert draw("market-merged-verdicts", context).recipe["quotes"] == "/q.csv"
+    assert draw("market-boundaries", context).recipe["kind"] == "script"
+    assert draw("count", context) == draw("count", QUICK)
+    paced = draw("market-worker-death", context)
+    assert paced.rate == 3 * draw("market-worker-death", QUICK).rate

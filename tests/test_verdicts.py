@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance.session import combined
+from conformance.suites.verdict import with_known_gaps
+from conformance.verdicts import SEVERITY, Outcome, Verdict, exit_status, worst
+
+verdicts = st.lists(st.sampled_from(list(Verdict)), max_size=6)
+
+
+def test_severity_names_every_verdict_once():
+    assert sorted(SEVERITY) == sorted(Verdict)
+
+
+@given(verdicts)
+def test_nothing_tested_is_never_green(found):
+    tested = set(found) - {Verdict.NOT_CLAIMED}
+    status = exit_status(found)
+    if not tested or Verdict.KIT_ERROR in tested:
+        assert (worst(found), status) == (Verdict.KIT_ERROR, 4)
+    elif tested & {Verdict.FAIL, Verdict.GAP_FIXED}:
+        assert status == 1
+    elif tested & {Verdict.UNKNOWN, Verdict.BLOCKED}:
+        assert status == 3
+    else:
+        assert status == 0
+        assert tested <= {Verdict.PASS, Verdict.KNOWN_GAP}
+
+
+@given(st.lists(st.sampled_from(list(Verdict)), min_size=1, max_size=6), st.randoms())
+def test_worst_of_several_tests_decides_in_any_order(found, rng):
+    outcomes = [Outcome("X", verdict, scenario=str(i), seconds=0.5)
+                for i, verdict in enumerate(found)]  # fmt: skip
+    rng.shuffle(outcomes)
+    merged = combined(outcomes)
+    assert merged.verdict is max(found, key=SEVERITY.index)
+    assert merged.seconds == 0.5 * len(found)
+
+
+def test_not_claimed_does_not_count_where_another_test_decided():
+    merged = combined([Outcome("X", Verdict.NOT_CLAIMED), Outcome("X", Verdict.PASS, "s")])
+    assert (merged.verdict, merged.scenario) == (Verdict.PASS, "s")
+
+
+@given(
+    st.builds(Outcome, st.text(), st.sampled_from(list(Verdict)), reason=st.text(),
+              evidence=st.dictionaries(st.text(), st.integers()), seconds=st.floats(0, 9))
+)  # fmt: skip
+def test_outcome_round_trip(outcome):
+    assert Outcome.from_json(outcome.to_json()) == outcome
+
+
+def test_unknown_verdict_is_an_error():
+    with pytest.raises(ValueError, match="perhaps"):
+        Outcome.from_json({"requirement": "X", "verdict": "perhaps"})
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (Verdict.FAIL, Verdict.KNOWN_GAP),
+        (Verdict.PASS, Verdict.GAP_FIXED),
+        (Verdict.UNKNOWN, Verdict.UNKNOWN),
+        (Verdict.NOT_CLAIMED, Verdict.NOT_CLAIMED),
+        (Verdict.KIT_ERROR, Verdict.KIT_ERROR),
+    ],
+)
+def test_known_gap_changes_pass_and_fail_only(verdict, expected):
+    outcome = Outcome("X", verdict, reason="CODE")
+    assert with_known_gaps(outcome, {"X": "not yet"}).verdict is expected
+    assert with_known_gaps(outcome, {"Y": "not yet"}) == outcome
