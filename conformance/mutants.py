@@ -43,8 +43,8 @@ class Edit(BaseModel):
 class Mutant(BaseModel):
     """One known defect.
 
-    requirement: id of the requirement that names the defect. shows: text that the report
-    of that failure holds, in its reason or in what was seen.
+    requirement: id of the requirement that names the defect. shows: regular expression for
+    what the report of that failure says, "reason: what was seen".
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
