@@ -128,7 +128,7 @@ def _run_tier(config: SessionConfig, runs: Path, tier: int, on_event: OnEvent) -
     arguments += [f"--tickproof-only={id_}" for id_ in config.only]
     arguments += [f"--tickproof-tier={tier}"]
     if config.workers > 1:
-        arguments += ["-n", str(config.workers), "--no-loadscope-reorder"]
+        arguments += ["-n", str(config.workers), "--no-loadscope-reorder", "--max-worker-restart=0"]
     if config.quotes:
         arguments += ["--tickproof-quotes", str(config.quotes)]
         arguments += ["--tickproof-orders", str(config.orders)]
