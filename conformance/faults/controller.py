@@ -26,6 +26,7 @@ CUT_WAIT_S: Final = 1.0
 _MOMENTS: Final = {
     "fetched": {"fetched"},
     "recovery": {"fetched"},
+    "staged": {"staged", "appended"},
     "accepted": {"stage-acked", "append-acked"},
     "committing": {"committed", "appended"},
 }

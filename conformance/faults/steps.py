@@ -8,15 +8,16 @@ from typing import Any, Literal
 
 Do = Literal["kill", "pause"]
 Target = Literal["worker", "engine"]
-Moment = Literal["fetched", "accepted", "committing", "recovery", "checkpoint", "drained"]
+Moment = Literal["fetched", "staged", "accepted", "committing", "recovery", "checkpoint", "drained"]
 
 
 @dataclass(frozen=True)
 class FaultStep:
     """One fault of a schedule. Steps fire in order, one at a time.
 
-    at: "fetched" (a part of the input was fetched), "accepted" (a STAGE or APPEND was
-    acknowledged), "committing" (a COMMIT or APPEND was taken, its reply not sent),
+    at: "fetched" (a part of the input was fetched), "staged" (a STAGE or APPEND was taken,
+    its reply not sent), "accepted" (it was acknowledged), "committing" (a COMMIT or APPEND
+    was taken, its reply not sent),
     "recovery" (first records fetched after the step before), "checkpoint" (a checkpoint
     op was answered), "drained" (drain was answered).
     fraction: armed once this part of the input was fetched; 1.0 is its last record.
@@ -45,6 +46,8 @@ class FaultStep:
         verb = "SIGKILL" if self.do == "kill" else f"SIGSTOP for {self.seconds:g} s"
         when = {
             "fetched": f"when {self.fraction:.0%} of the input was fetched",
+            "staged": "after a STAGE or APPEND was taken and before its reply, "
+            f"from {self.fraction:.0%} of the input on",
             "accepted": f"after output was acknowledged, from {self.fraction:.0%} of the input on",
             "committing": "after a COMMIT or APPEND was taken and before its reply, "
             f"from {self.fraction:.0%} of the input on",

@@ -431,7 +431,10 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("market-two-after-accept")
 def _(context: Context, rng: random.Random) -> Scenario:
-    return _market(context, 90_000, "two", "verdicts", rate=60_000, faults=_aimed("accepted", rng))
+    # Once before the reply to STAGE, when no cut can name it yet, and once after it.
+    first, second = _aimed("accepted", rng)
+    faults = (replace(first, at="staged"), second)
+    return _market(context, 90_000, "two", "verdicts", rate=60_000, faults=faults)
 
 
 @scenario("market-two-committing")
