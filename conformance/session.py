@@ -175,6 +175,7 @@ class _Feed:
 
     def __init__(self, path: Path, on_event: OnEvent) -> None:
         self._file = path.open(encoding="utf-8")
+        self._file.seek(0, os.SEEK_END)  # what is there belongs to the tiers before
         self._on_event = on_event
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)

@@ -1,12 +1,11 @@
 """Fires the steps of a schedule in order, each at its moment, and notes the evidence.
 
 Aimed faults fire in the thread of the connection that reaches the moment, so nothing
-can happen in between; the runner hears of them through ``fired``.
+can happen in between.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,10 +21,13 @@ IN_FLIGHT_WAIT_S: Final = 1.0
 MARGIN_S: Final = 0.25
 #: How long a fault waits for the engine to release something since it recovered.
 CUT_WAIT_S: Final = 1.0
+#: The same before the first fault, where the step asks for a cut: rare cuts get their time.
+FIRST_CUT_WAIT_S: Final = 6.0
 
 _MOMENTS: Final = {
     "fetched": {"fetched"},
     "recovery": {"fetched"},
+    "losing": {"append-received", "commit-received"},
     "staged": {"staged", "appended"},
     "accepted": {"stage-acked", "append-acked"},
     "committing": {"committed", "appended"},
@@ -57,7 +59,7 @@ class FaultController:
         self.opened: Callable[[], int] = lambda: 0
         self._recovering = False
         self._recovered_at = self._released_before = 0.0
-        self.fired: queue.SimpleQueue[FaultStep] = queue.SimpleQueue()
+        self._killed_at = self._due_at = 0.0
 
     @property
     def busy(self) -> bool:
@@ -91,13 +93,17 @@ class FaultController:
             return due
         if step.at == "checkpoint":
             return threshold
-        if not self._had_cut():
+        self._due_at = self._due_at or time.monotonic()
+        if not self._had_cut(step):
             return min(due, threshold)
         room = max(self._margin, 1024) + step.burst
         return min(total, max(due, threshold + step.burst), threshold + room)
 
-    def observe(self, moment: str, connection: int) -> None:
-        """Hear of a moment in the thread of a connection; fire what is due."""
+    def observe(self, moment: str, connection: int) -> bool:
+        """Hear of a moment in the thread of a connection; fire what is due.
+
+        True when the frame of this moment is to be treated as never sent.
+        """
         if (
             self._recovering
             and moment.startswith("fetched")
@@ -108,36 +114,45 @@ class FaultController:
             self._event("recovered", connection=connection)
         step = self.current
         if step is None or moment not in _MOMENTS.get(step.at, ()):
-            return
+            return False
         if step.at == "recovery":
             if self._next and connection <= self._connections_before:
-                return
-        elif not self._reached(step) or not self._had_cut():
-            return
+                return False
+        elif not self._reached(step) or not self._had_cut(step):
+            return False
         with self._lock:
             if self._busy or self.current is not step:
-                return
+                return False
             self._busy = True
+        if step.at == "losing":
+            return self._later(step, moment)
         if step.delay_s:
             threading.Thread(target=self._later, args=(step, moment), daemon=True).start()
         else:
             self._fire(step, moment)
+        return False
 
     def _reached(self, step: FaultStep) -> bool:
         return self._log.fetched >= min(step.fraction * self._log.total + 1, self._log.total)
 
-    def _had_cut(self) -> bool:
-        """Say whether there was time for a cut since the fault before (if there was one).
+    def _had_cut(self, step: FaultStep) -> bool:
+        """Say whether there was time for a cut, since the fault before or at all.
 
         A death that follows before any cut finds the engine in the state of the death
         before, and shows nothing new.
         """
+        now = time.monotonic()
         if self._next == 0:
-            return True
-        if self._recovering:
+            waited = self._due_at and now > self._due_at + FIRST_CUT_WAIT_S
+            return not step.cut or self._log.released > 0 or bool(waited)
+        if self._recovering and self._steps[self._next - 1].target == "engine":
             return False
+        if self._recovering:
+            # An engine may keep its connections over a worker's death: nobody can tell
+            # from outside when it has recovered.
+            return now > self._killed_at + CUT_WAIT_S
         released = self._log.released > self._released_before
-        return released or time.monotonic() > self._recovered_at + CUT_WAIT_S
+        return released or now > self._recovered_at + CUT_WAIT_S
 
     def fire_now(self, at: str) -> FaultStep | None:
         """Fire the current step if it waits for ``at``; returns it."""
@@ -160,15 +175,15 @@ class FaultController:
             self._next += 1
         self._event("fault-missed", step=step.to_json(), why=why)
 
-    def _later(self, step: FaultStep, moment: str) -> None:
+    def _later(self, step: FaultStep, moment: str) -> bool:
         pause = threading.Event()
         pause.wait(step.delay_s)
         deadline = time.monotonic() + IN_FLIGHT_WAIT_S
         while self._log.fetched <= self._log.released and time.monotonic() < deadline:
             pause.wait(0.0005)
-        self._fire(step, moment)
+        return self._fire(step, moment)
 
-    def _fire(self, step: FaultStep, moment: str) -> None:
+    def _fire(self, step: FaultStep, moment: str) -> bool:
         before = self._evidence()
         try:
             facts = self._deed(step)
@@ -177,7 +192,7 @@ class FaultController:
                 self._next += 1
                 self._busy = False
             self._event("fault-missed", step=step.to_json(), why=str(error))
-            return
+            return False
         self._event(
             "fault",
             step=step.to_json(),
@@ -190,9 +205,10 @@ class FaultController:
         with self._lock:
             self._connections_before = self.opened()
             self._recovering = step.do == "kill"
+            self._killed_at, self._due_at = time.monotonic(), 0.0
             self._next += 1
             self._busy = False
-        self.fired.put(step)
+        return True
 
     def _evidence(self) -> dict[str, Any]:
         return {

@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 Do = Literal["kill", "pause"]
 Target = Literal["worker", "engine"]
-Moment = Literal["fetched", "staged", "accepted", "committing", "recovery", "checkpoint", "drained"]
+Moment = Literal[
+    "fetched", "losing", "staged", "accepted", "committing", "recovery", "checkpoint", "drained"
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -17,12 +19,14 @@ class FaultStep:
 
     at: "fetched" (a part of the input was fetched), "staged" (a STAGE or APPEND was taken,
     its reply not sent), "accepted" (it was acknowledged), "committing" (a COMMIT or APPEND
-    was taken, its reply not sent),
+    was taken, its reply not sent), "losing" (a COMMIT or APPEND is held for delay_s, the
+    fault comes, and the frame is treated as never sent: a death a moment before it),
     "recovery" (first records fetched after the step before), "checkpoint" (a checkpoint
     op was answered), "drained" (drain was answered).
     fraction: armed once this part of the input was fetched; 1.0 is its last record.
     burst: records published at once when the step is due: the backlog that it meets.
-    delay_s: from the moment to the fault. seconds: length of a pause.
+    delay_s: from the moment to the fault. seconds: length of a pause. cut: wait for a
+    RELEASE before the fault, so that there is a cut to recover from.
     """
 
     do: Do
@@ -32,6 +36,7 @@ class FaultStep:
     burst: int = 0
     delay_s: float = 0.0
     seconds: float = 0.0
+    cut: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict."""
@@ -47,6 +52,8 @@ class FaultStep:
         when = {
             "fetched": f"when {self.fraction:.0%} of the input was fetched",
             "staged": "after a STAGE or APPEND was taken and before its reply, "
+            f"from {self.fraction:.0%} of the input on",
+            "losing": "before a COMMIT or APPEND was taken, which is lost, "
             f"from {self.fraction:.0%} of the input on",
             "accepted": f"after output was acknowledged, from {self.fraction:.0%} of the input on",
             "committing": "after a COMMIT or APPEND was taken and before its reply, "

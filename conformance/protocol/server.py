@@ -29,15 +29,21 @@ SMALL_REPLY: Final = 64 * 1024
 FENCE_GRACE_S: Final = 1.0
 FLUSH_AT: Final = 64 * 1024
 
-Observer = Callable[[str, int], None]
+Observer = Callable[[str, int], object]
+
+
+class _Lost(Exception):
+    """A fault came before this frame: it counts as never sent, and what follows it too."""
 
 
 class LogServer:
     """Listens on 127.0.0.1; ``port`` 0 lets the system choose.
 
     ``observer(kind, connection)`` is called in the connection's thread at the moments
-    at which faults aim: "fetched", "fetched-nothing", "appended", "append-acked", "staged",
-    "stage-acked", "committed" (before its reply) and "commit-acked".
+    at which faults aim: "fetched", "fetched-nothing", "append-received", "appended",
+    "append-acked", "staged", "stage-acked", "commit-received", "committed", "commit-acked".
+    Received is before a frame has any effect: where the observer returns True for it, the
+    frame and all that follows on its connection count as never sent.
     Raises OSError with the port in its text where the port is taken.
     """
 
@@ -158,6 +164,8 @@ class _Connection:
         except BadFrame as error:
             self._refuse(Code.BAD_FRAME, str(error), op="?")
             self._flush_quietly()
+        except _Lost:
+            self._event("frame-lost")
         except OSError as error:
             self._event("connection-lost", text=str(error))
 
@@ -236,6 +244,9 @@ class _Connection:
         server = self.server
         server.sink.before_output(server.recorder.records)
         try:
+            received = _RECEIVED.get(type(request))
+            if received and server.observer(received, self.number) is True:
+                raise _Lost
             match request:
                 case Append(writer=writer):
                     next_seq = self._fence(
@@ -311,6 +322,7 @@ class _Connection:
             self._flush()
 
 
+_RECEIVED: Final = {Append: "append-received", frames.Commit: "commit-received"}
 _ACKED: Final = {
     "appended": "append-acked",
     "staged": "stage-acked",

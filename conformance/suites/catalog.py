@@ -315,7 +315,7 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("count-engine-death")
 def _(context: Context, rng: random.Random) -> Scenario:
-    return _deaths(context, (_kill(rng, "engine", 0.35, 0.7),))
+    return _deaths(context, (_kill(rng, "engine", 0.35, 0.7, cut=True),))
 
 
 @scenario("count-engine-death-backlog")
@@ -427,6 +427,21 @@ def _(context: Context, rng: random.Random) -> Scenario:
 @scenario("count-committing")
 def _(context: Context, rng: random.Random) -> Scenario:
     return _deaths(context, _aimed("committing", rng))
+
+
+def _losing(rng: random.Random) -> tuple[FaultStep, ...]:
+    # Held for longer than a cut takes, so that one taken too early is in place.
+    return tuple(replace(step, delay_s=0.25) for step in _aimed("losing", rng))
+
+
+@scenario("count-losing")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _deaths(context, _losing(rng))
+
+
+@scenario("market-two-losing")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _market(context, 90_000, "two", "verdicts", rate=60_000, faults=_losing(rng))
 
 
 @scenario("market-two-after-accept")

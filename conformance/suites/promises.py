@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from conformance.history.folder import History
-from conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, TWICE, VALUES, whole
-from conformance.suites.judging import judged
+from conformance.suites.evidence import (
+    CHANGED,
+    LOSS,
+    ORDER_KINDS,
+    TWICE,
+    VALUES,
+    outputs,
+    whole,
+)
+from conformance.suites.judging import Fail, judged
 
 
 def twice(history: History) -> tuple[str, ...]:
@@ -16,3 +24,23 @@ def correct(history: History) -> None:
     """Every expected record is there, right, in order, and as often as the claim allows."""
     kinds = (*VALUES, *LOSS, *CHANGED, *ORDER_KINDS, *twice(history))
     judged(history, whole(history), kinds)
+
+
+def acknowledged(history: History) -> None:
+    """Nothing was open when drain was answered, and nothing came after it."""
+    for event in history.all("drained"):
+        if event["open_acknowledgements"]:
+            raise Fail(
+                "EARLY_DRAIN", "every output acknowledged when drain is answered",
+                f"{event['open_acknowledgements']} frames without an answer",
+            )  # fmt: skip
+        restarts = [e["t_ns"] for e in history.all("started") if e["t_ns"] > event["t_ns"]]
+        arrivals = outputs(history).arrivals
+        late = (arrivals["t_ns"] > event["t_ns"]) & (
+            arrivals["t_ns"] < min(restarts, default=2**63 - 1)
+        )
+        if late.any():
+            raise Fail(
+                "EARLY_DRAIN", "no output after drain is answered",
+                f"{int(arrivals['count'][late].sum())} records came later",
+            )  # fmt: skip

@@ -12,12 +12,11 @@ from conformance.suites.evidence import (
     ORDER_KINDS,
     STATE,
     TWICE,
-    outputs,
     values,
     whole,
 )
 from conformance.suites.judging import Fail, Unknown, completed, decides, judged
-from conformance.suites.promises import correct, twice
+from conformance.suites.promises import acknowledged, correct, twice
 from generators.layouts import COUNT_IN, NUMBER
 
 pytestmark = pytest.mark.tier(1)
@@ -100,29 +99,9 @@ def test_a_number_names_one_record(history: History) -> None:
     judged(history, whole(history), CHANGED)
 
 
-def _acknowledged(history: History) -> None:
-    """Nothing was open when drain was answered, and nothing came after it."""
-    for event in history.all("drained"):
-        if event["open_acknowledgements"]:
-            raise Fail(
-                "EARLY_DRAIN", "every output acknowledged when drain is answered",
-                f"{event['open_acknowledgements']} frames without an answer",
-            )  # fmt: skip
-        restarts = [e["t_ns"] for e in history.all("started") if e["t_ns"] > event["t_ns"]]
-        arrivals = outputs(history).arrivals
-        late = (arrivals["t_ns"] > event["t_ns"]) & (
-            arrivals["t_ns"] < min(restarts, default=2**63 - 1)
-        )
-        if late.any():
-            raise Fail(
-                "EARLY_DRAIN", "no output after drain is answered",
-                f"{int(arrivals['count'][late].sum())} records came later",
-            )  # fmt: skip
-
-
 @decides("DL-ACKNOWLEDGED", "count-slow-acks")
 def test_drain_waits_for_the_last_acknowledgement(history: History) -> None:
-    _acknowledged(history)
+    acknowledged(history)
     judged(history, values(history), LOSS)
 
 

@@ -112,7 +112,7 @@ def fault_offsets(offsets: Callable[[list[int]], tuple[int, int, int]]) -> Tampe
 
 no_fault = without("fault")
 nothing_in_flight = fault_offsets(lambda p: (p[3], p[4], p[4]))
-no_cut = fault_offsets(lambda p: (p[3], p[4], 0))
+none_released = fault_offsets(lambda p: (p[3], p[4], 0))
 #: One record in flight in each partition, and none published behind it.
 no_backlog = fault_offsets(lambda p: (p[4], p[4], max(p[4] - 1, 0)))
 one_left = fault_offsets(lambda p: (p[3], p[2] - 1, p[5]))
@@ -255,3 +255,9 @@ def fetched_again(kind: str) -> Tamper:
         rows.tofile(fresh(path))
 
     return change
+
+
+def no_cut(folder: Path) -> None:
+    """Nothing was released before the fault, and everything was fetched again after it."""
+    none_released(folder)
+    fetched_again("fault")(folder)
