@@ -37,6 +37,10 @@ def _simple(values: np.ndarray, n: int, actual: np.int64) -> str:
     if len(same):
         m = int(same[np.argmin(np.abs(same - n))])
         return f"the total after {m} values, not after {n}"
+    again = np.flatnonzero(sums[n + 1 :] - sums[1:-n] == actual)
+    if len(again):
+        first = int(again[0]) + 2
+        return f"the sum of values {first} to {first + n - 1}: the key began again, its state lost"
     over = actual - sums[n]
     twice = np.flatnonzero(values[:n] == over)
     if len(twice):
@@ -78,4 +82,4 @@ def _stretch(values: np.ndarray, n: int, actual: np.int64) -> str:
                     f"values {a + 1} to {a + d} neither applied nor counted: "
                     "state restored, position not"
                 )
-    return "no single mistake explains it"
+    return "explained by no single mistake"

@@ -23,6 +23,9 @@ _ID_LIMIT: Final = 40
 _LABEL_WIDTH: Final = 11
 _BAD: Final = (Verdict.KIT_ERROR, Verdict.FAIL, Verdict.GAP_FIXED)
 _POSITIONS: Final = ("offset", "index", "seq")
+#: Counterexamples printed whole; the length of a line for each of the others.
+_WHOLE: Final = 5
+_REST_LIMIT: Final = 200
 #: Most symbols listed by name; the rest is one line.
 _SYMBOL_ROWS: Final = 20
 
@@ -40,10 +43,11 @@ def details(console: Console, results: Sequence[Result], folder: Path | None) ->
     widths = _widths(results)
     for tier, of_tier in groupby(sorted(results, key=lambda r: r.tier), key=lambda r: r.tier):
         _tier(console, tier, list(of_tier), widths)
-    for verdict in _BAD:
-        for result in results:
-            if result.verdict is verdict:
-                _counterexample(console, result, folder)
+    bad = [result for verdict in _BAD for result in results if result.verdict is verdict]
+    said: set[str] = set()
+    for result in bad[:_WHOLE]:
+        _counterexample(console, result, folder, said)
+    _rest(console, bad[_WHOLE:])
     _not_decided(console, results)
     _symbols(console, results)
 
@@ -114,7 +118,22 @@ def _quiet(result: Result) -> bool:
     return result.verdict in (Verdict.NOT_CLAIMED, Verdict.BLOCKED)
 
 
-def _counterexample(console: Console, result: Result, folder: Path | None) -> None:
+def _rest(console: Console, results: Sequence[Result]) -> None:
+    """Print the counterexamples after the first ones in a line each: one cause has many."""
+    if not results:
+        return
+    console.print()
+    console.print(Text("  further ones, whole in report.json:", style="dim"))
+    for result in results:
+        line = symbol(result.verdict, console).append(f" {shown(result.id, _ID_LIMIT)}  ")
+        line.append(shown(f"{result.reason}: {result.actual}", _REST_LIMIT))
+        console.print(line, no_wrap=True, overflow="ellipsis")
+
+
+def _counterexample(
+    console: Console, result: Result, folder: Path | None, said: set[str]
+) -> None:  # fmt: skip
+    """Print one result whole; standard error only where ``said`` does not hold it yet."""
     title = symbol(result.verdict, console).append(f" {shown(result.id, _ID_LIMIT)}")
     title.append(f"  {shown(result.title, 100)}", style="bold")
     console.print()
@@ -128,8 +147,23 @@ def _counterexample(console: Console, result: Result, folder: Path | None) -> No
         ("promise", result.promise),
     ):
         _field(console, label, value)
+    _stderr(console, result, said)
     _line(console, "reproduce", result.reproduce)
     _line(console, "run folder", _run_path(result, folder))
+
+
+def _stderr(console: Console, result: Result, said: set[str]) -> None:
+    """Print the last lines that the engine wrote to standard error, once a run."""
+    lines = result.evidence.get("stderr")
+    if not isinstance(lines, list) or not lines:
+        return
+    text = "\n".join(shown(str(line), _FIELD_LIMIT) for line in lines)
+    if text in said:
+        return
+    said.add(text)
+    console.print(Text("  stderr", style="dim"))
+    for line in text.split("\n"):
+        console.print(Text(f"    {line}"), no_wrap=True, overflow="ellipsis")
 
 
 def _field(console: Console, label: str, value: str) -> None:

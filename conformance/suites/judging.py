@@ -99,7 +99,7 @@ def completed(history: History) -> None:
         why = "".join(f"; the log had refused {row['op']}: {row['text']}" for row in refused)
         raise Fail(
             ended["code"], "a run from deploy to the end", ended["message"] + why,
-            stderr=history.stderr_tail(8),
+            stderr=history.stderr_tail(),
         )  # fmt: skip
     if ended["how"] != "completed":
         raise KitError(ended["message"])

@@ -157,6 +157,7 @@ ODD = np.array([1, 10, 100, 1_000, 10_000, 100_000, 1_000_000], np.int64)
         (ODD, 4, 1_211, "value 3 (= 100) applied twice"),
         (ODD, 4, 1_101, "value 2 (= 10) left out"),
         (ODD, 4, 1_100, "values 3 to 4 only: state lost"),
+        (ODD, 2, 11_000, "values 4 to 5: the key began again"),
         (ODD, 5, 11_221, "values 2 to 3 applied twice"),
         (ODD, 6, 111_001, "values 2 to 3 left out"),
         (ODD, 5, 221, "values 2 to 3 applied and counted twice"),

@@ -55,6 +55,21 @@ def test_a_failure_shows_its_counterexample(make_report, outcome):
     assert "exit status 1" in text
 
 
+def test_standard_error_is_shown_once_and_later_failures_in_a_line_each(make_report):
+    ids = ["PR-HELLO", "PR-STOP", "EO-TAIL", "EO-PAUSE", "ST-SOME", "DL-NO-LOSS", "BP-SLOW-SINK"]
+    evidence = {"stderr": ["Traceback", "KeyError: \x1b[31mred"]}
+    report = make_report(
+        *(Outcome(id_, Verdict.FAIL, reason="EXITED", expected="a", actual=f"because {id_}",
+                  evidence=evidence) for id_ in ids)
+    )  # fmt: skip
+    lines = printed(lambda c: terminal.summary(c, report, Path("out"))).splitlines()
+
+    assert [line for line in lines if "KeyError" in line] == ["    KeyError: \\x1b[31mred"]
+    assert sum(line.startswith("  expected") for line in lines) == 5
+    short = [line for line in lines if line.startswith("✗") and "because" in line]
+    assert len(short) == 2
+
+
 def test_an_unknown_shows_its_reason(make_report, outcome):
     report = make_report(outcome(Verdict.UNKNOWN, reason="KILL_MISSED", actual="came too late"))
     text = printed(lambda c: terminal.summary(c, report, Path("out")))
