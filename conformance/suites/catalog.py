@@ -326,7 +326,9 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("count-two-deaths")
 def _(context: Context, rng: random.Random) -> Scenario:
-    return _deaths(context, (_kill(rng, "engine", 0.2, 0.35), _kill(rng, "engine", 0.55, 0.8)))
+    return _deaths(
+        context, (_kill(rng, "engine", 0.2, 0.35, cut=True), _kill(rng, "engine", 0.55, 0.8))
+    )
 
 
 @scenario("count-two-worker-deaths")
