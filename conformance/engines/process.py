@@ -20,7 +20,7 @@ from conformance.engines.dialogue import Dialogue, Pending, ending
 from conformance.engines.failures import Code, EngineFailure
 from conformance.engines.spec import EngineSpec, EngineTomlError
 from conformance.engines.streams import MAX_STDERR, LineSplitter, StderrLog
-from conformance.engines.topology import Member, Roster
+from conformance.engines.topology import Member, NoSuchProcess, Roster
 from conformance.text import shown
 
 __all__ = ["Engine", "EngineFailure", "Pending", "ProcessInfo"]
@@ -165,8 +165,15 @@ class Engine:
         return self.submit(op, **fields).wait(timeout_s)
 
     def topology(self, timeout_s: float) -> list[Member]:
-        """Ask for the processes and prove each the engine's own (else FOREIGN_PID)."""
-        return self._roster.members(self.request("topology", timeout_s)["processes"])
+        """Ask for the processes and prove each the engine's own (else FOREIGN_PID).
+
+        A process may end between the answer and the look: asked again for a while.
+        """
+        ask = lambda left_s: self.request("topology", left_s)["processes"]  # noqa: E731
+        try:
+            return self._roster.ask(ask, self._dialogue.wait_for_exit, timeout_s)
+        except NoSuchProcess as gone:
+            raise (gone if self.returncode is None else self.exited()) from None
 
     def close_stdin(self) -> None:
         """End the engine's stdin, once it has read what was sent."""

@@ -7,7 +7,7 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from conformance.text import shown
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PAUSE_TIMEOUT_S = 5.0
+#: A topology that names an ended process is asked for again: how long, and how often.
+_ASK_AGAIN_FOR_S = 2.0
+_ASK_AGAIN_S = 0.05
 #: So long a process may show no environment at all: it is still being started.
 _EXEC_TIMEOUT_S = 0.5
 
@@ -114,6 +117,25 @@ class Roster:
         self._run_id = run_id
         self._known: dict[tuple[int, str, str], Member] = {}
 
+    def ask(
+        self, answer: Callable[[float], list[dict[str, Any]]],
+        exited: Callable[[float], int | None], timeout_s: float,
+    ) -> list[Member]:  # fmt: skip
+        """Return the members that ``answer`` names; raises EngineFailure.
+
+        A process may end between the answer and the look at it: ``answer`` is asked again
+        for a while, unless ``exited`` (which waits) tells that the engine is gone.
+        """
+        began = time.monotonic()
+        while True:
+            processes = answer(max(0.1, began + timeout_s - time.monotonic()))
+            try:
+                return self.members(processes)
+            except NoSuchProcess:
+                over = time.monotonic() > began + min(timeout_s, _ASK_AGAIN_FOR_S)
+                if over or exited(_ASK_AGAIN_S) is not None:
+                    raise
+
     def members(self, processes: list[dict[str, Any]]) -> list[Member]:
         """Return the named processes; raises EngineFailure FOREIGN_PID. Signals nobody.
 
@@ -136,7 +158,7 @@ class Roster:
         try:
             pidfd = os.pidfd_open(pid)
         except OSError:
-            raise _foreign(pid, role, name, "there is no such process") from None
+            raise _gone(pid, role, name) from None
         # Held from here on: should the pid change hands now, the old holder's pidfd is
         # dead and reaches nobody.
         try:
@@ -159,7 +181,7 @@ class Roster:
         except PermissionError:
             raise _foreign(pid, role, name, "its environment cannot be read") from None
         except OSError:
-            raise _foreign(pid, role, name, "there is no such process") from None
+            raise _gone(pid, role, name) from None
         where = f"nor carries this run's {proctable.RUN_VARIABLE}"
         raise _foreign(pid, role, name, f"it neither descends from the engine {where}")
 
@@ -190,6 +212,15 @@ class Roster:
         """Let go of all members."""
         for member in self._known.values():
             member.close()
+
+
+class NoSuchProcess(EngineFailure):
+    """A named process is not there: never was, or ended since the answer."""
+
+
+def _gone(pid: int, role: str, name: str) -> NoSuchProcess:
+    failure = _foreign(pid, role, name, "there is no such process")
+    return NoSuchProcess(failure.code, failure.message)
 
 
 def _foreign(pid: int, role: str, name: str, why: str) -> EngineFailure:

@@ -251,8 +251,21 @@ def test_moments_are_seen_in_order_and_before_the_reply(tmp_path):
         client.call(Stage(1, append(1, 2)))
         client.call(Commit(1))
     assert seen == [
-        "fetched", "appended", "append-acked", "staged", "stage-acked", "committed", "commit-acked",
+        "fetched", "append-received", "appended", "append-acked", "staged", "stage-acked",
+        "commit-received", "committed", "commit-acked",
     ]  # fmt: skip
+
+
+def test_a_lost_frame_and_what_follows_it_count_as_never_sent(tmp_path):
+    def observer(moment, _):
+        return moment == "commit-received"
+
+    with LogBench(tmp_path, 0, observer=observer) as bench:
+        client = bench.connect()
+        client.send(Stage(1, append(0, 1)), Commit(1), append(0, 2))
+        until(lambda: bench.server.live == 0)
+        assert bench.recorder.records == 0
+        assert bench.connect().call(Have(0, 0)).fields == (0, 0)
 
 
 def test_output_without_an_answer_is_counted_as_open(tmp_path):

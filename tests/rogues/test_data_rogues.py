@@ -51,7 +51,7 @@ def test_the_requirement_that_names_the_defect_fails(sessions, requirement):
         assert quoted in " ".join(done.out.split()), rogue
         for id_ in set(ROGUES) - {requirement}:
             ended = results[id_]["verdict"] == "pass" or results[id_]["reason"] in NOT_ENDED
-            assert ended, (rogue, id_, results[id_])
+            assert ended, (rogue, id_, results[id_]["reason"], results[id_]["actual"])
 
 
 def test_sound_engines_pass(sessions):
