@@ -147,6 +147,18 @@ def test_recovery_begins_at_the_checkpoint(history: History) -> None:
     _had_cut(history, fired(history)[0])
 
 
+@decides("EO-FROM-CHECKPOINT", "count-after-drain")
+def test_recovery_after_drain_is_not_from_zero(history: History) -> None:
+    again, before = refetched(history, 0)
+    if again >= before > 0:
+        raise Fail(
+            "FROM_ZERO", "a resumed engine to go on from what drain made durable",
+            f"all {before:,} records were fetched again",
+        )  # fmt: skip
+    completed(history)
+    fired(history, in_flight=False)
+
+
 def _had_cut(history: History, fault: FiredFault) -> None:
     """Expect proof of a cut before the kill: a RELEASE, or a recovery that skips records."""
     again, before = refetched(history, 0)

@@ -317,6 +317,10 @@ REJECTS: dict[str, Cases] = {
         (t.refused(3), "FROM_ZERO"),
         FAILED,
     ],
+    "test_recovery_after_drain_is_not_from_zero": [
+        (t.fetched_again("fault"), "FROM_ZERO"),
+        FAILED,
+    ],
     "test_the_end_of_the_stream_arrives": NOT_STATE,
     "test_nothing_changes_after_drain": [
         (t.fetched_again("drained"), "FETCHED_AGAIN"),
@@ -460,4 +464,5 @@ UNKNOWNS: dict[str, Cases] = {
         MISSED, (t.without_last("drained"), "NO_RECOVERY_SEEN"),
     ],
     "test_a_checkpoint_answer_is_durable": [MISSED],
+    "test_recovery_after_drain_is_not_from_zero": [MISSED],
 }  # fmt: skip
