@@ -8,6 +8,7 @@ returns the number of records written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -34,14 +35,24 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_chunks(chunks: Iterable[np.ndarray], path: Path, progress: Progress | None) -> int:
-    """Write arrays of framed records to one file."""
+    """Write arrays of framed records to one file.
+
+    The kernel's part of a write takes as long as making the next chunk: a second thread
+    does it meanwhile.
+    """
     done = 0
-    with replacing(path) as file:
+    with replacing(path) as file, ThreadPoolExecutor(1) as writer:
+        written: Future[int] | None = None
         for chunk in chunks:
-            file.write(chunk.view(np.uint8).data)
+            data = chunk.tobytes()  # a chunk is valid only until the next one is asked for
+            if written is not None:
+                written.result()
+            written = writer.submit(file.write, data)
             done += len(chunk)
             if progress is not None:
                 progress(done)
+        if written is not None:
+            written.result()
     return done
 
 
