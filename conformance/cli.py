@@ -127,6 +127,11 @@ def run(
             judging.check_port(options["port"])
         specs = _engines([*engines, *more], list(known), options["out"])
         judging.check_out(options["out"])
+        console = style.console()
+        if options["quotes"] is not None:
+            judging.check_market(
+                options["quotes"], options["orders"], options["strict"], console
+            )  # fmt: skip
     except judging.RequestError as error:
         raise click.UsageError(str(error)) from error
     request = judging.Request(
@@ -135,7 +140,6 @@ def run(
         workers=parallel or (1 if options["port"] else host.usable_cpus()),
         **options,
     )
-    console = style.console()
     console.print(Text(f"seed {request.seed}, profile {request.profile}", style="dim"))
     return judging.judge_all(specs, selected, request, console)
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from conformance.reports import style
-from conformance.text import shown
+from conformance.reports.market import csv_notes
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 _CSV = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -114,7 +113,7 @@ def market(out: Path, from_csv: tuple[Path, Path] | None, strict: bool, **option
 
     with _writing(out, None) as progress:
         read = write_market_csv(*from_csv, out, progress, strict=strict)
-    _csv_notes(read.warnings, read.symbols)
+    csv_notes(style.console(), read.warnings, read.symbols)
 
 
 @generate.command()
@@ -212,14 +211,3 @@ def _writing(out: Path, total: int | None) -> Iterator[Callable[[int], None]]:
         raise click.UsageError(f"--out {out}: {error.strerror}") from error
     seconds = time.perf_counter() - started
     click.echo(f"{out}: {done:,} records, {size:,} bytes in {seconds:.1f} s")
-
-
-def _csv_notes(warnings: Mapping[str, int], symbols: Mapping[str, str]) -> None:
-    """Print what was doubtful in a CSV, and the table of shortened symbols."""
-    console = style.console()
-    for name, times in warnings.items():
-        if times:
-            console.print(Text(f"warning: {name.replace('_', ' ')}: {times:,}"))
-    for alias, name in symbols.items():
-        if alias.strip() != name:
-            console.print(Text(f"symbol {shown(name, 60)} is {alias.strip()}"))

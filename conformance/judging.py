@@ -20,9 +20,11 @@ from conformance.engines.spec import EngineSpec
 from conformance.reports import json_report, junit, terminal
 from conformance.reports.json_report import Report, Selection
 from conformance.reports.live import progress
+from conformance.reports.market import csv_notes
 from conformance.requirements.registry import Requirement
 from conformance.session import SessionConfig, run_session
 from conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Outcome
+from generators import csv_market
 
 KIT_ERROR_FILE: Final = "kit-error.txt"
 #: Worst first: of several engines the worst status is the status of the whole.
@@ -86,6 +88,18 @@ def check_port(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise RequestError(f"--port: expected a free port, got {port}: {error}") from error
+
+
+def check_market(quotes: Path, orders: Path, strict: bool, console: Console) -> None:
+    """Read a recorded market before anything starts; print what is to be known of it.
+
+    Raises RequestError with file, line and column where the files cannot be used.
+    """
+    try:
+        market = csv_market.read_market(quotes, orders, strict=strict)
+    except csv_market.CsvError as error:
+        raise RequestError(str(error)) from error
+    csv_notes(console, market.warnings, market.symbols)
 
 
 def check_out(out: Path) -> None:

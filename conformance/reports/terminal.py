@@ -231,22 +231,28 @@ def _not_decided(console: Console, results: Sequence[Result]) -> None:
 
 def _symbols(console: Console, results: Sequence[Result]) -> None:
     """Print rejects and orders by symbol, once for each distinct table."""
-    seen: list[object] = []
+    tables: list[tuple[Mapping[str, object], list[str]]] = []
     for result in results:
         by_symbol = result.evidence.get("by_symbol")
-        if isinstance(by_symbol, Mapping) and by_symbol and by_symbol not in seen:
-            seen.append(by_symbol)
-            _symbol_table(console, result.id, by_symbol)
+        if not isinstance(by_symbol, Mapping) or not by_symbol:
+            continue
+        for table, ids in tables:
+            if table == by_symbol:
+                ids.append(result.id)
+                break
+        else:
+            tables.append((by_symbol, [result.id]))
+    for table, ids in tables:
+        _symbol_table(console, ", ".join(ids), table)
 
 
-def _symbol_table(console: Console, id_: str, by_symbol: Mapping[str, object]) -> None:
+def _symbol_table(console: Console, ids: str, by_symbol: Mapping[str, object]) -> None:
     rows = {
         name: (int(pair[0]), int(pair[1]))
         for name, pair in by_symbol.items()
         if isinstance(pair, list) and len(pair) == 2
     }
-    table = Table(box=None, pad_edge=False, title_justify="left")
-    table.title = Text(f"Rejects by symbol ({shown(id_, _ID_LIMIT)})", style="bold")
+    table = Table(box=None, pad_edge=False)
     table.add_column("symbol", no_wrap=True, max_width=24)
     for name in ("rejects", "orders", "share"):
         table.add_column(name, justify="right")
@@ -259,6 +265,7 @@ def _symbol_table(console: Console, id_: str, by_symbol: Mapping[str, object]) -
     table.add_section()
     table.add_row("all", *_shares(*map(sum, zip(*rows.values(), strict=True))), style="bold")
     console.print()
+    console.print(Text(f"Rejects by symbol: {shown(ids, _FIELD_LIMIT)}", style="bold"))
     console.print(table)
 
 

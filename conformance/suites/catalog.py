@@ -113,6 +113,12 @@ def _kill(rng: random.Random, target: str, low: float, high: float, **rest: Any)
     )  # fmt: skip
 
 
+def _kill_in_backlog(context: Context, rng: random.Random, target: str) -> FaultStep:
+    """Publish a burst at once, and kill at the first fetch of it: a fast engine is soon done."""
+    step = _kill(rng, target, 0.3, 0.4)
+    return replace(step, burst=context.records(40_000), delay_s=0.0)
+
+
 # -- T0: protocol and passthrough ------------------------------------------------
 
 
@@ -308,9 +314,7 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("count-worker-death-backlog")
 def _(context: Context, rng: random.Random) -> Scenario:
-    # The burst is published at once and the kill comes with the first fetch of it.
-    step = replace(_kill(rng, "worker", 0.3, 0.4), burst=context.records(40_000))
-    return _deaths(context, (replace(step, delay_s=round(step.delay_s / 6, 4)),))
+    return _deaths(context, (_kill_in_backlog(context, rng, "worker"),))
 
 
 @scenario("count-engine-death")
@@ -320,8 +324,7 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("count-engine-death-backlog")
 def _(context: Context, rng: random.Random) -> Scenario:
-    step = replace(_kill(rng, "engine", 0.3, 0.4), burst=context.records(40_000))
-    return _deaths(context, (replace(step, delay_s=round(step.delay_s / 6, 4)),))
+    return _deaths(context, (_kill_in_backlog(context, rng, "engine"),))
 
 
 @scenario("count-two-deaths")

@@ -4,86 +4,20 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import conformance.session
-from conformance import cli, judging
+from conformance import cli
 from conformance.history.folder import HistoryError
 from conformance.reports import json_report
 from conformance.requirements import registry
 from conformance.verdicts import Outcome, Verdict
 from generators.layouts import MESSAGE, NUMBER, framed
 
-TOML = """
-[engine]
-name = "{name}"
-version = "1"
-language = "none"
-argv = ["{{python}}", "-c", "pass"]
-transports = ["log"]
-[claims]
-state = "none"
-delivery = "at-least-once"
-survives = []
-rescale = "none"
-[apps.passthrough]
-"""
 DEADLINE_S = 60
-
-
-class FakeSession:
-    """Stands for run_session: every asked requirement gets ``answers[engine name]``."""
-
-    def __init__(self) -> None:
-        self.configs: list = []
-        self.answers: dict[str, Verdict | BaseException] = {}
-
-    def __call__(self, config, on_event) -> list[Outcome]:
-        self.configs.append(config)
-        name = config.out.name
-        answer = self.answers.get(name, Verdict.PASS)
-        if isinstance(answer, BaseException):
-            raise answer
-        outcomes = [Outcome(id_, answer) for id_ in config.only]
-        for outcome in outcomes:
-            on_event({"event": "decided", "outcome": outcome.to_json()})
-        return outcomes
-
-
-@pytest.fixture
-def session(monkeypatch) -> FakeSession:
-    fake = FakeSession()
-    monkeypatch.setattr(judging, "run_session", fake)
-    return fake
-
-
-@pytest.fixture
-def tickproof(capsys, monkeypatch, tmp_path) -> Callable[..., tuple[int, str, str]]:
-    """Call the command line in this process, in an empty folder: status, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stopped:
-            cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
-
-
-@pytest.fixture
-def engine(tmp_path) -> Callable[[str], Path]:
-    def make(name: str = "toy") -> Path:
-        folder = tmp_path / f"engine-{len(list(tmp_path.glob('engine-*')))}"
-        folder.mkdir()
-        (folder / "engine.toml").write_text(TOML.format(name=name))
-        return folder / "engine.toml"
-
-    return make
 
 
 @pytest.mark.parametrize(
@@ -111,8 +45,10 @@ def test_the_exit_status_is_that_of_the_verdicts(tickproof, engine, session, ver
 
 
 def test_options_reach_the_session(tickproof, engine, session, tmp_path):
-    for name in ("q.csv", "o.csv"):
-        (tmp_path / name).write_text("x")
+    (tmp_path / "q.csv").write_text(
+        "ts_ns,symbol,bid,offer,bid_size,offer_size\n1,ABC,10.0,10.1,1,1\n"
+    )
+    (tmp_path / "o.csv").write_text("ts_ns,symbol,side,price,qty\n2,ABC,BUY,10,1\n")
     toml = engine()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]  # free again below

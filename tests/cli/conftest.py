@@ -1,0 +1,77 @@
+"""An empty folder, the command line in this process, a toy engine, a stand-in for the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conformance import cli, judging
+from conformance.verdicts import Outcome, Verdict
+
+TOML = """
+[engine]
+name = "{name}"
+version = "1"
+language = "none"
+argv = ["{{python}}", "-c", "pass"]
+transports = ["log"]
+[claims]
+state = "none"
+delivery = "at-least-once"
+survives = []
+rescale = "none"
+[apps.passthrough]
+"""
+
+
+class FakeSession:
+    """Stands for run_session: every asked requirement gets ``answers[engine name]``."""
+
+    def __init__(self) -> None:
+        self.configs: list = []
+        self.answers: dict[str, Verdict | BaseException] = {}
+
+    def __call__(self, config, on_event) -> list[Outcome]:
+        self.configs.append(config)
+        name = config.out.name
+        answer = self.answers.get(name, Verdict.PASS)
+        if isinstance(answer, BaseException):
+            raise answer
+        outcomes = [Outcome(id_, answer) for id_ in config.only]
+        for outcome in outcomes:
+            on_event({"event": "decided", "outcome": outcome.to_json()})
+        return outcomes
+
+
+@pytest.fixture
+def session(monkeypatch) -> FakeSession:
+    fake = FakeSession()
+    monkeypatch.setattr(judging, "run_session", fake)
+    return fake
+
+
+@pytest.fixture
+def tickproof(capsys, monkeypatch, tmp_path) -> Callable[..., tuple[int, str, str]]:
+    """Call the command line in this process, in an empty folder: status, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def engine(tmp_path) -> Callable[[str], Path]:
+    def make(name: str = "toy") -> Path:
+        folder = tmp_path / f"engine-{len(list(tmp_path.glob('engine-*')))}"
+        folder.mkdir()
+        (folder / "engine.toml").write_text(TOML.format(name=name))
+        return folder / "engine.toml"
+
+    return make
