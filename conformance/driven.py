@@ -12,9 +12,9 @@ from typing import Any, Final
 from conformance.engines.process import Engine, EngineFailure, ProcessInfo
 from conformance.engines.spec import EngineSpec
 from conformance.engines.topology import Member, check_survives
-from conformance.faults.steps import FaultStep
 from conformance.history.events import EventLog
 from conformance.scenario import Scenario
+from conformance.schedule import FaultStep
 
 #: An op that no engine has: the answer must be a definite refusal.
 PROBE_OP: Final = "tickproof-probe"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
-from conformance.faults.steps import FaultStep
 from conformance.protocol.sink import SinkBehaviour
+from conformance.schedule import FaultStep
 from generators.layouts import COUNT_OUT, NUMBER, VERDICT
 
 App = Literal["passthrough", "double", "count", "market-spread"]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from conformance.engines.spec import load
-from conformance.faults.steps import FaultStep
 from conformance.history.folder import History
 from conformance.resources import fixtures
 from conformance.runner import play
+from conformance.schedule import FaultStep
 from conformance.suites.catalog import Context, draw
 
 TOML = """

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from conformance.faults.steps import FaultStep
 from conformance.protocol.recorder import Recorder
 from conformance.protocol.source import InputLog
+from conformance.schedule import FaultStep
 
 #: How long a delayed fault waits for data to be in flight before it fires anyway.
 IN_FLIGHT_WAIT_S: Final = 1.0

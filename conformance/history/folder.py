@@ -14,9 +14,9 @@ import numpy as np
 
 import generators
 from conformance.checkers.outputs import ARRIVAL, OutputLog
-from conformance.faults.steps import FaultStep
-from conformance.history.events import read_json_lines
+from conformance.history.lines import read_json_lines
 from conformance.history.tables import FETCH, PUBLISH, RELEASE, read_table
+from conformance.schedule import FaultStep
 from conformance.text import shown
 from generators.layouts import framed
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from conformance.faults.steps import FaultStep
 from conformance.protocol.sink import SinkBehaviour
 from conformance.scenario import Scenario
+from conformance.schedule import FaultStep
 
 #: Input larger than this many times the quick size only in profile full.
 FULL_SCALE: Final = 5

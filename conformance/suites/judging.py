@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import pytest
 
 from conformance.checkers.findings import Finding, Findings
-from conformance.faults.steps import FaultStep
 from conformance.history.folder import FiredFault, History
 from conformance.requirements.registry import Needs
 from conformance.scenario import Scenario
+from conformance.schedule import FaultStep
 
 Judge = Callable[[History], None]
 F = TypeVar("F", bound=Judge)

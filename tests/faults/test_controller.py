@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.faults.controller import FaultController
-from conformance.faults.steps import FaultStep
+from conformance.schedule import FaultStep
 
 TOTAL = 100_000
 DEADLINE_S = 20

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import generators
 from conformance.checkers.outputs import ARRIVAL, UNNUMBERED
 from conformance.history.control import ControlLog
-from conformance.history.events import KEEP_PER_KIND, EventLog, read_json_lines
+from conformance.history.events import KEEP_PER_KIND, EventLog
 from conformance.history.folder import FORMAT, History, HistoryError, write_json
+from conformance.history.lines import read_json_lines
 from conformance.history.tables import FETCH, PUBLISH, Table, read_table
 from conformance.scenario import Scenario
 from generators.layouts import COUNT_IN, COUNT_OUT, framed

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from conformance.checkers.outputs import ARRIVAL, UNNUMBERED
-from conformance.history.events import read_json_lines
+from conformance.history.lines import read_json_lines
 from conformance.history.tables import FETCH
 
 Tamper = Callable[[Path], None]
