@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -113,31 +114,45 @@ class DrivenEngine:
             )
             return self._members
 
-    def carry_out(self, step: FaultStep) -> dict[str, Any]:
-        """Do what a fault step says; returns the pids that it met.
+    def aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
+        """Find whom a fault step is meant for; return what strikes and gives the pids met.
 
-        Raises LookupError where there is nobody to do it to.
+        Both raise LookupError where there is nobody; aiming may ask for topology first.
         """
         if self._live is None or self._live.returncode is not None:
             raise LookupError("the engine was not running")
-        self.touched_at = time.monotonic()
         if step.target == "engine":
-            self.killed = True
-            return {"pids": self._live.kill()}
+            return self._kill_engine
         members = self._members
         if self._stale:
             members = self.topology(self._spec.timeouts.recovery_s)
-        workers = [m for m in members if m.role == "worker" and m.alive]
+        # argv's own process may be a worker too, but its death is the engine's death.
+        workers = [
+            m for m in members if m.role == "worker" and m.alive and m.pid != self._live.pid
+        ]  # fmt: skip
         if not workers:
-            raise LookupError("topology names no living worker")
+            raise LookupError("topology names no living worker apart from argv's process")
         victim = self._random.choice(workers)
-        if step.do == "pause":
-            victim.pause()
-            now = time.monotonic_ns()
-            self._paused.append((victim, now, now + int(step.seconds * 1e9)))
-        else:
-            victim.kill()
-            self._stale = True
+        return partial(self._pause if step.do == "pause" else self._kill, victim, step)
+
+    def _kill_engine(self) -> dict[str, Any]:
+        self.touched_at = time.monotonic()
+        self.killed = True
+        return {"pids": self.live.kill()}
+
+    def _kill(self, victim: Member, _step: FaultStep) -> dict[str, Any]:
+        self.touched_at = time.monotonic()
+        if not victim.kill():
+            raise LookupError(f"worker {victim.pid} ended by itself")
+        self._stale = True
+        return {"pids": [victim.pid]}
+
+    def _pause(self, victim: Member, step: FaultStep) -> dict[str, Any]:
+        self.touched_at = time.monotonic()
+        if not victim.pause():
+            raise LookupError(f"worker {victim.pid} ended by itself")
+        now = time.monotonic_ns()
+        self._paused.append((victim, now, now + int(step.seconds * 1e9)))
         return {"pids": [victim.pid]}
 
     def continue_paused(self) -> None:
@@ -182,6 +197,9 @@ class DrivenEngine:
         else:
             self.live.request("stop", limit)
         self._events.add("exited", returncode=self.live.wait_exit(limit))
+        # What was said after the last answer counts too.
+        if self.live.violations:
+            raise self.live.violations[0]
 
     def end(self) -> list[ProcessInfo]:
         """Kill what is left; returns what was left over."""

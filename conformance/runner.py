@@ -36,6 +36,11 @@ STEP_S: Final = 0.01
 PROGRESS_S: Final = 0.2
 #: How long what the kit itself has under way may take to come to its end.
 SETTLE_S: Final = 30
+#: More output than so many times the input and so much more is output without an end.
+ENDLESS_TIMES: Final = 20
+ENDLESS_MORE: Final = 100_000
+#: What a run may take beyond its pace and the limits of engine.toml.
+SPARE_S: Final = 60
 #: Control lines whose moment is remembered: more than can lie between two looks.
 KEEP_LINES: Final = 256
 
@@ -142,7 +147,7 @@ class _Run:
         self.sink = Sink(scenario.sink, event)
         self.faults = FaultController(
             scenario.faults, self.log, self.recorder, scenario.rate,
-            lambda step: self.engine.carry_out(step), event,
+            lambda step: self.engine.aim(step), event,
         )  # fmt: skip
         self.server = self.stack.enter_context(
             LogServer(self.log, self.recorder, self.sink, event, self.port, self.faults.observe)
@@ -159,6 +164,8 @@ class _Run:
              "token": self.server.token.hex()},
             [inputs[stream] for stream in sorted(inputs)], self._on_line, self.events,
         )  # fmt: skip
+        longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
+        self.run_limit = time.monotonic() + longest_s + SPARE_S
         self.prepared = True
 
     def play(self) -> None:
@@ -173,16 +180,18 @@ class _Run:
     def _restart(self) -> None:
         """After the death of the engine: read its old connections to their end, start again."""
         self.drain = None
-        self.sink.hurry(True)
         self.engine.restart(self._read_to_the_end)
 
     def _read_to_the_end(self) -> None:
+        self.sink.hurry(True)
+        self.log.interrupt(True)
         # The thread that fired has still to note what it did.
         if not _wait(lambda: not self.faults.busy, SETTLE_S):
             raise KitStopped(f"a fault did not come to its end within {SETTLE_S} s")
         if not self.server.wait_idle(SETTLE_S):
             raise KitStopped(f"connections of a dead engine did not end within {SETTLE_S} s")
         self.sink.hurry(False)
+        self.log.interrupt(False)
 
     # -- following the run -----------------------------------------------------
 
@@ -215,6 +224,8 @@ class _Run:
             if time.monotonic() > self._drain_deadline():
                 self._drain_overdue()
             return False
+        if self.faults.busy:
+            return False  # a kill is under way: it comes before the end, not into it
         self._drained()
         self.drain = None
         return self.faults.fire_now("drained") is None and not self.engine.killed
@@ -285,6 +296,13 @@ class _Run:
             raise KitStopped(self._stopped())
         if self.log.ended and not self.ended_at:
             self.ended_at = time.monotonic()
+        if self.faults.failure is not None:
+            raise self.faults.failure
+        if self.recorder.records > ENDLESS_TIMES * self.log.total + ENDLESS_MORE:
+            facts = f"{self.recorder.records:,} output records for {self.log.total:,} of input"
+            raise EngineFailure(Code.ENDLESS, facts)
+        if time.monotonic() > self.run_limit:
+            raise EngineFailure(Code.TIME_LIMIT, "the run was not over at the limit of all limits")
         live = self.engine.live
         if self.engine.killed:
             if self.faults.busy or live.returncode is None:
@@ -292,7 +310,8 @@ class _Run:
             self.events.add("exited", returncode=live.returncode)
             self._restart()
         elif live.returncode is not None:
-            raise live.exited()
+            if not self.engine.killed:  # since the look above
+                raise live.exited()
         elif live.violations:
             raise live.violations[0]
         elif self._recovery_overdue():
@@ -309,7 +328,8 @@ class _Run:
     def _give_up_if_stuck(self) -> None:
         """A due fault whose moment never comes must not hold the input back for ever."""
         now = time.monotonic()
-        position = self.log.fetched + self.log.published + self.recorder.records
+        outputs = min(self.recorder.records, self.log.total)
+        position = self.log.fetched + self.log.published + outputs
         if position != self.moved:
             self.moved, self.moved_at = position, now
         step = self.faults.current

@@ -47,6 +47,13 @@ class Scenario:
         """Payload size in bytes of the app's output."""
         return _OUTPUT_SIZES.get(self.app) or int(self.recipe["size"])
 
+    def longest_s(self, records: int, life_s: float) -> float:
+        """Return how long a run may take if every limit is used up; ``life_s``: of one life."""
+        paced = 3 * records / self.rate if self.rate else 0.0
+        faults = sum(step.seconds + step.delay_s + life_s for step in self.faults)
+        hold = self.hold[1] if self.hold else 0.0
+        return paced + faults + life_s + hold + self.sink.stall_s + self.sink.budget_s
+
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict; `from_json` is its inverse."""
         return asdict(self)

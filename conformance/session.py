@@ -82,20 +82,42 @@ def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
             continue
         on_event({"event": "tier-started", "tier": tier})
         found = _run_tier(config, runs, tier, on_event)
-        decided = {outcome.requirement for outcome in found}
-        undecided = [
-            Outcome(id_, Verdict.KIT_ERROR, reason="NOT_DECIDED", expected="an outcome",
-                    actual="none: the process that tested it ended")
-            for id_, requirement in selected.items()
-            if requirement.tier == tier and id_ not in decided
-        ]  # fmt: skip
-        for outcome in undecided:
+        of_tier = {id_ for id_, requirement in selected.items() if requirement.tier == tier}
+        missing = _undecided(of_tier, found)
+        for outcome in missing:
             on_event({"event": "decided", "outcome": outcome.to_json()})
-        found += undecided
+        found = _by_requirement(found + missing)
         outcomes += found
         bad = {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.KIT_ERROR}
         broken += [outcome.requirement for outcome in found if outcome.verdict in bad]
     return outcomes
+
+
+def _undecided(requirements: set[str], found: list[Outcome]) -> list[Outcome]:
+    """Return a kit-error for each test, by requirement and scenario, without an outcome."""
+    import_suites()
+    expected = {
+        (requirement, scenario)
+        for scenario, judges in JUDGES.items()
+        for requirement, _ in judges
+        if requirement in requirements
+    } | {(id_, "") for id_ in requirements - {id_ for j in JUDGES.values() for id_, _ in j}}
+    missing = expected - {(outcome.requirement, outcome.scenario) for outcome in found}
+    return [
+        Outcome(
+            requirement, Verdict.KIT_ERROR, scenario, reason="NOT_DECIDED",
+            expected="an outcome", actual="none: the process that tested it ended",
+        )
+        for requirement, scenario in sorted(missing)
+    ]  # fmt: skip
+
+
+def _by_requirement(found: list[Outcome]) -> list[Outcome]:
+    """Return one outcome for each requirement, in the order in which they came."""
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in found:
+        groups.setdefault(outcome.requirement, []).append(outcome)
+    return [combined(group) for group in groups.values()]
 
 
 def _new_runs_folder(parent: Path, seed: int) -> Path:
@@ -142,7 +164,7 @@ def _run_tier(config: SessionConfig, runs: Path, tier: int, on_event: OnEvent) -
         raise KeyboardInterrupt
     if status in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
         raise RuntimeError(f"pytest ended with {pytest.ExitCode(status).name}; see its output")
-    return collector.outcomes()
+    return collector.found
 
 
 class _Collector:
@@ -150,23 +172,26 @@ class _Collector:
 
     def __init__(self, on_event: OnEvent) -> None:
         self._on_event = on_event
-        self._found: dict[str, list[Outcome]] = {}
+        #: One outcome a test.
+        self.found: list[Outcome] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
             if name == plugin.PROPERTY and report.when != "teardown":
                 outcome = Outcome.from_json(json.loads(value))
-                self._found.setdefault(outcome.requirement, []).append(outcome)
+                self.found.append(outcome)
                 self._on_event({"event": "decided", "outcome": outcome.to_json()})
-
-    def outcomes(self) -> list[Outcome]:
-        """Return one outcome for each requirement: the worst of its tests."""
-        return [combined(found) for found in self._found.values()]
 
 
 def combined(found: list[Outcome]) -> Outcome:
-    """Return the worst of several outcomes of one requirement, with the time of all."""
-    worst = max(found, key=lambda outcome: SEVERITY.index(outcome.verdict))
+    """Return the worst of several outcomes of one requirement, with the time of all.
+
+    A gap that one test shows is not fixed because another test does not show it.
+    """
+    considered = found
+    if any(outcome.verdict is Verdict.KNOWN_GAP for outcome in found):
+        considered = [outcome for outcome in found if outcome.verdict is not Verdict.GAP_FIXED]
+    worst = max(considered, key=lambda outcome: SEVERITY.index(outcome.verdict))
     return replace(worst, seconds=round(sum(outcome.seconds for outcome in found), 3))
 
 

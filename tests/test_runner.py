@@ -85,8 +85,26 @@ def test_a_moment_that_never_comes_lets_the_input_go_on(tmp_path: Path) -> None:
 def test_a_worker_that_is_not_there_is_a_missed_fault(tmp_path: Path) -> None:
     step = FaultStep("kill", "worker", "fetched", fraction=0.5)
     history = played(engine(tmp_path / "e"), tmp_path / "run", (step,))
-    assert [row["why"] for row in history.missed_faults] == ["topology names no living worker"]
+    (missed,) = history.missed_faults
+    assert missed["why"].startswith("topology names no living worker")
     assert history.ended["how"] == "completed"
+
+
+def test_output_without_an_end_ends_the_run(tmp_path: Path) -> None:
+    again = (
+        "            while True:\n                call(log, 0x05, head + step(body[25:], state))\n"
+    )
+    once = "            call(log, 0x05, head + step(body[25:], state))\n"
+    history = played(engine(tmp_path / "e", once, again), tmp_path / "run", ())
+    assert history.ended["how"] == "engine-failure"
+    assert history.ended["code"] == "ENDLESS"
+
+
+def test_what_stands_on_stdout_after_the_last_answer_counts(tmp_path: Path) -> None:
+    toml = engine(tmp_path / "e", "        break\n", '        os.write(1, b"bye")\n        break\n')
+    history = played(toml, tmp_path / "run", ())
+    assert history.ended["code"] == "BAD_LINE"
+    assert "bye" in history.ended["message"]
 
 
 @pytest.mark.parametrize("moment", ["answer", "before"])

@@ -16,6 +16,8 @@ class Code(enum.StrEnum):
     NO_EXIT = "NO_EXIT"  # still there after it should have exited
     BAD_LINE = "BAD_LINE"  # not JSON, not an object, longer than 1 MiB
     UNKNOWN_ANSWER = "UNKNOWN_ANSWER"  # an answer to no open request
+    ENDLESS = "ENDLESS"  # output without an end
+    TIME_LIMIT = "TIME_LIMIT"  # not over though no single limit passed
     NO_RECOVERY = "NO_RECOVERY"  # did not fetch again after a death
     REFUSED = "REFUSED"  # ok: false
     BAD_ANSWER = "BAD_ANSWER"  # fields missing, or of the wrong type

@@ -25,11 +25,9 @@ from conformance.text import shown
 
 __all__ = ["Engine", "EngineFailure", "Pending", "ProcessInfo"]
 
-#: How long the kit's own reaper may take to come up, and processes to die of SIGKILL.
-REAPER_TIMEOUT_S = 30.0
-KILL_TIMEOUT_S = 15.0
-#: After an exit with status 0, so long the engine's other processes may take to follow.
-FOLLOW_TIMEOUT_S = 1.0
+REAPER_TIMEOUT_S = 30.0  # for the kit's own reaper to come up
+KILL_TIMEOUT_S = 15.0  # for processes to die of SIGKILL
+FOLLOW_TIMEOUT_S = 1.0  # for the other processes to follow an exit with status 0
 
 _REAPER = Path(__file__).with_name("reaper.py")
 _CHUNK = 1 << 16
@@ -49,10 +47,9 @@ class ProcessInfo:
 class Engine:
     """A started engine; use it as a context manager, so that no process outlives it.
 
-    ``on_line(direction, line, t_ns)`` sees every control line, "to" or "from" the engine,
-    one call at a time and before the line has any effect; it must not call the engine. Of
-    an overlong line it sees the start. Standard error is appended to ``stderr_path``, whose
-    folder is also the engine's working directory. All methods may be called from any thread.
+    ``on_line(direction, line, t_ns)`` sees every control line, "to" or "from" the engine, one
+    at a time and before it has any effect; it must not call the engine. Standard error goes to
+    ``stderr_path``, whose folder is the engine's working directory. Safe from any thread.
     """
 
     def __init__(
@@ -299,7 +296,10 @@ class Engine:
             if line.startswith("exited "):
                 # All that was said before the exit is in the pipes by now: it comes first.
                 self._take_rest()
-                self._dialogue.exited(os.waitstatus_to_exitcode(int(line.split()[1])))
+                code = os.waitstatus_to_exitcode(int(line.split()[1]))
+                if code == 0 and (rest := self._lines.rest()):  # an end without its newline
+                    self._dialogue.receive(rest, False, time.monotonic_ns())
+                self._dialogue.exited(code)
             self._tell(line)
         if not words:
             self._take_rest()

@@ -38,6 +38,11 @@ class Timeouts:
     drain_s: float
     recovery_s: float
 
+    @property
+    def life_s(self) -> float:
+        """All of them together: the longest that one life of the engine may wait."""
+        return self.startup_s + self.drain_s + self.recovery_s
+
 
 @dataclass(frozen=True)
 class Claims:

@@ -33,8 +33,9 @@ _MOMENTS: Final = {
     "committing": {"committed", "appended"},
 }
 
-#: Does the deed; returns facts for the event (pids). Raises LookupError: no such process.
-Deed = Callable[[FaultStep], dict[str, Any]]
+#: Finds whom a step is meant for, which may take time, and returns the strike itself, which
+#: gives facts for the event (pids). Both raise LookupError: no such process.
+Deed = Callable[[FaultStep], Callable[[], dict[str, Any]]]
 
 
 class FaultController:
@@ -60,6 +61,8 @@ class FaultController:
         self._recovering = False
         self._recovered_at = self._released_before = 0.0
         self._killed_at = self._due_at = 0.0
+        #: What went wrong in a thread that fired; the runner raises it.
+        self.failure: BaseException | None = None
 
     @property
     def busy(self) -> bool:
@@ -184,14 +187,17 @@ class FaultController:
         return self._fire(step, moment)
 
     def _fire(self, step: FaultStep, moment: str) -> bool:
-        before = self._evidence()
         try:
-            facts = self._deed(step)
+            strike = self._deed(step)
+            before = self._evidence()  # in the moment before the strike
+            facts = strike()
         except LookupError as error:
-            with self._lock:
-                self._next += 1
-                self._busy = False
-            self._event("fault-missed", step=step.to_json(), why=str(error))
+            self._miss(step, str(error))
+            return False
+        except BaseException as error:
+            # It must reach the runner, not die with this thread: else the run hangs.
+            self.failure = error
+            self._miss(step, f"{type(error).__name__}: {error}")
             return False
         self._event(
             "fault",
@@ -209,6 +215,12 @@ class FaultController:
             self._next += 1
             self._busy = False
         return True
+
+    def _miss(self, step: FaultStep, why: str) -> None:
+        with self._lock:
+            self._next += 1
+            self._busy = False
+        self._event("fault-missed", step=step.to_json(), why=why)
 
     def _evidence(self) -> dict[str, Any]:
         return {

@@ -27,6 +27,8 @@ from conformance.protocol.source import InputLog
 SMALL_REPLY: Final = 64 * 1024
 #: An APPEND that comes so long after error 7 was answered was not under way before it.
 FENCE_GRACE_S: Final = 1.0
+#: How long the acceptor waits after a failure, if no connection ends before.
+ACCEPT_AGAIN_S: Final = 0.1
 FLUSH_AT: Final = 64 * 1024
 
 Observer = Callable[[str, int], object]
@@ -75,8 +77,14 @@ class LogServer:
         while True:
             try:
                 sock, _ = self._listener.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if self._closing:
+                    return
+                # No descriptor left, say: the peer waits in the backlog until one is free.
+                self.event("accept-failed", text=str(error))
+                with self._idle:
+                    self._idle.wait(ACCEPT_AGAIN_S)
+                continue
             with self._idle:
                 if self._closing:
                     sock.close()

@@ -84,7 +84,7 @@ class InputLog:
         ]  # fmt: skip
         self._by_address = {(p.stream, p.partition): p for p in self._partitions}
         self._changed = threading.Condition()
-        self._closed = False
+        self._closed = self._interrupted = False
         self._publishes = Table(folder / "publishes.bin", PUBLISH)
         self._fetches = Table(folder / "fetches.bin", FETCH)
         self._releases = Table(folder / "releases.bin", RELEASE)
@@ -143,7 +143,7 @@ class InputLog:
         deadline = time.monotonic() + min(request.wait_ms, MAX_WAIT_MS) / 1000
         with self._changed:
             self._check(partition, request.offset)
-            while partition.published == request.offset and not (partition.ended or self._closed):
+            while partition.published == request.offset and not self._hurried(partition):
                 left = deadline - time.monotonic()
                 if left <= 0:
                     break
@@ -152,7 +152,8 @@ class InputLog:
             self._check(partition, request.offset)
             available = partition.published - request.offset
             wanted = max(1, min(request.max_bytes, max_bytes) // partition.stride)
-            count = min(available, wanted)
+            # Nobody is there any more to get what a dead engine asked for.
+            count = 0 if self._interrupted else min(available, wanted)
             if count:
                 end = request.offset + count
                 partition.fetched = max(partition.fetched, end)
@@ -165,6 +166,15 @@ class InputLog:
                 request.offset * partition.stride,
                 count * partition.stride,
             )
+
+    def _hurried(self, partition: _Partition) -> bool:
+        return partition.ended or self._closed or self._interrupted
+
+    def interrupt(self, on: bool) -> None:
+        """End (or allow again) all waiting and all reading: the engine is dead."""
+        with self._changed:
+            self._interrupted = on
+            self._changed.notify_all()
 
     def waits(self, request: Fetch) -> bool:
         """Say whether this FETCH would wait (its connection flushes replies first)."""
@@ -202,17 +212,17 @@ class InputLog:
             raise
 
     def close(self) -> None:
-        """Wake all that wait and close all files."""
+        """Wake all that wait; nothing waits any more."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        for table in (self._publishes, self._fetches, self._releases):
-            table.close()
 
     def close_files(self) -> None:
-        """Close the partition files; only when no connection is served any more."""
+        """Close all files; only when no connection is served any more."""
         for partition in self._partitions:
             os.close(partition.fd)
+        for table in (self._publishes, self._fetches, self._releases):
+            table.close()
 
     def _find(self, stream: int, partition: int) -> _Partition:
         try:

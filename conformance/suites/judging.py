@@ -94,6 +94,8 @@ def stimulus(history: History) -> str:
 def completed(history: History) -> None:
     """Expect that the run went from deploy to the engine's end."""
     ended = history.ended
+    if ended["how"] == "engine-failure" and ended["code"] == "TIME_LIMIT":
+        raise Unknown("TIME_LIMIT", "a run from deploy to the end", ended["message"])
     if ended["how"] == "engine-failure":
         refused = history.all("refused")[-1:]
         why = "".join(f"; the log had refused {row['op']}: {row['text']}" for row in refused)

@@ -169,7 +169,16 @@ def test_end_of_stdin_ends_the_engine(history: History) -> None:
 
 
 @decides("PR-NO-LEFTOVERS", "passthrough")
-def test_no_process_is_left(history: History) -> None:
+def test_no_process_is_left_after_stop(history: History) -> None:
+    _nothing_left(history)
+
+
+@decides("PR-NO-LEFTOVERS", "stdin-eof")
+def test_no_process_is_left_after_the_end_of_stdin(history: History) -> None:
+    _nothing_left(history)
+
+
+def _nothing_left(history: History) -> None:
     left = history.run.get("left_over", [])
     if left and history.ended["how"] == "completed":
         names = ", ".join(f"{p['name']} ({p['pid']})" for p in left)

@@ -34,7 +34,7 @@ class Bench:
     def deed(self, step):
         self.done.append(step)
         self.threads.append(threading.current_thread())
-        return {"pids": [1]}
+        return lambda: {"pids": [1]}
 
     def note(self, event, **fields):
         self.events.append((event, fields))
@@ -204,6 +204,18 @@ def test_missing_victim_is_a_missed_fault_and_the_input_goes_on():
     assert bench.named("fault-missed")[0]["why"] == "topology names no living worker"
     assert bench.controller.limit(TOTAL) == TOTAL
     assert not bench.controller.busy
+
+
+def test_failure_in_a_deed_reaches_the_runner_and_lets_the_input_go_on():
+    def deed(_step):
+        raise RuntimeError("topology was refused")
+
+    bench = Bench([FaultStep("kill", "worker", "fetched", delay_s=0.001)], deed=deed)
+    bench.log.fetched = 10
+    bench.controller.observe("fetched", 1)
+    until(lambda: not bench.controller.busy)
+    assert str(bench.controller.failure) == "topology was refused"
+    assert bench.controller.limit(TOTAL) == TOTAL
 
 
 def test_step_that_is_given_up_lets_the_input_go_on():
