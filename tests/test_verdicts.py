@@ -36,7 +36,9 @@ def test_worst_of_several_tests_decides_in_any_order(found, rng):
                 for i, verdict in enumerate(found)]  # fmt: skip
     rng.shuffle(outcomes)
     merged = combined(outcomes)
-    assert merged.verdict is max(found, key=SEVERITY.index)
+    # A gap that one test shows is not fixed because another does not show it.
+    considered = [v for v in found if Verdict.KNOWN_GAP not in found or v != Verdict.GAP_FIXED]
+    assert merged.verdict is max(considered, key=SEVERITY.index)
     assert merged.seconds == 0.5 * len(found)
 
 
