@@ -121,8 +121,13 @@ def _keyed(recipe: dict[str, Any]) -> Source:
     return Source(recipe["records"], (keyed.dtype,), chunks())
 
 
+def market_params(recipe: dict[str, Any]) -> MarketParams:
+    """Return the parameters of a complete recipe of kind market."""
+    return MarketParams(messages=recipe["records"], **_subset(recipe, MarketParams))
+
+
 def _market(recipe: dict[str, Any]) -> Source:
-    params = MarketParams(messages=recipe["records"], **_subset(recipe, MarketParams))
+    params = market_params(recipe)
     two = recipe["inputs"] == "two"
     chunks = (Chunk.of_market(chunk, two) for chunk in market_chunks(params))
     return Source(params.messages, (framed(MESSAGE),) * (1 + two), chunks)

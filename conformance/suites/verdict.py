@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from conformance.history.folder import History
 from conformance.suites.judging import Fail, NotClaimed, Unknown, fault_facts, stimulus
+from conformance.suites.labels import labelled
 from conformance.verdicts import Outcome, Verdict
 
 
@@ -23,9 +24,12 @@ def outcome_of(
         case None:
             return base
         case Fail():
+            evidence = base.evidence | error.evidence
+            if history is not None and "where" in evidence:
+                evidence["where"] = labelled(history, evidence["where"])
             return replace(
                 base, verdict=Verdict.FAIL, reason=error.code, expected=error.expected,
-                actual=error.actual, evidence=base.evidence | error.evidence,
+                actual=error.actual, evidence=evidence,
             )  # fmt: skip
         case Unknown():
             return replace(

@@ -1,0 +1,34 @@
+"""A counterexample names the company behind a symbol of a generated market."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from conformance.suites.labels import labelled
+from generators.market import MarketParams
+from generators.recipes import complete, market_params
+from generators.universe import load_universe, make_universe
+
+
+def test_the_company_of_a_symbol_is_added_and_kept_with_the_run(tmp_path: Path) -> None:
+    recipe = complete({"kind": "market", "seed": 5, "records": 100, "symbols": 12})
+    history = SimpleNamespace(folder=tmp_path, run={"input": {"recipe": recipe}})
+    symbol, company = next(iter(make_universe(market_params(recipe)).companies.items()))
+
+    assert market_params(recipe) == MarketParams(messages=100, seed=5, symbols=12)
+    for _ in range(2):
+        assert labelled(history, {"symbol": symbol, "offset": 3}) == {
+            "symbol": symbol, "offset": 3, "company": company,
+        }  # fmt: skip
+    assert load_universe(tmp_path / "universe.json").company(symbol) == company
+
+
+def test_other_places_stay_as_they_are(tmp_path: Path) -> None:
+    recipe = complete({"kind": "market", "seed": 5, "records": 100})
+    market = SimpleNamespace(folder=tmp_path, run={"input": {"recipe": recipe}})
+    keyed = SimpleNamespace(folder=tmp_path, run={"input": {"recipe": {"kind": "keyed"}}})
+
+    assert labelled(market, {"key": 3}) == {"key": 3}
+    assert labelled(market, {"symbol": "NONE.SUCH"}) == {"symbol": "NONE.SUCH"}
+    assert labelled(keyed, {"symbol": "ABC"}) == {"symbol": "ABC"}
