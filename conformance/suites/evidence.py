@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance.checkers import count, delivery, merged, multiset
+from conformance.checkers import count, delivery, merged, multiset, two_streams
 from conformance.checkers.findings import Findings
 from conformance.checkers.outputs import OutputLog
 from conformance.history.folder import History
@@ -21,7 +21,7 @@ LOSS = ("lost", "gap")
 TWICE = ("duplicate", "redelivered")
 CHANGED = ("conflict", "retracted")
 ORDER_KINDS = ("step-back", "skipped-order")
-VALUES = (*STATE, *VERDICTS, "stale-quote", "invented")
+VALUES = (*STATE, *VERDICTS, "stale-quote")
 #: What stays wrong however the run ended: it needs no record that might still have come.
 SEEN = frozenset((
     *VALUES, *TWICE, *CHANGED, "step-back", "wrong-size",
@@ -98,8 +98,6 @@ def _expected(history: History, chunk: int = 1 << 17) -> Iterator[np.ndarray]:
 def _market(history: History, log: OutputLog) -> Findings:
     if history.params["inputs"] == "merged":
         return merged.check_merged(history.inputs(MESSAGE), log, history.params["emit"])
-    from conformance.checkers import two_streams
-
     return two_streams.check_two(
         history.inputs(QUOTE, 0), history.inputs(ORDER, 1), log, history.params["emit"],
         freshness_ns=int(history.claims["freshness_s"] * 1e9),

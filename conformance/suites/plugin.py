@@ -52,7 +52,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Load the engine; a wrong engine.toml ends pytest with a usage error."""
     config.addinivalue_line("markers", "decides(requirement, scenario): what a test decides")
-    config.addinivalue_line("markers", "tier(n): the tier of a test")
     option = config.option
     if option.engine is None:
         return
@@ -92,31 +91,28 @@ def _port(base: int | None) -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the selected tiers and requirements, lower tiers first."""
     tiers, only = config.option.tickproof_tier, config.option.tickproof_only
-    kept, dropped = [], []
-    for item in items:
-        decided = item.get_closest_marker("decides")
-        if decided is None:
-            kept.append(item)
-            continue
-        wrong_tier = tiers and registry_tier(decided.args[0]) not in tiers
-        wrong_id = only and decided.args[0] not in only
-        (dropped if wrong_tier or wrong_id else kept).append(item)
-    if dropped:
-        config.hook.pytest_deselected(items=dropped)
-    items[:] = sorted(kept, key=_order)
+    decided = {item: mark.args for item in items if (mark := item.get_closest_marker("decides"))}
+    if not decided:
+        return  # somebody else's tests
+    tier_of = {id_: requirement.tier for id_, requirement in registry.load().items()}
 
+    def dropped(item: pytest.Item) -> bool:
+        if item not in decided:
+            return False
+        requirement, _ = decided[item]
+        wrong_tier = tiers and tier_of[requirement] not in tiers
+        return bool(wrong_tier or (only and requirement not in only))
 
-def _order(item: pytest.Item) -> tuple[int, float]:
-    """Lower tiers first; in a tier the longest scenarios, so that none is left to the end."""
-    decided = item.get_closest_marker("decides")
-    if decided is None:
-        return -1, 0.0
-    return registry_tier(decided.args[0]), -seconds(decided.args[1])
+    def order(item: pytest.Item) -> tuple[int, float]:
+        # In a tier the longest scenarios come first, so that none is left to the end.
+        if item not in decided:
+            return -1, 0.0
+        requirement, scenario = decided[item]
+        return tier_of[requirement], -seconds(scenario)
 
-
-def registry_tier(requirement: str) -> int:
-    """Return the tier of a requirement."""
-    return registry.load()[requirement].tier
+    if gone := [item for item in items if dropped(item)]:
+        config.hook.pytest_deselected(items=gone)
+    items[:] = sorted((item for item in items if not dropped(item)), key=order)
 
 
 @pytest.hookimpl(optionalhook=True)

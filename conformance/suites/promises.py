@@ -28,6 +28,7 @@ def correct(history: History) -> None:
 
 def acknowledged(history: History) -> None:
     """Nothing was open when drain was answered, and nothing came after it."""
+    arrivals = outputs(history).arrivals
     for event in history.all("drained"):
         if event["open_acknowledgements"]:
             raise Fail(
@@ -35,7 +36,6 @@ def acknowledged(history: History) -> None:
                 f"{event['open_acknowledgements']} frames without an answer",
             )  # fmt: skip
         restarts = [e["t_ns"] for e in history.all("started") if e["t_ns"] > event["t_ns"]]
-        arrivals = outputs(history).arrivals
         late = (arrivals["t_ns"] > event["t_ns"]) & (
             arrivals["t_ns"] < min(restarts, default=2**63 - 1)
         )

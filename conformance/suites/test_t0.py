@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from conformance.history.folder import History
 from conformance.protocol.frames import Code
 from conformance.suites.evidence import (
@@ -15,8 +13,6 @@ from conformance.suites.evidence import (
 )
 from conformance.suites.judging import Fail, Unknown, completed, decides, judged, raise_first
 from conformance.suites.promises import correct
-
-pytestmark = pytest.mark.tier(0)
 
 
 def _refused(history: History, codes: set[Code], expected: str, *ops: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from conformance.history.folder import History
 from conformance.suites.evidence import (
@@ -18,8 +17,6 @@ from conformance.suites.evidence import (
 from conformance.suites.judging import Fail, Unknown, completed, decides, judged
 from conformance.suites.promises import acknowledged, correct, twice
 from generators.layouts import COUNT_IN, NUMBER
-
-pytestmark = pytest.mark.tier(1)
 
 #: Growth of resident memory that no bounded engine needs while the sink stands still.
 UNBOUNDED_BYTES = 96 << 20

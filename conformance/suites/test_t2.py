@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from conformance.checkers.merged import check_merged
 from conformance.history.folder import History
@@ -12,8 +11,6 @@ from conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, values
 from conformance.suites.judging import Unknown, decides, judged
 from conformance.suites.promises import correct
 from generators.layouts import MESSAGE, ORDER_KIND, QUOTE, QUOTE_KIND
-
-pytestmark = pytest.mark.tier(2)
 
 
 @decides("MS-MERGED", "market-merged-verdicts")

@@ -6,8 +6,6 @@ while data was in flight: without it a clean history proves nothing.
 
 from __future__ import annotations
 
-import pytest
-
 from conformance.history.folder import FiredFault, History
 from conformance.protocol.frames import Code
 from conformance.suites.evidence import (
@@ -30,8 +28,6 @@ from conformance.suites.judging import (
     judged,
 )
 from conformance.suites.promises import acknowledged, twice
-
-pytestmark = pytest.mark.tier(3)
 
 
 def _state(history: History, faults: int = 1) -> None:
