@@ -362,10 +362,10 @@ class Engine:
         return [] if self._gone() else proctable.own(self._reaper.pid, self.run_id)
 
     def _followed(self) -> list[proctable.Proc]:
-        deadline = time.monotonic() + FOLLOW_TIMEOUT_S
-        while (left := self._living()) and time.monotonic() < deadline:
-            proctable.wait_for_one(left)
-        return left
+        # The reaper alone knows when none is left: a look at the process table misses a
+        # child that was forked in the middle of it by a parent that has ended since.
+        self._await_status(lambda: "alone" in self._status_lines, FOLLOW_TIMEOUT_S)
+        return self._living()
 
     def _kill(self) -> None:
         if self._gone():

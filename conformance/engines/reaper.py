@@ -5,8 +5,8 @@ all that the engine starts, so whatever forks, detaches or changes its session s
 it. CONTROL and STATUS are inherited pipe ends. Any byte or the end of CONTROL means: kill
 everything and leave. The kit's death, however it comes, ends CONTROL.
 
-STATUS carries lines: ``started PID``, ``failed ERRNO``, ``exited WAITSTATUS``, and
-at last ``gone`` or ``stuck PID...``.
+STATUS carries lines: ``started PID``, ``failed ERRNO``, ``exited WAITSTATUS``, ``alone`` once
+nothing of the engine is left, and at last ``gone`` or ``stuck PID...``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def start(command: list[str], run_id: str) -> tuple[int, int]:
     return pid, 0
 
 
-def watch(control: int, kit: int, child_ended: int, reap) -> None:
+def watch(control: int, kit: int, child_ended: int, reap, report) -> None:
     """Reap what ends until the kit says a word, closes the pipe or is gone."""
     poll = select.poll()
     for descriptor in (control, kit, child_ended):
@@ -72,7 +72,8 @@ def watch(control: int, kit: int, child_ended: int, reap) -> None:
         ready = {descriptor for descriptor, _ in poll.poll()}
         if child_ended in ready:
             os.read(child_ended, 4096)
-            reap()
+            if reap():
+                report("alone")
         if control in ready or kit in ready:
             return
 
@@ -120,7 +121,7 @@ def main(control: int, status: int, run_id: str, command: list[str]) -> None:
         except ChildProcessError:
             return True
 
-    watch(control, kit, wake_read, reap)
+    watch(control, kit, wake_read, reap, report)
     left = proctable.kill_all(lambda: proctable.own(os.getpid(), run_id), reap, KILL_TIMEOUT_S)
     report("stuck " + " ".join(str(proc.pid) for proc in left) if left else "gone")
 
