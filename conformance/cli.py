@@ -246,7 +246,7 @@ def check(run_folder: Path) -> int:
 
 @cli.group()
 def bench() -> None:
-    """Measure the kit itself."""
+    """Measure the kit itself, or engines side by side."""
 
 
 @bench.command()
@@ -256,6 +256,115 @@ def kit(as_json: bool) -> None:
     from conformance import bench as benchmark
 
     benchmark.report(style.console(), as_json)
+
+
+@bench.command("engines")
+@click.argument("names", nargs=-1, metavar="ENGINE...")
+@click.option(
+    "--app",
+    "apps",
+    default="passthrough,count,market-spread",
+    show_default=True,
+    metavar="APP[,APP...]",
+    help="What is measured.",
+)
+@click.option(
+    "--messages",
+    type=click.IntRange(1_000, 2**32),
+    default=20_000_000,
+    show_default=True,
+    metavar="N",
+    help="Input of each steady run.",
+)
+@click.option(
+    "--symbols",
+    type=click.IntRange(1),
+    default=350,
+    show_default=True,
+    metavar="N",
+    help="Symbols of the market.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1024),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Workers of each engine.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Of so many rounds the median is shown.",
+)
+@click.option(
+    "--kill",
+    "kills",
+    default="worker,engine",
+    show_default=True,
+    metavar="WHOM[,WHOM]",
+    help="Whose deaths are measured: worker, engine, or none.",
+)
+@click.option(
+    "--pace",
+    type=click.IntRange(100),
+    default=20_000,
+    show_default=True,
+    metavar="N",
+    help="Records a second of a run with a kill.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1),
+    default=30.0,
+    show_default=True,
+    metavar="S",
+    help="Length of the input of a run with a kill, by its pace.",
+)
+@click.option("--seed", type=_SEED, default=1, show_default=True, metavar="N")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    show_default=True,
+    default=Path("tickproof-out/bench"),
+    help="Where bench.json and runs go.",
+)
+@click.option("--keep", is_flag=True, help="Keep the folders of all runs.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def bench_engines(
+    names: tuple[str, ...], apps: str, kills: str, out: Path, keep: bool, as_json: bool,
+    **numbers: Any,
+) -> int:  # fmt: skip
+    """Measure each ENGINE in turn: rate, processor time, memory, state, time to recover."""
+    from conformance.bench_engines import plan, session
+    from conformance.judging import RequestError
+    from conformance.requirements import registry
+
+    specs = _engines(names, list(registry.load()), out)
+    chosen = plan.Plan(
+        apps=_listed("--app", apps, plan.APPS),
+        kills=() if kills == "none" else _listed("--kill", kills, plan.TARGETS, "none"),
+        **numbers,
+    )
+    try:
+        session.check(specs, chosen, out)
+    except RequestError as error:
+        raise click.UsageError(str(error)) from error
+    return session.bench(
+        specs, chosen, out, keep=keep, as_json=as_json, console=style.console()
+    )  # fmt: skip
+
+
+def _listed(option: str, text: str, known: Sequence[str], *more: str) -> tuple[Any, ...]:
+    """Return the parts of a list with commas, none twice; each has to be known."""
+    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    if unknown := [part for part in parts if part not in known]:
+        expected = ", ".join([*known, *more])
+        raise click.UsageError(f"{option}: expected some of {expected}; got {unknown[0]!r}")
+    return parts
 
 
 cli.add_command(cli_generate.generate)
