@@ -95,9 +95,10 @@ class Answers:
                 )
         return again
 
-    def note_strangers(self, sightings: Sightings) -> None:
-        """Note as ``invented`` every output that answered no order."""
+    def note_strangers(self, sightings: Sightings) -> int:
+        """Note as ``invented`` every output that answered no order; return how many did not."""
         for start in range(0, len(self.matched), self.block):
             strange = start + np.flatnonzero(~self.matched[start : start + self.block])
             if len(strange):
                 sightings.note("invented", strange, answer=self.at(strange))
+        return len(self.matched) - int(self.matched.sum())

@@ -22,6 +22,8 @@ from conformance.checkers.sightings import Sightings
 
 _MAX_BUCKETS: Final = 256
 _HIGHEST: Final = 2**64 - 1
+#: Values of a key behind a wrong total that an explanation may need.
+TAIL: Final = 4096
 
 
 def check_count(
@@ -39,12 +41,36 @@ def check_count(
     ``beyond-input``, ``wrong-total``, ``lost``, ``duplicate``, ``retracted``,
     ``step-back``, and for "every" ``skipped-order``. ValueError for another ``emit``.
     """
+    sightings = Sightings()
+    keys = sight_count(
+        inputs, outputs, emit, step_back_after, sightings, bucket_rows=bucket_rows
+    )  # fmt: skip
+    records = sum(map(len, inputs))
+    return count_findings(sightings, inputs, outputs, emit, records=records, keys=keys)
+
+
+def sight_count(
+    inputs: Sequence[np.ndarray],
+    outputs: OutputLog,
+    emit: str,
+    step_back_after: int | None,
+    sightings: Sightings,
+    *,
+    offsets: Sequence[np.ndarray] | None = None,
+    bucket_rows: int = 3 << 17,
+) -> int:
+    """Note what is wrong with the output of app count; return how many keys there are.
+
+    As check_count. Where ``inputs`` hold some keys only, ``offsets`` are the places of
+    their records in the whole partitions, ascending.
+    """
     if emit not in ("every", "some"):
         raise ValueError(f"emit: expected 'every' or 'some', got {emit!r}")
     records = max(sum(map(len, inputs)), len(outputs))
     buckets = min(_MAX_BUCKETS, -(-records * 4 // (bucket_rows * 3))) or 1
     run = _Run(
         inputs,
+        offsets,
         outputs,
         [_buckets_of(partition, buckets) for partition in inputs],
         _buckets_of(outputs.payloads, buckets),
@@ -52,22 +78,26 @@ def check_count(
         step_back_after,
         bucket_rows,
     )
-    sightings = Sightings()
-    keys = sum(_check_bucket(run, bucket, sightings) for bucket in range(buckets))
-    found = sightings.findings(lambda kind, at, row: _explain(run, kind, at, row))
-    found.checked = sum(map(len, inputs)) + len(outputs)
-    found.facts |= {
-        "inputs": sum(map(len, inputs)),
-        "outputs": len(outputs),
-        "keys": keys,
-        "buckets": buckets,
-    }
+    return sum(_check_bucket(run, bucket, sightings) for bucket in range(buckets))
+
+
+def count_findings(
+    sightings: Sightings, inputs: Sequence[np.ndarray], outputs: OutputLog, emit: str, *,
+    records: int, keys: int,
+) -> Findings:  # fmt: skip
+    """Explain sightings. ``inputs`` must hold the keys that were sighted; ``records``: of all."""
+    found = sightings.findings(
+        lambda kind, at, row: _explain(inputs, outputs, emit == "every", kind, at, row)
+    )
+    found.checked = records + len(outputs)
+    found.facts |= {"inputs": records, "outputs": len(outputs), "keys": keys}
     return found
 
 
 @dataclass(frozen=True)
 class _Run:
     inputs: Sequence[np.ndarray]
+    offsets: Sequence[np.ndarray] | None
     outputs: OutputLog
     input_buckets: list[np.ndarray]
     output_buckets: np.ndarray
@@ -81,13 +111,14 @@ class _Run:
         records: list[np.ndarray] = []
         room = self.bucket_rows
         for partition, array in enumerate(self.inputs):
-            for offsets in _positions(self.input_buckets[partition], bucket, self.bucket_rows):
-                if len(offsets) > room and at:
+            for rows in _positions(self.input_buckets[partition], bucket, self.bucket_rows):
+                if len(rows) > room and at:
                     yield np.concatenate(at), np.concatenate(records)
                     at, records, room = [], [], self.bucket_rows
+                offsets = rows if self.offsets is None else self.offsets[partition][rows]
                 at.append(offsets * len(self.inputs) + partition)
-                records.append(gather(array, offsets))
-                room -= len(offsets)
+                records.append(gather(array, rows))
+                room -= len(rows)
         if at:
             yield np.concatenate(at), np.concatenate(records)
 
@@ -319,26 +350,29 @@ def _values_of(inputs: Sequence[np.ndarray], key: np.uint64, most: int) -> np.nd
     return np.concatenate(found)
 
 
-def _explain(run: _Run, kind: str, at: int, row: dict[str, Any]) -> Finding:
+def _explain(
+    inputs: Sequence[np.ndarray], outputs: OutputLog, every: bool, kind: str, at: int,
+    row: dict[str, Any],
+) -> Finding:  # fmt: skip
     if kind == "lost":
-        offset, partition = divmod(at, len(run.inputs))
+        offset, partition = divmod(at, len(inputs))
         where = {"key": int(row["key"]), "partition": partition, "offset": offset}
         wanted = f"n={row['n']} total={row['total']}"
-        what = "is missing" if run.every else "is the key's last point, and it is missing"
+        what = "is missing" if every else "is the key's last point, and it is missing"
         text = f"key {row['key']} {wanted} {what} (input partition {partition} offset {offset})"
         return Finding(kind, text, wanted, "no output", where)
     record = row["record"]
     key, n = record["key"], int(record["n"])
     actual = f"n={n} total={record['total']}"
-    where = place(run.outputs, at) | {"key": int(key)}
+    where = place(outputs, at) | {"key": int(key)}
     head = f"key {key} {actual}"
     if kind == "wrong-total":
-        values = _values_of(run.inputs, key, n + 4096)
+        values = _values_of(inputs, key, n + TAIL)
         why = diagnose_total(values, n, int(record["total"]))
         wanted = figures(values, n)
         return Finding(kind, f"{head}: expected {wanted}; it is {why}", wanted, actual, where)
     if kind in ("duplicate", "retracted"):
-        first = run.outputs.payloads[int(row["first"])]
+        first = outputs.payloads[int(row["first"])]
         earlier = f"n={n} total={first['total']}"
         text = f"{head} at output {at} after {earlier} at output {row['first']}"
         return Finding(

@@ -35,14 +35,31 @@ def check_sequences(outputs: OutputLog) -> Findings:
     Kinds: ``redelivered`` (again, same payload), ``conflict`` (again, another payload),
     ``gap``. Facts: ``numbered`` records, ``writers`` that number their output.
     """
-    arrivals = outputs.arrivals
-    numbered = np.flatnonzero((arrivals["first_seq"] != UNNUMBERED) & (arrivals["count"] > 0))
     sightings = Sightings()
+    numbered, writers = sight_sequences(outputs, outputs.arrivals, sightings)
+    return sequence_findings(sightings, outputs, numbered, writers)
+
+
+def sight_sequences(
+    outputs: OutputLog, arrivals: np.ndarray, sightings: Sightings
+) -> tuple[int, int]:
+    """Note what is wrong with the numbers in ``arrivals``: ARRIVAL rows of whole writers.
+
+    Returns how many records are numbered, and how many writers number their output.
+    """
+    numbered = np.flatnonzero((arrivals["first_seq"] != UNNUMBERED) & (arrivals["count"] > 0))
     writers, which = np.unique(arrivals["writer"][numbered], return_inverse=True)
     by_writer = np.argsort(which, kind="stable")
     ends = np.cumsum(np.bincount(which, minlength=len(writers)))
     for rows in np.split(numbered[by_writer], ends[:-1]):
         _check_writer(outputs, arrivals[rows], sightings)
+    return int(arrivals["count"][numbered].sum()), len(writers)
+
+
+def sequence_findings(
+    sightings: Sightings, outputs: OutputLog, numbered: int, writers: int
+) -> Findings:
+    """Explain sightings; ``numbered`` records of ``writers``."""
 
     def explain(kind: str, at: int, row: dict[str, Any]) -> Finding:
         where = place(outputs, at)
@@ -66,8 +83,8 @@ def check_sequences(outputs: OutputLog) -> Findings:
         )
 
     found = sightings.findings(explain)
-    found.checked = int(arrivals["count"][numbered].sum())
-    found.facts |= {"numbered": found.checked, "writers": len(writers)}
+    found.checked = numbered
+    found.facts |= {"numbered": numbered, "writers": writers}
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,32 +39,75 @@ def check_merged(
     ``retracted``, ``invented``, ``malformed``. ValueError for another ``emit``, for an
     input record of neither kind, or for an order_id that comes twice in the input.
     """
+    sightings = Sightings()
+    seen = sight_merged(inputs, outputs, emit, sightings, piece_rows=piece_rows)
+    return merged_findings(
+        sightings, outputs, partitions=len(inputs), records=sum(map(len, inputs)),
+        orders=seen.orders, rejects=seen.rejects, locate=lambda id_: _locate(inputs, id_),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Orders of the input, how many are to be rejected, outputs that answer none of them."""
+
+    orders: int
+    rejects: int
+    strangers: int
+
+
+def sight_merged(
+    inputs: Sequence[np.ndarray],
+    outputs: OutputLog,
+    emit: str,
+    sightings: Sightings,
+    *,
+    offsets: Sequence[np.ndarray] | None = None,
+    piece_rows: int = 1 << 18,
+) -> Seen:
+    """Note what is wrong with the output of app market-spread on merged input.
+
+    As check_merged. Where ``inputs`` hold some symbols only, ``offsets`` are the places
+    of their records in the whole partitions, ascending.
+    """
     if emit not in ("rejects", "verdicts"):
         raise ValueError(f"emit: expected 'rejects' or 'verdicts', got {emit!r}")
     answers = Answers(outputs)
-    sightings = Sightings()
     orders = rejected = 0
-    for at, expected in expected_merged(inputs, piece_rows=piece_rows):
+    for at, expected in expected_merged(inputs, offsets, piece_rows=piece_rows):
         orders += len(at)
         rejected += int(expected["tail"].sum())
         _judge_piece(answers, at, expected, emit == "rejects", sightings)
-    answers.note_strangers(sightings)
-    found = sightings.findings(lambda kind, at, row: _explain(inputs, outputs, kind, at, row))
-    found.checked = sum(map(len, inputs)) + len(outputs)
-    found.facts |= {"orders": orders, "rejects": rejected, "outputs": len(outputs)}
+    return Seen(orders, rejected, answers.note_strangers(sightings))
+
+
+def merged_findings(
+    sightings: Sightings, outputs: OutputLog, *, partitions: int, records: int, orders: int,
+    rejects: int, locate: Callable[[int], Located | None],
+) -> Findings:  # fmt: skip
+    """Explain sightings; ``locate`` finds a quote of the input by its id."""
+    found = sightings.findings(
+        lambda kind, at, row: _explain(locate, partitions, outputs, kind, at, row)
+    )
+    found.checked = records + len(outputs)
+    found.facts |= {"orders": orders, "rejects": rejects, "outputs": len(outputs)}
     return found
 
 
 def expected_merged(
-    inputs: Sequence[np.ndarray], *, piece_rows: int = 1 << 18
+    inputs: Sequence[np.ndarray],
+    offsets: Sequence[np.ndarray] | None = None,
+    *,
+    piece_rows: int = 1 << 18,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (at, verdicts) for a piece of orders at a time.
 
-    ``verdicts`` are ANSWER records; ``at`` = offset * partitions + partition. Pieces
+    ``verdicts`` are ANSWER records; ``at`` = offset * partitions + partition, the offset
+    by ``offsets`` where ``inputs`` hold a part of the partitions. Pieces
     take a like share of every partition, and hold about ``piece_rows`` input records.
     """
     count = -(-sum(map(len, inputs)) // piece_rows)
-    lanes = [_Lane(inputs, partition) for partition in range(len(inputs))]
+    lanes = [_Lane(inputs, partition, offsets) for partition in range(len(inputs))]
     for piece in range(count):
         parts = [lane.answer(piece, count) for lane in lanes]
         at = np.concatenate([at for at, _ in parts])
@@ -98,8 +141,11 @@ class _Latest:
 class _Lane:
     """One partition of the input, read once from its beginning."""
 
-    def __init__(self, inputs: Sequence[np.ndarray], partition: int) -> None:
+    def __init__(
+        self, inputs: Sequence[np.ndarray], partition: int, offsets: Sequence[np.ndarray] | None
+    ) -> None:
         self.array = inputs[partition]
+        self.offsets = None if offsets is None else offsets[partition]
         self.partition, self.partitions = partition, len(inputs)
         self.symbols = Symbols()
         zero = np.empty(0, np.int64)
@@ -135,7 +181,8 @@ class _Lane:
             verdicts[name] = column
             getattr(self.latest, name)[codes[newest]] = records[field][newest]
         verdicts["tail"] = rejects(verdicts["bid"], verdicts["offer"], verdicts["quote_id"])
-        return (start + orders) * self.partitions + self.partition, verdicts
+        offset = start + orders if self.offsets is None else self.offsets[start + orders]
+        return offset * self.partitions + self.partition, verdicts
 
     def _sources(
         self, codes: np.ndarray, is_quote: np.ndarray
@@ -194,10 +241,11 @@ def _locate(inputs: Sequence[np.ndarray], quote_id: int) -> Located | None:
 
 
 def _explain(
-    inputs: Sequence[np.ndarray], outputs: OutputLog, kind: str, at: int, row: dict[str, Any]
-) -> Finding:
+    locate: Callable[[int], Located | None], partitions: int, outputs: OutputLog, kind: str,
+    at: int, row: dict[str, Any],
+) -> Finding:  # fmt: skip
     if kind == "lost":
-        offset, partition = divmod(at, len(inputs))
+        offset, partition = divmod(at, partitions)
         right = row["right"]
         where: dict[str, int | str] = {
             "order_id": int(right["order_id"]),
@@ -214,7 +262,7 @@ def _explain(
         "symbol": symbol_text(answer["symbol"]),
     }
     if "order_at" in row:
-        where["offset"], where["partition"] = divmod(int(row["order_at"]), len(inputs))
+        where["offset"], where["partition"] = divmod(int(row["order_at"]), partitions)
     if kind == "malformed":
         tail = int(answer["tail"]).to_bytes(8, "little")[1:].hex()
         text = f"output {at}: the 7 bytes after the verdict are {tail}"
@@ -227,7 +275,7 @@ def _explain(
     if "right" not in row:
         text = f"output {at} answers order {answer['order_id']}, which is not in the input"
         return Finding(kind, text, "an order of the input", actual, where)
-    named = _locate(inputs, int(answer["quote_id"]))
+    named = locate(int(answer["quote_id"]))
     order_at = (where["partition"], where["offset"])
     why = diagnose(row["right"], answer, named, order_at)
     expected = show_answer(row["right"])

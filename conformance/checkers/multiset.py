@@ -28,8 +28,25 @@ def check_multiset(
     more often than expected), ``invented``. Hashes only find candidates: bytes decide,
     so ``hash_bits`` (at most 32) changes the speed and never the answer.
     """
-    index = _Index(outputs, hash_bits)
     sightings = Sightings()
+    records = sight_multiset(expected, outputs, sightings, hash_bits=hash_bits)
+    return multiset_findings(sightings, outputs, records)
+
+
+def sight_multiset(
+    expected: Iterable[np.ndarray],
+    outputs: OutputLog,
+    sightings: Sightings,
+    *,
+    ordinals: np.ndarray | None = None,
+    hash_bits: int = 32,
+) -> int:
+    """Note what two multisets do not share; return how many records were expected.
+
+    As check_multiset. Where both are parts, ``ordinals`` are the places of the expected
+    records among all that are expected, ascending.
+    """
+    index = _Index(outputs, hash_bits)
     ordinal = 0
     for chunk in expected:
         if chunk.itemsize != outputs.payloads.itemsize:
@@ -39,9 +56,16 @@ def check_multiset(
             )
         for start, piece in pieces(chunk):
             lost = np.flatnonzero(~index.take(piece))
-            sightings.note("lost", ordinal + start + lost, payload=piece[lost])
+            at = ordinal + start + lost
+            at = at if ordinals is None else ordinals[at]
+            sightings.note("lost", at, payload=piece[lost])
         ordinal += len(chunk)
     index.note_rest(sightings)
+    return ordinal
+
+
+def multiset_findings(sightings: Sightings, outputs: OutputLog, records: int) -> Findings:
+    """Explain sightings; ``records``: how many were expected."""
 
     def explain(kind: str, at: int, row: dict[str, Any]) -> Finding:
         if kind == "lost":
@@ -55,8 +79,8 @@ def check_multiset(
         return Finding(kind, text, "one of the expected payloads", payload, place(outputs, at))
 
     found = sightings.findings(explain)
-    found.checked = ordinal + len(outputs)
-    found.facts |= {"expected": ordinal, "outputs": len(outputs)}
+    found.checked = records + len(outputs)
+    found.facts |= {"expected": records, "outputs": len(outputs)}
     return found
 
 

@@ -36,6 +36,15 @@ class Sightings:
         kept.sort(key=lambda sighting: sighting[0])
         del kept[KEEP:]
 
+    def take(self, other: Sightings) -> None:
+        """Take over the sightings of another part of the same history."""
+        self.counts.update(other.counts)
+        for kind, rows in other.kept.items():
+            kept = self.kept.setdefault(kind, [])
+            kept.extend(rows)
+            kept.sort(key=lambda sighting: sighting[0])
+            del kept[KEEP:]
+
     def findings(self, explain: Callable[[str, int, dict[str, Any]], Finding]) -> Findings:
         """Return all as findings; ``explain(kind, at, row)`` makes one of each kept."""
         found = Findings()

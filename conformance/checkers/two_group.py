@@ -38,9 +38,13 @@ class Rules:
 
 @dataclass(frozen=True)
 class Picked:
-    """Records of a partition by offset (ascending), and the number of each one's symbol."""
+    """Records of a partition, ascending, and the number of each one's symbol.
+
+    ``place``: in the array; ``offset``: in the partition, of which the array may be a part.
+    """
 
     array: np.ndarray
+    place: np.ndarray
     offset: np.ndarray
     symbol: np.ndarray
 
@@ -59,14 +63,15 @@ class Group:
     bid: np.ndarray
     offer: np.ndarray
     order_symbol: np.ndarray
+    order_place: np.ndarray
     order_offset: np.ndarray
     order_id: np.ndarray
 
     @classmethod
     def read(cls, quotes: Picked, orders: Picked, words: np.ndarray) -> Group:
         """Read picked records of both streams of a partition; ``words``: the group's symbols."""
-        quote = gather(quotes.array, quotes.offset).view(RECORD)
-        order = gather(orders.array, orders.offset).view(RECORD)
+        quote = gather(quotes.array, quotes.place).view(RECORD)
+        order = gather(orders.array, orders.place).view(RECORD)
         by_quote = order_by(quotes.symbol, len(words))
         by_order = order_by(orders.symbol, len(words))
         return cls(
@@ -77,6 +82,7 @@ class Group:
             quote["bid"][by_quote],
             quote["offer"][by_quote],
             orders.symbol[by_order].astype(np.int64),
+            orders.place[by_order],
             orders.offset[by_order],
             order["id"][by_order],
         )

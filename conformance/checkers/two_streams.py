@@ -23,6 +23,8 @@ from conformance.checkers.two_group import Group, Picked, Rules, judge_group
 QUOTES: Final = 0
 ORDERS: Final = 1
 _NONE: Final = 2**32 - 1
+#: Records of one partition, and their offsets where they are a part of it.
+Lane = tuple[np.ndarray, np.ndarray | None]
 
 
 def check_two(
@@ -52,11 +54,44 @@ def check_two(
     ``invented``, ``malformed``. ValueError for another ``emit`` or ``delivery``, for
     unlike numbers of partitions, or for ids that come twice in the input.
     """
-    _check_call(emit, delivery, len(quotes), len(orders))
     sightings = Sightings()
+    sight_two(
+        quotes, orders, outputs, emit, sightings, freshness_ns=freshness_ns,
+        publishes=publishes, fetches=fetches, pauses=pauses, delivery=delivery,
+        group_rows=group_rows,
+    )  # fmt: skip
+    return two_findings(
+        sightings, outputs, partitions=len(orders), quotes=sum(map(len, quotes)),
+        orders=sum(map(len, orders)),
+    )  # fmt: skip
+
+
+def sight_two(
+    quotes: Sequence[np.ndarray],
+    orders: Sequence[np.ndarray],
+    outputs: OutputLog,
+    emit: str,
+    sightings: Sightings,
+    *,
+    freshness_ns: int,
+    publishes: np.ndarray,
+    fetches: np.ndarray,
+    pauses: Sequence[tuple[int, int]],
+    delivery: str,
+    quote_offsets: Sequence[np.ndarray] | None = None,
+    order_offsets: Sequence[np.ndarray] | None = None,
+    group_rows: int = 1 << 18,
+) -> int:
+    """Note what is wrong with the output of app market-spread on two streams.
+
+    As check_two. Where ``quotes`` and ``orders`` hold some symbols only, the offsets are
+    the places of their records in the whole partitions, ascending. Returns how many
+    outputs answer no order.
+    """
+    _check_call(emit, delivery, len(quotes), len(orders))
     answers = Answers(outputs)
     order_of = _join(orders, answers, delivery == "exactly-once", sightings)
-    answers.note_strangers(sightings)
+    strangers = answers.note_strangers(sightings)
     active = Active(pauses)
     starts = np.concatenate(([0], np.cumsum([len(part) for part in orders])))
     for partition in range(len(orders)):
@@ -70,16 +105,26 @@ def check_two(
             fetched=Fetched(of_partition(fetches, QUOTES, partition), active, freshness_ns),
             orders_fetched=Fetched(of_partition(fetches, ORDERS, partition), active, 0),
         )
-        for group, row_of in _groups(quotes[partition], orders[partition], group_rows):
+        lanes = [
+            (arrays[partition], None if offsets is None else offsets[partition])
+            for arrays, offsets in ((quotes, quote_offsets), (orders, order_offsets))
+        ]
+        for group, row_of in _groups(*lanes, group_rows):
             came = _outputs_of(answers, order_of, int(starts[partition]), row_of)
             judge_group(group, rules, answers, *came, sightings)
+    return strangers
+
+
+def two_findings(
+    sightings: Sightings, outputs: OutputLog, *, partitions: int, quotes: int, orders: int
+) -> Findings:
+    """Explain sightings; ``quotes`` and ``orders``: how many the whole input holds."""
     changed = sightings.counts.pop("changed", 0)
     sightings.kept.pop("changed", None)
     found = sightings.findings(
-        lambda kind, at, row: explain_two(outputs, len(orders), kind, at, row)
+        lambda kind, at, row: explain_two(outputs, partitions, kind, at, row)
     )
-    sizes = {"quotes": sum(map(len, quotes)), "orders": sum(map(len, orders))}
-    found.facts |= sizes | {"outputs": len(outputs)}
+    found.facts |= {"quotes": quotes, "orders": orders, "outputs": len(outputs)}
     found.checked = sum(found.facts.values())
     found.facts["changed"] = changed + sightings.counts["retracted"]
     return found
@@ -121,24 +166,23 @@ def _join(
     return order_of
 
 
-def _groups(
-    quotes: np.ndarray, orders: np.ndarray, rows: int
-) -> Iterator[tuple[Group, np.ndarray]]:
+def _groups(quotes: Lane, orders: Lane, rows: int) -> Iterator[tuple[Group, np.ndarray]]:
     """Yield groups of whole symbols of one partition, and the row in it of each order."""
     symbols = Symbols()
-    codes = [_codes(array, symbols) for array in (quotes, orders)]
+    codes = [_codes(array, symbols) for array, _ in (quotes, orders)]
     sizes = sum(np.bincount(code, minlength=len(symbols)) for code in codes)
     group_of = (np.cumsum(sizes) - sizes) // rows
     # Sizes add up in the order of the codes, so a group is a range of codes.
     edges = np.flatnonzero(np.diff(group_of, prepend=-1, append=-1)) if len(sizes) else []
     for low, high in pairwise(edges):
         picked = []
-        for array, code in zip((quotes, orders), codes, strict=True):
-            offset = np.flatnonzero((code >= low) & (code < high))
-            picked.append(Picked(array, offset, code[offset] - np.int32(low)))
+        for (array, offsets), code in zip((quotes, orders), codes, strict=True):
+            place = np.flatnonzero((code >= low) & (code < high))
+            offset = place if offsets is None else offsets[place]
+            picked.append(Picked(array, place, offset, code[place] - np.int32(low)))
         group = Group.read(*picked, symbols.words[low:high])
-        row_of = np.full(len(orders), -1, np.int32)
-        row_of[group.order_offset] = np.arange(len(group.order_offset))
+        row_of = np.full(len(orders[0]), -1, np.int32)
+        row_of[group.order_place] = np.arange(len(group.order_place))
         yield group, row_of
 
 
