@@ -1,0 +1,1 @@
+"""The reference engine on Spark: exactly-once counting and Market Spread in PySpark."""

@@ -1,0 +1,57 @@
+"""Fixed layouts: many records as one numpy array, no copy and no loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+#: A record as it lies in the log: its ``u32 size`` first, then the payload.
+Layout = np.dtype
+
+
+class BadRecord(ValueError):
+    """A record that a decoder refuses; ``index`` is its place in the array."""
+
+    def __init__(self, index: int, why: str) -> None:
+        super().__init__(why)
+        self.index = index
+
+
+def framed(*fields: tuple[str, str]) -> Layout:
+    """Return the layout of a record with these payload fields, ``("", "V3")`` for padding."""
+    return np.dtype([("size", "<u4"), *fields])
+
+
+def new(count: int, layout: Layout) -> np.ndarray:
+    """Return ``count`` records of zeros, sizes set."""
+    records = np.zeros(count, layout)
+    records["size"] = layout.itemsize - 4
+    return records
+
+
+def view(data: bytes, layout: Layout) -> np.ndarray:
+    """View framed records as an array; raises BadRecord for one of another size."""
+    wanted = layout.itemsize - 4
+    got = int.from_bytes(data[:4], "little")
+    if len(data) % layout.itemsize or (len(data) and got != wanted):
+        raise BadRecord(0, f"expected a payload of {wanted} bytes, got {got}")
+    return np.frombuffer(data, layout)
+
+
+def grouped(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sort small ids, stable. Return (order, first, last).
+
+    ``order`` holds positions in ``ids``; ``first`` and ``last`` mark, by sorted position,
+    where a group begins and ends.
+    """
+    # numpy sorts 16-bit numbers by radix, several times faster than wider ones.
+    small = len(ids) and ids.max() < 1 << 16
+    order = np.argsort(ids.astype(np.uint16) if small else ids, kind="stable")
+    step = np.diff(ids[order]) != 0
+    return order, np.append(True, step)[: len(ids)], np.append(step, True)[: len(ids)]
+
+
+def numbered(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (the distinct keys, for each key its index among them)."""
+    encoded = pa.array(np.ascontiguousarray(keys)).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()

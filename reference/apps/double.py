@@ -1,0 +1,26 @@
+"""Double: a Computation, once on a record and once on arrays."""
+
+import numpy as np
+
+from reference.api import Application, Computation, Pipeline, Sink, Source, framed, on_arrays
+
+NUMBER = framed(("x", "<i8"))
+
+
+def double(record: np.record) -> tuple[int]:
+    """Twice the number, wrapping in two's complement."""
+    return (np.int64(record.x) * np.int64(2),)
+
+
+@on_arrays
+def double_all(records: np.ndarray) -> np.ndarray:
+    """`double` for many numbers."""
+    out = records.copy()
+    out["x"] *= 2
+    return out
+
+
+def application(function=double_all) -> Application:
+    """Return the app, made with either form of the computation."""
+    step = Computation("double", function, NUMBER)
+    return Application("double", [Pipeline("all", Source(0, NUMBER)).to(step).into(Sink(0, NUMBER))])

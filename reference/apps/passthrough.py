@@ -1,0 +1,8 @@
+"""Passthrough: what comes in goes out. The floor of every comparison."""
+
+from reference.api import Application, Pipeline, Sink, Source
+
+
+def application() -> Application:
+    """Return the app: records of any size, never decoded."""
+    return Application("passthrough", [Pipeline("all", Source(0)).into(Sink(0))])

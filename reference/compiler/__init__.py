@@ -1,0 +1,1 @@
+"""From a pipeline to Structured Streaming, and to batch."""

@@ -1,0 +1,112 @@
+"""The log as a transactional sink: STAGE in the executors, COMMIT by batch id in the driver.
+
+A crash between any two of these steps changes nothing for a reader of the output:
+
+- before all is staged: the batch runs again, and STAGE of the same writer replaces;
+- staged, not committed: the batch runs again and stages the same, by the same writers;
+- committed, but Spark's commit log does not know: the batch runs again, its STAGE changes
+  nothing, and COMMIT answers that it was committed already.
+
+It holds because the batch id and its range of offsets are in Spark's log before the batch
+runs, and because what a batch computes is a function of that range and the state before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from reference.connectors.source import connected
+from reference.connectors.wire import STAGE_BYTES, Chunk, LogError
+
+FORMAT = "tickproof-sink"
+COMMITTED, ALREADY, UNKNOWN = 1, 2, 3
+#: Local property under which Spark tells its tasks the id of the micro-batch.
+BATCH_ID = "streaming.sql.batchId"
+
+
+class LogSink(DataSource):
+    """Options: host, port, token, stream."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for ``writeStream.format``."""
+        return FORMAT
+
+    def streamWriter(self, schema, overwrite) -> DataSourceStreamArrowWriter:  # noqa: N802
+        """Return the writer; Spark takes a Python sink in append mode only."""
+        return LogWriter(dict(self.options))
+
+
+@dataclass
+class Staged(WriterCommitMessage):
+    """What one task staged."""
+
+    records: int
+
+
+class LogWriter(DataSourceStreamArrowWriter):
+    """One transaction a micro-batch."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = options
+        self._stream = int(options["stream"])
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """Stage the output of one task, in an executor.
+
+        A STAGE holds 16 MiB, so that a task uses as many writers as it needs. How many
+        depends on the number of records alone: after a crash the same writers are staged
+        again, and none is left over from before.
+        """
+        context = TaskContext.get()
+        batch_id = int(context.getLocalProperty(BATCH_ID))
+        log = connected(self._options)
+        staged = 0
+        for number, piece in enumerate(pieces(iterator)):
+            writer = context.partitionId() << 16 | number
+            # HAVE fences a paused twin of this task: what it sends later is refused.
+            first = log.have(self._stream, writer)
+            log.stage(batch_id, self._stream, writer, first, piece)
+            staged += piece.count
+        return Staged(staged)
+
+    def commit(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803
+        """Make the batch visible, in the driver."""
+        if not any(message.records for message in messages):
+            return
+        if connected(self._options).commit(batchId) == UNKNOWN:
+            raise LogError(f"COMMIT of batch {batchId}: the log does not know the transaction")
+
+    def abort(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803
+        """Drop what was staged: the batch failed and will be run again, or never."""
+        connected(self._options).abort(batchId)
+
+
+def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:
+    """Join blocks, and cut them into as few pieces as fit a STAGE each."""
+    held: list[memoryview] = []
+    length = size = 0
+    for batch in batches:
+        for value in batch.column("records"):
+            data = memoryview(value.as_buffer())
+            if not len(data):
+                continue
+            size = 4 + int.from_bytes(data[:4], "little")
+            room = STAGE_BYTES // size * size
+            while length + len(data) > room:
+                cut = room - length
+                yield Chunk(0, room // size, b"".join([*held, data[:cut]]))
+                held, length, data = [], 0, data[cut:]
+            held.append(data)
+            length += len(data)
+    if length:
+        yield Chunk(0, length // size, b"".join(held))

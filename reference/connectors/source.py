@@ -1,0 +1,123 @@
+"""The log as a streaming source: offsets in the driver, records read in the executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+
+from reference.connectors.wire import Chunk, Log
+
+#: One row: a block of records (see reference.compiler.steps.Block).
+ROW = pa.schema(
+    [
+        pa.field("bucket", pa.int32()),
+        pa.field("pipeline", pa.int32()),
+        pa.field("ready", pa.bool_()),
+        pa.field("partition", pa.int32()),
+        pa.field("base", pa.int64()),
+        pa.field("count", pa.int64()),
+        pa.field("records", pa.binary()),
+    ]
+)
+ROW_SCHEMA = (
+    "bucket int, pipeline int, ready boolean, partition int, base long, count long, records binary"
+)
+
+#: Turns the chunks of one partition into rows, tuples in the order of ROW.
+Reading = Callable[[int, Iterable[Chunk]], Iterable[tuple]]
+
+
+@lru_cache(maxsize=4)
+def connection(host: str, port: str, token: str) -> Log:
+    """Return this process's connection, opened once: Spark uses its Python workers again."""
+    return Log(host, int(port), token)
+
+
+def connected(options: Mapping[str, str]) -> Log:
+    """Return the connection that the options name: host, port, token."""
+    return connection(options["host"], options["port"], options["token"])
+
+
+def record_batch(rows: Iterable[tuple]) -> pa.RecordBatch:
+    """Return rows as Arrow columns."""
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, ROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ROW)
+
+
+def log_source(reading: Reading, format_name: str) -> type[DataSource]:
+    """Return the data source that reads one stream through ``reading``.
+
+    Options: host, port, token, stream, partitions, and max_records, the most that one
+    micro-batch takes of the whole stream.
+    """
+
+    class LogSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return format_name
+
+        def schema(self) -> str:
+            return ROW_SCHEMA
+
+        def streamReader(self, schema) -> DataSourceStreamReader:  # noqa: N802
+            return LogReader(dict(self.options), reading)
+
+    return LogSource
+
+
+class Range(InputPartition):
+    """Records from ``start`` to ``end`` of one partition: the work of one task."""
+
+    def __init__(self, partition: int, start: int, end: int) -> None:
+        super().__init__((partition, start, end))
+
+
+class LogReader(DataSourceStreamReader):
+    """Offsets are ``{"STREAM/PARTITION": offset}``, so that a progress report says which."""
+
+    def __init__(self, options: dict[str, str], reading: Reading) -> None:
+        self._options = options
+        self._reading = reading
+        self._stream = int(options["stream"])
+        self._names = [f"{self._stream}/{p}" for p in range(int(options["partitions"]))]
+
+    def initialOffset(self) -> dict:  # noqa: N802
+        """Begin at the first record: only asked where there is no checkpoint."""
+        return dict.fromkeys(self._names, 0)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Bound a micro-batch."""
+        return ReadMaxRows(int(self._options["max_records"]))
+
+    def latestOffset(self, start: dict, limit: ReadLimit) -> dict:  # noqa: N802
+        """Ask the log for its ends; share the limit among the partitions that have more."""
+        log = connected(self._options)
+        ends = {n: log.tail(self._stream, p).end for p, n in enumerate(self._names)}
+        if isinstance(limit, ReadAllAvailable):
+            return ends
+        busy = sum(ends[name] > start[name] for name in self._names)
+        share = max(1, limit.max_rows // max(1, busy))
+        return {name: min(end, start[name] + share) for name, end in ends.items()}
+
+    def partitions(self, start: dict, end: dict) -> list[Range]:
+        """One task for each partition that has records in this batch."""
+        return [
+            Range(number, start[name], end[name])
+            for number, name in enumerate(self._names)
+            if end[name] > start[name]
+        ]
+
+    def read(self, partition: Range) -> Iterator[pa.RecordBatch]:
+        """Read and prepare one range, in an executor; a retry reads the same again."""
+        number, start, end = partition.value
+        chunks = connected(self._options).read(self._stream, number, start, end)
+        for row in self._reading(number, chunks):
+            yield record_batch([row])
+
+    def commit(self, end: dict) -> None:
+        """Nothing: Spark calls this with the next batch only. See connectors.progress."""
