@@ -224,21 +224,30 @@ def requirements(family: tuple[str, ...], tier: tuple[int, ...], as_json: bool) 
 
 @cli.command()
 @click.argument("run_folder", type=_FOLDER, metavar="RUN")
-def check(run_folder: Path) -> int:
+@click.option("--spark", is_flag=True, help="Judge on Spark: for more than one machine can hold.")
+@click.option("--master", metavar="URL", help="Where Spark runs, with --spark. Default: local[*]")
+def check(run_folder: Path, spark: bool, master: str | None) -> int:
     """Judge a recorded RUN folder again, from disk alone."""
+    if master is not None and not spark:
+        raise click.UsageError("--master: expected together with --spark")
     if not (run_folder / "run.json").is_file():
         raise click.UsageError(f"RUN: {run_folder} holds no run.json: expected a run folder")
+    from conformance import at_scale, session
     from conformance.history.folder import HistoryError
     from conformance.reports import terminal
     from conformance.reports.json_report import result
     from conformance.requirements import registry
-    from conformance.session import recheck
 
     known = registry.load()
     try:
-        outcomes = recheck(run_folder)
+        if spark:
+            outcomes = at_scale.recheck(run_folder, master or "local[*]")
+        else:
+            outcomes = session.recheck(run_folder)
     except HistoryError as error:
         raise click.UsageError(f"RUN: {error}") from error
+    except at_scale.NotStarted as error:
+        raise click.UsageError(f"--spark: {error}") from error
     results = [result(outcome, known.get(outcome.requirement)) for outcome in outcomes]
     terminal.details(style.console(), results, None)
     return exit_status(decided.verdict for decided in results)

@@ -224,13 +224,13 @@ class _Feed:
                 self._on_event(json.loads(line))
 
 
-def recheck(folder: Path) -> list[Outcome]:
-    """Judge a recorded run again, from its folder alone.
+def recheck(folder: Path, opened: Callable[[Path], History] = History) -> list[Outcome]:
+    """Judge a recorded run again, from its folder alone; ``opened`` makes its history.
 
     Raises HistoryError where the folder cannot be judged.
     """
     import_suites()
-    history = History(folder)
+    history = opened(folder)
     if history.scenario not in JUDGES:
         raise HistoryError(f"{folder}: no test judges scenario {history.scenario!r}")
     had_input = (folder / "input").exists()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -88,6 +89,9 @@ class FiredFault:
 
 class History:
     """Everything recorded of one run, read from its folder. Arrays are memory maps."""
+
+    #: Name of a piece of evidence -> how to compute it otherwise than in this process.
+    other_ways: Mapping[str, Callable[[History], Any]] = MappingProxyType({})
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

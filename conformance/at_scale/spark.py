@@ -1,0 +1,59 @@
+"""Starting Spark for a judgement."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from conformance.at_scale import NotStarted
+from reference import java
+
+#: Bytes of blocks that Spark hands to Python at a time; one block may be larger.
+BATCH_BYTES: Final = 32 << 20
+
+
+@contextlib.contextmanager
+def session(master: str) -> Iterator[SparkSession]:
+    """Give a Spark session that ends with the block; raises NotStarted.
+
+    PYSPARK_PYTHON, where it is set, is the Python of the executors, else this one.
+    """
+    # The setting spark.pyspark.python counts for spark-submit only.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        java.prepare()
+        spark = SparkSession.builder.master(master).config(map=settings()).getOrCreate()
+    except java.JavaNotFound as error:
+        raise NotStarted(str(error)) from error
+    except (PySparkException, Py4JError) as error:
+        # The first line of an error from Java says only which call failed.
+        why = str(error).strip().splitlines()[:2][-1].lstrip(": ")
+        raise NotStarted(f"Spark did not start on {master}: {why}") from error
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def settings() -> dict[str, str]:
+    """Return the settings that a judgement needs."""
+    root = str(Path(__file__).parents[2])
+    return {
+        "spark.app.name": "tickproof check",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executorEnv.PYTHONPATH": root,
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "0",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
+    }
