@@ -57,11 +57,14 @@ def recovery(history: History) -> Recovery:
 def silence(t_ns: np.ndarray, kill_ns: int) -> float | None:
     """Return the longest gap in seconds from the last time before the kill on.
 
-    t_ns: ascending int64. None where nothing came after the kill.
+    t_ns: ascending int64. None where nothing came after the kill; the kill itself stands
+    for the last time before it where there is none.
     """
-    first = max(0, int(np.searchsorted(t_ns, kill_ns, side="right")) - 1)
-    gaps = np.diff(t_ns[first:])
-    return float(gaps.max()) / 1e9 if len(gaps) else None
+    after = t_ns[t_ns > kill_ns]
+    if not len(after):
+        return None
+    last = t_ns[t_ns <= kill_ns].max(initial=0) or kill_ns
+    return float(np.diff(after, prepend=last).max()) / 1e9
 
 
 def _worst(silences: list[float | None]) -> float | None:

@@ -16,7 +16,8 @@ from conformance.bench_engines.plan import Plan
 FORMAT: Final = 1
 #: From a row of the document and the document to what is shown.
 Cell = Callable[[dict[str, Any], dict[str, Any]], str]
-_MIB: Final = 1 << 20
+#: A rate over fewer RELEASEs of a partition than this is coarse.
+_FEW_STEPS: Final = 4
 #: The figures of a series that are shown with their spread.
 _SPREAD: Final = {
     "apps": ("rate", "whole_rate", "whole_s", "cpu_s", "cores", "us_a_record", "kit_cores",
@@ -80,12 +81,29 @@ def show(console: Console, found: dict[str, Any]) -> None:
             "in seconds, after the kill and usually", style="dim",
         ))  # fmt: skip
         _table(console, found, _KILLS, "kills")
+    _notes(console, found)
     for engine in found["engines"]:
         for row in (*engine["apps"], *engine["kills"]):
             if row["status"] in ("failed", "unknown", "kit-error"):
                 what = f"kill of {row['target']}" if "target" in row else row["app"]
                 text = f"{engine['name']}, {what}: {row['status']}: {row['why']}"
                 console.print(Text(f"{text}\n  run kept in {row['run']}", style="bold red"))
+
+
+def _notes(console: Console, found: dict[str, Any]) -> None:
+    """Say where a rate is coarse or missing: the input was too short for the engine."""
+    for engine in found["engines"]:
+        for row in engine["apps"]:
+            windows = [one["window"] for one in row["rounds"]]
+            steps = [one["steps"] for one in windows if one and one["progress"] == "release"]
+            if None in windows:
+                why = "nothing was left to do after the warm-up"
+            elif steps and min(steps) < _FEW_STEPS:
+                why = f"only {min(steps)} RELEASEs of a partition after the warm-up"
+            else:
+                continue
+            text = f"{engine['name']}, {row['app']}: {why}; more --messages give a better rate"
+            console.print(Text(text, style="yellow"))
 
 
 def _table(console: Console, found: dict[str, Any], columns: dict[str, Cell], key: str) -> None:
@@ -95,6 +113,8 @@ def _table(console: Console, found: dict[str, Any], columns: dict[str, Cell], ke
     for engine in found["engines"]:
         for row in engine[key]:
             first, second, *rest = (cell(engine | row, found) for cell in columns.values())
+            if row["status"] != "measured" and columns is _COSTS:
+                continue  # the table before it says why there is nothing
             if row["status"] != "measured":
                 rest = [row["status"], *[""] * (len(rest) - 1)]
             table.add_row(*map(Text, (first, second, *rest)))
@@ -109,6 +129,18 @@ def _number(value: float | None) -> str:
     if abs(value) >= 100 or value == 0:
         return f"{value:,.0f}"
     return f"{value:.{2 - math.floor(math.log10(abs(value)))}f}"
+
+
+def _bytes(value: float | None) -> str:
+    """Return a size with its unit: B, K, M or G, each 1024 of the one before."""
+    if value is None:
+        return "-"
+    power = min(3, max(0, int(math.log(value, 1024)))) if value else 0
+    return f"{_number(value / 1024**power)}{'BKMG'[power]}"
+
+
+def _median(name: str, show: Callable[[float | None], str] = _number) -> Cell:
+    return lambda row, _: show(row[name] and row[name]["median"])
 
 
 def _spread(name: str, scale: float = 1.0) -> Cell:
@@ -129,11 +161,7 @@ def _label(row: dict[str, Any], _found: dict[str, Any]) -> str:
 
 
 def _state(part: str) -> Cell:
-    def cell(row: dict[str, Any], _found: dict[str, Any]) -> str:
-        size = row["rounds"][-1]["state_bytes"][part] if row["rounds"] else None
-        return _number(None if size is None else size / _MIB)
-
-    return cell
+    return lambda row, _: _bytes(row["rounds"][-1]["state_bytes"][part] if row["rounds"] else None)
 
 
 _NAME: Final[dict[str, Cell]] = {"engine": lambda row, _: row["name"]}
@@ -141,24 +169,24 @@ _SPEED: Final[dict[str, Cell]] = _NAME | {
     "app": _label,
     "million\nrecords/s": _spread("rate", 1e6),
     "of pass-\nthrough": lambda row, _: _number(row["to_passthrough"]),
-    "whole\nrun, s": _spread("whole_s"),
-    "million/s\nof it": _spread("whole_rate", 1e6),
+    "whole\nrun, s": _median("whole_s"),
+    "million/s\nof it": _median("whole_rate", lambda rate: _number(rate and rate / 1e6)),
 }
 _COSTS: Final[dict[str, Cell]] = _NAME | {
     "app": _label,
-    "CPU s": _spread("cpu_s"),
-    "cores": _spread("cores"),
-    "kit's\ncores": _spread("kit_cores"),
-    "CPU us\na record": _spread("us_a_record"),
-    "peak\nMiB": _spread("peak_memory", _MIB),
-    "state MiB\nat 20 %": _state("20%"),
+    "CPU s": _median("cpu_s"),
+    "cores": _median("cores"),
+    "kit's\ncores": _median("kit_cores"),
+    "us a\nrecord": _median("us_a_record"),
+    "peak\nmemory": _median("peak_memory", _bytes),
+    "state\n20 %": _state("20%"),
     "\n50 %": _state("50%"),
     "\nend": _state("end"),
 }
 _KILLS: Final[dict[str, Cell]] = _NAME | {
-    "kill of": lambda row, found: f"{row['target']}, {_label(row, found)}".rstrip(", "),
+    "kill of": lambda row, _: f"{row['target']}, {row['app']}".rstrip(", "),
     "output": _spread("output_s"),
-    "usual\noutput": _spread("usual_output_s"),
-    "RELEASE": _spread("release_s"),
-    "usual\nRELEASE": _spread("usual_release_s"),
+    "usual\noutput": _median("usual_output_s"),
+    "RELEASE": _median("release_s"),
+    "usual\nRELEASE": _median("usual_release_s"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import threading
@@ -38,6 +39,7 @@ class Sampler:
         self._state_dir = state_dir
         self._rows: list[tuple[float, ...]] = []
         self._root = 0
+        self._failure: Exception | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._children_before = _children_cpu_s()
@@ -53,6 +55,8 @@ class Sampler:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
+        if self._failure is not None:
+            raise self._failure
         # Every process of the engine is waited for by its parent or by the reaper, and the
         # reaper by the kit: nothing that ended between two looks is missing here.
         self.cpu_s = _children_cpu_s() - self._children_before
@@ -71,12 +75,15 @@ class Sampler:
 
     def _run(self) -> None:
         pause = PERIOD_S
-        while not self._stop.wait(pause):
-            if not self._root:
-                continue
-            began = time.thread_time()
-            self._rows.append(self._look())
-            pause = max(PERIOD_S, SPARING * (time.thread_time() - began))
+        try:
+            while not self._stop.wait(pause):
+                if not self._root:
+                    continue
+                began = time.thread_time()
+                self._rows.append(self._look())
+                pause = max(PERIOD_S, SPARING * (time.thread_time() - began))
+        except Exception as error:  # figures that are missing must not look like none
+            self._failure = error
 
     def _look(self) -> tuple[float, ...]:
         engine = proctable.descendants(proctable.table(), self._root)
@@ -92,12 +99,11 @@ class Sampler:
         wanted = "Pss:" if self.memory_kind == "pss" else "VmRSS:"
         try:
             text = Path(f"/proc/{pid}/{name}").read_text()
-        except FileNotFoundError:
-            # A kernel without smaps_rollup; or the process is gone.
-            if self.memory_kind == "pss" and Path(f"/proc/{pid}/status").exists():
+        except OSError as error:
+            untold = error.errno in (errno.EACCES, errno.ENOENT) and self.memory_kind == "pss"
+            if untold and Path(f"/proc/{pid}/status").exists():  # it has not just ended
                 self.memory_kind = "rss"
-            return 0
-        except OSError:
+                return self._memory(pid)
             return 0
         for line in text.splitlines():
             if line.startswith(wanted):

@@ -1,0 +1,151 @@
+"""`tickproof bench engines` on real engines: relations and presence, never times."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import namedtuple
+
+import pytest
+
+SMALL = ("--messages", 150_000, "--seconds", 3, "--pace", 15_000)
+
+
+@pytest.fixture(scope="module")
+def measured(session_type, tmp_path_factory):
+    """Return the document of a bench of two engines, and the same from bench.json."""
+    sessions = session_type(tmp_path_factory.mktemp("bench"))
+    done = sessions.tickproof(
+        "bench", "engines", "miniature", "minimal", *SMALL, "--rounds", 2, "--json", "--keep",
+        "--out", "out",
+    )  # fmt: skip
+    sessions.close()  # with the runs kept, their ids tell whether a process is left
+    assert done.status == 0, done.err
+    assert len(sessions.runs()) == 2 * (3 + 2) + 2 * 2
+    return json.loads(done.out), json.loads((sessions.folder / "out/bench.json").read_text())
+
+
+def rows(document, engine, key="apps"):
+    (found,) = (one for one in document["engines"] if one["name"] == engine)
+    return {row["app" if key == "apps" else "target"]: row for row in found[key]}
+
+
+def test_the_document_says_what_was_done_and_where(measured):
+    document, written = measured
+    assert document == written
+    assert {"cpu", "cpus", "python", "kit"} <= document["machine"].keys()
+    plan = document["parameters"]
+    assert (plan["messages"], plan["rounds"], plan["workers"], plan["seed"]) == (150_000, 2, 2, 1)
+    assert plan["kills"] == ["worker", "engine"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "app"),
+    [("miniature", "passthrough"), ("miniature", "count"), ("miniature", "market-spread"),
+     ("minimal", "passthrough"), ("minimal", "count")],
+)  # fmt: skip
+def test_every_app_that_is_offered_has_its_figures(measured, engine, app):
+    row = rows(measured[0], engine)[app]
+    assert (row["status"], row["why"], len(row["rounds"])) == ("measured", "", 2)
+    assert len({one["seed"] for one in row["rounds"]}) == 2
+    assert 0 < row["rate"]["min"] <= row["rate"]["median"] <= row["rate"]["max"]
+    for one in row["rounds"]:
+        window = one["window"]
+        assert one["records"] == 150_000
+        assert 0 < window["records"] <= 0.8 * one["records"]
+        assert 0 < window["seconds"] <= one["whole_s"]
+        assert window["progress"] == ("release" if engine == "miniature" else "fetch")
+        assert one["rate"] == pytest.approx(window["records"] / window["seconds"])
+        assert one["whole_rate"] == pytest.approx(one["records"] / one["whole_s"])
+        assert one["cpu_s"] > 0
+    base = rows(measured[0], engine)["passthrough"]["rate"]["median"]
+    assert row["to_passthrough"] == pytest.approx(row["rate"]["median"] / base)
+
+
+def test_outputs_are_those_of_the_apps(measured):
+    passthrough = rows(measured[0], "minimal")["passthrough"]["rounds"][0]
+    market = rows(measured[0], "miniature")["market-spread"]["rounds"][0]
+    assert passthrough["outputs"] == passthrough["records"]
+    assert market["outputs"] < market["records"] / 1000
+
+
+def test_only_an_engine_with_checkpoints_has_state(measured):
+    kept = rows(measured[0], "miniature")["count"]["rounds"][0]
+    assert kept["state_files"] >= 1
+    assert kept["state_bytes"]["end"] >= 10_000 * 16  # a key and a total each
+    none = rows(measured[0], "minimal")["count"]["rounds"][0]
+    assert (none["state_bytes"]["end"], none["state_files"]) == (0, 0)
+
+
+def test_an_app_that_is_not_offered_is_not_measured(measured):
+    row = rows(measured[0], "minimal")["market-spread"]
+    assert (row["status"], row["rate"], row["rounds"]) == ("not-offered", None, [])
+
+
+@pytest.mark.parametrize("target", ["worker", "engine"])
+def test_deaths_are_measured_where_they_are_claimed_to_be_survived(measured, target):
+    row = rows(measured[0], "miniature", "kills")[target]
+    assert (row["status"], row["app"], row["params"]) == ("measured", "count", {"emit": "every"})
+    assert row["output_s"]["median"] > 0
+    assert row["release_s"]["median"] > 0
+    assert 0.3 < row["rounds"][0]["killed_at"] / 45_000 < 0.8
+    row = rows(measured[0], "minimal", "kills")[target]
+    assert (row["status"], row["output_s"]) == ("not-claimed", None)
+    assert "no death" in row["why"]
+
+
+def test_a_wrong_answer_gets_no_figure(tickproof, tmp_path):
+    status, out, _ = tickproof(
+        "bench", "engines", "minimal", "mutant:all-twice", *SMALL, "--app", "passthrough",
+        "--kill", "none", "--out", "out",
+    )  # fmt: skip
+    assert status == 1
+    found = json.loads((tmp_path / "out/bench.json").read_text())
+    row = rows(found, "miniature+all-twice")["passthrough"]
+    assert (row["status"], row["rate"], row["rounds"]) == ("failed", None, [])
+    assert row["why"].startswith("duplicate") or "repeats a payload" in row["why"]
+    assert rows(found, "minimal")["passthrough"]["rate"]["median"] > 0
+    text = " ".join(out.split())
+    assert "miniature+all-twice, passthrough: failed:" in text
+    assert row["run"] in text
+    # The run that went wrong is kept, the others are not.
+    kept = [path.parent for path in (tmp_path / "out").rglob("run.json")]
+    assert [str(path.relative_to(tmp_path)) for path in kept] == [row["run"]]
+
+
+def test_a_recovery_with_wrong_totals_gets_no_figure(tickproof, tmp_path):
+    status, out, _ = tickproof(
+        "bench", "engines", "mutant:worker-restarts-fresh", *SMALL, "--app", "passthrough",
+        "--kill", "worker", "--out", "out", "--json",
+    )  # fmt: skip
+    assert status == 1
+    (engine,) = json.loads(out)["engines"]
+    assert [row["status"] for row in engine["apps"]] == ["measured"]
+    (row,) = engine["kills"]
+    assert (row["status"], row["output_s"], row["release_s"]) == ("failed", None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["minimal", "--app", "passthrough,word-count"], "--app: expected some of passthrough"),
+        (["minimal", "--kill", "coordinator"], "--kill: expected some of worker, engine, none"),
+        (["minimal", "--app", "market-spread"], "expected an app that one of the engines offers"),
+        (["minimal", "--messages", "0"], "--messages"),
+        (["nobody"], "no such engine"),
+        ([], "ENGINE: expected"),
+    ],
+)
+def test_wrong_usage_starts_nothing(tickproof, tmp_path, arguments, said):
+    status, _, err = tickproof("bench", "engines", *arguments, "--out", "out")
+    assert status == 2
+    assert said in " ".join(err.replace("│", " ").split())
+    assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_an_input_that_the_disk_cannot_hold_is_refused(tickproof, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(2**30, 2**20, 2**30 - 2**20))
+    status, _, err = tickproof("bench", "engines", "minimal")
+    assert status == 2
+    assert "--messages: input and output of one run take" in err
