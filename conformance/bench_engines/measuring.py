@@ -25,7 +25,6 @@ from conformance.runner import KitStopped, play
 from conformance.scenario import Scenario
 from conformance.suites.evidence import outputs
 from conformance.suites.judging import Fail, KitError, Unknown, completed, fired
-from conformance.suites.playing import tidy
 from conformance.suites.promises import acknowledged, correct
 
 #: failed: the answer was wrong, or the engine gave none.
@@ -140,11 +139,10 @@ class _Bench:
         except (KitError, KitStopped, HistoryError, OSError) as error:
             series.status, series.why = "kit-error", str(error)
         finally:
-            if series.status == "measured":
-                if not self._keep:
-                    shutil.rmtree(folder, ignore_errors=True)
-            else:
+            if series.status != "measured":
                 series.run = str(folder)
+            if not self._keep:
+                _drop(folder, whole=series.status == "measured")
 
     def _play(
         self, spec: EngineSpec, series: Series, scenario: Scenario, folder: Path, measure: Measure
@@ -158,13 +156,14 @@ class _Bench:
             )  # fmt: skip
         history = History(folder)
         self._tell(f"{spec.name}: {folder.name}, judging")
-        try:
-            judge(history)
-            series.rounds.append({"seed": seed} | measure(history, sampler))
-        except (Fail, Unknown):
-            if not self._keep:
-                tidy(history)
-            raise
+        judge(history)
+        series.rounds.append({"seed": seed} | measure(history, sampler))
+
+
+def _drop(folder: Path, whole: bool) -> None:
+    """Remove a run folder, or only the input, which can be made again, and the state."""
+    for path in [folder] if whole else [folder / "input", folder / "state"]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def judge(history: History) -> None:

@@ -18,6 +18,8 @@ FORMAT: Final = 1
 Cell = Callable[[dict[str, Any], dict[str, Any]], str]
 #: A rate over fewer RELEASEs of a partition than this is coarse.
 _FEW_STEPS: Final = 4
+#: Columns that the widest table takes, with a spread over rounds and a long name.
+_WIDEST: Final = 120
 #: The figures of a series that are shown with their spread.
 _SPREAD: Final = {
     "apps": ("rate", "whole_rate", "whole_s", "cpu_s", "cores", "us_a_record", "kit_cores",
@@ -95,11 +97,11 @@ def _notes(console: Console, found: dict[str, Any]) -> None:
     for engine in found["engines"]:
         for row in engine["apps"]:
             windows = [one["window"] for one in row["rounds"]]
-            steps = [one["steps"] for one in windows if one and one["progress"] == "release"]
+            steps = [one["steps"] for one in windows if one and one["steps"]]
             if None in windows:
                 why = "nothing was left to do after the warm-up"
             elif steps and min(steps) < _FEW_STEPS:
-                why = f"only {min(steps)} RELEASEs of a partition after the warm-up"
+                why = f"RELEASEs of a partition after the warm-up: only {min(steps)}"
             else:
                 continue
             text = f"{engine['name']}, {row['app']}: {why}; more --messages give a better rate"
@@ -107,7 +109,7 @@ def _notes(console: Console, found: dict[str, Any]) -> None:
 
 
 def _table(console: Console, found: dict[str, Any], columns: dict[str, Cell], key: str) -> None:
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
     for number, name in enumerate(columns):
         table.add_column(name, justify="left" if number < 2 else "right", no_wrap=True)
     for engine in found["engines"]:
@@ -119,7 +121,8 @@ def _table(console: Console, found: dict[str, Any], columns: dict[str, Cell], ke
                 rest = [row["status"], *[""] * (len(rest) - 1)]
             table.add_row(*map(Text, (first, second, *rest)))
     console.print()
-    console.print(table)
+    # A figure that is cut off is worse than a line that is broken.
+    console.print(table, width=max(console.width, _WIDEST), crop=False)
 
 
 def _number(value: float | None) -> str:
