@@ -17,6 +17,9 @@ SETTINGS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # A task does not wait three seconds for an executor that is dead.
     "spark.locality.wait": "0",
+    # The output of a map task that died with its executor is made again, not waited for.
+    "spark.shuffle.io.maxRetries": "2",
+    "spark.shuffle.io.retryWait": "200ms",
     # Rows are blocks of thousands of records: compiling code for them costs more than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -1,11 +1,6 @@
-"""The five words: Computation, StateComputation, Source, Sink, Pipeline.
+"""The five words: Computation, StateComputation, Source, Sink, Pipeline."""
 
-A computation is a plain function on one record. Marked with `on_arrays` it gets many
-records at once, which is what makes it fast; both forms of a computation must agree.
-"""
-
-from reference.api.layouts import Layout, framed
-from reference.api.words import (
+from reference.api.words import (  # noqa: F401
     Application,
     Computation,
     Pipeline,
@@ -16,17 +11,3 @@ from reference.api.words import (
     StateComputation,
     on_arrays,
 )
-
-__all__ = [
-    "Application",
-    "Computation",
-    "Layout",
-    "Pipeline",
-    "PipelineError",
-    "Sink",
-    "Source",
-    "State",
-    "StateComputation",
-    "framed",
-    "on_arrays",
-]

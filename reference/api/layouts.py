@@ -30,16 +30,15 @@ def new(count: int, layout: Layout) -> np.ndarray:
 
 
 def view(data: bytes, layout: Layout) -> np.ndarray:
-    """View framed records as an array; raises BadRecord for one of another size."""
-    wanted = layout.itemsize - 4
-    got = int.from_bytes(data[:4], "little")
-    if len(data) % layout.itemsize or (len(data) and got != wanted):
-        raise BadRecord(0, f"expected a payload of {wanted} bytes, got {got}")
+    """View framed records, all of one size, as an array; raises BadRecord for another size."""
+    size = int.from_bytes(data[:4], "little")
+    if data and size != layout.itemsize - 4:
+        raise BadRecord(0, f"expected a payload of {layout.itemsize - 4} bytes, got {size}")
     return np.frombuffer(data, layout)
 
 
 def grouped(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sort small ids, stable. Return (order, first, last).
+    """Sort ids, stable. Return (order, first, last).
 
     ``order`` holds positions in ``ids``; ``first`` and ``last`` mark, by sorted position,
     where a group begins and ends.

@@ -9,10 +9,9 @@ from reference.api import (
     Source,
     State,
     StateComputation,
-    framed,
     on_arrays,
 )
-from reference.api.layouts import grouped, new
+from reference.api.layouts import framed, grouped, new
 
 VALUE = framed(("key", "<u8"), ("value", "<i8"))
 POINT = framed(("key", "<u8"), ("n", "<u8"), ("total", "<i8"))

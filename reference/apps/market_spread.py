@@ -14,10 +14,9 @@ from reference.api import (
     Source,
     State,
     StateComputation,
-    framed,
     on_arrays,
 )
-from reference.api.layouts import BadRecord, grouped, new, numbered
+from reference.api.layouts import BadRecord, framed, grouped, new, numbered
 
 #: A quote or an order; bid and offer mean something in quotes only. A symbol is eight
 #: letters, taken as one number.
@@ -32,7 +31,6 @@ VERDICT = framed(
 MARKET = State("market", np.dtype([("quote_id", "<u8"), ("bid", "<i8"), ("offer", "<i8")]))
 ORDER_KIND, QUOTE_KIND = 1, 2
 NOT_ASCII = np.uint64(0x8080808080808080)
-FIELDS = ("quote_id", "bid", "offer")
 
 
 def update(quote: np.record, state: np.record) -> None:
@@ -63,39 +61,23 @@ def update_or_check(message: np.record, state: np.record) -> tuple | None:
 
 
 @on_arrays
-def update_all(quotes: np.ndarray, rows: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """`update` for many quotes: the last of each symbol stays."""
-    order, _, last = grouped(rows)
-    newest = order[last]
-    _keep(states, rows[newest], quotes[newest])
-    return new(0, VERDICT)
+def on_many(messages: np.ndarray, rows: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """`update` and `check` for many messages, quotes, orders or both.
 
-
-@on_arrays
-def check_all(orders: np.ndarray, rows: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """`check` for many orders."""
-    out = new(len(orders), VERDICT)
-    out["order_id"], out["symbol"] = orders["id"], orders["symbol"]
-    for name in FIELDS:
-        out[name] = states[name][rows]
-    out["verdict"] = rejects(out["quote_id"], out["bid"], out["offer"])
-    return out
-
-
-@on_arrays
-def both_all(messages: np.ndarray, rows: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """`update_or_check` for many messages.
-
-    Orders without an earlier quote among the messages meet the state as it was; `combine`
-    knows the answer to the others, and leaves the last quotes.
+    Orders without an earlier quote among the messages meet the state as it was.
     """
-    left, places, decided = _decided(messages, rows)
-    is_order = messages["kind"][left] == ORDER_KIND
-    by_state, quotes = left[is_order], left[~is_order]
-    open_orders = check_all(messages[by_state], rows[by_state], states)
-    _keep(states, rows[quotes], messages[quotes])
-    out = np.concatenate([open_orders, decided])
-    return out[np.argsort(np.concatenate([by_state, places]), kind="stable")]
+    rest, places, decided = _decided(messages, rows)
+    quotes = rest[messages["kind"][rest] == QUOTE_KIND]
+    orders = rest[messages["kind"][rest] == ORDER_KIND]
+    undecided = new(len(orders), VERDICT)
+    undecided["order_id"], undecided["symbol"] = messages["id"][orders], messages["symbol"][orders]
+    for name in ("quote_id", "bid", "offer"):
+        undecided[name] = states[name][rows[orders]]
+    undecided["verdict"] = rejects(undecided["quote_id"], undecided["bid"], undecided["offer"])
+    for name, field in (("quote_id", "id"), ("bid", "bid"), ("offer", "offer")):
+        states[name][rows[quotes]] = messages[field][quotes]
+    out = np.concatenate([undecided, decided])
+    return out[np.argsort(np.concatenate([orders, places]), kind="stable")]
 
 
 def combine(messages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -151,19 +133,19 @@ def only_rejects(verdicts: np.ndarray) -> np.ndarray:
     return verdicts[verdicts["verdict"] == 1]
 
 
-def merged(emit: str, function=both_all, combine=combine) -> Application:
+def merged(emit: str, function=on_many, combine=combine) -> Application:
     """Return the app for quotes and orders in one stream, in one agreed order."""
     step = StateComputation("update-or-check", MARKET, "symbol", function, VERDICT, combine)
     pipeline = Pipeline("market", Source(0, MESSAGE, sensible)).to(step)
     return Application("market-spread", [_emitting(pipeline, emit)])
 
 
-def two_streams(emit: str, updating=update_all, checking=check_all) -> Application:
+def two_streams(emit: str, updating=on_many, checking=on_many) -> Application:
     """Return the app for quotes in stream 0 and orders in stream 1."""
-    update = StateComputation("update", MARKET, "symbol", updating)
-    check = StateComputation("check", MARKET, "symbol", checking, VERDICT)
-    quotes = Pipeline("quotes", Source(0, MESSAGE, sensible)).to(update)
-    orders = Pipeline("orders", Source(1, MESSAGE, sensible)).to(check)
+    updates = StateComputation("update", MARKET, "symbol", updating, VERDICT)
+    checks = StateComputation("check", MARKET, "symbol", checking, VERDICT)
+    quotes = Pipeline("quotes", Source(0, MESSAGE, sensible)).to(updates)
+    orders = Pipeline("orders", Source(1, MESSAGE, sensible)).to(checks)
     return Application("market-spread", [quotes, _emitting(orders, emit)])
 
 
@@ -171,8 +153,3 @@ def _emitting(pipeline: Pipeline, emit: str) -> Pipeline:
     if emit == "rejects":
         pipeline = pipeline.to(Computation("only-rejects", only_rejects, VERDICT))
     return pipeline.into(Sink(0, VERDICT))
-
-
-def _keep(states, rows, quotes):
-    states["quote_id"][rows] = quotes["id"]
-    states["bid"][rows], states["offer"][rows] = quotes["bid"], quotes["offer"]

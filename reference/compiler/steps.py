@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +19,6 @@ from reference.api import Application, Computation, Pipeline, Source, StateCompu
 from reference.api.layouts import BadRecord, Layout, new, numbered, view
 from reference.connectors.wire import Chunk
 
-#: Records that a read keeps back, to combine them once more, before it lets them go.
-HELD_RECORDS = 200_000
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: Fibonacci hashing
 
 
@@ -56,54 +55,32 @@ class Reading:
 
     def __call__(self, partition: int, chunks: Iterable[Chunk]) -> Iterator[Block]:
         """Turn chunks into blocks."""
-        pipeline = self.application.pipelines[self.number]
-        if pipeline.source.decoder is None or not self.coalesce:
-            for chunk in chunks:
+        decoder = self.application.pipelines[self.number].source.decoder
+        for chunk in chunks:
+            if decoder is None or not self.coalesce:
                 yield Block(0, self.number, False, partition, *chunk)
-            return
-        yield from self.work(partition, chunks)
+            else:
+                yield from self.work(partition, chunk)
 
-    def work(self, partition: int, chunks: Iterable[Chunk]) -> Iterator[Block]:
+    def work(self, partition: int, chunk: Chunk) -> Iterator[Block]:
         """Decode, compute, combine, and split by bucket."""
         pipeline = self.application.pipelines[self.number]
-        held: list[np.ndarray] = []
-        base = None
-        for chunk in chunks:
-            records = decoded(pipeline.source, partition, chunk)
-            for step in pipeline.before:
-                records = computed(step, records)
-            stateful = pipeline.stateful
-            if stateful is None:
-                yield self._block(0, False, partition, chunk.base, records)
-                continue
-            base = chunk.base if base is None else base
-            if stateful.combine:
-                records, outputs = stateful.combine(records)
-                yield from self._outputs(pipeline, partition, chunk.base, outputs)
-            held.append(records)
-            if sum(map(len, held)) >= HELD_RECORDS:
-                yield from self._rest(pipeline, partition, base, held)
-                held, base = [], None
-        if held:
-            yield from self._rest(pipeline, partition, base, held)
-
-    def _outputs(self, pipeline: Pipeline, partition: int, base: int, outputs: np.ndarray):
-        outputs = finished(pipeline, outputs)
-        if len(outputs):
-            yield self._block(0, True, partition, base, outputs)
-
-    def _rest(self, pipeline: Pipeline, partition: int, base: int, held: list[np.ndarray]):
-        """Combine what was held back, and send each bucket its part."""
-        records = np.concatenate(held)
+        records = decoded(pipeline.source, partition, chunk)
+        for step in pipeline.before:
+            records = computed(step, records)
+        block = partial(self._block, partition, chunk.base)
         stateful = pipeline.stateful
-        if stateful.combine and len(held) > 1:
+        if stateful is None:
+            yield block(0, True, records)
+            return
+        if stateful.combine:
             records, outputs = stateful.combine(records)
-            yield from self._outputs(pipeline, partition, base, outputs)
+            yield block(0, True, finished(pipeline, outputs))
         buckets = bucket_of(records[stateful.key], self.buckets)
         for bucket in np.unique(buckets):
-            yield self._block(int(bucket), False, partition, base, records[buckets == bucket])
+            yield block(int(bucket), False, records[buckets == bucket])
 
-    def _block(self, bucket: int, ready: bool, partition: int, base: int, records: np.ndarray):
+    def _block(self, partition: int, base: int, bucket: int, ready: bool, records: np.ndarray):
         data = records.tobytes()
         return Block(bucket, self.number, ready, partition, base, len(records), data)
 

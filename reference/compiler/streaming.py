@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from pathlib import Path
@@ -18,6 +19,8 @@ from reference.connectors.sink import FORMAT, LogSink
 from reference.connectors.source import ROW, ROW_SCHEMA, log_source, record_batch
 from reference.connectors.wire import Chunk
 
+#: What a checkpoint is good for, kept beside Spark's own files.
+FACTS = "application.json"
 OUTPUT_SCHEMA = "count long, records binary"
 STATE_SCHEMA = "table binary"
 
@@ -33,6 +36,7 @@ def start(
     the key space, fixed for the life of a checkpoint. coalesce: do stateless computations,
     and the combine of the one with state, where records are read.
     """
+    claim(checkpoint, application, buckets)
     frames = [
         _read(spark, Reading(application, number, buckets, coalesce), log, partitions, max_records)
         for number in range(len(application.pipelines))
@@ -46,6 +50,35 @@ def start(
     writer = blocks.select("count", "records").writeStream.format(FORMAT)
     writer = writer.options(**log, stream=str(application.sink.stream))
     return writer.option("checkpointLocation", str(checkpoint)).start()
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that this application cannot go on from."""
+
+
+def claim(checkpoint: Path, application: Application, buckets: int) -> None:
+    """Write down whose checkpoint this is, or raise CheckpointError where it is another's.
+
+    Spark would take it and fail later, or not at all: it cannot look into a binary state.
+    """
+    state = application.state
+    now = {
+        "application": application.name,
+        "pipelines": [f"{p.name} of stream {p.source.stream}" for p in application.pipelines],
+        "state": f"{state.name} {state.layout.descr}" if state else None,
+        "buckets": buckets,
+    }
+    path = checkpoint / FACTS
+    if not path.exists():
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        aside = path.with_suffix(".new")
+        aside.write_text(json.dumps(now))
+        aside.replace(path)
+        return
+    then = json.loads(path.read_text())
+    for what, value in now.items():
+        if then.get(what) != value:
+            raise CheckpointError(f"{path}: {what}: expected {value!r}, got {then.get(what)!r}")
 
 
 def _read(spark, reading: Reading, log, partitions, max_records) -> DataFrame:
@@ -67,7 +100,7 @@ def _apart(reading: Reading) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
         for batch in batches:
             for row in batch.to_pylist():
                 chunk = Chunk(row["base"], row["count"], row["records"])
-                blocks = list(reading.work(row["partition"], [chunk]))
+                blocks = list(reading.work(row["partition"], chunk))
                 if blocks:
                     yield record_batch(blocks)
 

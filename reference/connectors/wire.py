@@ -14,7 +14,7 @@ import numpy as np
 
 MAX_FRAME = 16 << 20
 #: What one FETCH asks for: large enough to amortise a round trip, small enough to stay in cache.
-FETCH_BYTES = 2 << 20
+FETCH_BYTES = 4 << 20
 #: Payload bytes that fit in one STAGE, its header left out.
 STAGE_BYTES = MAX_FRAME - 64
 UNNUMBERED = 2**64 - 1
