@@ -157,7 +157,7 @@ class Application:
         for step in pipeline.steps:
             if layout is None:
                 raise PipelineError(f"{where}: {step.name} needs a decoder in front of it")
-            if isinstance(step, StateComputation) and layout.fields.get(step.key, (None,))[0] != "<u8":
+            if isinstance(step, StateComputation) and (step.key, "<u8") not in layout.descr:
                 raise PipelineError(f"{where}: {step.name}: expected a u64 field {step.key!r}")
             layout = step.out
         if pipeline.target and pipeline.target.encoder != layout:
