@@ -20,7 +20,8 @@ class Costs:
 
     cpu_s: of all the engine's processes from start to end. cores: processors that it kept
     busy within the window. us_a_record: microseconds of processor time a record there.
-    kit_cores: the kit's own share of the machine in the window. peak_memory: bytes, the
+    kit_cores, other_cores: what the kit and what everything else on the machine kept busy
+    in the window. peak_memory: bytes, the
     largest sample. state: bytes under state_dir at each of STATE_AT. Within a window that
     is shorter than two samples, cores are None.
     """
@@ -29,13 +30,14 @@ class Costs:
     cores: float | None
     us_a_record: float | None
     kit_cores: float | None
+    other_cores: float | None
     peak_memory: int | None
     state: tuple[int | None, ...]
 
 
 def costs(history: History, samples: np.ndarray, cpu_s: float, within: Window | None) -> Costs:
     """Sum up SAMPLE rows; ``cpu_s`` is the exact processor time of the whole run."""
-    cores = kit_cores = us_a_record = None
+    cores = kit_cores = other_cores = us_a_record = None
     inside = np.zeros(0, samples.dtype)
     if within is not None:
         inside = samples[
@@ -44,9 +46,11 @@ def costs(history: History, samples: np.ndarray, cpu_s: float, within: Window | 
     if within is not None and len(inside) >= 2:
         cores = _slope(inside, "cpu_s")
         kit_cores = _slope(inside, "kit_cpu_s")
+        other_cores = max(0.0, _slope(inside, "busy_s") - cores - kit_cores)
         us_a_record = cores / within.rate * 1e6
     peak = int(samples["memory"].max()) if len(samples) else None
-    return Costs(cpu_s, cores, us_a_record, kit_cores, peak, _state(history, samples))
+    state = _state(history, samples)
+    return Costs(cpu_s, cores, us_a_record, kit_cores, other_cores, peak, state)
 
 
 def _slope(samples: np.ndarray, name: str) -> float:

@@ -60,7 +60,7 @@ def steady_scenario(spec: EngineSpec, app: App, plan: Plan, number: int) -> Scen
     params = _offered(spec, app, ("some", "every"), "rejects")
     if params is None:
         return None
-    recipe = _recipe(app, plan, plan.messages, plan.seed + number)
+    recipe = recipe_of(app, plan, plan.messages, plan.seed + number)
     return Scenario(f"bench-{app}", app, params, recipe, workers=plan.workers)
 
 
@@ -78,7 +78,7 @@ def kill_scenario(spec: EngineSpec, target: Target, plan: Plan, number: int) -> 
         return None
     part = random.Random(f"{plan.seed}:{target}:{number}").uniform(*KILL_PART)
     kill = FaultStep("kill", target, "fetched", fraction=round(part, 4), cut=True)
-    recipe = _recipe(app, plan, int(plan.pace * plan.seconds), plan.seed + number)  # type: ignore[arg-type]
+    recipe = recipe_of(app, plan, int(plan.pace * plan.seconds), plan.seed + number)  # type: ignore[arg-type]
     return Scenario(
         f"bench-kill-{target}", app, params, recipe | {"tick": 64},  # type: ignore[arg-type]
         workers=plan.workers, rate=float(plan.pace), faults=(kill,),
@@ -107,7 +107,8 @@ def _offered(
     return None
 
 
-def _recipe(app: App, plan: Plan, records: int, seed: int) -> dict[str, Any]:
+def recipe_of(app: App, plan: Plan, records: int, seed: int) -> dict[str, Any]:
+    """Return the input recipe of an app."""
     kinds: dict[str, dict[str, Any]] = {
         "passthrough": {"kind": "payloads", "size": PAYLOAD_BYTES},
         "double": {"kind": "numbers"},

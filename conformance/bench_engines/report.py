@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from rich.console import Console
@@ -18,12 +18,14 @@ FORMAT: Final = 1
 Cell = Callable[[dict[str, Any], dict[str, Any]], str]
 #: A rate over fewer RELEASEs of a partition than this is coarse.
 _FEW_STEPS: Final = 4
+#: What else goes on may take this part of the machine without a word.
+_BUSY: Final = 0.1
 #: Columns that the widest table takes, with a spread over rounds and a long name.
 _WIDEST: Final = 120
 #: The figures of a series that are shown with their spread.
 _SPREAD: Final = {
     "apps": ("rate", "whole_rate", "whole_s", "cpu_s", "cores", "us_a_record", "kit_cores",
-             "peak_memory"),
+             "other_cores", "peak_memory"),
     "kills": ("output_s", "release_s", "usual_output_s", "usual_release_s"),
 }  # fmt: skip
 
@@ -93,19 +95,27 @@ def show(console: Console, found: dict[str, Any]) -> None:
 
 
 def _notes(console: Console, found: dict[str, Any]) -> None:
-    """Say where a rate is coarse or missing: the input was too short for the engine."""
+    """Say where a rate is coarse, missing, or taken on a machine that was busy otherwise."""
     for engine in found["engines"]:
         for row in engine["apps"]:
-            windows = [one["window"] for one in row["rounds"]]
-            steps = [one["steps"] for one in windows if one and one["steps"]]
-            if None in windows:
-                why = "nothing was left to do after the warm-up"
-            elif steps and min(steps) < _FEW_STEPS:
-                why = f"RELEASEs of a partition after the warm-up: only {min(steps)}"
-            else:
-                continue
-            text = f"{engine['name']}, {row['app']}: {why}; more --messages give a better rate"
-            console.print(Text(text, style="yellow"))
+            for why in _doubts(row, found["machine"]["cpus"]):
+                console.print(Text(f"{engine['name']}, {row['app']}: {why}", style="yellow"))
+
+
+def _doubts(row: dict[str, Any], cpus: int) -> Iterator[str]:
+    windows = [one["window"] for one in row["rounds"]]
+    steps = [one["steps"] for one in windows if one and one["steps"]]
+    more = "more --messages give a better rate"
+    if None in windows:
+        yield f"nothing was left to do after the warm-up; {more}"
+    elif steps and min(steps) < _FEW_STEPS:
+        yield f"RELEASEs of a partition after the warm-up: only {min(steps)}; {more}"
+    others = row["other_cores"]
+    if others and others["max"] > _BUSY * cpus:
+        yield (
+            f"something else kept {_number(others['max'])} of {cpus} processors busy: "
+            "the rate may be too low"
+        )
 
 
 def _table(console: Console, found: dict[str, Any], columns: dict[str, Cell], key: str) -> None:
@@ -180,6 +190,7 @@ _COSTS: Final[dict[str, Cell]] = _NAME | {
     "CPU s": _median("cpu_s"),
     "cores": _median("cores"),
     "kit's\ncores": _median("kit_cores"),
+    "others'\ncores": _median("other_cores"),
     "us a\nrecord": _median("us_a_record"),
     "peak\nmemory": _median("peak_memory", _bytes),
     "state\n20 %": _state("20%"),

@@ -16,9 +16,10 @@ import numpy as np
 from conformance.engines import proctable
 
 #: One look. cpu_s: user and system seconds of the engine since its start. kit_cpu_s: those of
-#: the kit. memory: bytes over all processes. state, files: bytes and files under state_dir.
+#: the kit. busy_s: those of all processors of the machine, whatever they did. memory: bytes
+#: over all processes. state, files: bytes and files under state_dir.
 SAMPLE: Final = np.dtype(
-    [("t_ns", "<i8"), ("cpu_s", "<f8"), ("kit_cpu_s", "<f8"), ("memory", "<i8"),
+    [("t_ns", "<i8"), ("cpu_s", "<f8"), ("kit_cpu_s", "<f8"), ("busy_s", "<f8"), ("memory", "<i8"),
      ("state", "<i8"), ("files", "<i8")]
 )  # fmt: skip
 PERIOD_S: Final = 0.2
@@ -88,10 +89,11 @@ class Sampler:
     def _look(self) -> tuple[float, ...]:
         engine = proctable.descendants(proctable.table(), self._root)
         pids = [proc.pid for proc in engine]
-        cpu_s = sum(_cpu_s(pid) for pid in (self._root, *pids))
         memory = sum(self._memory(pid) for pid in pids)
         now = time.monotonic_ns()
-        return (now, cpu_s, time.process_time(), memory, *folder_size(self._state_dir))
+        cpu_s = sum(_cpu_s(pid) for pid in (self._root, *pids))
+        state = folder_size(self._state_dir)
+        return (now, cpu_s, time.process_time(), _busy_s(), memory, *state)
 
     def _memory(self, pid: int) -> int:
         """Return the resident bytes of a process, 0 when it has ended."""
@@ -125,6 +127,15 @@ def folder_size(folder: Path) -> tuple[int, int]:
 def _children_cpu_s() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def _busy_s() -> float:
+    """Return the seconds that all processors were not idle; time that a host took counts too."""
+    with Path("/proc/stat").open("rb") as file:
+        user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(
+            int, file.readline().split()[1:]
+        )
+    return (user + nice + system + irq + softirq + steal) / _TICKS
 
 
 def _cpu_s(pid: int) -> float:

@@ -13,12 +13,13 @@ from rich.console import Console
 from conformance.bench import machine
 from conformance.bench_engines import report
 from conformance.bench_engines.measuring import EngineResult, Series, measure_all
-from conformance.bench_engines.plan import Plan, steady_scenario
+from conformance.bench_engines.plan import Plan, recipe_of, steady_scenario
 from conformance.engines.spec import EngineSpec
 from conformance.history.folder import write_json
 from conformance.judging import RequestError, check_out
 from conformance.reports import style
 from conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN
+from generators.recipes import complete, market_params
 
 FILE_NAME: Final = "bench.json"
 #: Worst first.
@@ -30,6 +31,10 @@ _STATUSES: Final = (
 def check(specs: Sequence[EngineSpec], plan: Plan, out: Path) -> None:
     """Raise RequestError for a bench that cannot be made, before anything is started."""
     check_out(out)
+    try:
+        market_params(complete(recipe_of("market-spread", plan, plan.messages, plan.seed)))
+    except ValueError as error:
+        raise RequestError(f"--messages, --symbols: {error}") from error
     if not any(steady_scenario(spec, app, plan, 0) for spec in specs for app in plan.apps):
         apps = ", ".join(plan.apps)
         raise RequestError(f"--app: expected an app that one of the engines offers; got {apps}")

@@ -14,8 +14,11 @@ SECOND = 1_000_000_000
 
 
 def samples(*rows):
-    """Rows of (second, cpu_s, kit_cpu_s, memory, state)."""
-    return np.array([(int(t * SECOND), *rest, 1) for t, *rest in rows], SAMPLE)
+    """Rows of (second, cpu_s, kit_cpu_s, memory, state); all processors: 1.5 s a second."""
+    return np.array(
+        [(int(t * SECOND), cpu_s, kit_s, 1.5 * t, *rest, 1) for t, cpu_s, kit_s, *rest in rows],
+        SAMPLE,
+    )
 
 
 def released(*rows):
@@ -35,6 +38,7 @@ def test_only_the_window_counts_for_cores_and_all_of_the_run_for_memory():
     assert found.cpu_s == 123.5
     assert found.cores == pytest.approx(1.0)
     assert found.kit_cores == pytest.approx(0.25)
+    assert found.other_cores == pytest.approx(0.25)
     assert found.us_a_record == pytest.approx(1e4)  # one core at a hundred records a second
     assert found.peak_memory == 900
 
@@ -49,6 +53,11 @@ def test_with_fewer_than_two_samples_in_the_window_there_are_no_cores(seen):
 def test_without_a_window_there_are_no_cores():
     seen = samples((1, 1.0, 1.0, 7, 0), (2, 2.0, 2.0, 8, 0))
     assert costs(released(), seen, 1.0, None).cores is None
+
+
+def test_clocks_that_differ_by_a_tick_give_no_negative_cores():
+    seen = samples((2, 0.0, 0.0, 7, 0), (4, 3.1, 0.2, 8, 0))
+    assert costs(released(), seen, 1.0, WINDOW).other_cores == 0.0
 
 
 def test_the_state_is_that_of_the_first_sample_after_each_part():

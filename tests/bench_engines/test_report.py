@@ -16,13 +16,13 @@ ENGINE = SimpleNamespace(name="toy", version="1", language="none")
 MACHINE = {"cpu": "a processor", "cpus": 2}
 
 
-def round_of(rate, progress="release", steps=9):
+def round_of(rate, progress="release", steps=9, others=0.1):
     """Return the figures of one round; without a rate it had no window."""
     window = {"progress": progress, "steps": steps} if rate else None
     return {
         "rate": rate, "whole_rate": rate, "whole_s": 2.5, "cpu_s": 12.345, "cores": 1.5,
-        "us_a_record": 0.25, "kit_cores": None, "peak_memory": 3 * 2**29, "window": window,
-        "state_bytes": {"20%": 999, "50%": None, "end": 5000},
+        "us_a_record": 0.25, "kit_cores": None, "other_cores": others, "window": window,
+        "peak_memory": 3 * 2**29, "state_bytes": {"20%": 999, "50%": None, "end": 5000},
     }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def test_figures_are_shown_with_their_units_and_ratio():
     ])  # fmt: skip
     assert [row["to_passthrough"] for row in engine["apps"]] == [1.0, 0.75]
     assert "toy passthrough 4.00 1.00 2.50 4.00" in text
-    assert "toy passthrough 12.3 1.50 - 0.250 1.50G 999B - 4.88K" in text
+    assert "toy passthrough 12.3 1.50 - 0.100 0.250 1.50G 999B - 4.88K" in text
     assert "more --messages" not in text
 
 
@@ -61,6 +61,14 @@ def test_several_rounds_show_the_smallest_and_the_largest():
 )
 def test_a_rate_that_is_coarse_or_missing_is_told(figures, note):
     assert note in shown([Series("count", rounds=[figures])])[1]
+
+
+def test_a_machine_that_was_busy_with_something_else_is_told():
+    busy = [round_of(4e6), round_of(4e6, others=0.7)]
+    assert (
+        "something else kept 0.700 of 2 processors busy" in shown([Series("count", rounds=busy)])[1]
+    )
+    assert "something else" not in shown([Series("count", rounds=busy[:1])])[1]
 
 
 def test_an_engine_that_never_releases_is_not_coarse():

@@ -132,6 +132,7 @@ def test_a_recovery_with_wrong_totals_gets_no_figure(tickproof, tmp_path):
         (["minimal", "--kill", "coordinator"], "--kill: expected some of worker, engine, none"),
         (["minimal", "--app", "market-spread"], "expected an app that one of the engines offers"),
         (["minimal", "--messages", "0"], "--messages"),
+        (["minimal", "--symbols", "99999999"], "symbols: expected a whole number 1 to"),
         (["nobody"], "no such engine"),
         ([], "ENGINE: expected"),
     ],
