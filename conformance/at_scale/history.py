@@ -36,7 +36,12 @@ class ScaledHistory(History):
     @property
     def other_ways(self) -> Mapping[str, Callable[[History], Any]]:
         """Evidence that Spark computes."""
-        return {"values": _values, "sequences": _sequences}
+        return {
+            "values": _values,
+            "sequences": _sequences,
+            "wrapping_inputs": _wrapping_inputs,
+            "end_keys": _end_keys,
+        }
 
     def inputs(self, dtype: np.dtype, stream: int = 0) -> list[np.ndarray]:
         """Return the payloads of each partition, where they are few enough for one process.
@@ -124,6 +129,14 @@ def _same(records: np.ndarray) -> np.ndarray:
 
 def _sequences(history: ScaledHistory) -> Findings:
     return judged.sequences(history.files())
+
+
+def _wrapping_inputs(history: ScaledHistory) -> int:
+    return sum(judged.looked(history.files(), evidence.wrapping))
+
+
+def _end_keys(history: ScaledHistory) -> set[int]:
+    return set().union(*judged.looked(history.files(), evidence.ends_among))
 
 
 def opener(spark: SparkSession) -> Callable[[Path], ScaledHistory]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -75,6 +75,12 @@ class Files:
     ) -> tuple[Sightings, dict[str, int]]:
         """Shuffle blocks and judge them; return what all parts found."""
         return merged(judge_parts(made, self.sources, self.parts, judge))
+
+
+def looked(files: Files, look: Callable[[np.ndarray], Any]) -> Iterator[Any]:
+    """Yield what ``look`` says of each slice of the input."""
+    for seen in scan(files.spark, files.inputs, lambda _, __, some: pickle.dumps(look(some))):
+        yield pickle.loads(seen)
 
 
 # -- count -------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ TWICE = ("duplicate", "redelivered")
 CHANGED = ("conflict", "retracted")
 ORDER_KINDS = ("step-back", "skipped-order")
 VALUES = (*STATE, *VERDICTS, "stale-quote")
+#: The lowest and the highest key of app count.
+ENDS = (0, 2**64 - 1)
 #: What stays wrong however the run ended: it needs no record that might still have come.
 SEEN = frozenset((
     *VALUES, *TWICE, *CHANGED, "step-back", "wrong-size",
@@ -111,6 +113,29 @@ def _market(history: History, log: OutputLog) -> Findings:
         publishes=history.publishes, fetches=history.fetches,
         pauses=list(history.pauses()), delivery=history.claims["delivery"],
     )  # fmt: skip
+
+
+def wrapping(records: np.ndarray) -> int:
+    """Count the NUMBER records whose double leaves 64 bits."""
+    return int((np.abs(records["x"].astype(float)) > 2.0**62).sum())
+
+
+@cached
+def wrapping_inputs(history: History) -> int:
+    """Count the records of app double whose double leaves 64 bits."""
+    return sum(map(wrapping, history.inputs(NUMBER)))
+
+
+def ends_among(records: np.ndarray) -> set[int]:
+    """Return which of the lowest and the highest key COUNT_IN records hold."""
+    ends = np.array(ENDS, np.uint64)
+    return set(ends[np.isin(ends, records["key"])].tolist())
+
+
+@cached
+def end_keys(history: History) -> set[int]:
+    """Return which of the lowest and the highest key the input of app count holds."""
+    return set().union(*map(ends_among, history.inputs(COUNT_IN)))
 
 
 def rejects_by_symbol(history: History) -> dict[str, list[int]]:
