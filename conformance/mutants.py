@@ -1,4 +1,4 @@
-"""Mutants: copies of the miniature engine with one known defect each, to judge the judge.
+"""Mutants: copies of a sound engine with one known defect each, to judge the judge.
 
 A mutant is a TOML file under ``fixtures/mutants``: what the defect is, which requirement
 has to fail for it, and the edits that make it out of the sound engine.
@@ -10,18 +10,19 @@ import difflib
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from conformance import resources
 from conformance.engines.spec import FILE_NAME
 from conformance.text import shown
 
 #: A mutant's name on the command line is this and its id.
 PREFIX: Final = "mutant:"
-#: The engine that all mutants are made of.
-ORIGINAL: Final = "miniature"
-_NAME_LINE: Final = f'name = "{ORIGINAL}"'
+Original = Literal["miniature", "spark"]
+#: What the Spark engine imports; a copy of it lies in the mutant's folder and is found first.
+_PACKAGE: Final = "reference"
 
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -31,11 +32,14 @@ class MutantError(ValueError):
 
 
 class Edit(BaseModel):
-    """``old`` stands exactly once in ``file`` (of the engine's folder) and becomes ``new``."""
+    """``old`` stands exactly once in ``file`` and becomes ``new``.
+
+    file: a path in the engine's folder; for spark, also in the package ``reference``.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    file: Annotated[str, Field(pattern=r"^[\w-]+\.(py|toml)$")]
+    file: Annotated[str, Field(pattern=r"^(reference/(\w+/)*)?[\w-]+\.(py|toml)$")]
     old: _Text
     new: str
 
@@ -44,7 +48,7 @@ class Mutant(BaseModel):
     """One known defect.
 
     requirement: id of the requirement that names the defect. shows: regular expression for
-    what the report of that failure says, "reason: what was seen".
+    what the report of that failure says, "reason: what was seen". engine: what it is made of.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -53,6 +57,7 @@ class Mutant(BaseModel):
     defect: _Text
     requirement: Annotated[str, Field(pattern=r"^[A-Z]{2}-[A-Z0-9-]+$")]
     shows: _Text
+    engine: Original = "miniature"
     edit: Annotated[list[Edit], Field(min_length=1)]
 
 
@@ -90,7 +95,7 @@ def _load(path: Path) -> Mutant:
 
 
 def make(mutant: Mutant, fixtures: Path, folder: Path) -> Path:
-    """Copy the miniature to ``folder`` with the edits; return the copy's engine.toml.
+    """Copy the engine to ``folder`` with the edits; return the copy's engine.toml.
 
     What ``folder`` held before is removed. Raises MutantError for an edit that does not
     fit the engine.
@@ -98,17 +103,20 @@ def make(mutant: Mutant, fixtures: Path, folder: Path) -> Path:
     if folder.exists():
         shutil.rmtree(folder)
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(fixtures / "engines" / ORIGINAL, folder, ignore=ignored)
-    named = Edit(file=FILE_NAME, old=_NAME_LINE, new=f'name = "{ORIGINAL}+{mutant.id}"')
+    shutil.copytree(fixtures / "engines" / mutant.engine, folder, ignore=ignored)
+    if mutant.engine == "spark":
+        shutil.copytree(resources.reference(), folder / _PACKAGE, ignore=ignored)
+    name = f'name = "{mutant.engine}'
+    named = Edit(file=FILE_NAME, old=f'{name}"', new=f'{name}+{mutant.id}"')
     for number, edit in enumerate([named, *mutant.edit]):
-        _apply(edit, folder, f"mutant:{mutant.id}: edit {number}")
+        _apply(edit, folder, f"mutant:{mutant.id}: edit {number}", mutant.engine)
     return folder / FILE_NAME
 
 
-def _apply(edit: Edit, folder: Path, what: str) -> None:
+def _apply(edit: Edit, folder: Path, what: str, engine: str) -> None:
     path = folder / edit.file
     if not path.is_file():
-        raise MutantError(f"{what}: file: {ORIGINAL} has no {edit.file}")
+        raise MutantError(f"{what}: file: {engine} has no {edit.file}")
     text = path.read_text(encoding="utf-8")
     if (found := text.count(edit.old)) != 1:
         raise MutantError(

@@ -16,3 +16,11 @@ def fixtures() -> Path:
         if (folder / "engines").is_dir():
             return folder
     raise FileNotFoundError(f"no fixtures beside {_PACKAGE}: the installation is not whole")
+
+
+def reference() -> Path:
+    """Return the folder of the package ``reference``; raises FileNotFoundError without it."""
+    folder = _PACKAGE.parent / "reference"
+    if not (folder / "session.py").is_file():
+        raise FileNotFoundError(f"no reference beside {_PACKAGE}: the installation is not whole")
+    return folder

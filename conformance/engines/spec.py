@@ -37,11 +37,12 @@ class Timeouts:
     startup_s: float
     drain_s: float
     recovery_s: float
+    cut_s: float = 6.0
 
     @property
     def life_s(self) -> float:
-        """All of them together: the longest that one life of the engine may wait."""
-        return self.startup_s + self.drain_s + self.recovery_s
+        """The longest that one life of the engine may wait."""
+        return self.startup_s + self.drain_s + self.recovery_s + self.cut_s
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ class EngineSpec:
         self.language = engine.language
         self.transports = tuple(engine.transports)
         self.timeouts = Timeouts(
-            engine.startup_timeout_s, engine.drain_timeout_s, engine.recovery_timeout_s
+            engine.startup_timeout_s, engine.drain_timeout_s, engine.recovery_timeout_s,
+            engine.cut_timeout_s,
         )
         self.known_gaps: dict[str, str] = dict(model.known_gaps)
         self.apps: tuple[str, ...] = tuple(model.apps.offered())

@@ -40,6 +40,7 @@ class EngineTable(_Table):
     startup_timeout_s: Seconds = 30.0
     drain_timeout_s: Seconds = 30.0
     recovery_timeout_s: Seconds = 60.0
+    cut_timeout_s: Seconds = 6.0
 
 
 class _ClaimsTable(_Table):

@@ -21,8 +21,6 @@ IN_FLIGHT_WAIT_S: Final = 1.0
 MARGIN_S: Final = 0.25
 #: How long a fault waits for the engine to release something since it recovered.
 CUT_WAIT_S: Final = 1.0
-#: The same before the first fault, where the step asks for a cut: rare cuts get their time.
-FIRST_CUT_WAIT_S: Final = 6.0
 
 _MOMENTS: Final = {
     "fetched": {"fetched"},
@@ -41,16 +39,17 @@ Deed = Callable[[FaultStep], Callable[[], dict[str, Any]]]
 class FaultController:
     """Steps of one run. Thread-safe.
 
-    ``observe`` is the log server's observer; ``limit`` is the publisher's limit.
+    ``observe`` is the log server's observer; ``limit`` is the publisher's limit. Where a
+    step asks for a cut, the first fault waits ``first_cut_s`` for one: rare cuts get their time.
     """
 
     def __init__(
         self, steps: Sequence[FaultStep], log: InputLog, recorder: Recorder,
-        rate: float | None, deed: Deed, on_event: Callable[..., None],
+        rate: float | None, deed: Deed, on_event: Callable[..., None], first_cut_s: float,
     ) -> None:  # fmt: skip
         self._steps, self._log, self._recorder = tuple(steps), log, recorder
         self._margin = int((rate or 0) * MARGIN_S)
-        self._deed, self._event = deed, on_event
+        self._deed, self._event, self._first_cut_s = deed, on_event, first_cut_s
         self._lock = threading.Lock()
         self._next = 0
         self._busy = False
@@ -146,7 +145,7 @@ class FaultController:
         """
         now = time.monotonic()
         if self._next == 0:
-            waited = self._due_at and now > self._due_at + FIRST_CUT_WAIT_S
+            waited = self._due_at and now > self._due_at + self._first_cut_s
             return not step.cut or self._log.released > 0 or bool(waited)
         if self._recovering and self._steps[self._next - 1].target == "engine":
             return False

@@ -28,7 +28,7 @@ class Bench:
         self.log = SimpleNamespace(total=TOTAL, fetched=0, released=0, states=lambda: [])
         self.events, self.done, self.threads = [], [], []
         self.controller = FaultController(
-            steps, self.log, SimpleNamespace(records=0), rate, deed or self.deed, self.note
+            steps, self.log, SimpleNamespace(records=0), rate, deed or self.deed, self.note, 6.0
         )
 
     def deed(self, step):

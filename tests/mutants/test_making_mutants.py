@@ -25,9 +25,9 @@ new = "a = 2"
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
     """A fixtures folder with an engine of one line and one mutant of it."""
-    engine = tmp_path / "engines" / mutants.ORIGINAL
+    engine = tmp_path / "engines" / "miniature"
     engine.mkdir(parents=True)
-    (engine / "engine.toml").write_text(f'[engine]\nname = "{mutants.ORIGINAL}"\n')
+    (engine / "engine.toml").write_text(f'[engine]\nname = "miniature"\n')
     (engine / "engine.py").write_text("a = 1\n")
     (tmp_path / "mutants").mkdir()
     (tmp_path / "mutants" / "some-mutant.toml").write_text(SOUND)
@@ -49,7 +49,7 @@ def test_a_copy_has_the_edits_and_a_name_of_its_own(house: Path) -> None:
     assert 'name = "miniature+some-mutant"' in engine.read_text()
     assert (folder / "engine.py").read_text() == "a = 2\n"
     assert not (folder / "left-over").exists()
-    assert (house / "engines" / mutants.ORIGINAL / "engine.py").read_text() == "a = 1\n"
+    assert (house / "engines" / "miniature" / "engine.py").read_text() == "a = 1\n"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_an_edit_that_does_not_fit_is_named(house: Path, old: str, new: str, sai
 
 
 def test_an_old_text_that_stands_twice_is_refused(house: Path) -> None:
-    (house / "engines" / mutants.ORIGINAL / "engine.py").write_text("a = 1\na = 1\n")
+    (house / "engines" / "miniature" / "engine.py").write_text("a = 1\na = 1\n")
     with pytest.raises(mutants.MutantError, match=r"expected once in engine\.py, found 2 times"):
         mutants.make(mutants.find("some-mutant", house), house, house / "copy")
 
