@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -20,8 +21,8 @@ Cell = Callable[[dict[str, Any], dict[str, Any]], str]
 _FEW_STEPS: Final = 4
 #: What else goes on may take this part of the machine without a word.
 _BUSY: Final = 0.1
-#: Columns that the widest table takes, with a spread over rounds and a long name.
-_WIDEST: Final = 120
+#: No table takes more columns than this.
+_WIDEST: Final = 200
 #: The figures of a series that are shown with their spread.
 _SPREAD: Final = {
     "apps": ("rate", "whole_rate", "whole_s", "cpu_s", "cores", "us_a_record", "kit_cores",
@@ -96,26 +97,27 @@ def show(console: Console, found: dict[str, Any]) -> None:
 
 def _notes(console: Console, found: dict[str, Any]) -> None:
     """Say where a rate is coarse, missing, or taken on a machine that was busy otherwise."""
+    notes, busy, cpus = [], 0.0, found["machine"]["cpus"]
     for engine in found["engines"]:
         for row in engine["apps"]:
-            for why in _doubts(row, found["machine"]["cpus"]):
-                console.print(Text(f"{engine['name']}, {row['app']}: {why}", style="yellow"))
-
-
-def _doubts(row: dict[str, Any], cpus: int) -> Iterator[str]:
-    windows = [one["window"] for one in row["rounds"]]
-    steps = [one["steps"] for one in windows if one and one["steps"]]
-    more = "more --messages give a better rate"
-    if None in windows:
-        yield f"nothing was left to do after the warm-up; {more}"
-    elif steps and min(steps) < _FEW_STEPS:
-        yield f"RELEASEs of a partition after the warm-up: only {min(steps)}; {more}"
-    others = row["other_cores"]
-    if others and others["max"] > _BUSY * cpus:
-        yield (
-            f"something else kept {_number(others['max'])} of {cpus} processors busy: "
-            "the rate may be too low"
+            busy = max(busy, (row["other_cores"] or {}).get("max", 0.0))
+            windows = [one["window"] for one in row["rounds"]]
+            steps = [one["steps"] for one in windows if one and one["steps"]]
+            if None in windows:
+                why = "nothing was left to do after the warm-up"
+            elif steps and min(steps) < _FEW_STEPS:
+                why = f"RELEASEs of a partition after the warm-up: only {min(steps)}"
+            else:
+                continue
+            more = "more --messages give a better rate"
+            notes.append(f"{engine['name']}, {row['app']}: {why}; {more}")
+    if busy > _BUSY * cpus:
+        notes.append(
+            f"Something else kept up to {_number(busy)} of {cpus} processors busy meanwhile: "
+            "rates may be too low."
         )
+    for note in notes:
+        console.print(Text(note, style="yellow"))
 
 
 def _table(console: Console, found: dict[str, Any], columns: dict[str, Cell], key: str) -> None:
@@ -132,7 +134,9 @@ def _table(console: Console, found: dict[str, Any], columns: dict[str, Cell], ke
             table.add_row(*map(Text, (first, second, *rest)))
     console.print()
     # A figure that is cut off is worse than a line that is broken.
-    console.print(table, width=max(console.width, _WIDEST), crop=False)
+    wide = console.options.update_width(_WIDEST)
+    table.width = Measurement.get(console, wide, table).maximum
+    console.print(table, crop=False)
 
 
 def _number(value: float | None) -> str:

@@ -26,10 +26,10 @@ def round_of(rate, progress="release", steps=9, others=0.1):
     }  # fmt: skip
 
 
-def shown(apps, kills=(), **options):
+def shown(apps, kills=(), width=100, **options):
     plan = Plan(apps=(), kills=tuple(one.what for one in kills), **options)
     found = document([EngineResult(ENGINE, list(apps), list(kills))], plan, MACHINE)
-    console = Console(file=io.StringIO(), width=100)
+    console = Console(file=io.StringIO(), width=width)
     show(console, found)
     return found["engines"][0], " ".join(console.file.getvalue().split())
 
@@ -65,10 +65,14 @@ def test_a_rate_that_is_coarse_or_missing_is_told(figures, note):
 
 def test_a_machine_that_was_busy_with_something_else_is_told():
     busy = [round_of(4e6), round_of(4e6, others=0.7)]
-    assert (
-        "something else kept 0.700 of 2 processors busy" in shown([Series("count", rounds=busy)])[1]
-    )
-    assert "something else" not in shown([Series("count", rounds=busy[:1])])[1]
+    _, text = shown([Series("count", rounds=busy)])
+    assert "Something else kept up to 0.700 of 2 processors busy" in text
+    assert "Something else" not in shown([Series("count", rounds=busy[:1])])[1]
+
+
+def test_no_figure_is_cut_off_on_a_narrow_terminal():
+    series = [Series("market-spread", rounds=[round_of(4e6), round_of(5e6)])]
+    assert "…" not in shown(series, width=60, rounds=2)[1]
 
 
 def test_an_engine_that_never_releases_is_not_coarse():
