@@ -141,6 +141,7 @@ class _Bench:
         finally:
             if series.status != "measured":
                 series.run = str(folder)
+                series.rounds.clear()  # an engine that is wrong at times gets no figure at all
             if not self._keep:
                 _drop(folder, whole=series.status == "measured")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.bench_engines import measuring
 from conformance.bench_engines.measuring import EngineResult, Series
 from conformance.bench_engines.plan import Plan, kill_scenario, patient, steady_scenario
 from conformance.bench_engines.sampler import Sampler, folder_size
@@ -13,6 +14,7 @@ from conformance.bench_engines.session import exit_status
 from conformance.engines.spec import load
 from conformance.resources import fixtures
 from conformance.runner import play
+from conformance.suites.judging import Fail
 
 BURN_S = 0.4
 #: What the copied adapter does at deploy: a child that takes processor time, and ends.
@@ -75,6 +77,27 @@ def test_the_spread_is_median_least_and_most_of_the_rounds():
     assert series.spread("other") is None
     series.status = "failed"
     assert series.spread("rate") is None
+
+
+def test_one_wrong_round_takes_the_figures_of_all(tmp_path, monkeypatch):
+    right = iter([True, False])
+
+    def judged(_history):
+        if not next(right):
+            raise Fail("lost", "one", "none")
+
+    monkeypatch.setattr(measuring, "judge", judged)
+    spec = load(fixtures() / "engines" / "minimal")
+    plan = Plan(apps=("passthrough",), kills=(), messages=2_000, rounds=3)
+    said = []
+    (result,) = measuring.measure_all([spec], plan, tmp_path, keep=False, tell=said.append)
+    (series,) = result.apps
+    assert (series.status, series.rounds) == ("failed", [])
+    assert series.why == "lost: expected one; got none"
+    # The third round is not played, and of the second nothing is kept that can be made again.
+    assert [line for line in said if "passthrough-2" in line] == []
+    assert [path.parent for path in tmp_path.rglob("run.json")] == [Path(series.run)]
+    assert not (Path(series.run) / "input").exists()
 
 
 @pytest.mark.parametrize(
