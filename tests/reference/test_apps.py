@@ -29,6 +29,11 @@ I64 = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(
 )
 
 
+def long_lists(elements: st.SearchStrategy) -> st.SearchStrategy:
+    """Lists of any length up to 40: hypothesis left alone makes five elements or so."""
+    return st.integers(0, 40).flatmap(lambda n: st.lists(elements, min_size=n, max_size=n))
+
+
 def wrapped(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
@@ -57,10 +62,8 @@ def test_double(numbers, partitions, split):
 
 # -- count --------------------------------------------------------------------------
 
-keyed = st.lists(
-    st.tuples(st.sampled_from(EDGE_KEYS) | st.integers(0, 4) | st.integers(0, 2**64 - 1), I64),
-    max_size=40,
-)
+keys = st.sampled_from(EDGE_KEYS) | st.integers(0, 4) | st.integers(0, 2**64 - 1)
+keyed = long_lists(st.tuples(keys, I64))
 
 
 def points(records: Input, split: Split) -> tuple[list[dict], list[tuple]]:
@@ -126,7 +129,7 @@ def test_count_adds_what_was_counted_before():
 
 prices = st.sampled_from(EDGE_PRICES) | st.tuples(st.integers(0, 2**53), st.integers(0, 2**53))
 #: (is an order, which symbol, bid and offer); ids are counted.
-messages = st.lists(st.tuples(st.booleans(), st.integers(0, 2), prices), max_size=40)
+messages = long_lists(st.tuples(st.booleans(), st.integers(0, 2), prices))
 
 
 def market(rows: list[tuple], partitions: int, two: bool) -> Input:
