@@ -1,0 +1,104 @@
+"""A real log server for the reference: partition files in, a recorded stream out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+from conformance.checkers.outputs import ARRIVAL
+from conformance.protocol.recorder import Recorder
+from conformance.protocol.server import LogServer
+from conformance.protocol.sink import Sink, SinkBehaviour
+from conformance.protocol.source import InputLog
+from reference.connectors.wire import Log
+
+DEADLINE_S = 60
+
+
+def partition(folder: Path, stream: int, number: int, records: np.ndarray) -> SimpleNamespace:
+    """Write framed records as a partition file, and describe it as the log wants it."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"s{stream}p{number}.log"
+    path.write_bytes(records.tobytes())
+    size = records.dtype.itemsize - 4
+    return SimpleNamespace(
+        stream=stream, partition=number, path=path, record_size=size, records=len(records)
+    )
+
+
+class Served:
+    """Input partitions, all published, and output stream 0; a context manager."""
+
+    def __init__(self, folder: Path, partitions, output_size: int, observer=None) -> None:
+        self.folder, self.inputs = folder / "run", tuple(partitions)
+        self.folder.mkdir()
+        self.events: list[tuple[str, dict]] = []
+        self.log = InputLog(self.inputs, self.folder, self._note)
+        self.recorder = Recorder(self.folder / "output", {0: output_size}, self._note)
+        self.server = LogServer(
+            self.log, self.recorder, Sink(SinkBehaviour(), self._note), self._note,
+            observer=observer,
+        )  # fmt: skip
+        self._clients: list[Log] = []
+
+    def _note(self, event, *_, **fields) -> None:
+        self.events.append((event, fields))
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Return host, port and token, as a source or a sink wants them."""
+        return {
+            "host": "127.0.0.1",
+            "port": str(self.server.port),
+            "token": self.server.token.hex(),
+        }
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """Return how many partitions each stream has."""
+        streams = [part.stream for part in self.inputs]
+        return {stream: streams.count(stream) for stream in streams}
+
+    @property
+    def files(self) -> dict[int, list[Path]]:
+        """Return the partition files by stream."""
+        return {s: [p.path for p in self.inputs if p.stream == s] for s in self.counts}
+
+    @property
+    def ends(self) -> dict[str, int]:
+        """Return the end offsets of what is published, named as the source names them."""
+        return {f"{p.stream}/{p.partition}": p.published for p in self.log.states()}
+
+    @property
+    def released(self) -> dict[str, int]:
+        """Return what was released, named as the source names it."""
+        return {f"{p.stream}/{p.partition}": p.released for p in self.log.states()}
+
+    def publish(self, share: float = 1.0) -> None:
+        """Publish this share of every partition."""
+        self.log.publish([int(part.records * share) for part in self.inputs])
+
+    def connect(self) -> Log:
+        """Return a client; it is closed in the end."""
+        client = Log(**{**self.options, "port": self.server.port})
+        self._clients.append(client)
+        return client
+
+    def outputs(self, layout) -> np.ndarray:
+        """Return what is recorded so far."""
+        return np.fromfile(self.folder / "output" / "s0.log", layout)
+
+    def arrivals(self) -> np.ndarray:
+        """Return the rows of the arrival table; only after the end."""
+        return np.fromfile(self.folder / "output" / "s0.arrivals", ARRIVAL)
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *_) -> None:
+        for client in self._clients:
+            client.close()
+        self.server.close()
+        self.recorder.close()
