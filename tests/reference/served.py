@@ -42,6 +42,7 @@ class Served:
             observer=observer,
         )  # fmt: skip
         self._clients: list[Log] = []
+        self._stopped = False
 
     def _note(self, event, *_, **fields) -> None:
         self.events.append((event, fields))
@@ -94,11 +95,17 @@ class Served:
         """Return the rows of the arrival table; only after the end."""
         return np.fromfile(self.folder / "output" / "s0.arrivals", ARRIVAL)
 
+    def stop(self) -> None:
+        """End the log server; its connections end with it."""
+        if not self._stopped:
+            self._stopped = True
+            self.server.close()
+
     def __enter__(self) -> Served:
         return self
 
     def __exit__(self, *_) -> None:
         for client in self._clients:
             client.close()
-        self.server.close()
+        self.stop()
         self.recorder.close()

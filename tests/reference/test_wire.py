@@ -1,0 +1,312 @@
+"""The client of the log against the kit's own log server, and against one that lies."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import threading
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from served import DEADLINE_S, Served, partition
+
+from reference.api.layouts import new
+from reference.apps.double import NUMBER
+from reference.connectors import sink, wire
+from reference.connectors.wire import Chunk, Log, LogError
+
+RECORDS = 40
+
+
+def numbers(count: int, first: int = 0) -> np.ndarray:
+    records = new(count, NUMBER)
+    records["x"] = np.arange(first, first + count)
+    return records
+
+
+def chunk(*values: int) -> Chunk:
+    records = new(len(values), NUMBER)
+    records["x"] = values
+    return Chunk(0, len(values), records.tobytes())
+
+
+@pytest.fixture
+def served(tmp_path):
+    """Two partitions of 40 numbers each, the second from 1000 on; all published."""
+    parts = [partition(tmp_path / "in", 0, p, numbers(RECORDS, 1000 * p)) for p in range(2)]
+    with Served(tmp_path, parts, NUMBER.itemsize - 4) as made:
+        made.publish()
+        yield made
+
+
+@contextmanager
+def refused(text: str):
+    """Expect a LogError whose text begins so."""
+    with pytest.raises(LogError, match="^" + re.escape(text)):
+        yield
+
+
+# -- reading ------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_reading_over_the_borders_of_chunks(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("log")
+    part = partition(folder / "in", 0, 0, numbers(RECORDS))
+    with Served(folder, [part], 8) as made, pytest.MonkeyPatch.context() as patch:
+        made.publish()
+        client = made.connect()
+        for _ in range(5):  # one connection serves many reads
+            patch.setattr(wire, "FETCH_BYTES", data.draw(st.integers(1, 600)))
+            start = data.draw(st.integers(0, RECORDS - 1))
+            end = data.draw(st.integers(start + 1, RECORDS))
+            chunks = list(client.read(0, 0, start, end))
+            at = start
+            for base, count, records in chunks:
+                assert (base, len(records)) == (at, count * NUMBER.itemsize)
+                at += count
+            assert at == end
+            read = np.frombuffer(b"".join(c.records for c in chunks), NUMBER)
+            assert read["x"].tolist() == list(range(start, end))
+
+
+def test_a_read_may_end_in_the_middle_of_a_fetch(served):
+    client = served.connect()
+    (only,) = client.read(0, 1, 10, 15)
+    assert (only.base, only.count) == (10, 5)
+    assert np.frombuffer(only.records, NUMBER)["x"].tolist() == [1010, 1011, 1012, 1013, 1014]
+
+
+def test_tail_and_release(served):
+    client = served.connect()
+    assert client.tail(0, 1) == (0, RECORDS, False)
+    client.release(0, 1, 7)
+    served.log.end()
+    assert client.tail(0, 1) == (7, RECORDS, True)
+    assert client.tail(0, 0) == (0, RECORDS, True)
+
+
+# -- refusals -----------------------------------------------------------------------
+
+
+def test_a_released_offset(served):
+    client = served.connect()
+    client.release(0, 1, 7)
+    with refused("FETCH of stream 0, partition 1 at offset 6 was refused (code 3): offset 6 "):
+        list(client.read(0, 1, 6, 10))
+    assert [c.count for c in client.read(0, 1, 7, 10)] == [3]
+
+
+def test_a_release_between_two_fetches(served, monkeypatch):
+    monkeypatch.setattr(wire, "FETCH_BYTES", 4 * NUMBER.itemsize)
+    client, other = served.connect(), served.connect()
+    chunks = client.read(0, 0, 0, 20)
+    assert next(chunks).count == 4  # and the next FETCH is on its way
+    assert next(chunks).base == 4
+    other.release(0, 0, 20)
+    # The FETCH on its way was answered before the release, or it was not.
+    with pytest.raises(LogError, match=r"at offset (8|12) was refused \(code 3\): "):
+        list(chunks)
+
+
+def test_an_offset_beyond_the_end(served):
+    client = served.connect()
+    with refused("FETCH of stream 0, partition 0 at offset 41 was refused (code 4): offset 41 "):
+        list(client.read(0, 0, RECORDS + 1, 50))
+    with refused("stream 0, partition 0: expected records at offset 40, got 0 at 40"):
+        list(served.connect().read(0, 0, RECORDS, 50))
+    with refused("RELEASE of 0/0 at 41 was refused (code 4): RELEASE to 41"):
+        served.connect().release(0, 0, RECORDS + 1)
+
+
+def test_an_unknown_partition(served):
+    client = served.connect()
+    with refused("TAIL of 0/2 was refused (code 2): there is no input stream 0, partition 2"):
+        client.tail(0, 2)
+    with refused("FETCH of stream 3, partition 0 at offset 0 was refused (code 2): "):
+        list(client.read(3, 0, 0, 1))
+    with refused("HAVE of writer 1 was refused (code 2): there is no output stream 9"):
+        client.have(9, 1)
+
+
+def test_a_fenced_writer(served):
+    old, young = served.connect(), served.connect()
+    assert old.have(0, 3) == 0
+    old.stage(5, 0, 3, 0, chunk(1))
+    assert young.have(0, 3) == 0
+    with refused("STAGE of transaction 5 was refused (code 7): writer 3 "):
+        old.stage(5, 0, 3, 0, chunk(2))
+    assert old.commit(5) == sink.COMMITTED  # which is not fenced
+    assert served.outputs(NUMBER)["x"].tolist() == [1]
+    assert young.have(0, 3) == 1
+
+
+def test_a_gap_in_the_numbers(served):
+    client = served.connect()
+    client.have(0, 3)
+    client.stage(5, 0, 3, 2, chunk(1, 2))
+    with refused("COMMIT of transaction 5 was refused (code 6): writer 3: first_seq 2"):
+        client.commit(5)
+    assert len(served.outputs(NUMBER)) == 0
+    client.stage(5, 0, 3, 0, chunk(7))
+    assert client.commit(5) == sink.COMMITTED
+
+
+def test_the_life_of_a_transaction(served):
+    client = served.connect()
+    assert client.commit(8) == sink.UNKNOWN
+    for values in ([1, 2], [3]):  # a second STAGE of the writer replaces the first
+        client.stage(8, 0, 1, client.have(0, 1), chunk(*values))
+    client.stage(8, 0, 2, client.have(0, 2), chunk(4))
+    assert client.commit(8) == sink.COMMITTED
+    assert client.commit(8) == sink.ALREADY
+    client.stage(9, 0, 1, client.have(0, 1), chunk(5))
+    client.abort(9)
+    assert client.commit(9) == sink.UNKNOWN
+    assert sorted(served.outputs(NUMBER)["x"].tolist()) == [3, 4]
+    assert client.have(0, 1) == 1
+
+
+# -- connections --------------------------------------------------------------------
+
+
+def test_a_wrong_token(served):
+    with refused("the log closed the connection"):
+        Log("127.0.0.1", served.server.port, "00" * 16)
+
+
+def test_a_log_that_is_gone(served):
+    client = served.connect()
+    assert client.tail(0, 0).end == RECORDS
+    served.stop()
+    # It may show as an orderly end, as a reset, or as a broken pipe.
+    with pytest.raises((LogError, ConnectionError), match=r"closed|reset|pipe"):
+        client.tail(0, 0)
+    with pytest.raises(ConnectionRefusedError):
+        Log("127.0.0.1", served.server.port, "00" * 16)
+
+
+HELLO = struct.pack("<IBHI", 7, 0x81, 1, wire.MAX_FRAME)
+
+
+@contextmanager
+def lying(reply: bytes):
+    """A log that greets, answers the first request with these bytes, and closes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(DEADLINE_S)
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        connection.settimeout(DEADLINE_S)
+        with connection:
+            connection.recv(1 << 16)
+            connection.sendall(HELLO)
+            connection.recv(1 << 16)
+            connection.sendall(reply)
+            connection.shutdown(socket.SHUT_WR)
+            with suppress(OSError):
+                while connection.recv(1 << 16):
+                    pass
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    client = Log("127.0.0.1", listener.getsockname()[1], "00" * 16)
+    try:
+        yield client
+    finally:
+        client.close()
+        thread.join(DEADLINE_S)
+        listener.close()
+    assert not thread.is_alive()
+
+
+def fetched(base: int, sizes: list[int], count: int | None = None) -> bytes:
+    """Return a FETCH reply with records of these sizes."""
+    region = b"".join(struct.pack("<I", size) + bytes(size) for size in sizes)
+    count = len(sizes) if count is None else count
+    body = struct.pack("<BHHQQBI", 0x82, 0, 0, base, 99, 0, count) + region
+    return struct.pack("<I", len(body)) + body
+
+
+LIES = {
+    "another op": (
+        struct.pack("<IB", 1, 0x84),
+        "FETCH of stream 0, partition 0 at offset 5: expected reply 0x82, got op 0x84 of 1 bytes",
+    ),
+    "too long": (
+        struct.pack("<IB", wire.MAX_FRAME + 1, 0x82),
+        "FETCH of stream 0, partition 0 at offset 5: expected reply 0x82, got op 0x82 of 16777217 ",
+    ),
+    "another offset": (
+        fetched(4, [8, 8]),
+        "stream 0, partition 0: expected records at offset 5, got 2 at 4",
+    ),
+    "no record": (
+        fetched(5, []),
+        "stream 0, partition 0: expected records at offset 5, got 0 at 5",
+    ),
+    "a record of another size": (
+        fetched(5, [8, 8, 7, 9]),
+        "stream 0, partition 0, offset 7: expected a record of 8 bytes",
+    ),
+    "fewer bytes than records": (
+        fetched(5, [8, 8], count=3),
+        "stream 0, partition 0, offset 5: expected 3 records of 8 bytes, got 24 bytes in all",
+    ),
+    "an end in the middle": (fetched(5, [8, 8])[:-3], "the log closed the connection"),
+    "an end in the head": (fetched(5, [8, 8])[:3], "the log closed the connection"),
+    "an end": (b"", "the log closed the connection"),
+    "an error that is not text": (
+        struct.pack("<IBH", 5, 0xFF, 4) + b"\xff!",
+        r"FETCH of stream 0, partition 0 at offset 5 was refused (code 4): \xff!",
+    ),
+}
+
+
+@pytest.mark.parametrize(("reply", "text"), LIES.values(), ids=LIES.keys())
+def test_a_log_that_lies(reply, text):
+    with lying(reply) as client, refused(text):
+        list(client.read(0, 0, 5, 8))
+
+
+# -- the sink's pieces --------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(
+    size=st.integers(0, 30), count=st.integers(0, 60), stage=st.integers(34, 200),
+    borders=st.lists(st.integers(0, 60), max_size=12), each=st.integers(1, 4),
+)  # fmt: skip
+def test_pieces_depend_on_the_records_alone(size, count, stage, borders, each):
+    records = [struct.pack("<I", size) + bytes([i] * size) for i in range(count)]
+    cuts = sorted([0, count, *(min(border, count) for border in borders)])
+    blocks = [b"".join(records[a:b]) for a, b in pairwise(cuts)]
+    batches = [
+        pa.record_batch({"records": pa.array(blocks[i : i + each], pa.binary())})
+        for i in range(0, len(blocks), each)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sink, "STAGE_BYTES", stage)
+        pieces = list(sink.pieces(iter(batches)))
+    fit = stage // (4 + size)
+    expected = [records[i : i + fit] for i in range(0, count, fit)]
+    assert [(0, len(part), b"".join(part)) for part in expected] == pieces
+
+
+def test_a_piece_fits_a_stage(served):
+    count = wire.STAGE_BYTES // NUMBER.itemsize
+    block = pa.record_batch({"records": [numbers(count + 1).tobytes()]})
+    pieces = list(sink.pieces(iter([block])))
+    assert [piece.count for piece in pieces] == [count, 1]
+    client = served.connect()
+    for writer, piece in enumerate(pieces):
+        client.stage(0, 0, writer, client.have(0, writer), piece)
+    assert client.commit(0) == sink.COMMITTED
+    assert np.array_equal(served.outputs(NUMBER), numbers(count + 1))
