@@ -15,6 +15,7 @@ from pyspark.sql.streaming.state import GroupState
 
 from reference.api import Application
 from reference.compiler.steps import Block, Reading, advanced, table_of
+from reference.connectors.progress import CheckpointError
 from reference.connectors.sink import FORMAT, LogSink
 from reference.connectors.source import ROW, ROW_SCHEMA, log_source, record_batch
 from reference.connectors.wire import Chunk
@@ -52,10 +53,6 @@ def start(
     return writer.option("checkpointLocation", str(checkpoint)).start()
 
 
-class CheckpointError(ValueError):
-    """A checkpoint that this application cannot go on from."""
-
-
 def claim(checkpoint: Path, application: Application, buckets: int) -> None:
     """Write down whose checkpoint this is, or raise CheckpointError where it is another's.
 
@@ -75,7 +72,10 @@ def claim(checkpoint: Path, application: Application, buckets: int) -> None:
         aside.write_text(json.dumps(now))
         aside.replace(path)
         return
-    then = json.loads(path.read_text())
+    try:
+        then = json.loads(path.read_text())
+    except ValueError as error:
+        raise CheckpointError(f"{path}: expected JSON: {error}") from error
     for what, value in now.items():
         if then.get(what) != value:
             raise CheckpointError(f"{path}: {what}: expected {value!r}, got {then.get(what)!r}")

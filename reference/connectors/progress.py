@@ -18,6 +18,10 @@ from reference.connectors.wire import Log
 Offsets = dict[str, int]
 
 
+class CheckpointError(ValueError):
+    """A checkpoint that this application cannot go on from."""
+
+
 class Progress(StreamingQueryListener):
     """Releases what is committed, and knows how far that is.
 
@@ -32,7 +36,7 @@ class Progress(StreamingQueryListener):
         # A death between the commit log and RELEASE: it is made good here.
         self._release(_offsets(checkpoint, _newest(checkpoint / "commits")))
 
-    def onQueryProgress(self, event) -> None:  # noqa: N802
+    def onQueryProgress(self, event) -> None:
         """Release every partition that moved."""
         for source in event.progress.sources:
             self._release(json.loads(source.endOffset))
@@ -55,13 +59,13 @@ class Progress(StreamingQueryListener):
         with self._changed:
             self._changed.wait(seconds)
 
-    def onQueryStarted(self, event) -> None:  # noqa: N802
+    def onQueryStarted(self, event) -> None:
         """Nothing yet."""
 
-    def onQueryIdle(self, event) -> None:  # noqa: N802
+    def onQueryIdle(self, event) -> None:
         """Nothing new."""
 
-    def onQueryTerminated(self, event) -> None:  # noqa: N802
+    def onQueryTerminated(self, event) -> None:
         """Nothing more."""
 
 
@@ -75,5 +79,9 @@ def _offsets(checkpoint: Path, batch: int) -> Offsets:
     """Return where a batch ends: of its file, a version, metadata, then a line a source."""
     if batch < 0:
         return {}
-    lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
-    return {name: at for line in lines for name, at in json.loads(line).items()}
+    path = checkpoint / "offsets" / str(batch)
+    try:
+        lines = path.read_text().splitlines()[2:]
+        return {name: at for line in lines for name, at in json.loads(line).items()}
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: expected a line of offsets a source: {error}") from error
