@@ -24,4 +24,6 @@ def double_all(records: np.ndarray) -> np.ndarray:
 def application(function=double_all) -> Application:
     """Return the app, made with either form of the computation."""
     step = Computation("double", function, NUMBER)
-    return Application("double", [Pipeline("all", Source(0, NUMBER)).to(step).into(Sink(0, NUMBER))])
+    return Application(
+        "double", [Pipeline("all", Source(0, NUMBER)).to(step).into(Sink(0, NUMBER))]
+    )

@@ -21,7 +21,9 @@ from reference.compiler.steps import computed, finished, stepped
 ROW_SCHEMA = "pipeline int, path string, place long, key long, record binary"
 
 
-def run(spark: SparkSession, application: Application, files: Mapping[int, list[Path]]) -> DataFrame:
+def run(
+    spark: SparkSession, application: Application, files: Mapping[int, list[Path]]
+) -> DataFrame:
     """Return the outputs, a column for each field (u64 as long); files: by stream, framed."""
     frames = [
         spark.read.format("binaryFile")
@@ -35,7 +37,9 @@ def run(spark: SparkSession, application: Application, files: Mapping[int, list[
         return records.select("record")
     schema = ", ".join(f"{name} long" for name in fields(layout))
     if application.state is None:
-        return records.mapInPandas(lambda rows: (_columns(_joined(r, layout)) for r in rows), schema)
+        return records.mapInPandas(
+            lambda rows: (_columns(_joined(r, layout)) for r in rows), schema
+        )
     return records.groupBy("key").applyInPandas(_of_one_key(application), schema)
 
 
@@ -49,7 +53,9 @@ def _records(application: Application, number: int):
     pipeline = application.pipelines[number]
 
     def apart(files: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for path, content in ((p, c) for f in files for p, c in zip(f.path, f.content)):
+        for path, content in (
+            (p, c) for f in files for p, c in zip(f.path, f.content, strict=True)
+        ):
             size = 4 + int.from_bytes(content[:4], "little")
             records = np.frombuffer(content, pipeline.source.decoder or f"V{size}")
             for step in pipeline.before:

@@ -7,7 +7,7 @@ space: its state is one table, a row for each key, in one value of the state sto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path

@@ -41,7 +41,7 @@ class LogSink(DataSource):
         """Return the name for ``writeStream.format``."""
         return FORMAT
 
-    def streamWriter(self, schema, overwrite) -> DataSourceStreamArrowWriter:  # noqa: N802
+    def streamWriter(self, schema, overwrite) -> DataSourceStreamArrowWriter:
         """Return the writer; Spark takes a Python sink in append mode only."""
         return LogWriter(dict(self.options))
 
@@ -79,14 +79,14 @@ class LogWriter(DataSourceStreamArrowWriter):
             staged += piece.count
         return Staged(staged)
 
-    def commit(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803
+    def commit(self, messages: list[Staged | None], batchId: int) -> None:
         """Make the batch visible, in the driver."""
         if not any(message.records for message in messages):
             return
         if connected(self._options).commit(batchId) == UNKNOWN:
             raise LogError(f"COMMIT of batch {batchId}: the log does not know the transaction")
 
-    def abort(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: list[Staged | None], batchId: int) -> None:
         """Drop what was staged: the batch failed and will be run again, or never."""
         connected(self._options).abort(batchId)
 

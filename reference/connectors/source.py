@@ -64,7 +64,7 @@ def log_source(reading: Reading, format_name: str) -> type[DataSource]:
         def schema(self) -> str:
             return ROW_SCHEMA
 
-        def streamReader(self, schema) -> DataSourceStreamReader:  # noqa: N802
+        def streamReader(self, schema) -> DataSourceStreamReader:
             return LogReader(dict(self.options), reading)
 
     return LogSource
@@ -86,15 +86,15 @@ class LogReader(DataSourceStreamReader):
         self._stream = int(options["stream"])
         self._names = [f"{self._stream}/{p}" for p in range(int(options["partitions"]))]
 
-    def initialOffset(self) -> dict:  # noqa: N802
+    def initialOffset(self) -> dict:
         """Begin at the first record: only asked where there is no checkpoint."""
         return dict.fromkeys(self._names, 0)
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """Bound a micro-batch."""
         return ReadMaxRows(int(self._options["max_records"]))
 
-    def latestOffset(self, start: dict, limit: ReadLimit) -> dict:  # noqa: N802
+    def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
         """Ask the log for its ends; share the limit among the partitions that have more."""
         log = connected(self._options)
         ends = {n: log.tail(self._stream, p).end for p, n in enumerate(self._names)}

@@ -54,7 +54,9 @@ class Log:
 
     def tail(self, stream: int, partition: int) -> Tail:
         """Return the offsets that a partition holds now."""
-        body = self._ask(f"TAIL of {stream}/{partition}", 0x03, struct.pack("<HH", stream, partition))
+        body = self._ask(
+            f"TAIL of {stream}/{partition}", 0x03, struct.pack("<HH", stream, partition)
+        )
         _, _, start, end, flags = struct.unpack("<HHQQB", body)
         return Tail(start, end, bool(flags & 1))
 
@@ -77,7 +79,9 @@ class Log:
             head = _FETCH_HEAD.unpack(self._exactly(_FETCH_HEAD.size))
             base, count, size = head[2], head[5], left - _FETCH_HEAD.size
             if base != start or count == 0:
-                raise LogError(f"{where}: expected records at offset {start}, got {count} at {base}")
+                raise LogError(
+                    f"{where}: expected records at offset {start}, got {count} at {base}"
+                )
             start = base + count
             if start < end:
                 self._send(0x02, ask.pack(stream, partition, start, FETCH_BYTES, 0))
@@ -126,7 +130,9 @@ class Log:
             text = body[2:].decode("utf-8", "backslashreplace")
             raise LogError(f"{what} was refused (code {body[0] | body[1] << 8}): {text}")
         if op != expected or length > MAX_FRAME:
-            raise LogError(f"{what}: expected reply {expected:#x}, got op {op:#x} of {length} bytes")
+            raise LogError(
+                f"{what}: expected reply {expected:#x}, got op {op:#x} of {length} bytes"
+            )
         return length - 1
 
     def _exactly(self, size: int) -> bytes:
@@ -149,7 +155,9 @@ def _trimmed(chunk: Chunk, end: int, where: str) -> Chunk:
         if not len(odd):
             count = min(chunk.count, end - chunk.base)
             return Chunk(chunk.base, count, chunk.records[: count * size])
-        raise LogError(f"{where}, offset {chunk.base + odd[0]}: expected a record of {size - 4} bytes")
+        raise LogError(
+            f"{where}, offset {chunk.base + odd[0]}: expected a record of {size - 4} bytes"
+        )
     raise LogError(
         f"{where}, offset {chunk.base}: expected {chunk.count} records of {size - 4} bytes, "
         f"got {len(chunk.records)} bytes in all"
