@@ -1,0 +1,43 @@
+"""One Spark for all tests of the reference."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+MISSING = [name for name in ("pyspark", "pandas", "chispa") if not importlib.util.find_spec(name)]
+collect_ignore = ["test_streaming.py", "test_checkpoints.py", "test_wire.py"] if MISSING else []
+ROOT = Path(__file__).parents[2]
+#: For a JVM that lives for a minute.
+FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """Give a local Spark as the reference starts it; other tests of the process may share it."""
+    from pyspark.sql import SparkSession
+
+    from reference import java, session
+
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYSPARK_PYTHON", sys.executable)
+        environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        environment.setenv("OPENBLAS_NUM_THREADS", "1")
+        path = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+        environment.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
+        shared = SparkSession.getActiveSession() is not None
+        java.prepare()
+        settings = {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": FLAGS,
+            "spark.executorEnv.PYTHONPATH": str(ROOT),
+        }
+        started = session.start("local[2]", settings)
+        yield started
+        if not shared:
+            started.stop()

@@ -1,0 +1,80 @@
+"""Queries of the reference, from their start to the moment a test waits for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from served import Served
+
+from reference.api import Application
+from reference.compiler import batch, streaming
+from reference.connectors.progress import Progress
+from reference.connectors.wire import Log
+
+DEADLINE_S = 180
+
+
+class Running(NamedTuple):
+    """A query with what is known of its progress."""
+
+    query: StreamingQuery
+    progress: Progress
+
+    def until(self, ends: dict[str, int]) -> None:
+        """Wait until these offsets are committed; the query's failure ends the wait."""
+        deadline = time.monotonic() + DEADLINE_S
+        while self.progress.committed != ends:
+            if failure := self.query.exception():
+                raise failure
+            assert time.monotonic() < deadline, f"{self.progress.committed}, expected {ends}"
+            self.progress.wait(0.05)
+
+    def failure(self) -> str:
+        """Wait for the failure of the query; return its text."""
+        with suppress(StreamingQueryException):
+            assert self.query.awaitTermination(DEADLINE_S), "the query goes on"
+        found = self.query.exception()
+        assert found is not None, "the query ended well"
+        return str(found)
+
+
+@contextmanager
+def running(
+    spark: SparkSession, application: Application, served: Served, checkpoint: Path, **options
+) -> Iterator[Running]:
+    """Run a query, and stop it in the end."""
+    log = Log("127.0.0.1", served.server.port, served.options["token"])
+    progress = Progress(log, checkpoint)
+    spark.streams.addListener(progress)
+    try:
+        query = streaming.start(
+            spark, application, served.options, served.counts, checkpoint, **options
+        )
+        try:
+            yield Running(query, progress)
+        finally:
+            query.stop()
+    finally:
+        spark.streams.removeListener(progress)
+        log.close()
+
+
+def recorded(spark: SparkSession, application: Application, served: Served) -> DataFrame:
+    """Return what the log recorded, with the columns of the batch oracle."""
+    layout = application.sink.encoder
+    if layout is None:
+        layout = f"V{4 + served.inputs[0].record_size}"
+        rows = [(bytearray(record.tobytes()),) for record in served.outputs(layout)]
+        return spark.createDataFrame(rows, "record binary")
+    names = batch.fields(layout)
+    outputs = served.outputs(layout)
+    columns = [outputs[name].astype("<i8").tolist() for name in names]
+    schema = ", ".join(f"{name} long" for name in names)
+    return spark.createDataFrame(list(zip(*columns, strict=True)), schema)

@@ -1,0 +1,249 @@
+"""Queries that end and begin again, and what they refuse: each with a word that says why."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chispa import assert_df_equality
+from querying import recorded, running
+from served import Served, partition
+
+from reference import apps
+from reference.api import Application, Sink, State
+from reference.api.layouts import new
+from reference.apps import count, market_spread
+from reference.compiler import batch
+from reference.compiler.streaming import CheckpointError
+
+RECORDS = 300
+COUNT = apps.make("count", {"emit": "every"})
+VERDICTS = apps.make("market-spread", {"inputs": "merged", "emit": "verdicts"})
+
+
+@pytest.fixture
+def values(tmp_path):
+    """Serve two partitions of 300 values, 15 keys in each."""
+    parts = []
+    for number in range(2):
+        records = new(RECORDS, count.VALUE)
+        records["key"] = np.arange(RECORDS) % 15 * 2 + number
+        records["value"] = np.arange(RECORDS) * 2**56
+        parts.append(partition(tmp_path / "in", 0, number, records))
+    with Served(tmp_path, parts, count.POINT.itemsize - 4) as served:
+        yield served
+
+
+@contextmanager
+def serving_poison(tmp_path, offset: int):
+    """Serve two partitions of quotes and orders, with a record of kind 9 in the second."""
+    parts = []
+    for number in range(2):
+        records = new(RECORDS, market_spread.MESSAGE)
+        records["kind"] = np.arange(RECORDS) % 2 + 1
+        records["symbol"] = int.from_bytes(b"ABC    %d" % number, "little")
+        records["id"] = np.arange(RECORDS) + RECORDS * number + 1
+        if number == 1:
+            records["kind"][offset] = 9
+        parts.append(partition(tmp_path / "in", 0, number, records))
+    with Served(tmp_path, parts, market_spread.VERDICT.itemsize - 4) as served:
+        served.publish()
+        yield served
+
+
+def same_as_in_batch(spark, application: Application, served: Served) -> None:
+    made, expected = (
+        recorded(spark, application, served),
+        batch.run(spark, application, served.files),
+    )
+    assert_df_equality(made, expected, ignore_row_order=True, ignore_nullable=True)
+
+
+# -- going on -----------------------------------------------------------------------
+
+
+def test_a_query_goes_on_where_it_was_stopped(spark, values, tmp_path):
+    for share in (0.4, 1.0):
+        values.publish(share)
+        with running(spark, COUNT, values, tmp_path / "checkpoint", max_records=150) as run:
+            run.until(values.ends)
+    assert values.released == values.ends
+    points = values.outputs(count.POINT)
+    for key in range(30):  # no gap, no point twice, none before another
+        assert points["n"][points["key"] == key].tolist() == list(range(1, RECORDS // 15 + 1))
+    same_as_in_batch(spark, COUNT, values)
+
+
+def test_a_batch_whose_commit_was_lost_is_made_again(spark, values, tmp_path):
+    lost = []
+
+    def lose_one(moment: str, _connection: int) -> bool:
+        if moment == "commit-received" and not lost and len(values.outputs(count.POINT)):
+            lost.append(moment)
+            return True
+        return False
+
+    values.server.observer = lose_one
+    values.publish()
+    with running(spark, COUNT, values, tmp_path / "checkpoint", max_records=200) as run:
+        assert "LogError: the log closed the connection" in run.failure()
+    assert values.released == run.progress.committed == {"0/0": 100, "0/1": 100}
+    assert len(values.outputs(count.POINT)) == 200
+    with running(spark, COUNT, values, tmp_path / "checkpoint", max_records=200) as run:
+        run.until(values.ends)
+    same_as_in_batch(spark, COUNT, values)
+
+
+# -- what ends a query --------------------------------------------------------------
+
+
+def test_a_wrong_record_ends_the_query_and_is_never_skipped(spark, tmp_path):
+    text = "RecordError: stream 0, partition 1, offset 117: expected kind 1 (order) or 2 (quote)"
+    with serving_poison(tmp_path, 117) as served:
+        for coalesce in (True, False):
+            options = {"max_records": 200, "coalesce": coalesce}
+            with running(spark, VERDICTS, served, tmp_path / "checkpoint", **options) as run:
+                assert text in run.failure()
+            assert served.released == {"0/0": 100, "0/1": 100}
+            verdicts = served.outputs(market_spread.VERDICT)
+            assert len(verdicts) == 100  # the orders of the batch before
+
+
+def test_a_wrong_record_is_buried_where_that_is_asked_for(spark, tmp_path):
+    (pipeline,) = VERDICTS.pipelines
+    source = replace(pipeline.source, dead_letters=str(tmp_path / "letters"))
+    application = replace(VERDICTS, pipelines=[replace(pipeline, source=source)])
+    with serving_poison(tmp_path, 117) as served:
+        with running(spark, application, served, tmp_path / "checkpoint", max_records=200) as run:
+            run.until(served.ends)
+        (letter,) = (tmp_path / "letters").iterdir()
+        assert letter.name == "0-1-117.bin"
+        size = market_spread.MESSAGE.itemsize
+        file = served.files[0][1].read_bytes()
+        assert letter.read_bytes() == file[117 * size : 118 * size]
+        verdicts = served.outputs(market_spread.VERDICT)
+        wrong_was_an_order = 117 % 2 == 0
+        assert len(verdicts) == RECORDS - wrong_was_an_order
+
+
+def test_a_sink_that_refuses_ends_the_query(spark, values, tmp_path):
+    (pipeline,) = COUNT.pipelines
+    elsewhere = replace(COUNT, pipelines=[pipeline.into(Sink(7, count.POINT))])
+    values.publish()
+    with running(spark, elsewhere, values, tmp_path / "checkpoint") as run:
+        failure = run.failure()
+    assert re.search(r"LogError: HAVE of writer \d+ was refused \(code 2\): there is no", failure)
+    assert not any(values.released.values())
+
+
+def test_a_log_that_is_gone_ends_the_query(spark, values, tmp_path):
+    values.publish(0.5)
+    with running(spark, COUNT, values, tmp_path / "checkpoint") as run:
+        run.until(values.ends)
+        values.stop()
+        failure = run.failure()
+    assert re.search(r"LogError: the log closed|ConnectionResetError|BrokenPipeError", failure)
+
+
+# -- checkpoints that cannot be gone on from ----------------------------------------
+
+(ALL,) = COUNT.pipelines
+WIDER = State("total", np.dtype([*count.TOTAL.layout.descr, ("last", "<i8")]))
+TURNED = State("total", np.dtype([("total", "<i8"), ("n", "<u8")]))
+OTHERS = {
+    "application": (apps.make("double", {}), {}, "application: expected 'double', got 'count'"),
+    "pipelines": (
+        replace(COUNT, pipelines=[replace(ALL, name="some")]),
+        {},
+        "pipelines: expected ['some of stream 0'], got ['all of stream 0']",
+    ),
+    "a wider state": (
+        replace(COUNT, pipelines=[replace(ALL, steps=(replace(ALL.stateful, state=WIDER),))]),
+        {},
+        "state: expected ",
+    ),
+    "a state of the same size": (
+        replace(COUNT, pipelines=[replace(ALL, steps=(replace(ALL.stateful, state=TURNED),))]),
+        {},
+        "state: expected ",
+    ),
+    "buckets": (COUNT, {"buckets": 3}, "buckets: expected 3, got 8"),
+}
+
+
+@pytest.fixture(scope="module")
+def left(spark, tmp_path_factory):
+    """Leave a checkpoint of COUNT after half of the input; give the log and its folder."""
+    folder = tmp_path_factory.mktemp("left")
+    records = new(RECORDS, count.VALUE)
+    records["key"] = np.arange(RECORDS) % 7
+    part = partition(folder / "in", 0, 0, records)
+    with Served(folder, [part], count.POINT.itemsize - 4) as served:
+        served.publish(0.5)
+        with running(spark, COUNT, served, folder / "checkpoint") as run:
+            run.until(served.ends)
+        served.publish()
+        yield served, folder / "checkpoint"
+
+
+def copied(checkpoint: Path, folder: Path) -> Path:
+    """Return a copy to break; without Spark's sums, which would find the break first."""
+    ignore = shutil.ignore_patterns("*.crc")
+    return Path(shutil.copytree(checkpoint, folder / "checkpoint", ignore=ignore))
+
+
+@pytest.mark.parametrize(("application", "options", "text"), OTHERS.values(), ids=OTHERS.keys())
+def test_the_checkpoint_of_another_application(spark, left, application, options, text):
+    served, checkpoint = left
+    text = f"{checkpoint}/application.json: {text}"
+    with pytest.raises(CheckpointError, match="^" + re.escape(text)):
+        with running(spark, application, served, checkpoint, **options):
+            pass
+    assert len(served.outputs(count.POINT)) == RECORDS // 2
+
+
+def test_a_checkpoint_whose_facts_are_broken(spark, left, tmp_path):
+    served, checkpoint = left
+    copy = copied(checkpoint, tmp_path)
+    (copy / "application.json").write_text("{")
+    text = f"{copy}/application.json: expected JSON: "
+    with pytest.raises(CheckpointError, match="^" + re.escape(text)):
+        with running(spark, COUNT, served, copy):
+            pass
+
+
+@pytest.mark.parametrize("text", [None, 'v1\n{}\n{"0/0": 1', "v1\n{}\n0/0: 150\n"])
+def test_offsets_that_are_broken(spark, left, tmp_path, text):
+    served, checkpoint = left
+    copy = copied(checkpoint, tmp_path)
+    newest = max((copy / "offsets").glob("[0-9]*"))
+    newest.unlink() if text is None else newest.write_text(text)
+    with pytest.raises(CheckpointError, match=f"^{re.escape(str(newest))}: expected a line "):
+        with running(spark, COUNT, served, copy):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("broken", "text"),
+    [
+        ("offsets", r"offsets/\d+. Incomplete log file"),
+        ("commits", r"commits/\d+. Incomplete log file"),
+        ("state", "state directory is empty or missing"),
+    ],
+)
+def test_what_spark_finds_broken(spark, left, tmp_path, broken, text):
+    served, checkpoint = left
+    copy = copied(checkpoint, tmp_path)
+    if broken == "state":
+        shutil.rmtree(copy / "state")
+    else:
+        max((copy / broken).glob("[0-9]*")).write_text("")
+    with running(spark, COUNT, served, copy) as run:
+        assert re.search(text, run.failure())
+    assert len(served.outputs(count.POINT)) == RECORDS // 2
+    assert served.released == {"0/0": RECORDS // 2}
