@@ -36,6 +36,8 @@ def spark():
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.extraJavaOptions": FLAGS,
             "spark.executorEnv.PYTHONPATH": str(ROOT),
+            # Spark's own default. A judgement sets 0, which a Python source does not take.
+            "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         }
         started = session.start("local[2]", settings)
         yield started
