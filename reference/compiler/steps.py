@@ -159,7 +159,7 @@ def stepped(step: StateComputation, records: np.ndarray, rows: np.ndarray, state
 def _packed(results: Iterable[tuple | None], layout: Layout) -> np.ndarray:
     rows = [(0, *result) for result in results if result is not None]
     out = new(len(rows), layout)
-    named = [name for name in layout.names if not name.startswith("f")]
+    named = [name for name in layout.names if layout[name].kind != "V"]
     for column, name in enumerate(named[1:], 1):
         out[name] = [row[column] for row in rows]
     return out

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playing import Input, Split, play, splits
+from playing import Input, Split, plain, play, splits
 
 from generators import build
 from generators.numbers import EDGE_KEYS, EDGE_NUMBERS
-from reference.api.layouts import new
+from reference.api import Computation
+from reference.api.layouts import framed, new
 from reference.apps import count, double, market_spread
+from reference.compiler.steps import computed
 
 SYMBOLS = (b"A       ", b"BRK B   ", b"ZVZZTEST")
 #: Bid and offer at the edges of the rule, no quote worth the name, and crossed ones.
@@ -58,6 +60,14 @@ def test_double(numbers, partitions, split):
         one_by_one = play(double.application(double.double), given_, split)
     assert Counter(one_by_one.outputs) == expected
     assert Counter(play(double.application(), given_, split).outputs) == expected
+
+
+def test_a_record_may_have_padding_and_fields_of_any_name():
+    layout = framed(("fee", "<u8"), ("", "V3"), ("f9", "<i8"))
+    records = new(2, layout)
+    records["fee"], records["f9"] = [1, 2], [-3, -4]
+    swap = Computation("swap", lambda record: (abs(record.f9), -1), layout)
+    assert plain(computed(swap, records)) == [(3, -1), (4, -1)]
 
 
 # -- count --------------------------------------------------------------------------
