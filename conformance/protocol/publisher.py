@@ -19,6 +19,9 @@ TICK_S: Final = 0.002
 #: A thread that woke up late, or came out of a hold, makes up for no more than this.
 MAX_LAG_S: Final = 0.1
 
+#: A hold begins after so long, though not all that is out was fetched.
+HOLD_BEGINS_S: Final = 30.0
+
 #: From records due by the pace to records that may be published now.
 Limit = Callable[[int], int]
 
@@ -29,7 +32,7 @@ class Publisher:
     plan: uint64 of shape (ticks + 1, partitions), cumulative; row 0 is all zero.
     rate: records a second over all partitions; None publishes all at once.
     hold: (part of the input, seconds): publish nothing for that long once that part is
-    out. END is announced with the last record.
+    out and fetched. END is announced with the last record.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class Publisher:
         self._log, self._plan, self._rate, self._limit = log, plan, rate, limit
         self._totals = plan.sum(axis=1)
         self._hold = hold
+        self._hold_due: float | None = None
         self._row = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
@@ -63,19 +67,28 @@ class Publisher:
         total = int(self._totals[-1])
         due = 0.0
         last = time.monotonic()
-        while not self._advance(self._limit(total if self._rate is None else int(due))):
+        while not self._advance(self._allowed(total if self._rate is None else int(due))):
             if self._stop.wait(self._pause(total)):
                 return
             now = time.monotonic()
             # While a fault holds the input back, the pace does not run ahead.
             due = min(due + (self._rate or 0) * min(now - last, MAX_LAG_S), float(total))
-            due = min(due, max(float(self._limit(int(due))), float(self._totals[self._row])))
+            due = min(due, max(float(self._allowed(int(due))), float(self._totals[self._row])))
             due = max(due, float(self._totals[self._row]))
             last = now
         self._log.end()
 
+    def _allowed(self, due: int) -> int:
+        """Return how many records may be out now, when ``due`` are due by the pace."""
+        return int(self._totals[self._row]) if self._hold_due and self._hold else self._limit(due)
+
     def _pause(self, total: int) -> float:
         if self._hold is None or self._totals[self._row] < self._hold[0] * total:
+            return TICK_S
+        # A slow starter is not there yet: the silence has to be one that it hears.
+        self._hold_due = self._hold_due or time.monotonic()
+        patient = time.monotonic() < self._hold_due + HOLD_BEGINS_S
+        if patient and self._log.fetched < self._totals[self._row]:
             return TICK_S
         seconds, self._hold = self._hold[1], None
         return seconds

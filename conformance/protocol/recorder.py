@@ -90,6 +90,13 @@ class Recorder:
         return sum(stream.records for stream in self._streams.values())
 
     @property
+    def taken(self) -> int:
+        """Records accepted so far: recorded, or staged and not settled."""
+        with self._lock:
+            staged = sum(s.count for txn in self._staged.values() for s in txn.values())
+            return self.records + staged
+
+    @property
     def staged_open(self) -> int:
         """Transactions that hold records and are neither committed nor aborted."""
         with self._lock:

@@ -20,7 +20,7 @@ class SinkBehaviour:
 
     ack_delay_s: wait before each acknowledgement of output.
     last_ack_delay_s: the same, but only once all input was fetched.
-    stall_after: output records after which the sink reads and answers nothing, ...
+    stall_after: output records, staged ones included, after which the sink reads and answers nothing, ...
     stall_s: ... for this long. pieces: replies leave in pieces, the first ones of a byte.
     """
 
@@ -64,12 +64,12 @@ class Sink:
         else:
             self._hurry.clear()
 
-    def before_output(self, recorded: int) -> None:
+    def before_output(self, taken: int) -> None:
         """Wait out a stall before an output frame is handled."""
         with self._lock:
             self._open += 1
         after = self.behaviour.stall_after
-        if after is None or recorded < after:
+        if after is None or taken < after:
             return
         with self._lock:
             starts = self._stall_from is None
@@ -77,9 +77,9 @@ class Sink:
                 self._stall_from = time.monotonic()
             left = self._stall_from + self.behaviour.stall_s - time.monotonic()
         if starts:
-            self._event("stall", seconds=self.behaviour.stall_s, outputs=recorded)
+            self._event("stall", seconds=self.behaviour.stall_s, outputs=taken)
         if left > 0 and not self._hurry.wait(left) and starts:
-            self._event("stall-ended", outputs=recorded)
+            self._event("stall-ended", outputs=taken)
         if starts:
             with self._lock:
                 self._spent += self.behaviour.stall_s

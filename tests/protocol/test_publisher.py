@@ -17,9 +17,17 @@ RECORDS = 3_000
 class Log:
     """Notes what is published, when, and END."""
 
+    #: Records after which the engine fetches no more; None: it is always up to date.
+    fetches_up_to = None
+
     def __init__(self):
         self.rows, self.times, self.ended_after = [], [], None
         self.over = threading.Event()
+
+    @property
+    def fetched(self):
+        out = sum(self.rows[-1]) if self.rows else 0
+        return out if self.fetches_up_to is None else min(out, self.fetches_up_to)
 
     def publish(self, ends):
         self.rows.append(tuple(map(int, ends)))
@@ -114,6 +122,20 @@ def test_hold_is_silence_in_the_middle():
     longest = int(gaps.argmax())
     assert gaps[longest] >= 0.29
     assert sum(log.rows[longest]) >= RECORDS * 0.5 > sum(log.rows[longest - 1])
+
+
+def test_hold_begins_when_all_that_is_out_was_fetched():
+    log = Log()
+    log.fetches_up_to = 0
+    publisher = Publisher(log, plan(), 100_000, lambda due: due, (0.5, 0.05))
+    publisher.start()
+    assert until(lambda: log.rows and sum(log.rows[-1]) >= RECORDS * 0.5)
+    published = len(log.rows)
+    # Longer than the hold: nothing was fetched, so it has not begun.
+    assert not log.over.wait(0.3)
+    assert len(log.rows) == published
+    log.fetches_up_to = None
+    assert log.over.wait(DEADLINE_S)
 
 
 def test_stopped_publisher_announces_no_end():
