@@ -74,7 +74,9 @@ class EngineSpec:
         self.language = engine.language
         self.transports = tuple(engine.transports)
         self.timeouts = Timeouts(
-            engine.startup_timeout_s, engine.drain_timeout_s, engine.recovery_timeout_s,
+            engine.startup_timeout_s,
+            engine.drain_timeout_s,
+            engine.recovery_timeout_s,
             engine.cut_timeout_s,
         )
         self.known_gaps: dict[str, str] = dict(model.known_gaps)

@@ -20,7 +20,7 @@ class SinkBehaviour:
 
     ack_delay_s: wait before each acknowledgement of output.
     last_ack_delay_s: the same, but only once all input was fetched.
-    stall_after: output records, staged ones included, after which the sink reads and answers nothing, ...
+    stall_after: output records, staged or not, after which the sink answers nothing, ...
     stall_s: ... for this long. pieces: replies leave in pieces, the first ones of a byte.
     """
 

@@ -27,7 +27,7 @@ def house(tmp_path: Path) -> Path:
     """A fixtures folder with an engine of one line and one mutant of it."""
     engine = tmp_path / "engines" / "miniature"
     engine.mkdir(parents=True)
-    (engine / "engine.toml").write_text(f'[engine]\nname = "miniature"\n')
+    (engine / "engine.toml").write_text('[engine]\nname = "miniature"\n')
     (engine / "engine.py").write_text("a = 1\n")
     (tmp_path / "mutants").mkdir()
     (tmp_path / "mutants" / "some-mutant.toml").write_text(SOUND)
