@@ -4,6 +4,8 @@ Two state computations, `update` and `check`, on one state by symbol. What follo
 the same on arrays, and a combine: most orders can be decided where they are read.
 """
 
+from functools import partial
+
 import numpy as np
 
 from reference.api import (
@@ -30,6 +32,7 @@ VERDICT = framed(
 )  # fmt: skip
 MARKET = State("market", np.dtype([("quote_id", "<u8"), ("bid", "<i8"), ("offer", "<i8")]))
 ORDER_KIND, QUOTE_KIND = 1, 2
+KINDS = {ORDER_KIND: "order", QUOTE_KIND: "quote"}
 NOT_ASCII = np.uint64(0x8080808080808080)
 
 
@@ -112,13 +115,14 @@ def _decided(messages, ids):
     return rest, orders, out
 
 
-def sensible(messages: np.ndarray) -> None:
-    """Raise BadRecord for a message that is no quote and no order, or has no symbol."""
-    kinds, symbols = messages["kind"], messages["symbol"]
-    bad = (kinds != QUOTE_KIND) & (kinds != ORDER_KIND)
+def sensible(kinds: tuple[int, ...], messages: np.ndarray) -> None:
+    """Raise BadRecord for a message of another kind, or without a symbol."""
+    kind, symbols = messages["kind"], messages["symbol"]
+    bad = np.logical_and.reduce([kind != wanted for wanted in kinds])
     if bad.any():
         where = int(np.argmax(bad))
-        raise BadRecord(where, f"expected kind 1 (order) or 2 (quote), got {kinds[where]}")
+        names = " or ".join(f"{wanted} ({KINDS[wanted]})" for wanted in kinds)
+        raise BadRecord(where, f"expected kind {names}, got {kind[where]}")
     # The first letter stands in the lowest byte: a space or less means that there is none.
     bad = (symbols & NOT_ASCII != 0) | (symbols & np.uint64(0xFF) <= np.uint64(0x20))
     if bad.any():
@@ -136,7 +140,7 @@ def only_rejects(verdicts: np.ndarray) -> np.ndarray:
 def merged(emit: str, function=on_many, combine=combine) -> Application:
     """Return the app for quotes and orders in one stream, in one agreed order."""
     step = StateComputation("update-or-check", MARKET, "symbol", function, VERDICT, combine)
-    pipeline = Pipeline("market", Source(0, MESSAGE, sensible)).to(step)
+    pipeline = Pipeline("market", _source(0, ORDER_KIND, QUOTE_KIND)).to(step)
     return Application("market-spread", [_emitting(pipeline, emit)])
 
 
@@ -144,9 +148,13 @@ def two_streams(emit: str, updating=on_many, checking=on_many) -> Application:
     """Return the app for quotes in stream 0 and orders in stream 1."""
     updates = StateComputation("update", MARKET, "symbol", updating, VERDICT)
     checks = StateComputation("check", MARKET, "symbol", checking, VERDICT)
-    quotes = Pipeline("quotes", Source(0, MESSAGE, sensible)).to(updates)
-    orders = Pipeline("orders", Source(1, MESSAGE, sensible)).to(checks)
+    quotes = Pipeline("quotes", _source(0, QUOTE_KIND)).to(updates)
+    orders = Pipeline("orders", _source(1, ORDER_KIND)).to(checks)
     return Application("market-spread", [quotes, _emitting(orders, emit)])
+
+
+def _source(stream: int, *kinds: int) -> Source:
+    return Source(stream, MESSAGE, partial(sensible, kinds))
 
 
 def _emitting(pipeline: Pipeline, emit: str) -> Pipeline:

@@ -75,7 +75,8 @@ class Reading:
             return
         if stateful.combine:
             records, outputs = stateful.combine(records)
-            yield block(0, True, finished(pipeline, outputs))
+            if len(outputs := finished(pipeline, outputs)):
+                yield block(partition % self.buckets, True, outputs)
         buckets = bucket_of(records[stateful.key], self.buckets)
         for bucket in np.unique(buckets):
             yield block(int(bucket), False, records[buckets == bucket])
@@ -152,12 +153,12 @@ def stepped(step: StateComputation, records: np.ndarray, rows: np.ndarray, state
     views = zip(records.view(np.recarray), rows, strict=True)
     table = states.view(np.recarray)
     out = step.out or records.dtype
-    with np.errstate(over="ignore"):  # integers wrap
-        return _packed([step.function(record, table[row]) for record, row in views], out)
+    return _packed((step.function(record, table[row]) for record, row in views), out)
 
 
 def _packed(results: Iterable[tuple | None], layout: Layout) -> np.ndarray:
-    rows = [(0, *result) for result in results if result is not None]
+    with np.errstate(over="ignore"):  # integers wrap
+        rows = [(0, *result) for result in results if result is not None]
     out = new(len(rows), layout)
     named = [name for name in layout.names if layout[name].kind != "V"]
     for column, name in enumerate(named[1:], 1):

@@ -28,7 +28,7 @@ STATE_SCHEMA = "table binary"
 
 def start(
     spark: SparkSession, application: Application, log: Mapping[str, str],
-    partitions: Mapping[int, int], checkpoint: Path, *, max_records: int = 4_000_000,
+    partitions: Mapping[int, int], checkpoint: Path, *, max_records: int = 6_000_000,
     buckets: int = 8, coalesce: bool = True,
 ) -> StreamingQuery:  # fmt: skip
     """Start the query; it goes on from its checkpoint where there is one.
@@ -37,7 +37,7 @@ def start(
     the key space, fixed for the life of a checkpoint. coalesce: do stateless computations,
     and the combine of the one with state, where records are read.
     """
-    claim(checkpoint, application, buckets)
+    claim(checkpoint, application, partitions, buckets)
     frames = [
         _read(spark, Reading(application, number, buckets, coalesce), log, partitions, max_records)
         for number in range(len(application.pipelines))
@@ -53,7 +53,9 @@ def start(
     return writer.option("checkpointLocation", str(checkpoint)).start()
 
 
-def claim(checkpoint: Path, application: Application, buckets: int) -> None:
+def claim(
+    checkpoint: Path, application: Application, partitions: Mapping[int, int], buckets: int
+) -> None:
     """Write down whose checkpoint this is, or raise CheckpointError where it is another's.
 
     Spark would take it and fail later, or not at all: it cannot look into a binary state.
@@ -63,6 +65,7 @@ def claim(checkpoint: Path, application: Application, buckets: int) -> None:
         "application": application.name,
         "pipelines": [f"{p.name} of stream {p.source.stream}" for p in application.pipelines],
         "state": f"{state.name} {state.layout.descr}" if state else None,
+        "partitions": [f"{count} of stream {stream}" for stream, count in partitions.items()],
         "buckets": buckets,
     }
     path = checkpoint / FACTS
@@ -100,9 +103,7 @@ def _apart(reading: Reading) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
         for batch in batches:
             for row in batch.to_pylist():
                 chunk = Chunk(row["base"], row["count"], row["records"])
-                blocks = list(reading.work(row["partition"], chunk))
-                if blocks:
-                    yield record_batch(blocks)
+                yield from map(record_batch, reading.work(row["partition"], chunk))
 
     return work
 

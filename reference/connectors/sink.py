@@ -101,6 +101,8 @@ def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:
             if not len(data):
                 continue
             size = 4 + int.from_bytes(data[:4], "little")
+            if size > STAGE_BYTES:
+                raise LogError(f"a record of {size - 4} bytes does not fit a STAGE")
             room = STAGE_BYTES // size * size
             while length + len(data) > room:
                 cut = room - length

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
@@ -42,10 +43,12 @@ def connected(options: Mapping[str, str]) -> Log:
     return connection(options["host"], options["port"], options["token"])
 
 
-def record_batch(rows: Iterable[tuple]) -> pa.RecordBatch:
-    """Return rows as Arrow columns."""
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, ROW, strict=True)]
+def record_batch(row: tuple) -> pa.RecordBatch:
+    """Return one row as Arrow columns; its records are not copied."""
+    *values, records = row
+    arrays = [pa.array([value], field.type) for value, field in zip(values, ROW, strict=False)]
+    ends = pa.py_buffer(np.array([0, len(records)], "<i4"))
+    arrays.append(pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(records)]))
     return pa.RecordBatch.from_arrays(arrays, schema=ROW)
 
 
@@ -117,7 +120,7 @@ class LogReader(DataSourceStreamReader):
         number, start, end = partition.value
         chunks = connected(self._options).read(self._stream, number, start, end)
         for row in self._reading(number, chunks):
-            yield record_batch([row])
+            yield record_batch(row)
 
     def commit(self, end: dict) -> None:
         """Nothing: Spark calls this with the next batch only. See connectors.progress."""

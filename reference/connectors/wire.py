@@ -13,12 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 MAX_FRAME = 16 << 20
-#: What one FETCH asks for: large enough to amortise a round trip, small enough to stay in cache.
-FETCH_BYTES = 4 << 20
+#: A chunk of a read: large enough to amortise a round trip, small enough to stay near a core.
+CHUNK_BYTES = 4 << 20
 #: Payload bytes that fit in one STAGE, its header left out.
 STAGE_BYTES = MAX_FRAME - 64
 UNNUMBERED = 2**64 - 1
 
+_FETCH = struct.Struct("<HHQII")
 _FETCH_HEAD = struct.Struct("<HHQQBI")
 
 
@@ -46,9 +47,14 @@ class Log:
     """One connection to the log, owned by one thread."""
 
     def __init__(self, host: str, port: int, token: str) -> None:
+        self._doing = f"connection to {host}:{port}"
         self._socket = socket.create_connection((host, port), timeout=60)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._ask("HELLO", 0x01, struct.pack("<H", 1) + bytes.fromhex(token))
+        self._ask(
+            f"HELLO to {host}:{port}, with the token",
+            0x01,
+            struct.pack("<H", 1) + bytes.fromhex(token),
+        )
 
     # -- requests ----------------------------------------------------------------
 
@@ -68,25 +74,45 @@ class Log:
     def read(self, stream: int, partition: int, start: int, end: int) -> Iterator[Chunk]:
         """Yield the records from ``start`` to ``end``; the log must hold them already.
 
-        The next FETCH is sent as soon as the head of a reply tells its offset, so that the
-        log works while a chunk is being used.
+        The borders of the chunks depend on the range and the size of a record alone, so that
+        a task that is run again makes the same of them.
         """
+        if start >= end:
+            return
+        where = stream, partition
+        _, probe = self._fetch(*where, start, 1, 4)
+        size = 4 + int.from_bytes(probe[:4], "little")
+        each = max(1, CHUNK_BYTES // size)
+        for base in range(start, end, each):
+            count, parts = min(each, end - base), []
+            at = base
+            while at < base + count:
+                got, data = self._fetch(*where, at, base + count - at, size)
+                parts.append(data)
+                at += got
+            yield Chunk(base, count, parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def _fetch(self, stream: int, partition: int, at: int, most: int, size: int):
+        """Return (how many, records from ``at`` on), ``most`` of them at most."""
         where = f"stream {stream}, partition {partition}"
-        ask = struct.Struct("<HHQII")
-        self._send(0x02, ask.pack(stream, partition, start, FETCH_BYTES, 0))
-        while start < end:
-            left = self._head(f"FETCH of {where} at offset {start}", 0x82)
-            head = _FETCH_HEAD.unpack(self._exactly(_FETCH_HEAD.size))
-            base, count, size = head[2], head[5], left - _FETCH_HEAD.size
-            if base != start or count == 0:
-                raise LogError(
-                    f"{where}: expected records at offset {start}, got {count} at {base}"
-                )
-            start = base + count
-            if start < end:
-                self._send(0x02, ask.pack(stream, partition, start, FETCH_BYTES, 0))
-            records = self._exactly(size)
-            yield _trimmed(Chunk(base, count, records), end, where)
+        self._doing = f"FETCH of {where} at offset {at}"
+        self._send(0x02, _FETCH.pack(stream, partition, at, most * size, 0))
+        left = self._head(0x82) - _FETCH_HEAD.size
+        _, _, base, _, _, count = _FETCH_HEAD.unpack(self._exactly(_FETCH_HEAD.size))
+        if base != at or count == 0:
+            raise LogError(f"{where}: expected records at offset {at}, got {count} at {base}")
+        data = self._exactly(left)
+        size = 4 + int.from_bytes(data[:4], "little")
+        if size * count != left:
+            raise LogError(
+                f"{where}, offset {at}: expected {count} records of {size - 4} bytes, "
+                f"got {left} bytes in all"
+            )
+        odd = np.ndarray(count, "<u4", data, strides=(size,)) != size - 4
+        if odd.any():
+            at += int(odd.argmax())
+            raise LogError(f"{where}, offset {at}: expected a record of {size - 4} bytes")
+        return min(count, most), data if count <= most else data[: most * size]
 
     def have(self, stream: int, writer: int) -> int:
         """Own a writer from now on; return its next number."""
@@ -113,52 +139,41 @@ class Log:
     # -- frames --------------------------------------------------------------------
 
     def _ask(self, what: str, op: int, *body: bytes) -> bytes:
+        self._doing = what
         self._send(op, *body)
-        return self._exactly(self._head(what, op | 0x80))
+        return self._exactly(self._head(op | 0x80))
 
     def _send(self, op: int, *body: bytes) -> None:
         length = 1 + sum(map(len, body))
-        self._socket.sendall(struct.pack("<IB", length, op) + body[0])
-        for part in body[1:]:
-            self._socket.sendall(part)
+        try:
+            self._socket.sendall(struct.pack("<IB", length, op) + body[0])
+            for part in body[1:]:
+                self._socket.sendall(part)
+        except OSError as error:
+            raise LogError(f"{self._doing}: the connection is lost: {error}") from error
 
-    def _head(self, what: str, expected: int) -> int:
+    def _head(self, expected: int) -> int:
         """Read the head of a reply; return the length of its body. LogError for an error."""
         length, op = struct.unpack("<IB", self._exactly(5))
         if op == 0xFF:
             body = self._exactly(length - 1)
             text = body[2:].decode("utf-8", "backslashreplace")
-            raise LogError(f"{what} was refused (code {body[0] | body[1] << 8}): {text}")
+            raise LogError(f"{self._doing} was refused (code {body[0] | body[1] << 8}): {text}")
         if op != expected or length > MAX_FRAME:
             raise LogError(
-                f"{what}: expected reply {expected:#x}, got op {op:#x} of {length} bytes"
+                f"{self._doing}: expected reply {expected:#x}, got op {op:#x} of {length} bytes"
             )
         return length - 1
 
-    def _exactly(self, size: int) -> bytes:
+    def _exactly(self, size: int) -> bytearray:
         buffer = bytearray(size)
         view = memoryview(buffer)
         while view:
-            received = self._socket.recv_into(view)
+            try:
+                received = self._socket.recv_into(view)
+            except OSError as error:
+                raise LogError(f"{self._doing}: the connection is lost: {error}") from error
             if not received:
-                raise LogError("the log closed the connection")
+                raise LogError(f"{self._doing}: the log closed the connection")
             view = view[received:]
         return buffer
-
-
-def _trimmed(chunk: Chunk, end: int, where: str) -> Chunk:
-    """Check that all records are of one size; drop those from offset ``end`` on."""
-    size = 4 + int.from_bytes(chunk.records[:4], "little")
-    if size * chunk.count == len(chunk.records):
-        sizes = np.ndarray(chunk.count, "<u4", chunk.records, strides=(size,))
-        odd = np.flatnonzero(sizes != size - 4)
-        if not len(odd):
-            count = min(chunk.count, end - chunk.base)
-            return Chunk(chunk.base, count, chunk.records[: count * size])
-        raise LogError(
-            f"{where}, offset {chunk.base + odd[0]}: expected a record of {size - 4} bytes"
-        )
-    raise LogError(
-        f"{where}, offset {chunk.base}: expected {chunk.count} records of {size - 4} bytes, "
-        f"got {len(chunk.records)} bytes in all"
-    )

@@ -91,7 +91,7 @@ def test_a_batch_whose_commit_was_lost_is_made_again(spark, values, tmp_path):
     values.server.observer = lose_one
     values.publish()
     with running(spark, COUNT, values, tmp_path / "checkpoint", max_records=200) as run:
-        assert "LogError: the log closed the connection" in run.failure()
+        assert "COMMIT of transaction 1: the log closed the connection" in run.failure()
     assert values.released == run.progress.committed == {"0/0": 100, "0/1": 100}
     assert len(values.outputs(count.POINT)) == 200
     with running(spark, COUNT, values, tmp_path / "checkpoint", max_records=200) as run:
