@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -22,6 +23,8 @@ ALL = mutants.available(fixtures())
 
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.id)
 def test_its_requirement_fails_it(mutant: mutants.Mutant, tmp_path: Path) -> None:
+    if mutant.engine == "spark" and importlib.util.find_spec("pyspark") is None:
+        pytest.skip("pyspark is not installed: pip install 'tickproof[spark]'")
     words = ["run", f"mutant:{mutant.id}", "--only", mutant.requirement, "-n", "1"]
     words += ["--seed", str(SEED), "--out", str(tmp_path)]
     ended = subprocess.run(
