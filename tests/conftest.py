@@ -14,10 +14,14 @@ from typing import Any
 
 import psutil
 import pytest
+from hypothesis import settings
 
 import conformance
 from conformance.resources import fixtures
 
+# A machine may stand still for a moment: that is no failure.
+settings.register_profile("tickproof", deadline=None)
+settings.load_profile("tickproof")
 #: No session of these tests may take longer, on any machine.
 DEADLINE_S = 120.0
 ROGUES = fixtures() / "rogues"

@@ -45,13 +45,15 @@ class RecordError(ValueError):
 class Reading:
     """What is done to the chunks of one pipeline where they are read.
 
-    coalesce: take the computations before the state and its combine along.
+    coalesce: take the computations before the state along. combine: use the combine of the
+    one with state.
     """
 
     application: Application
     number: int
     buckets: int
     coalesce: bool = True
+    combine: bool = True
 
     def __call__(self, partition: int, chunks: Iterable[Chunk]) -> Iterator[Block]:
         """Turn chunks into blocks."""
@@ -73,7 +75,7 @@ class Reading:
         if stateful is None:
             yield block(0, True, records)
             return
-        if stateful.combine:
+        if stateful.combine and self.combine:
             records, outputs = stateful.combine(records)
             if len(outputs := finished(pipeline, outputs)):
                 yield block(partition % self.buckets, True, outputs)

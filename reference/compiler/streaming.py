@@ -29,19 +29,19 @@ STATE_SCHEMA = "table binary"
 def start(
     spark: SparkSession, application: Application, log: Mapping[str, str],
     partitions: Mapping[int, int], checkpoint: Path, *, max_records: int = 6_000_000,
-    buckets: int = 8, coalesce: bool = True,
+    buckets: int = 8, coalesce: bool = True, combine: bool = True,
 ) -> StreamingQuery:  # fmt: skip
     """Start the query; it goes on from its checkpoint where there is one.
 
     log: host, port, token. partitions: how many each input stream has. buckets: shares of
-    the key space, fixed for the life of a checkpoint. coalesce: do stateless computations,
-    and the combine of the one with state, where records are read.
+    the key space, fixed for the life of a checkpoint. coalesce: do stateless computations
+    and the combine where records are read, not in a step of their own. combine: have one.
     """
     claim(checkpoint, application, partitions, buckets)
-    frames = [
-        _read(spark, Reading(application, number, buckets, coalesce), log, partitions, max_records)
-        for number in range(len(application.pipelines))
-    ]
+    frames = []
+    for number in range(len(application.pipelines)):
+        reading = Reading(application, number, buckets, coalesce, combine)
+        frames.append(_read(spark, reading, log, partitions, max_records))
     blocks = reduce(DataFrame.union, frames)
     if application.state:
         blocks = blocks.groupBy("bucket").applyInPandasWithState(
