@@ -147,7 +147,7 @@ class _Run:
         self.sink = Sink(scenario.sink, event)
         self.faults = FaultController(
             scenario.faults, self.log, self.recorder, scenario.rate,
-            lambda step: self.engine.aim(step), event, self.spec.timeouts.cut_s,
+            lambda step: self.engine.aim(step), event, self.spec.timeouts.cut_s, scenario.one_each,
         )  # fmt: skip
         self.server = self.stack.enter_context(
             LogServer(self.log, self.recorder, self.sink, event, self.port, self.faults.observe)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 from conformance.protocol.sink import SinkBehaviour
-from conformance.schedule import FaultStep
+from conformance.schedule import FaultStep, one_each
 from generators.layouts import COUNT_OUT, NUMBER, VERDICT
 
 App = Literal["passthrough", "double", "count", "market-spread"]
@@ -46,6 +46,11 @@ class Scenario:
     def output_size(self) -> int:
         """Payload size in bytes of the app's output."""
         return _OUTPUT_SIZES.get(self.app) or int(self.recipe["size"])
+
+    @property
+    def one_each(self) -> bool:
+        """Whether each input record gives one output: what is missing is still in the engine."""
+        return one_each(self.app, self.params)
 
     def longest_s(self, records: int, life_s: float) -> float:
         """Return how long a run may take if every limit is used up; ``life_s``: of one life."""

@@ -65,3 +65,8 @@ class FaultStep:
         backlog = f", with {self.burst} records of backlog" if self.burst else ""
         whom = "a worker" if self.target == "worker" else "the engine"
         return f"{verb} of {whom} {when}{backlog}"
+
+
+def one_each(app: str, params: Mapping[str, str]) -> bool:
+    """Tell whether an app gives one output for each input record."""
+    return app in ("passthrough", "double") or params.get("emit") == "every"

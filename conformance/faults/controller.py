@@ -41,15 +41,18 @@ class FaultController:
 
     ``observe`` is the log server's observer; ``limit`` is the publisher's limit. Where a
     step asks for a cut, the first fault waits ``first_cut_s`` for one: rare cuts get their time.
+    ``one_each``: each record gives one output.
     """
 
     def __init__(
         self, steps: Sequence[FaultStep], log: InputLog, recorder: Recorder,
         rate: float | None, deed: Deed, on_event: Callable[..., None], first_cut_s: float,
+        one_each: bool = False,
     ) -> None:  # fmt: skip
         self._steps, self._log, self._recorder = tuple(steps), log, recorder
         self._margin = int((rate or 0) * MARGIN_S)
         self._deed, self._event, self._first_cut_s = deed, on_event, first_cut_s
+        self._one_each = one_each
         self._lock = threading.Lock()
         self._next = 0
         self._busy = False
@@ -181,9 +184,14 @@ class FaultController:
         pause = threading.Event()
         pause.wait(step.delay_s)
         deadline = time.monotonic() + IN_FLIGHT_WAIT_S
-        while self._log.fetched <= self._log.released and time.monotonic() < deadline:
+        while not self._in_flight() and time.monotonic() < deadline:
             pause.wait(0.0005)
         return self._fire(step, moment)
+
+    def _in_flight(self) -> bool:
+        """Say whether the engine holds records, also where it has released them too early."""
+        fetched = self._log.fetched
+        return fetched > self._log.released or (self._one_each and fetched > self._recorder.records)
 
     def _fire(self, step: FaultStep, moment: str) -> bool:
         try:

@@ -17,7 +17,7 @@ import generators
 from conformance.checkers.outputs import ARRIVAL, OutputLog
 from conformance.history.lines import read_json_lines
 from conformance.history.tables import FETCH, PUBLISH, RELEASE, read_table
-from conformance.schedule import FaultStep
+from conformance.schedule import FaultStep, one_each
 from conformance.text import shown
 from generators.layouts import framed
 
@@ -51,6 +51,7 @@ class FiredFault:
     """A fault that was carried out, with what was known in that moment.
 
     partitions: rows of (stream, partition, records, published, fetched, released).
+    owed: records fetched whose output had not come, where each gives one; else 0.
     """
 
     step: FaultStep
@@ -60,11 +61,13 @@ class FiredFault:
     partitions: tuple[tuple[int, ...], ...]
     pids: tuple[int, ...]
     text: str
+    owed: int = 0
 
     @property
     def in_flight(self) -> int:
-        """Records fetched and not released: what the engine held in its hands."""
-        return sum(max(0, fetched - released) for *_, fetched, released in self.partitions)
+        """Records fetched and not released, or owed: what the engine held in its hands."""
+        held = sum(max(0, fetched - released) for *_, fetched, released in self.partitions)
+        return max(held, self.owed)
 
     @property
     def remaining(self) -> int:
@@ -174,10 +177,12 @@ class History:
     @cached_property
     def faults(self) -> list[FiredFault]:
         """The faults that were carried out, in order."""
+        owing = one_each(self.app, self.params)
         return [
             FiredFault(
                 FaultStep.from_json(row["step"]), row["at_ns"], row["moment"], row["outputs"],
                 tuple(map(tuple, row["partitions"])), tuple(row["pids"]), row["text"],
+                max(0, sum(p[4] for p in row["partitions"]) - row["outputs"]) if owing else 0,
             )
             for row in self.all("fault")
         ]  # fmt: skip

@@ -105,6 +105,8 @@ def fault_offsets(offsets: Callable[[list[int]], tuple[int, int, int]]) -> Tampe
         for row in rows:
             if row["event"] == "fault":
                 row["partitions"] = [[*p[:3], *offsets(p)] for p in row["partitions"]]
+                # Where each record gives one output: it had come for all that was released.
+                row["outputs"] = sum(p[5] for p in row["partitions"])
         return rows
 
     return partial(events, change=change)
