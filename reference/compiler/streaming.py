@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState
 
-from reference.api import Application
+from reference.api import Application, PipelineError
 from reference.compiler.steps import Block, Reading, advanced, table_of
 from reference.connectors.progress import CheckpointError
 from reference.connectors.sink import FORMAT, LogSink
@@ -89,6 +89,10 @@ def _read(spark, reading: Reading, log, partitions, max_records) -> DataFrame:
     name = f"tickproof-{pipeline.name}"
     spark.dataSource.register(log_source(reading, name))
     stream = pipeline.source.stream
+    if stream not in partitions:
+        raise PipelineError(
+            f"pipeline {pipeline.name}: nobody said how many partitions {stream} has"
+        )
     options = {"stream": stream, "partitions": partitions[stream], "max_records": max_records}
     frame = spark.readStream.format(name).options(**log, **options).load()
     if reading.coalesce or pipeline.source.decoder is None:

@@ -40,7 +40,10 @@ def connection(host: str, port: str, token: str) -> Log:
 
 def connected(options: Mapping[str, str]) -> Log:
     """Return the connection that the options name: host, port, token."""
-    return connection(options["host"], options["port"], options["token"])
+    address = options["host"], options["port"], options["token"]
+    if connection(*address).lost:
+        connection.cache_clear()
+    return connection(*address)
 
 
 def record_batch(row: tuple) -> pa.RecordBatch:

@@ -48,6 +48,8 @@ class Log:
 
     def __init__(self, host: str, port: int, token: str) -> None:
         self._doing = f"connection to {host}:{port}"
+        #: The connection is gone: a new one is needed.
+        self.lost = False
         self._socket = socket.create_connection((host, port), timeout=60)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._ask(
@@ -150,7 +152,7 @@ class Log:
             for part in body[1:]:
                 self._socket.sendall(part)
         except OSError as error:
-            raise LogError(f"{self._doing}: the connection is lost: {error}") from error
+            raise self._gone(f"the connection is lost: {error}") from error
 
     def _head(self, expected: int) -> int:
         """Read the head of a reply; return the length of its body. LogError for an error."""
@@ -172,8 +174,12 @@ class Log:
             try:
                 received = self._socket.recv_into(view)
             except OSError as error:
-                raise LogError(f"{self._doing}: the connection is lost: {error}") from error
+                raise self._gone(f"the connection is lost: {error}") from error
             if not received:
-                raise LogError(f"{self._doing}: the log closed the connection")
+                raise self._gone("the log closed the connection")
             view = view[received:]
         return buffer
+
+    def _gone(self, why: str) -> LogError:
+        self.lost = True
+        return LogError(f"{self._doing}: {why}")
