@@ -102,7 +102,9 @@ class FaultController:
         if not self._had_cut(step):
             return min(due, threshold)
         room = max(self._margin, 1024) + step.burst
-        return min(total, max(due, threshold + step.burst), threshold + room)
+        # What was fetched before there was time for a cut is past: the moment needs a new fetch.
+        base = max(threshold, self._log.fetched) if step.at == "fetched" else threshold
+        return min(total, max(due, threshold + step.burst), base + room)
 
     def observe(self, moment: str, connection: int) -> bool:
         """Hear of a moment in the thread of a connection; fire what is due.

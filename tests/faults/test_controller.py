@@ -231,3 +231,17 @@ def test_step_that_is_given_up_lets_the_input_go_on():
 def test_step_round_trip_and_words(step):
     assert FaultStep.from_json(step.to_json()) == step
     assert str(step).startswith(("SIGKILL of", "SIGSTOP for"))
+
+
+def test_what_was_fetched_too_soon_after_a_death_does_not_end_the_input():
+    """A batch engine fetches all it may, in one go, while the second fault is not armed yet."""
+    first = FaultStep("kill", "worker", "fetched", fraction=0.2)
+    bench = Bench([first, FaultStep("kill", "worker", "fetched", fraction=0.6)], rate=1_000)
+    bench.log.fetched = TOTAL * 2 // 10 + 1
+    bench.controller.observe("fetched", 1)
+    assert bench.done == [first]
+    bench.controller._killed_at -= 10  # long ago
+    ahead = bench.controller.limit(TOTAL)
+    assert TOTAL * 6 // 10 < ahead < TOTAL
+    bench.log.fetched = ahead  # all of it: no FETCH is left at which the fault could come
+    assert ahead < bench.controller.limit(TOTAL) <= TOTAL
