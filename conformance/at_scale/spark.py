@@ -30,7 +30,7 @@ def session(master: str) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         java.prepare()
-        spark = SparkSession.builder.master(master).config(map=settings()).getOrCreate()
+        spark = SparkSession.builder.master(master).config(map=settings(master)).getOrCreate()
     except java.JavaNotFound as error:
         raise NotStarted(str(error)) from error
     except (PySparkException, Py4JError) as error:
@@ -43,16 +43,16 @@ def session(master: str) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def settings() -> dict[str, str]:
-    """Return the settings that a judgement needs."""
+def settings(master: str) -> dict[str, str]:
+    """Return the settings that a judgement needs; loopback where all is in one process."""
     root = str(Path(__file__).parents[2])
+    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {
+        **(loopback if master.startswith("local") else {}),
         "spark.app.name": "tickproof check",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.executorEnv.PYTHONPATH": root,
         "spark.sql.execution.arrow.maxRecordsPerBatch": "0",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),

@@ -58,6 +58,6 @@ def test_verdict_and_status_are_those_of_the_local_check(recorded, sessions):
 def test_kit_is_found_by_executors_wherever_the_command_is_started():
     from conformance.at_scale.spark import settings
 
-    root = settings()["spark.executorEnv.PYTHONPATH"]
+    root = settings("local[2]")["spark.executorEnv.PYTHONPATH"]
     (kit,) = importlib.util.find_spec("conformance").submodule_search_locations
     assert Path(kit).samefile(Path(root) / "conformance")
