@@ -165,3 +165,22 @@ def test_wheel_installs_no_other_top_level_name(wheel):
     text = wheel.read(points).decode()
     assert "tickproof = conformance.cli:main" in text
     assert "conformance.suites.plugin = conformance.suites.plugin" in text
+
+
+def test_reference_stays_minimal():
+    """Fewer than 1,200 lines of code: comments, docstrings and blank lines are not counted."""
+    lines = 0
+    for path in sorted((ROOT / "reference").rglob("*.py")):
+        text = path.read_text("utf-8")
+        tree = ast.parse(text)
+        said: set[int] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
+                first = node.body[0]
+                if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                    said |= set(range(first.lineno, first.end_lineno + 1))
+        lines += sum(
+            bool(line.strip()) and not line.strip().startswith("#") and number not in said
+            for number, line in enumerate(text.splitlines(), 1)
+        )
+    assert lines < 1_200
