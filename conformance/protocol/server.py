@@ -250,7 +250,7 @@ class _Connection:
     def _output(self, request: Append | Stage | frames.Commit) -> None:
         """Record output; the sink's delays lie between receipt and acknowledgement."""
         server = self.server
-        server.sink.before_output(server.recorder.taken)
+        server.sink.before_output(lambda: server.recorder.taken)
         try:
             received = _RECEIVED.get(type(request))
             if received and server.observer(received, self.number) is True:

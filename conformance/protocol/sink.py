@@ -64,12 +64,12 @@ class Sink:
         else:
             self._hurry.clear()
 
-    def before_output(self, taken: int) -> None:
-        """Wait out a stall before an output frame is handled."""
+    def before_output(self, counted: Callable[[], int]) -> None:
+        """Wait out a stall before an output frame is handled; asks for the count if one is due."""
         with self._lock:
             self._open += 1
         after = self.behaviour.stall_after
-        if after is None or taken < after:
+        if after is None or (taken := counted()) < after:
             return
         with self._lock:
             starts = self._stall_from is None

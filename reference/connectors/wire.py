@@ -17,7 +17,6 @@ MAX_FRAME = 16 << 20
 CHUNK_BYTES = 4 << 20
 #: Payload bytes that fit in one STAGE, its header left out.
 STAGE_BYTES = MAX_FRAME - 64
-UNNUMBERED = 2**64 - 1
 
 _FETCH = struct.Struct("<HHQII")
 _FETCH_HEAD = struct.Struct("<HHQQBI")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from pathlib import Path
 
@@ -18,14 +17,9 @@ PARTS = 3
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory):
-    from recorded import Recorded
+    from recorded import shared
 
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    folder = folder / "recorded"
-    folder.mkdir(exist_ok=True)
-    return Recorded(folder)
+    return shared(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

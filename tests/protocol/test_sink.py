@@ -47,7 +47,7 @@ def test_hurry_ends_delays_and_stalls():
         made, events = sink(**behaviour)
 
         def output(made=made):
-            made.before_output(5)
+            made.before_output(lambda: 5)
             made.before_acknowledgement(False)
 
         thread = threading.Thread(target=output, daemon=True)
@@ -60,16 +60,16 @@ def test_hurry_ends_delays_and_stalls():
 
 def test_stall_begins_at_its_record_and_holds_all_connections_once():
     made, events = sink(stall_after=10, stall_s=0.05)
-    made.before_output(9)
+    made.before_output(lambda: 9)
     assert events == []
     began = time.monotonic()
-    threads = [threading.Thread(target=made.before_output, args=(10,)) for _ in range(3)]
+    threads = [threading.Thread(target=made.before_output, args=(lambda: 10,)) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(DEADLINE_S)
     assert time.monotonic() - began >= 0.05
-    made.before_output(11)
+    made.before_output(lambda: 11)
     assert events == ["stall", "stall-ended"]
     assert made.spent_s == 0.05
     assert made.open_acknowledgements == 5

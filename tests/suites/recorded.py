@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,6 +27,16 @@ FRESHNESS_S = 2.0
 RECORDS, PACED_S = 12_000, 0.4
 #: An input large enough that the engine cannot hold all of it while the sink stands still.
 STALLED_RECORDS = 60_000
+
+
+def shared(tmp_path_factory) -> Recorded:
+    """Return the recorded runs of this session, the same for all its processes."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder = folder / "recorded"
+    folder.mkdir(exist_ok=True)
+    return Recorded(folder)
 
 
 def small(name: str) -> Scenario:
