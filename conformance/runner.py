@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import generators
-from conformance import __version__
 from conformance.driven import DrivenEngine
 from conformance.engines.failures import Code
 from conformance.engines.process import EngineFailure, Pending
@@ -24,13 +23,14 @@ from conformance.engines.spec import EngineSpec
 from conformance.faults.controller import FaultController
 from conformance.history.control import ControlLog
 from conformance.history.events import EventLog, Listener
-from conformance.history.folder import FORMAT, recorded_files, write_json
 from conformance.protocol.publisher import Publisher
 from conformance.protocol.recorder import Recorder
 from conformance.protocol.server import LogServer
 from conformance.protocol.sink import Sink
 from conformance.protocol.source import InputLog
+from conformance.run_record import RunRecord
 from conformance.scenario import Scenario
+from conformance.schedule import FaultStep
 
 STEP_S: Final = 0.01
 PROGRESS_S: Final = 0.2
@@ -103,7 +103,6 @@ class _Run:
         self.scenario, self.spec, self.folder, self.events = scenario, spec, folder, events
         self.id = uuid.uuid4().hex
         self.port = port
-        self.claims = spec.claims(scenario.app, scenario.params)
         self.prepared = False
         #: Time of a control line from the engine -> how the run stood in that moment.
         self.at_line: dict[int, dict[str, Any]] = {}
@@ -113,12 +112,8 @@ class _Run:
         self.moved_at = 0.0
         self.moved = -1
         self.told_at = 0.0
-        self.record: dict[str, Any] = {
-            "format": FORMAT, "kit": __version__, "id": self.id, "seed": seed,
-            "engine": {"name": spec.name, "version": spec.version, "language": spec.language},
-            "claims": self.claims.to_json(), "scenario": scenario.to_json(),
-            "started_ns": time.monotonic_ns(), "started": time.time(),
-        }  # fmt: skip
+        self.seed = seed
+        self.record = RunRecord(scenario, spec, folder, self.id, seed)
         self.stack = contextlib.ExitStack()
         self.recording: list[EventLog | ControlLog | InputLog | Recorder] = [events]
 
@@ -126,17 +121,7 @@ class _Run:
         """Make the input, open the log server, write the first run.json."""
         scenario, folder = self.scenario, self.folder
         built = generators.build(scenario.recipe, folder / "input")
-        self.record["input"] = {
-            "recipe": built.recipe,
-            "warnings": built.warnings,
-            "symbols": built.symbols,
-            "partitions": [
-                {"stream": p.stream, "partition": p.partition, "file": f"input/{p.path.name}",
-                 "record_size": p.record_size, "records": p.records, "sha256": p.sha256}
-                for p in built.partitions
-            ],
-        }  # fmt: skip
-        self._write_record()
+        self.record.made_input(built)
         event = self.events.add
         self.log = InputLog(built.partitions, folder, event)
         self.recorder = Recorder(folder / "output", {0: scenario.output_size}, event)
@@ -147,7 +132,7 @@ class _Run:
         self.sink = Sink(scenario.sink, event)
         self.faults = FaultController(
             scenario.faults, self.log, self.recorder, scenario.rate,
-            lambda step: self.engine.aim(step), event, self.spec.timeouts.cut_s, scenario.one_each,
+            self._aim, event, self.spec.timeouts.cut_s, scenario.one_each,
         )  # fmt: skip
         self.server = self.stack.enter_context(
             LogServer(self.log, self.recorder, self.sink, event, self.port, self.faults.observe)
@@ -159,7 +144,7 @@ class _Run:
         self.stack.callback(self.publisher.stop)
         inputs = Counter(p.stream for p in built.partitions)
         self.engine = DrivenEngine(
-            self.spec, scenario, self.id, folder, self.record["seed"],
+            self.spec, scenario, self.id, folder, self.seed,
             {"transport": "log", "host": "127.0.0.1", "port": self.server.port,
              "token": self.server.token.hex()},
             [inputs[stream] for stream in sorted(inputs)], self._on_line, self.events,
@@ -176,6 +161,10 @@ class _Run:
         self.publisher.start()
         self._follow()
         self.engine.finish()
+
+    def _aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
+        """Find whom a step is meant for; see Deed."""
+        return self.engine.aim(step)
 
     def _restart(self) -> None:
         """After the death of the engine: read its old connections to their end, start again."""
@@ -376,17 +365,12 @@ class _Run:
         try:
             if self.prepared:
                 left = self.engine.end()
-                self.record["hello"] = self.engine.hello
+                self.record.add(hello=self.engine.hello)
             self.stack.close()
             self.events.close()
             if stopped := self._stopped():
                 ended = {"how": "kit-error", "message": stopped}
-            self.record |= {
-                "ended": ended, "ended_ns": time.monotonic_ns(),
-                "left_over": [{"pid": p.pid, "name": p.name} for p in left],
-                "event_counts": dict(self.events.counts), "files": recorded_files(self.folder),
-            }  # fmt: skip
-            self._write_record()
+            self.record.over(ended, left, dict(self.events.counts))
         except OSError as error:
             return self._stopped() or f"recording into {self.folder} stopped: {error.strerror}"
         return ended["message"] if ended["how"] == "kit-error" else ""
@@ -395,6 +379,3 @@ class _Run:
         """Say why no more can be recorded, or ""."""
         failed = [part.failure for part in self.recording if part.failure is not None]
         return f"recording into {self.folder} stopped: {failed[0].strerror}" if failed else ""
-
-    def _write_record(self) -> None:
-        write_json(self.folder / "run.json", self.record)

@@ -141,7 +141,7 @@ def _run_tier(config: SessionConfig, runs: Path, tier: int, on_event: OnEvent) -
     feed.touch()
     collector = _Collector(on_event)
     arguments = [
-        str(SUITES / f"test_t{tier}.py"), "-s",
+        *map(str, sorted(SUITES.glob(f"test_t{tier}*.py"))), "-s",
         "-p", plugin.__name__, "-p", "no:terminal", "-p", "no:cacheprovider",
         "-c", os.devnull, f"--rootdir={SUITES}", "--engine", str(config.engine),
         "--tickproof-out", str(runs), "--tickproof-seed", str(config.seed),

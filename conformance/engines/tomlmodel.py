@@ -13,7 +13,7 @@ from conformance.text import shown
 
 State = Literal["none", "at-most-once", "at-least-once", "exactly-once"]
 Delivery = Literal["at-least-once", "exactly-once"]
-Death = Literal["worker", "coordinator", "engine"]
+Death = Literal["worker", "coordinator", "engine", "connection"]
 Rescale = Literal["none", "restart", "live"]
 Emit = Literal["every", "some"]
 Inputs = Literal["merged", "two"]

@@ -79,7 +79,7 @@ class FaultController:
         is nothing to fetch.
         """
         last = self._steps[self._next - 1] if self._next else None
-        died = last is not None and last.target == "engine" and last.at != "drained"
+        died = last is not None and last.ends_engine and last.at != "drained"
         return self._recovering and died
 
     @property
@@ -152,7 +152,7 @@ class FaultController:
         if self._next == 0:
             waited = self._due_at and now > self._due_at + self._first_cut_s
             return not step.cut or self._log.released > 0 or bool(waited)
-        if self._recovering and self._steps[self._next - 1].target == "engine":
+        if self._recovering and self._steps[self._next - 1].ends_engine:
             return False
         if self._recovering:
             # An engine may keep its connections over a worker's death: nobody can tell
@@ -219,7 +219,7 @@ class FaultController:
         )
         with self._lock:
             self._connections_before = self.opened()
-            self._recovering = step.do == "kill"
+            self._recovering = step.do == "kill" or step.ends_engine
             self._killed_at, self._due_at = time.monotonic(), 0.0
             self._next += 1
             self._busy = False

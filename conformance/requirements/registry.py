@@ -57,7 +57,7 @@ CLAIM_VALUES: Final = {
     "app": ("passthrough", "double", "count", "market-spread"),
     "state": ("none", "at-most-once", "at-least-once", "exactly-once"),
     "delivery": ("at-least-once", "exactly-once"),
-    "survives": ("worker", "coordinator", "engine"),
+    "survives": ("worker", "coordinator", "engine", "connection"),
     "emit": ("every", "some", "rejects", "verdicts"),
     "inputs": ("merged", "two"),
 }

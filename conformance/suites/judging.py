@@ -17,7 +17,6 @@ from conformance.checkers.findings import Finding, Findings
 from conformance.history.folder import FiredFault, History
 from conformance.requirements.registry import Needs
 from conformance.scenario import Scenario
-from conformance.schedule import FaultStep
 
 Judge = Callable[[History], None]
 F = TypeVar("F", bound=Judge)
@@ -73,7 +72,8 @@ def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) ->
         wanted = getattr(needs, name)
         if wanted and claims[name] not in wanted:
             raise NotClaimed(f"claims {name} = {claims[name]}")
-    missing = (set(needs.survives) | deaths(scenario.faults)) - set(claims["survives"])
+    asked = {step.needs for step in scenario.faults} - {None}
+    missing = (set(needs.survives) | asked) - set(claims["survives"])
     if missing:
         raise NotClaimed(f"does not claim to survive: {', '.join(sorted(missing))}")
 
@@ -170,8 +170,3 @@ def fault_facts(faults: Iterable[FiredFault]) -> list[dict[str, Any]]:
          "outputs": f.outputs}
         for f in faults
     ]  # fmt: skip
-
-
-def deaths(steps: Iterable[FaultStep]) -> set[str]:
-    """Return whose deaths (or pauses) a schedule holds: worker, engine."""
-    return {step.target for step in steps}

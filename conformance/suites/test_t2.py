@@ -6,7 +6,7 @@ import numpy as np
 
 from conformance.checkers.merged import check_merged
 from conformance.history.folder import History
-from conformance.suites.catalog import BOUNDARIES
+from conformance.suites.catalog.calm import BOUNDARIES
 from conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, values
 from conformance.suites.judging import Unknown, decides, judged
 from conformance.suites.promises import correct

@@ -15,7 +15,7 @@ import tampering as t
 
 from conformance.checkers.tables import PUBLISH
 from conformance.history.folder import History
-from conformance.suites.catalog import BOUNDARIES
+from conformance.suites.catalog.calm import BOUNDARIES
 from generators.layouts import COUNT_OUT, ORDER, QUOTE, VERDICT
 
 Cases = list[tuple[t.Tamper, str]]

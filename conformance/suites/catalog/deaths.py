@@ -1,0 +1,184 @@
+"""The scenarios of T3 in which processes die or stand still.
+
+Kill points are drawn, not evenly spaced: a restart resets an engine's cycle, so that
+even spacing would meet the same phase every time.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+from conformance.protocol.sink import SinkBehaviour
+from conformance.scenario import Scenario
+from conformance.schedule import FaultStep
+from conformance.suites.catalog.drawing import (
+    SOME,
+    Context,
+    count,
+    kill,
+    kill_in_backlog,
+    market,
+    passthrough,
+    scenario,
+)
+
+
+def _deaths(context: Context, faults: tuple[FaultStep, ...], **rest: Any) -> Scenario:
+    return count(context.records(90_000), rate=60_000, faults=faults, **rest)
+
+
+@scenario("count-worker-death")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _deaths(context, (kill(rng, "worker", 0.35, 0.7),))
+
+
+@scenario("count-worker-death-backlog")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _deaths(context, (kill_in_backlog(context, rng, "worker"),))
+
+
+@scenario("count-engine-death")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _deaths(context, (kill(rng, "engine", 0.35, 0.7, cut=True),))
+
+
+@scenario("count-engine-death-backlog")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _deaths(context, (kill_in_backlog(context, rng, "engine"),))
+
+
+@scenario("count-two-deaths")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _deaths(
+        context, (kill(rng, "engine", 0.2, 0.35, cut=True), kill(rng, "engine", 0.55, 0.8))
+    )
+
+
+@scenario("count-two-worker-deaths")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _deaths(context, (kill(rng, "worker", 0.2, 0.35), kill(rng, "worker", 0.55, 0.8)))
+
+
+@scenario("count-death-in-recovery")
+def _(context: Context, rng: random.Random) -> Scenario:
+    again = FaultStep("kill", "engine", "recovery")
+    return _deaths(context, (kill(rng, "engine", 0.3, 0.6), again))
+
+
+@scenario("count-pause")
+def _(context: Context, rng: random.Random) -> Scenario:
+    step = FaultStep(
+        "pause", "worker", "fetched", fraction=round(rng.uniform(0.3, 0.6), 4), seconds=2.0
+    )
+    return _deaths(context, (step,))
+
+
+@scenario("count-tail")
+def _(context: Context, _rng: random.Random) -> Scenario:
+    return _deaths(context, (FaultStep("kill", "engine", "fetched", fraction=1.0),))
+
+
+@scenario("count-after-drain")
+def _(context: Context, _rng: random.Random) -> Scenario:
+    return count(context.records(30_000), faults=(FaultStep("kill", "engine", "drained"),))
+
+
+@scenario("count-some-deaths")
+def _(context: Context, rng: random.Random) -> Scenario:
+    faults = (kill(rng, "engine", 0.2, 0.4), kill(rng, "engine", 0.55, 0.8))
+    # Many keys, so that some have their last value right before a death.
+    recipe = {"keys": 30_000}
+    return count(context.records(90_000), SOME, rate=60_000, faults=faults, recipe=recipe)
+
+
+@scenario("count-checkpoint")
+def _(context: Context, rng: random.Random) -> Scenario:
+    step = FaultStep("kill", "engine", "checkpoint", fraction=round(rng.uniform(0.3, 0.7), 3))
+    return count(context.records(40_000), rate=60_000, faults=(step,))
+
+
+@scenario("count-slow-acks-death")
+def _(_context: Context, rng: random.Random) -> Scenario:
+    # A little after the last fetch: output is on its way, and its answers are slow.
+    return count(
+        20_000, rate=60_000, faults=(kill(rng, "engine", 1.0, 1.0),),
+        sink=SinkBehaviour(last_ack_delay_s=0.25, budget_s=1.5),
+    )  # fmt: skip
+
+
+@scenario("passthrough-deaths")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return passthrough(
+        context.records(90_000), rate=60_000, faults=(kill(rng, "engine", 0.3, 0.7),)
+    )
+
+
+@scenario("market-worker-death")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return market(
+        context, 90_000, "merged", "verdicts", rate=60_000,
+        faults=(kill(rng, "worker", 0.4, 0.6),),
+    )  # fmt: skip
+
+
+@scenario("market-engine-death")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return market(
+        context, 90_000, "merged", "verdicts", rate=60_000,
+        faults=(kill(rng, "engine", 0.4, 0.6),),
+    )  # fmt: skip
+
+
+@scenario("market-two-deaths")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return market(
+        context, 90_000, "two", "verdicts", rate=60_000,
+        faults=(kill(rng, "engine", 0.2, 0.4), kill(rng, "engine", 0.6, 0.8)),
+    )  # fmt: skip
+
+
+def _aimed(at: str, rng: random.Random) -> tuple[FaultStep, ...]:
+    return (
+        FaultStep("kill", "engine", at, fraction=round(rng.uniform(0.15, 0.35), 3)),  # type: ignore[arg-type]
+        FaultStep("kill", "engine", at, fraction=round(rng.uniform(0.55, 0.8), 3)),  # type: ignore[arg-type]
+    )
+
+
+@scenario("count-after-accept")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _deaths(context, _aimed("accepted", rng))
+
+
+@scenario("count-committing")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _deaths(context, _aimed("committing", rng))
+
+
+def _losing(rng: random.Random) -> tuple[FaultStep, ...]:
+    # Held for longer than a cut takes, so that one taken too early is in place.
+    return tuple(replace(step, delay_s=0.25) for step in _aimed("losing", rng))
+
+
+@scenario("count-losing")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _deaths(context, _losing(rng))
+
+
+@scenario("market-two-losing")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return market(context, 90_000, "two", "verdicts", rate=60_000, faults=_losing(rng))
+
+
+@scenario("market-two-after-accept")
+def _(context: Context, rng: random.Random) -> Scenario:
+    # Once before the reply to STAGE, when no cut can name it yet, and once after it.
+    first, second = _aimed("accepted", rng)
+    faults = (replace(first, at="staged"), second)
+    return market(context, 90_000, "two", "verdicts", rate=60_000, faults=faults)
+
+
+@scenario("market-two-committing")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return market(context, 90_000, "two", "verdicts", rate=60_000, faults=_aimed("committing", rng))
