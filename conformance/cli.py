@@ -109,7 +109,10 @@ def run(
     engines: tuple[str, ...], more: tuple[str, ...], only: tuple[str, ...], seed: int | None,
     parallel: int | None, **options: Any,
 ) -> int:  # fmt: skip
-    """Judge each ENGINE: a name (see `tickproof engines`), a path to an engine.toml, mutant:ID."""
+    """Judge each ENGINE: a name, a path to an engine.toml, mutant:ID or oddity:ID.
+
+    `tickproof engines` lists the names.
+    """
     if (options["quotes"] is None) != (options["orders"] is None):
         raise click.UsageError("--quotes and --orders: expected both or none")
     if options["strict"] and options["quotes"] is None:
@@ -147,7 +150,7 @@ def run(
 def _engines(names: Sequence[str], ids: Sequence[str], out: Path) -> list[Any]:
     """Load every engine before any is started; all errors end in one usage error.
 
-    ``mutant:ID`` is made under ``out``.
+    ``mutant:ID`` and ``oddity:ID`` are made under ``out``.
     """
     from conformance import mutants
     from conformance.engines import spec
@@ -159,9 +162,9 @@ def _engines(names: Sequence[str], ids: Sequence[str], out: Path) -> list[Any]:
     loaded, errors = [], []
     for name in names:
         try:
-            if name.startswith(mutants.PREFIX):
-                mutant = mutants.find(name.removeprefix(mutants.PREFIX), fixtures())
-                path = mutants.make(mutant, fixtures(), out / "mutants" / mutant.id)
+            if mutants.names_one(name):
+                copy = mutants.find(name, fixtures())
+                path = mutants.make(copy, fixtures(), out / "mutants" / copy.id)
             else:
                 path = spec.find(name, fixtures())
             engine = spec.load(path, ids)

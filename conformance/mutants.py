@@ -1,7 +1,8 @@
-"""Mutants: copies of a sound engine with one known defect each, to judge the judge.
+"""Copies of a sound engine with a few edits, to judge the judge.
 
-A mutant is a TOML file under ``fixtures/mutants``: what the defect is, which requirement
-has to fail for it, and the edits that make it out of the sound engine.
+A mutant has one known defect: a TOML file under ``fixtures/mutants`` says what it is and
+which requirements have to fail for it. An oddity (``fixtures/oddities``) behaves oddly and
+is sound all the same: nothing may fail for it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import difflib
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,17 +19,20 @@ from conformance import resources
 from conformance.engines.spec import FILE_NAME
 from conformance.text import shown
 
-#: A mutant's name on the command line is this and its id.
-PREFIX: Final = "mutant:"
+#: On the command line a mutant is "mutant:ID" and an oddity "oddity:ID".
+MUTANT: Final = "mutant"
+ODDITY: Final = "oddity"
 Original = Literal["miniature", "spark"]
 #: What the Spark engine imports; a copy of it lies in the mutant's folder and is found first.
 _PACKAGE: Final = "reference"
 
 _Text = Annotated[str, Field(min_length=1)]
+_AnyCopy = TypeVar("_AnyCopy", bound="_Copy")
+_Requirement = Annotated[str, Field(pattern=r"^[A-Z]{2}-[A-Z0-9-]+$")]
 
 
 class MutantError(ValueError):
-    """A mutant that does not exist or cannot be made; the text names file and key."""
+    """A mutant or an oddity that does not exist or cannot be made; the text names file and key."""
 
 
 class Edit(BaseModel):
@@ -44,43 +48,87 @@ class Edit(BaseModel):
     new: str
 
 
-class Mutant(BaseModel):
-    """One known defect.
-
-    requirement: id of the requirement that names the defect. shows: regular expression for
-    what the report of that failure says, "reason: what was seen". engine: what it is made of.
-    """
+class _Copy(BaseModel):
+    """A copy of ``engine`` with its edits."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
-    defect: _Text
-    requirement: Annotated[str, Field(pattern=r"^[A-Z]{2}-[A-Z0-9-]+$")]
-    shows: _Text
     engine: Original = "miniature"
     edit: Annotated[list[Edit], Field(min_length=1)]
 
 
+class Mutant(_Copy):
+    """One known defect.
+
+    requirement: id of the requirement that names the defect. shows: regular expression for
+    what the report of that failure says, "reason: what was seen". also: requirements that
+    have to fail, too, whatever they say.
+    """
+
+    defect: _Text
+    requirement: _Requirement
+    shows: _Text
+    also: list[_Requirement] = []
+
+    @property
+    def breaks(self) -> tuple[str, ...]:
+        """The requirements that have to fail, the one that names the defect first."""
+        return (self.requirement, *self.also)
+
+
+class Oddity(_Copy):
+    """Something odd that is allowed: no requirement may fail for it.
+
+    oddity: what is odd. not_claimed: what its engine.toml no longer promises.
+    """
+
+    oddity: _Text
+    not_claimed: list[_Requirement] = []
+
+
+Variant = Mutant | Oddity
+_KINDS: Final[dict[str, tuple[str, type[Mutant] | type[Oddity]]]] = {
+    MUTANT: ("mutants", Mutant),
+    ODDITY: ("oddities", Oddity),
+}
+
+
 def available(fixtures: Path) -> list[Mutant]:
     """Load all mutants, by id; raises MutantError for a file that cannot be used."""
-    return [_load(path) for path in sorted((fixtures / "mutants").glob("*.toml"))]
+    return [_load(path, Mutant) for path in _files(fixtures, "mutants")]
 
 
-def find(id_: str, fixtures: Path) -> Mutant:
-    """Return one mutant; raises MutantError, with the nearest ids, if there is none."""
-    path = fixtures / "mutants" / f"{id_}.toml"
-    known = [file.stem for file in sorted(path.parent.glob("*.toml"))]
-    if id_ not in known:
-        near = difflib.get_close_matches(id_, known, 3) or known
+def oddities(fixtures: Path) -> list[Oddity]:
+    """Load all oddities, by id; raises MutantError for a file that cannot be used."""
+    return [_load(path, Oddity) for path in _files(fixtures, "oddities")]
+
+
+def names_one(name: str) -> bool:
+    """Tell whether a name on the command line is that of a mutant or an oddity."""
+    return name.partition(":")[0] in _KINDS and ":" in name
+
+
+def find(name: str, fixtures: Path) -> Variant:
+    """Return "mutant:ID" or "oddity:ID"; raises MutantError, with the nearest ids, without it."""
+    kind, _, id_ = name.partition(":")
+    folder, model = _KINDS[kind]
+    files = {path.stem: path for path in _files(fixtures, folder)}
+    if id_ not in files:
+        near = difflib.get_close_matches(id_, files, 3) or files
         raise MutantError(
-            f"mutant:{shown(id_, 80)}: no such mutant; expected one of {', '.join(near)}"
+            f"{kind}:{shown(id_, 80)}: no such {kind}; expected one of {', '.join(near)}"
         )
-    return _load(path)
+    return _load(files[id_], model)
 
 
-def _load(path: Path) -> Mutant:
+def _files(fixtures: Path, folder: str) -> list[Path]:
+    return sorted((fixtures / folder).glob("*.toml"))
+
+
+def _load(path: Path, model: type[_AnyCopy]) -> _AnyCopy:
     try:
-        mutant = Mutant.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        copy = model.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except ValidationError as error:
         lines = [
             f"{path}: {'.'.join(map(str, detail['loc']))}: {detail['msg']}"
@@ -89,12 +137,12 @@ def _load(path: Path) -> Mutant:
         raise MutantError("\n".join(lines)) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise MutantError(f"{path}: expected TOML in UTF-8; {error}") from error
-    if mutant.id != path.stem:
-        raise MutantError(f"{path}: id: expected the file's name {path.stem!r}, got {mutant.id!r}")
-    return mutant
+    if copy.id != path.stem:
+        raise MutantError(f"{path}: id: expected the file's name {path.stem!r}, got {copy.id!r}")
+    return copy
 
 
-def make(mutant: Mutant, fixtures: Path, folder: Path) -> Path:
+def make(variant: Variant, fixtures: Path, folder: Path) -> Path:
     """Copy the engine to ``folder`` with the edits; return the copy's engine.toml.
 
     What ``folder`` held before is removed. Raises MutantError for an edit that does not
@@ -103,13 +151,14 @@ def make(mutant: Mutant, fixtures: Path, folder: Path) -> Path:
     if folder.exists():
         shutil.rmtree(folder)
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(fixtures / "engines" / mutant.engine, folder, ignore=ignored)
-    if mutant.engine == "spark":
+    shutil.copytree(fixtures / "engines" / variant.engine, folder, ignore=ignored)
+    if variant.engine == "spark":
         shutil.copytree(resources.reference(), folder / _PACKAGE, ignore=ignored)
-    name = f'name = "{mutant.engine}'
-    named = Edit(file=FILE_NAME, old=f'{name}"', new=f'{name}+{mutant.id}"')
-    for number, edit in enumerate([named, *mutant.edit]):
-        _apply(edit, folder, f"mutant:{mutant.id}: edit {number}", mutant.engine)
+    kind = MUTANT if isinstance(variant, Mutant) else ODDITY
+    name = f'name = "{variant.engine}'
+    named = Edit(file=FILE_NAME, old=f'{name}"', new=f'{name}+{variant.id}"')
+    for number, edit in enumerate([named, *variant.edit]):
+        _apply(edit, folder, f"{kind}:{variant.id}: edit {number}", variant.engine)
     return folder / FILE_NAME
 
 

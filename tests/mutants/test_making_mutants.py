@@ -81,16 +81,16 @@ def test_a_bad_file_is_named_with_its_key(house: Path, old: str, new: str, said:
 def test_an_edit_that_does_not_fit_is_named(house: Path, old: str, new: str, said: str) -> None:
     write(house, old, new)
     with pytest.raises(mutants.MutantError) as error:
-        mutants.make(mutants.find("some-mutant", house), house, house / "copy")
+        mutants.make(mutants.find("mutant:some-mutant", house), house, house / "copy")
     assert said in str(error.value)
 
 
 def test_an_old_text_that_stands_twice_is_refused(house: Path) -> None:
     (house / "engines" / "miniature" / "engine.py").write_text("a = 1\na = 1\n")
     with pytest.raises(mutants.MutantError, match=r"expected once in engine\.py, found 2 times"):
-        mutants.make(mutants.find("some-mutant", house), house, house / "copy")
+        mutants.make(mutants.find("mutant:some-mutant", house), house, house / "copy")
 
 
 def test_an_unknown_mutant_is_refused_with_the_nearest() -> None:
     with pytest.raises(mutants.MutantError, match=r"mutant:stale-quotes: .*stale-quote"):
-        mutants.find("stale-quotes", fixtures())
+        mutants.find("mutant:stale-quotes", fixtures())
