@@ -19,13 +19,12 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from conformance import cli_generate
+from conformance import cli_engines, cli_generate, cli_runs
 from conformance.reports import host, style
-from conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK, exit_status
+from conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK
 
 EXIT_INTERRUPTED = 130
 _FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
-_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _SEED = click.IntRange(0, 2**63 - 1)
 
 
@@ -128,7 +127,7 @@ def run(
         selected = judging.select(known, options["tiers"], ids)
         if options["port"] is not None:
             judging.check_port(options["port"])
-        specs = _engines([*engines, *more], list(known), options["out"])
+        specs = cli_engines.load([*engines, *more], list(known), options["out"])
         judging.check_out(options["out"])
         console = style.console()
         if options["quotes"] is not None:
@@ -145,36 +144,6 @@ def run(
     )
     console.print(Text(f"seed {request.seed}, profile {request.profile}", style="dim"))
     return judging.judge_all(specs, selected, request, console)
-
-
-def _engines(names: Sequence[str], ids: Sequence[str], out: Path) -> list[Any]:
-    """Load every engine before any is started; all errors end in one usage error.
-
-    ``mutant:ID`` and ``oddity:ID`` are made under ``out``.
-    """
-    from conformance import mutants
-    from conformance.engines import spec
-    from conformance.resources import fixtures
-
-    if not names:
-        found = ", ".join(engine.name for engine in spec.available(fixtures()))
-        raise click.UsageError(f"ENGINE: expected a path to an engine.toml, or one of: {found}")
-    loaded, errors = [], []
-    for name in names:
-        try:
-            if mutants.names_one(name):
-                copy = mutants.find(name, fixtures())
-                path = mutants.make(copy, fixtures(), out / "mutants" / copy.id)
-            else:
-                path = spec.find(name, fixtures())
-            engine = spec.load(path, ids)
-            engine.command()  # argv must be found before anything is started
-            loaded.append(engine)
-        except (spec.EngineTomlError, mutants.MutantError) as error:
-            errors.append(str(error))
-    if errors:
-        raise click.UsageError("\n".join(errors))
-    return loaded
 
 
 @cli.command()
@@ -223,37 +192,6 @@ def requirements(family: tuple[str, ...], tier: tuple[int, ...], as_json: bool) 
         table.add_row(*map(Text, row))
     style.console().print(table)
     return EXIT_OK
-
-
-@cli.command()
-@click.argument("run_folder", type=_FOLDER, metavar="RUN")
-@click.option("--spark", is_flag=True, help="Judge on Spark: for more than one machine can hold.")
-@click.option("--master", metavar="URL", help="Where Spark runs, with --spark. Default: local[*]")
-def check(run_folder: Path, spark: bool, master: str | None) -> int:
-    """Judge a recorded RUN folder again, from disk alone."""
-    if master is not None and not spark:
-        raise click.UsageError("--master: expected together with --spark")
-    if not (run_folder / "run.json").is_file():
-        raise click.UsageError(f"RUN: {run_folder} holds no run.json: expected a run folder")
-    from conformance import at_scale, session
-    from conformance.history.folder import HistoryError
-    from conformance.reports import terminal
-    from conformance.reports.json_report import result
-    from conformance.requirements import registry
-
-    known = registry.load()
-    try:
-        if spark:
-            outcomes = at_scale.recheck(run_folder, master or "local[*]")
-        else:
-            outcomes = session.recheck(run_folder)
-    except HistoryError as error:
-        raise click.UsageError(f"RUN: {error}") from error
-    except at_scale.NotStarted as error:
-        raise click.UsageError(f"--spark: {error}") from error
-    results = [result(outcome, known.get(outcome.requirement)) for outcome in outcomes]
-    terminal.details(style.console(), results, None)
-    return exit_status(decided.verdict for decided in results)
 
 
 @cli.group()
@@ -355,7 +293,7 @@ def bench_engines(
     from conformance.judging import RequestError
     from conformance.requirements import registry
 
-    specs = _engines(names, list(registry.load()), out)
+    specs = cli_engines.load(names, list(registry.load()), out)
     chosen = plan.Plan(
         apps=_listed("--app", apps, plan.APPS),
         kills=() if kills == "none" else _listed("--kill", kills, plan.TARGETS, "none"),
@@ -380,6 +318,7 @@ def _listed(option: str, text: str, known: Sequence[str], *more: str) -> tuple[A
 
 
 cli.add_command(cli_generate.generate)
+cli.add_command(cli_runs.check)
 
 if __name__ == "__main__":
     main()
