@@ -368,7 +368,7 @@ def _explain(
     head = f"key {key} {actual}"
     if kind == "wrong-total":
         values = _values_of(inputs, key, n + TAIL)
-        why = diagnose_total(values, n, int(record["total"]))
+        why = diagnose_total(values, n, int(record["total"])).text
         wanted = figures(values, n)
         return Finding(kind, f"{head}: expected {wanted}; it is {why}", wanted, actual, where)
     if kind in ("duplicate", "retracted"):

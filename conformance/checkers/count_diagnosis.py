@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 
@@ -18,7 +19,21 @@ def figures(values: np.ndarray, n: int) -> str:
     return f"n={n} total={total}" + (f" ({terms})" if n <= 8 else "")
 
 
-def diagnose_total(values: np.ndarray, n: int, actual: int) -> str:
+@dataclass(frozen=True)
+class Diagnosis:
+    """The mistake that a total fits; values ``first`` to ``last`` of the key (from 1) are meant.
+
+    again: their sum alone, the key began again. tail: their sum, but counted from the first.
+    twice, left-out: of the true total. other: the total after ``last`` values.
+    """
+
+    kind: Literal["rounded", "other", "again", "tail", "twice", "left-out", "none"]
+    first: int
+    last: int
+    text: str
+
+
+def diagnose_total(values: np.ndarray, n: int, actual: int) -> Diagnosis:
     """Say which mistake turns the first ``n`` of a key's values into ``actual``.
 
     ``values``: all int64 values of the key in log order (1 <= n <= len(values)).
@@ -28,33 +43,39 @@ def diagnose_total(values: np.ndarray, n: int, actual: int) -> str:
         return _simple(values, n, np.int64(actual)) or _stretch(values, n, np.int64(actual))
 
 
-def _simple(values: np.ndarray, n: int, actual: np.int64) -> str:
+def _simple(values: np.ndarray, n: int, actual: np.int64) -> Diagnosis | None:
     sums = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
     rounded = float(np.cumsum(values[:n].astype(np.float64))[-1])
     if rounded == float(actual) and abs(int(sums[n])) > 2**53:
-        return "the sum in 64-bit floating point: rounded"
+        return Diagnosis("rounded", 1, n, "the sum in 64-bit floating point: rounded")
     same = np.flatnonzero(sums == actual)
     if len(same):
         m = int(same[np.argmin(np.abs(same - n))])
-        return f"the total after {m} values, not after {n}"
+        return Diagnosis("other", 1, m, f"the total after {m} values, not after {n}")
     again = np.flatnonzero(sums[n + 1 :] - sums[1:-n] == actual)
     if len(again):
         first = int(again[0]) + 2
-        return f"the sum of values {first} to {first + n - 1}: the key began again, its state lost"
+        last = first + n - 1
+        text = f"the sum of values {first} to {last}: the key began again, its state lost"
+        return Diagnosis("again", first, last, text)
     over = actual - sums[n]
     twice = np.flatnonzero(values[:n] == over)
     if len(twice):
-        return f"value {twice[-1] + 1} (= {over}) applied twice"
+        at = int(twice[-1]) + 1
+        return Diagnosis("twice", at, at, f"value {at} (= {over}) applied twice")
     without = np.flatnonzero(values[:n] == -over)
     if len(without):
-        return f"value {without[-1] + 1} (= {values[without[-1]]}) left out"
+        at = int(without[-1]) + 1
+        return Diagnosis("left-out", at, at, f"value {at} (= {values[at - 1]}) left out")
     tail = np.flatnonzero(sums[1:n] == sums[n] - actual)
     if len(tail):
-        return f"the sum of values {tail[-1] + 2} to {n} only: state lost, position kept"
-    return ""
+        first = int(tail[-1]) + 2
+        text = f"the sum of values {first} to {n} only: state lost, position kept"
+        return Diagnosis("tail", first, n, text)
+    return None
 
 
-def _stretch(values: np.ndarray, n: int, actual: np.int64) -> str:
+def _stretch(values: np.ndarray, n: int, actual: np.int64) -> Diagnosis:
     """Look for one stretch of values applied twice or left out, counted by n or not."""
     sums = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
     over = actual - sums[n]
@@ -62,24 +83,24 @@ def _stretch(values: np.ndarray, n: int, actual: np.int64) -> str:
         window = sums[d : n + 1] - sums[: n + 1 - d]
         again = np.flatnonzero(window == over)
         if len(again):
-            a = int(again[-1])
-            return f"values {a + 1} to {a + d} applied twice: position restored, state not"
+            return _stretched("twice", int(again[-1]), d, "applied twice")
         skipped = np.flatnonzero(window == -over)
         if len(skipped):
-            a = int(skipped[-1])
-            return f"values {a + 1} to {a + d} left out: state restored, position not"
+            return _stretched("left-out", int(skipped[-1]), d, "left out")
         counted = np.flatnonzero(window[: n - 2 * d + 1] == actual - sums[n - d])
         if n >= 2 * d and len(counted):
-            a = int(counted[-1])
-            return (
-                f"values {a + 1} to {a + d} applied and counted twice: position restored, state not"
-            )
+            return _stretched("twice", int(counted[-1]), d, "applied and counted twice")
         if n + d < len(sums):
             skipped = np.flatnonzero(window == sums[n + d] - actual)
             if len(skipped):
-                a = int(skipped[-1])
-                return (
-                    f"values {a + 1} to {a + d} neither applied nor counted: "
-                    "state restored, position not"
-                )
-    return "explained by no single mistake"
+                what = "neither applied nor counted"
+                return _stretched("left-out", int(skipped[-1]), d, what)
+    return Diagnosis("none", 0, 0, "explained by no single mistake")
+
+
+def _stretched(
+    kind: Literal["twice", "left-out"], before: int, length: int, what: str
+) -> Diagnosis:
+    first, last = before + 1, before + length
+    cause = "position restored, state not" if kind == "twice" else "state restored, position not"
+    return Diagnosis(kind, first, last, f"values {first} to {last} {what}: {cause}")
