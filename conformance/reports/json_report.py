@@ -153,15 +153,9 @@ def build(
     verdicts = [r.verdict for r in results]
     return Report(
         format=FORMAT,
-        kit=Kit(version=conformance.__version__, git=host.git_hash()),
+        kit=this_kit(),
         engine=engine,
-        host=Host(
-            platform=host.system(),
-            cpu=host.cpu_model(),
-            cpus=host.usable_cpus(),
-            memory_bytes=host.memory_bytes(),
-            python=platform.python_version(),
-        ),
+        host=this_host(),
         profile=profile,
         seed=seed,
         selection=selection,
@@ -171,6 +165,22 @@ def build(
         exit_status=exit_status(verdicts),
         counts=dict(Counter(verdicts)),
         requirements=results,
+    )
+
+
+def this_kit() -> Kit:
+    """Return the kit part of a report: this one."""
+    return Kit(version=conformance.__version__, git=host.git_hash())
+
+
+def this_host() -> Host:
+    """Return the host part of a report: this machine."""
+    return Host(
+        platform=host.system(),
+        cpu=host.cpu_model(),
+        cpus=host.usable_cpus(),
+        memory_bytes=host.memory_bytes(),
+        python=platform.python_version(),
     )
 
 

@@ -1,0 +1,127 @@
+"""matrix.md: the matrix of a selftest, to be read on a code host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from conformance.requirements import registry
+from conformance.selftest import matrix
+from conformance.selftest.model import SelfTest, Subject
+from conformance.selftest.terminal import score
+from conformance.text import shown
+
+FILE_NAME: Final = "matrix.md"
+_SAID: Final = 120
+_CASE: Final = 400
+#: What Markdown or HTML would read as its own, in text of an engine.
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+\-!|~&$@:])")
+
+
+def escaped(text: str, limit: int) -> str:
+    """Return text on one line that Markdown shows as it is, in a table cell too."""
+    return _SPECIAL.sub(r"\\\1", shown(text, limit))
+
+
+def render(report: SelfTest) -> str:
+    """Return the whole report as Markdown."""
+    parts = [_head(report), _problems(report), _matrix(report), _mutants(report), _sound(report)]
+    return "\n".join(part for part in parts if part)
+
+
+def write(report: SelfTest, folder: Path) -> Path:
+    """Write matrix.md into a folder; returns its path."""
+    path = folder / FILE_NAME
+    path.write_text(render(report), encoding="utf-8")
+    return path
+
+
+def _head(report: SelfTest) -> str:
+    minutes = (report.ended - report.started).total_seconds() / 60
+    return (
+        "# Who judges the judge\n\n"
+        f"**{score(report)}.** {report.runs} runs of sound engines, "
+        f"{len(report.accused)} of their verdicts wrong, {len(report.unknown)} unknown. "
+        f"Exit status {report.exit_status}.\n\n"
+        f"Tried: {escaped(report.selection, _CASE)}; seed {report.seed}; "
+        f"{minutes:.1f} minutes on {report.host.cpus} processors; "
+        f"kit {escaped(report.kit.version, 40)}.\n"
+    )
+
+
+def _problems(report: SelfTest) -> str:
+    found = matrix.problems(report)
+    lines = ["## What is wrong\n"] if found else []
+    for what, cases in found:
+        lines.append(f"### {what[0].upper()}{what[1:]}\n")
+        lines += [f"- {escaped(case, _CASE)}" for case in cases]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    header = list(header)
+    lines = [header, ["---"] * len(header), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines] + [""]
+
+
+def _matrix(report: SelfTest) -> str:
+    known = registry.load()
+    lines = [
+        "## Requirement x test x mutant\n",
+        "Each row is a test. **Bold**: a mutant that names the requirement and was failed by "
+        "this test. Then the others that it failed, and how many mutants played the same run "
+        "and passed, or left it without evidence. Sound: runs of sound engines that passed.\n",
+    ]
+    rows = matrix.rows(report)
+    for family, of_family in groupby(rows, key=lambda row: known[row.requirement].family):
+        lines.append(f"### {registry.FAMILIES[family]}\n")
+        cells = []
+        for requirement, group in groupby(of_family, key=lambda row: row.requirement):
+            for number, row in enumerate(group):
+                ids = [f"**{id_}**" for id_ in row.named] + row.others
+                name = requirement if number == 0 else ""
+                counts = (str(len(row.passed)), str(len(row.unknown)), str(row.sound))
+                test = row.test.removeprefix("test_").replace("_", " ")
+                cells.append([name, test, ", ".join(ids), *counts])
+        header = ("requirement", "test", "failed", "passed", "unknown", "sound")
+        lines += _table(header, cells)
+    return "\n".join(lines)
+
+
+def _mutants(report: SelfTest) -> str:
+    mutants = [subject for subject in report.subjects if subject.kind == "mutant"]
+    if not mutants:
+        return ""
+    header = ("mutant", "of", "defect", "failed by", "what the report says")
+    return "\n".join(["## Mutants\n", *_table(header, map(_mutant, mutants))])
+
+
+def _mutant(subject: Subject) -> list[str]:
+    kills = ", ".join(
+        kill.requirement if kill.killed else f"~~{kill.requirement}~~ {kill.verdict}"
+        for kill in subject.kills
+    )
+    first = subject.kills[0]
+    said = escaped(f"{first.reason}: {first.said}", _SAID) if first.reason else "nothing"
+    return [subject.id, subject.base, escaped(subject.what, _CASE), kills, said]
+
+
+def _sound(report: SelfTest) -> str:
+    sound = [subject for subject in report.subjects if subject.kind == "sound"]
+    if not sound:
+        return ""
+    header = ("engine", "of", "what is odd", "runs", "pass", "not claimed", "other")
+    rows = []
+    for subject in sound:
+        trials = [trial for trial in report.trials if trial.subject == subject.id]
+        verdicts = [cell.verdict.value for trial in trials for cell in trial.cells]
+        counts = [verdicts.count("pass"), verdicts.count("not-claimed")]
+        counts.append(len(verdicts) - sum(counts))
+        runs = sum(trial.played for trial in trials)
+        row = [subject.id, subject.base, escaped(subject.what, _CASE), str(runs)]
+        rows.append(row + [str(count) for count in counts])
+    return "\n".join(["## Sound engines\n", *_table(header, rows)])

@@ -1,0 +1,144 @@
+"""What a selftest tries: which mutants and which sound engines, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from conformance import mutants
+from conformance.engines import spec
+from conformance.mutants import Mutant, Oddity
+from conformance.requirements import registry
+from conformance.selftest.trying import Task, tests_of
+from conformance.suites.catalog import seconds
+from conformance.text import shown
+
+#: Sound engines that are always there; Spark is tried where a mutant of it is.
+SOUND: Final = ("miniature", "minimal")
+#: What a start costs beside the input's pace, in seconds: for the order of play only.
+_START_S: Final = {"miniature": 1.0, "minimal": 1.0, "spark": 20.0}
+
+
+class PlanError(ValueError):
+    """The request cannot be met; the text names the option and what was expected."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A subject with its engine.toml and the scenarios that it has to play."""
+
+    id: str
+    toml: Path
+    base: str
+    scenarios: tuple[str, ...]
+    mutant: Mutant | None = None
+    oddity: Oddity | None = None
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it is tried again with other seeds: a sound engine that starts fast."""
+        return self.mutant is None and self.base != "spark"
+
+
+def seconds_of(scenario: str, base: str) -> float:
+    """Estimate how long a scenario takes on an engine made of ``base``."""
+    return seconds(scenario) + _START_S[base]
+
+
+def without_mutant(of: Iterable[Mutant]) -> list[str]:
+    """Return the requirements of the registry that no mutant names."""
+    named = {requirement for mutant in of for requirement in mutant.breaks}
+    return [requirement for requirement in registry.load() if requirement not in named]
+
+
+def chosen(
+    fixtures: Path, folder: Path, *, only: Sequence[str] = (), base: str | None = None,
+    half: bool = False, sound: bool = False,
+) -> list[Engine]:  # fmt: skip
+    """Return the engines to try; copies of them are made under ``folder``.
+
+    only: ids (empty: all). base: only what is made of this engine. half: see `halved`.
+    sound: no mutants. Raises PlanError, and MutantError for a file that cannot be used.
+    """
+    known = mutants.available(fixtures)
+    odd = mutants.oddities(fixtures)
+    _check(only, [*(m.id for m in known), *(o.id for o in odd), *SOUND, "spark"])
+    wrong = [m for m in known if base in (None, m.engine) and (not only or m.id in only)]
+    if sound:
+        wrong = []
+    elif half:
+        wrong = halved(wrong)
+    found = [_mutant(mutant, fixtures, folder) for mutant in wrong]
+    everything = tuple(tests_of())
+    for oddity in odd:
+        if base in (None, oddity.engine) and (not only or oddity.id in only):
+            toml = mutants.make(oddity, fixtures, folder / "oddities" / oddity.id)
+            found.append(Engine(oddity.id, toml, oddity.engine, everything, oddity=oddity))
+    names = SOUND if base is None else tuple({base} & set(SOUND))
+    for name in names:
+        if not only or name in only:
+            found.append(Engine(name, spec.find(name, fixtures), name, everything))
+    if of_spark := [m for m in wrong if m.engine == "spark"]:
+        # What fails a mutant of Spark must not fail Spark; `run spark` judges all of it.
+        scenarios = _scenarios(of_spark)
+        found.append(Engine("spark", spec.find("spark", fixtures), "spark", scenarios))
+    if not found:
+        raise PlanError("--only, --engine and --sound: nothing is in all of them")
+    return found
+
+
+def _check(only: Sequence[str], known: Sequence[str]) -> None:
+    for id_ in only:
+        if id_ not in known:
+            raise PlanError(f"--only: no mutant, oddity or sound engine {shown(id_, 80)}")
+
+
+def _mutant(mutant: Mutant, fixtures: Path, folder: Path) -> Engine:
+    toml = mutants.make(mutant, fixtures, folder / "mutants" / mutant.id)
+    return Engine(mutant.id, toml, mutant.engine, _scenarios([mutant]), mutant=mutant)
+
+
+def _scenarios(of: Sequence[Mutant]) -> tuple[str, ...]:
+    named = {requirement for mutant in of for requirement in mutant.breaks}
+    return tuple(tests_of(named))
+
+
+def halved(of: Sequence[Mutant]) -> list[Mutant]:
+    """Return about half of the mutants, always the same, by id.
+
+    First those that cover the requirements which all of them name, most for the time first;
+    then, up to the half, others in equal steps over the ids.
+    """
+    left = {requirement for mutant in of for requirement in mutant.breaks}
+    taken: dict[str, Mutant] = {}
+    most = (len(of) + 1) // 2
+    while left and len(taken) < most:
+        best = max(sorted(of, key=lambda m: m.id), key=lambda m: _worth(m, left))
+        taken[best.id] = best
+        left -= set(best.breaks)
+    rest = sorted((m for m in of if m.id not in taken), key=lambda m: m.id)
+    missing = most - len(taken)
+    picked = [rest[number * len(rest) // missing] for number in range(missing)]
+    return sorted([*taken.values(), *picked], key=lambda m: m.id)
+
+
+def _worth(mutant: Mutant, left: set[str]) -> tuple[int, float]:
+    cost = sum(seconds_of(scenario, mutant.engine) for scenario in _scenarios([mutant]))
+    return len(left & set(mutant.breaks)), -cost
+
+
+def rounds(engines: Sequence[Engine], folder: Path, seed: int) -> Iterator[list[Task]]:
+    """Yield lists of tasks, longest first: all engines, then sound ones with other seeds."""
+    number = 0
+    while True:
+        of_round = [engine for engine in engines if number == 0 or engine.repeats]
+        pairs = [(engine, scenario) for engine in of_round for scenario in engine.scenarios]
+        pairs.sort(key=lambda pair: -seconds_of(pair[1], pair[0].base))
+        yield [
+            Task(engine.id, engine.toml, scenario, seed + number,
+                 folder / engine.id / str(seed + number))
+            for engine, scenario in pairs
+        ]  # fmt: skip
+        number += 1

@@ -1,0 +1,182 @@
+"""A selftest from its plan to its report: trials in parallel, the kit judged by them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from datetime import UTC, datetime
+from pathlib import Path
+
+from conformance.mutants import Mutant
+from conformance.reports.json_report import this_host, this_kit
+from conformance.selftest import model, plan
+from conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
+from conformance.selftest.plan import Engine
+from conformance.selftest.trying import Task, attempt, tests_of
+from conformance.verdicts import SEVERITY, Verdict
+
+#: Called with the number of trials done, of all that are planned, and the newest of them.
+OnTrial = Callable[[int, int, Trial], None]
+
+
+def run(
+    engines: Sequence[Engine], out: Path, *, seed: int, workers: int, runs: int,
+    uncovered: list[str], selection: str, on_trial: OnTrial,
+) -> SelfTest:  # fmt: skip
+    """Try all engines, then sound ones with further seeds until ``runs`` were played.
+
+    Runs that came out as they should are dropped, the others stay under ``out``/runs.
+    uncovered: requirements without a mutant; selection: what was asked for, in words.
+    """
+    started = datetime.now(UTC)
+    folder = out / "runs"
+    shutil.rmtree(folder, ignore_errors=True)
+    mutants = {engine.id: engine.mutant for engine in engines if engine.mutant}
+    trials: list[Trial] = []
+    planned = 0
+    for tasks in plan.rounds(engines, folder, seed):
+        planned += len(tasks)
+        for trial in _tried(tasks, workers):
+            kept = trial if _needs_a_look(trial, mutants.get(trial.subject)) else _dropped(trial)
+            trials.append(kept)
+            on_trial(len(trials), planned, trial)
+        if _sound_runs(trials, mutants) >= runs or not any(e.repeats for e in engines):
+            break
+    subjects = [_subject(engine, trials) for engine in engines]
+    for subject in subjects:
+        if subject.kind == "mutant" and subject.killed:
+            shutil.rmtree(folder / subject.id, ignore_errors=True)
+    return _report(
+        subjects, _relative(trials, out), seed=seed, started=started, selection=selection,
+        uncovered=uncovered, runs=_sound_runs(trials, mutants),
+    )  # fmt: skip
+
+
+def _tried(tasks: Sequence[Task], workers: int) -> Iterable[Trial]:
+    """Yield the trials as they come to their end, in whatever order."""
+    # Spawned, not forked: a trial starts threads and processes of its own.
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        futures = {pool.submit(attempt, task): task for task in tasks}
+        for future in as_completed(futures):
+            try:
+                yield future.result()
+            except BrokenProcessPool as error:
+                yield _not_tried(futures[future], str(error))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _not_tried(task: Task, why: str) -> Trial:
+    """Return a trial whose process died: nothing is known, and the kit is to blame."""
+    cells = [
+        Cell(requirement=requirement, test=judge.__name__, verdict=Verdict.KIT_ERROR,
+             reason="NOT_DECIDED", said=why)
+        for requirement, judge in tests_of()[task.scenario]
+    ]  # fmt: skip
+    return Trial(
+        subject=task.subject, scenario=task.scenario, seed=task.seed, played=False, seconds=0,
+        cells=cells,
+    )  # fmt: skip
+
+
+def _needs_a_look(trial: Trial, mutant: Mutant | None) -> bool:
+    """Tell whether a trial did not come out as it should."""
+    if any(cell.verdict is Verdict.KIT_ERROR for cell in trial.cells):
+        return True
+    if mutant is None:
+        return any(
+            cell.verdict not in (Verdict.PASS, Verdict.NOT_CLAIMED) for cell in trial.cells
+        )  # fmt: skip
+    return not any(_kills(cell, mutant, mutant.requirement) for cell in trial.cells)
+
+
+def _dropped(trial: Trial) -> Trial:
+    shutil.rmtree(trial.run, ignore_errors=True) if trial.run else None
+    return trial.model_copy(update={"run": ""})
+
+
+def _kills(cell: Cell, mutant: Mutant, requirement: str) -> bool:
+    """Tell whether a cell is the failure that a mutant has to show for ``requirement``."""
+    if cell.requirement != requirement or cell.verdict is not Verdict.FAIL:
+        return False
+    said = f"{cell.reason}: {cell.said}"
+    return requirement != mutant.requirement or re.search(mutant.shows, said) is not None
+
+
+def _sound_runs(trials: Iterable[Trial], mutants: dict[str, Mutant]) -> int:
+    return sum(trial.played for trial in trials if trial.subject not in mutants)
+
+
+def _subject(engine: Engine, trials: Iterable[Trial]) -> Subject:
+    if engine.mutant is None:
+        odd = engine.oddity
+        return Subject(
+            id=engine.id, kind="sound", base=engine.base,
+            what=odd.oddity if odd else "sound, as it is",
+            not_claimed=list(odd.not_claimed) if odd else None,
+        )  # fmt: skip
+    cells = [cell for trial in trials if trial.subject == engine.id for cell in trial.cells]
+    return Subject(
+        id=engine.id, kind="mutant", base=engine.base, what=engine.mutant.defect,
+        kills=[_kill(engine.mutant, requirement, cells) for requirement in engine.mutant.breaks],
+    )  # fmt: skip
+
+
+def _kill(mutant: Mutant, requirement: str, cells: Iterable[Cell]) -> Kill:
+    found = [cell for cell in cells if cell.requirement == requirement]
+    if not found:
+        return Kill(
+            requirement=requirement, killed=False, verdict=Verdict.KIT_ERROR, reason="NOT_TRIED",
+            said="no test of this requirement exists",
+        )  # fmt: skip
+    killers = [cell for cell in found if _kills(cell, mutant, requirement)]
+    shown = (killers or [max(found, key=lambda cell: SEVERITY.index(cell.verdict))])[0]
+    return Kill(
+        requirement=requirement, killed=bool(killers), verdict=shown.verdict,
+        reason=shown.reason, said=shown.said,
+    )  # fmt: skip
+
+
+def _relative(trials: Iterable[Trial], out: Path) -> list[Trial]:
+    """Return the trials in a fixed order, their runs relative to ``out``, gone ones left out."""
+    found = []
+    for trial in sorted(trials, key=lambda t: (t.subject, t.scenario, t.seed)):
+        path = Path(trial.run) if trial.run else None
+        kept = path.relative_to(out).as_posix() if path and path.is_dir() else ""
+        found.append(trial.model_copy(update={"run": kept}))
+    return found
+
+
+def _report(
+    subjects: list[Subject], trials: list[Trial], *, seed: int, started: datetime,
+    selection: str, uncovered: list[str], runs: int,
+) -> SelfTest:  # fmt: skip
+    accused, unknown = [], []
+    sound = {subject.id: subject for subject in subjects if subject.kind == "sound"}
+    for trial in trials:
+        if trial.subject in sound:
+            wrong, open_ = model.accusations(sound[trial.subject], trial)
+            accused += wrong
+            unknown += open_
+    broken = [
+        f"{trial.subject}: {cell.requirement} ({cell.test}): {cell.reason} {cell.said}"
+        for trial in trials for cell in trial.cells if cell.verdict is Verdict.KIT_ERROR
+    ]  # fmt: skip
+    mutants = [subject for subject in subjects if subject.kind == "mutant"]
+    survivors = [subject.id for subject in mutants if not subject.killed]
+    return SelfTest(
+        kit=this_kit(), host=this_host(),
+        seed=seed, started=started, ended=datetime.now(UTC), selection=selection, runs=runs,
+        subjects=subjects, uncovered=uncovered, survivors=survivors, accused=accused,
+        unknown=unknown, broken=broken, killed=len(mutants) - len(survivors),
+        mutants=len(mutants),
+        exit_status=model.status(
+            bool(broken), bool(uncovered or survivors or accused), bool(unknown)
+        ),
+        trials=trials,
+    )  # fmt: skip
