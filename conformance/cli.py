@@ -19,7 +19,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from conformance import cli_engines, cli_generate, cli_runs
+from conformance import cli_engines, cli_generate, cli_runs, cli_selftest
 from conformance.reports import host, style
 from conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK
 
@@ -318,6 +318,7 @@ def _listed(option: str, text: str, known: Sequence[str], *more: str) -> tuple[A
 
 
 cli.add_command(cli_generate.generate)
+cli.add_command(cli_selftest.selftest)
 cli.add_command(cli_runs.check)
 
 if __name__ == "__main__":
