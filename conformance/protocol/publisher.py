@@ -71,9 +71,11 @@ class Publisher:
             if self._stop.wait(self._pause(total)):
                 return
             now = time.monotonic()
-            # While a fault holds the input back, the pace does not run ahead.
             due = min(due + (self._rate or 0) * min(now - last, MAX_LAG_S), float(total))
-            due = min(due, max(float(self._allowed(int(due))), float(self._totals[self._row])))
+            # While a fault holds the input back, the pace does not run ahead. Parts of a
+            # record are kept: at a slow pace they are all that a tick adds.
+            if (allowed := self._allowed(int(due))) < int(due):
+                due = float(allowed)
             due = max(due, float(self._totals[self._row]))
             last = now
         self._log.end()

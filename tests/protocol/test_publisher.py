@@ -144,3 +144,11 @@ def test_stopped_publisher_announces_no_end():
     publisher.start()
     publisher.stop()
     assert log.ended_after is None
+
+
+def test_pace_of_less_than_a_record_a_tick_is_kept():
+    # At 200 a second a tick of the publisher adds a part of a record.
+    one_by_one = np.arange(31, dtype=np.uint64)[:, None]
+    log, made = run(200, made=one_by_one)
+    assert log.rows[-1] == tuple(made[-1])
+    assert len(log.rows) > 3

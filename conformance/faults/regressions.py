@@ -1,0 +1,28 @@
+"""Regressions: schedules that an engine once failed, kept in a folder beside its engine.toml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from conformance.faults.language import Schedule, to_toml
+
+FOLDER: Final = "regressions"
+
+
+def beside(engine_toml: Path) -> list[Path]:
+    """Return the schedules in ``regressions/`` beside an engine.toml, by name."""
+    folder = engine_toml.parent / FOLDER
+    return sorted(path for path in folder.glob("*") if path.suffix in (".toml", ".json"))
+
+
+def save(schedule: Schedule, folder: Path, name: str) -> Path:
+    """Write a schedule into a folder under a name that is free there; return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = to_toml(schedule)
+    number, path = 1, folder / f"{name}.toml"
+    while path.exists() and path.read_text(encoding="utf-8") != text:
+        number += 1
+        path = folder / f"{name}-{number}.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
