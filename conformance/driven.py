@@ -2,52 +2,51 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.engines.process import Engine, EngineFailure, ProcessInfo
+from conformance.engines.parking import Parked, Parking
+from conformance.engines.process import Engine, EngineFailure, OnLine, ProcessInfo
 from conformance.engines.spec import EngineSpec
 from conformance.engines.topology import Member, check_survives
 from conformance.history.events import EventLog
 from conformance.scenario import Scenario
 from conformance.schedule import FaultStep
+from conformance.striking import Strike, Striking
 
 #: An op that no engine has: the answer must be a definite refusal.
 PROBE_OP: Final = "tickproof-probe"
-
-Line = Callable[[str, str, int], None]
 
 
 class DrivenEngine:
     """One engine under test, over all its lives in one run.
 
     ``data`` is the data member of the deploy request, ``inputs`` the partitions of each
-    input stream. Faults may be carried out from any thread; all else from one.
+    input stream; ``parking`` may hold an engine of an earlier run. Faults may be carried
+    out from any thread; all else from one.
     """
 
     def __init__(
         self, spec: EngineSpec, scenario: Scenario, run_id: str, folder: Path, seed: int,
-        data: dict[str, Any], inputs: Sequence[int], on_line: Line, events: EventLog,
+        data: dict[str, Any], inputs: Sequence[int], on_line: OnLine, events: EventLog,
+        parking: Parking | None = None,
     ) -> None:  # fmt: skip
         self._spec, self._scenario, self._id, self._folder = spec, scenario, run_id, folder
-        self._random = random.Random(seed)
         self._data, self._inputs, self._on_line, self._events = data, inputs, on_line, events
         self._state_dir = folder.resolve() / "state"
         self._state_dir.mkdir()
         self._members: list[Member] = []
-        self._stale = False
         self._topology_lock = threading.Lock()
-        self._paused: list[tuple[Member, int, int]] = []
+        self._parking = parking
         self._live: Engine | None = None
-        #: When the last fault was carried out or undone (time.monotonic), 0 before the first.
-        self.touched_at = 0.0
-        #: The whole engine was killed and is not up again.
-        self.killed = False
+        self._served = 0
+        #: What faults do to it, and what follows from them.
+        self.strikes = Striking(
+            folder, self._state_dir, events, seed, spec.timeouts.recovery_s
+        )
         #: The first answer to hello.
         self.hello: dict[str, Any] = {}
 
@@ -58,9 +57,9 @@ class DrivenEngine:
         return self._live
 
     @property
-    def paused(self) -> bool:
-        """Say whether a process is stopped by a fault now."""
-        return bool(self._paused)
+    def killed(self) -> bool:
+        """Whether the engine died by a fault, at once or in its wake, and is not up again."""
+        return self._live is not None and self.strikes.killed(self._live)
 
     def start(self, resume: bool) -> None:
         """Start argv, say hello, deploy, ask for topology; raises EngineFailure."""
@@ -69,14 +68,10 @@ class DrivenEngine:
         def left() -> float:
             return max(0.1, deadline - time.monotonic())
 
-        engine = Engine(self._spec, self._id, self._folder / "stderr.log", self._on_line)
-        self._live = engine
-        engine.start()
-        self._events.add("started", pid=engine.pid, resume=resume)
-        hello = engine.request("hello", left(), protocol=1)
-        if not self.hello:
-            self.hello = {key: hello[key] for key in ("name", "version", "protocol")}
         scenario = self._scenario
+        engine = None if resume else self._taken_over()
+        if engine is None:
+            engine = self._started(resume, left)
         engine.request(
             "deploy", left(), app=scenario.app, params=scenario.params, workers=scenario.workers,
             state_dir=str(self._state_dir), resume=resume, data=self._data,
@@ -88,81 +83,65 @@ class DrivenEngine:
         survives = self._spec.claims(scenario.app, scenario.params).survives
         check_survives(members, survives, engine.pid)
 
+    def _started(self, resume: bool, left: Callable[[], float]) -> Engine:
+        engine = Engine(self._spec, self._id, self._folder / "stderr.log", self._on_line)
+        self._live, self._served = engine, 0
+        engine.start()
+        self._events.add("started", pid=engine.pid, resume=resume)
+        hello = engine.request("hello", left(), protocol=1)
+        if not self.hello:
+            self.hello = {key: hello[key] for key in ("name", "version", "protocol")}
+        return engine
+
+    def _taken_over(self) -> Engine | None:
+        """Take the engine that an earlier run left, if this run may have it."""
+        if self._parking is None or not self._scenario.may_share:
+            return None
+        if (parked := self._parking.take(self._scenario.workers)) is None:
+            return None
+        parked.engine.hand_over(self._folder / "stderr.log", self._on_line)
+        self._live, self._served, self.hello = parked.engine, parked.served, parked.hello
+        self._events.add("taken-over", pid=parked.engine.pid, served=parked.served)
+        return parked.engine
+
     def restart(self, between: Callable[[], None]) -> None:
         """After a death: end what is left, call ``between``, start again with resume.
 
         A fault that comes before the engine is up again makes it begin anew.
         """
         while True:
+            returncode = self.live.returncode
             self.live.end()
             between()
-            self.killed = False
+            self.strikes.died(returncode)
             try:
                 return self.start(resume=True)
-            except EngineFailure:
+            except EngineFailure as failure:
                 if not self.killed:
+                    self._events.add("not-restarted", code=failure.code, status=failure.status)
                     raise
 
     def topology(self, timeout_s: float) -> list[Member]:
         """Ask for the processes; raises EngineFailure where one is not the engine's own."""
         with self._topology_lock:
             self._members = self.live.topology(timeout_s)
-            self._stale = False
             self._events.add(
                 "topology",
                 processes=[{"pid": m.pid, "role": m.role, "name": m.name} for m in self._members],
             )
             return self._members
 
-    def aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
-        """Find whom a fault step is meant for; return what strikes and gives the pids met.
+    def aim(self, step: FaultStep) -> Strike:
+        """Find whom a fault step is meant for; return what strikes and gives the facts.
 
         Both raise LookupError where there is nobody; aiming may ask for topology first.
         """
         if self._live is None or self._live.returncode is not None:
             raise LookupError("the engine was not running")
-        if step.target == "engine":
-            return self._kill_engine
-        members = self._members
-        if self._stale:
-            members = self.topology(self._spec.timeouts.recovery_s)
-        # argv's own process may be a worker too, but its death is the engine's death.
-        workers = [
-            m for m in members if m.role == "worker" and m.alive and m.pid != self._live.pid
-        ]  # fmt: skip
-        if not workers:
-            raise LookupError("topology names no living worker apart from argv's process")
-        victim = self._random.choice(workers)
-        return partial(self._pause if step.do == "pause" else self._kill, victim, step)
-
-    def _kill_engine(self) -> dict[str, Any]:
-        self.touched_at = time.monotonic()
-        self.killed = True
-        return {"pids": self.live.kill()}
-
-    def _kill(self, victim: Member, _step: FaultStep) -> dict[str, Any]:
-        self.touched_at = time.monotonic()
-        if not victim.kill():
-            raise LookupError(f"worker {victim.pid} ended by itself")
-        self._stale = True
-        return {"pids": [victim.pid]}
-
-    def _pause(self, victim: Member, step: FaultStep) -> dict[str, Any]:
-        self.touched_at = time.monotonic()
-        if not victim.pause():
-            raise LookupError(f"worker {victim.pid} ended by itself")
-        now = time.monotonic_ns()
-        self._paused.append((victim, now, now + int(step.seconds * 1e9)))
-        return {"pids": [victim.pid]}
-
-    def continue_paused(self) -> None:
-        """Continue the processes whose pause is over."""
-        for entry in [entry for entry in self._paused if time.monotonic_ns() >= entry[2]]:
-            self._paused.remove(entry)
-            victim, from_ns, _ = entry
-            victim.resume()
-            self.touched_at = time.monotonic()
-            self._events.add("resumed", pid=victim.pid, from_ns=from_ns, alive=victim.alive)
+        by_name = step.target in ("worker", "workers", "coordinator")
+        if by_name and not all(map(self.strikes.unhurt, self._members)):
+            self.topology(self._spec.timeouts.recovery_s)
+        return self.strikes.aim(step, self._live, self._members)
 
     def probe(self) -> None:
         """Send an op that does not exist, and note the answer."""
@@ -190,8 +169,16 @@ class DrivenEngine:
         return sum(member.rss_bytes() for member in self._members if member.alive)
 
     def finish(self) -> None:
-        """End the engine as its scenario says; raises EngineFailure."""
+        """End the engine as its scenario says, or leave it to a later run; raises EngineFailure."""
         limit = self._spec.timeouts.drain_s
+        if self._parking and self._scenario.may_share:
+            parked = Parked(self.live, self.hello, self._scenario.workers, self._served + 1)
+            if self._parking.park(parked, limit):
+                self._events.add("parked", pid=self.live.pid)
+                violations, self._live = self.live.violations, None
+                if violations:
+                    raise violations[0]
+                return
         if self._scenario.ending == "stdin-eof":
             self.live.close_stdin()
         else:
@@ -203,6 +190,5 @@ class DrivenEngine:
 
     def end(self) -> list[ProcessInfo]:
         """Kill what is left; returns what was left over."""
-        for victim, _, _ in self._paused:
-            victim.resume()
+        self.strikes.end()
         return self._live.end() if self._live is not None else []

@@ -18,6 +18,7 @@ from typing import Any, Final
 import generators
 from conformance.driven import DrivenEngine
 from conformance.engines.failures import Code
+from conformance.engines.parking import Parking
 from conformance.engines.process import EngineFailure, Pending
 from conformance.engines.spec import EngineSpec
 from conformance.faults.controller import FaultController
@@ -41,6 +42,8 @@ ENDLESS_TIMES: Final = 20
 ENDLESS_MORE: Final = 100_000
 #: What a run may take beyond its pace and the limits of engine.toml.
 SPARE_S: Final = 60
+#: How long until drain is asked for again.
+ASK_AGAIN_S: Final = 0.2
 #: Control lines whose moment is remembered: more than can lie between two looks.
 KEEP_LINES: Final = 256
 
@@ -51,16 +54,17 @@ class KitStopped(Exception):
 
 def play(
     scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int,
-    listener: Listener | None = None, port: int = 0,
+    listener: Listener | None = None, port: int = 0, parking: Parking | None = None,
 ) -> None:  # fmt: skip
     """Run ``scenario`` on the engine of ``spec``; all that happens lies in ``folder``.
 
+    ``parking``: where to find an engine that a run before left, and to leave this one.
     Engine failures are recorded, not raised. Raises KitStopped when the kit could not
     record; the folder then holds what was recorded, with that reason.
     """
     folder.mkdir(parents=True)
     events = EventLog(folder / "events.jsonl", listener)
-    run = _Run(scenario, spec, folder, seed, events, port)
+    run = _Run(scenario, spec, folder, seed, events, port, parking)
     try:
         run.prepare()
         run.play()
@@ -98,11 +102,11 @@ class _Run:
 
     def __init__(
         self, scenario: Scenario, spec: EngineSpec, folder: Path, seed: int,
-        events: EventLog, port: int,
+        events: EventLog, port: int, parking: Parking | None,
     ) -> None:  # fmt: skip
         self.scenario, self.spec, self.folder, self.events = scenario, spec, folder, events
         self.id = uuid.uuid4().hex
-        self.port = port
+        self.port, self.parking = port, parking
         self.prepared = False
         #: Time of a control line from the engine -> how the run stood in that moment.
         self.at_line: dict[int, dict[str, Any]] = {}
@@ -148,6 +152,7 @@ class _Run:
             {"transport": "log", "host": "127.0.0.1", "port": self.server.port,
              "token": self.server.token.hex()},
             [inputs[stream] for stream in sorted(inputs)], self._on_line, self.events,
+            self.parking,
         )  # fmt: skip
         longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
         self.run_limit = time.monotonic() + longest_s + SPARE_S
@@ -179,6 +184,7 @@ class _Run:
             raise KitStopped(f"a fault did not come to its end within {SETTLE_S} s")
         if not self.server.wait_idle(SETTLE_S):
             raise KitStopped(f"connections of a dead engine did not end within {SETTLE_S} s")
+        self.faults.engine_died()
         self.sink.hurry(False)
         self.log.interrupt(False)
 
@@ -190,15 +196,16 @@ class _Run:
         while True:
             tick.wait(STEP_S)
             self._check_health()
-            self.engine.continue_paused()
+            self.engine.strikes.undo_due()
             self._tell_progress()
             try:
                 if self._step():
                     return
-            except EngineFailure:
+            except EngineFailure as failure:
                 # A death that the kit brought about in the middle of a request is no failure.
-                if not self.engine.killed:
+                if not self.engine.killed and not self.engine.strikes.excuses(failure):
                     raise
+                self.drain = None
 
     def _step(self) -> bool:
         """Do what is due; True when the run is over."""
@@ -228,8 +235,10 @@ class _Run:
             self.events.add("answered-while-draining")
 
     def _drain_due(self) -> bool:
-        if self.engine.killed or self.engine.paused:
+        if self.engine.killed or self.engine.strikes.lasting:
             return False
+        if time.monotonic() < self.drain_asked + ASK_AGAIN_S:
+            return False  # it was refused in the wake of a fault
         if self.scenario.drain_at is not None:
             return self.log.published >= self.scenario.drain_at * self.log.total
         return self.log.ended
@@ -237,8 +246,8 @@ class _Run:
     def _drain_deadline(self) -> float:
         timeouts = self.spec.timeouts
         base = max(self.drain_asked, self.ended_at)
-        if self.engine.touched_at:
-            base = max(base, self.engine.touched_at + timeouts.recovery_s)
+        if self.engine.strikes.touched_at:
+            base = max(base, self.engine.strikes.touched_at + timeouts.recovery_s)
         if not self.ended_at:
             return float("inf")
         return base + timeouts.drain_s + self.sink.spent_s
@@ -311,7 +320,7 @@ class _Run:
 
     def _recovery_overdue(self) -> bool:
         # With everything released there is nothing that a recovered engine must fetch.
-        late = time.monotonic() > self.engine.touched_at + self.spec.timeouts.recovery_s
+        late = time.monotonic() > self.engine.strikes.touched_at + self.spec.timeouts.recovery_s
         return late and self.faults.recovering and self.log.released < self.log.published
 
     def _give_up_if_stuck(self) -> None:
@@ -322,7 +331,7 @@ class _Run:
         if position != self.moved:
             self.moved, self.moved_at = position, now
         step = self.faults.current
-        quiet = now - max(self.moved_at, self.engine.touched_at)
+        quiet = now - max(self.moved_at, self.engine.strikes.touched_at)
         if step is None or step.at == "drained" or self.engine.killed:
             return
         if quiet > self.spec.timeouts.recovery_s:

@@ -48,6 +48,11 @@ class Scenario:
         return _OUTPUT_SIZES.get(self.app) or int(self.recipe["size"])
 
     @property
+    def may_share(self) -> bool:
+        """Whether an engine of an earlier run will do: its start and end are not looked at."""
+        return self.ending == "stop" and not self.probes
+
+    @property
     def one_each(self) -> bool:
         """Whether each input record gives one output: what is missing is still in the engine."""
         return one_each(self.app, self.params)

@@ -7,7 +7,6 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any
 from conformance.engines import proctable
 from conformance.engines.dialogue import Dialogue, Pending, ending
 from conformance.engines.failures import Code, EngineFailure
+from conformance.engines.launching import launch
 from conformance.engines.spec import EngineSpec, EngineTomlError
 from conformance.engines.streams import MAX_STDERR, LineSplitter, StderrLog
 from conformance.engines.topology import Member, NoSuchProcess, Roster
@@ -29,10 +29,12 @@ REAPER_TIMEOUT_S = 30.0  # for the kit's own reaper to come up
 KILL_TIMEOUT_S = 15.0  # for processes to die of SIGKILL
 FOLLOW_TIMEOUT_S = 1.0  # for the other processes to follow an exit with status 0
 
-_REAPER = Path(__file__).with_name("reaper.py")
 _CHUNK = 1 << 16
 # What a pipe can hold: so much is read at most to see what came before an exit.
 _PIPE_MAX = 1 << 20
+
+#: Hears direction, line and time in ns.
+OnLine = Callable[[str, str, int], None]
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Engine:
         spec: EngineSpec,
         run_id: str,
         stderr_path: Path,
-        on_line: Callable[[str, str, int], None],
+        on_line: OnLine,
         *,
         stderr_limit: int = MAX_STDERR,
     ) -> None:
@@ -94,7 +96,8 @@ class Engine:
         except EngineTomlError as error:
             raise EngineFailure(Code.NOT_FOUND, str(error)) from error
         self._stderr = StderrLog(self._stderr_path, self._stderr_limit)
-        self._launch(command)
+        folder = self._stderr_path.parent
+        self._reaper, self._open = launch(command, self.run_id, folder)
         self._roster = Roster(self._reaper.pid, self.run_id)
         self._thread = threading.Thread(target=self._io, name="engine-io", daemon=True)
         self._thread.start()
@@ -107,40 +110,13 @@ class Engine:
             raise RuntimeError("the kit's reaper did not start\n" + "\n".join(self._stderr_tail()))
         self.pid = int(rest)
 
-    def _launch(self, command: list[str]) -> None:
-        control_read, control_write = os.pipe()
-        status_read, status_write = os.pipe()
-        wake_read, wake_write = os.pipe()
-        interpreter = [sys.executable, "-I", "-S", str(_REAPER)]
-        environment = {k: v for k, v in os.environ.items() if k != proctable.RUN_VARIABLE}
-        try:
-            self._reaper = reaper = subprocess.Popen(
-                [*interpreter, str(control_read), str(status_write), self.run_id, *command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=(control_read, status_write),
-                start_new_session=True,  # so that Ctrl-C at the terminal does not end it
-                env=environment,
-                cwd=self._stderr_path.parent,
-                bufsize=0,
-            )
-        except BaseException:
-            for descriptor in (control_write, status_read, wake_read, wake_write):
-                os.close(descriptor)
-            raise
-        finally:
-            os.close(control_read)
-            os.close(status_write)
-        pipes = {"stdin": reaper.stdin, "stdout": reaper.stdout, "stderr": reaper.stderr}
-        # Copies: Popen's own file objects are closed here, each number has one owner.
-        for name, pipe in pipes.items():
-            self._open[name] = os.dup(pipe.fileno())
-            pipe.close()
-        self._open |= {"control": control_write, "status": status_read}
-        self._open |= {"wake": wake_read, "waker": wake_write}
-        for descriptor in self._open.values():
-            os.set_blocking(descriptor, False)
+    def hand_over(self, stderr_path: Path, on_line: OnLine) -> None:
+        """Let a later run have the engine: its control lines and its stderr go there now."""
+        stderr = StderrLog(stderr_path, self._stderr_limit)
+        with self._line_lock:
+            self._on_line = on_line
+            before, self._stderr = self._stderr, stderr
+        before.close()
 
     # -- talk ----------------------------------------------------------------
 
@@ -273,7 +249,8 @@ class Engine:
         chunk = os.read(self._open[name], _CHUNK)
         try:
             if name == "stderr":
-                self._stderr.write(chunk)
+                with self._line_lock:
+                    self._stderr.write(chunk)
             elif not self._dialogue.deaf and self._dialogue.kit_error is None:
                 self._listen(chunk)
         except Exception as error:  # the engine must not block on a pipe that nobody reads
@@ -334,7 +311,7 @@ class Engine:
         Raises EngineFailure NOT_GONE when one survives SIGKILL for 15 s.
         """
         with self._end_lock:
-            pids = [proc.pid for proc in self._living()]
+            pids = [proc.pid for proc in self.living()]
             self._kill()
             return pids
 
@@ -347,7 +324,7 @@ class Engine:
             if not self._open:
                 return []
             try:
-                left = self._followed() if self.returncode == 0 else self._living()
+                left = self._followed() if self.returncode == 0 else self.living()
                 self._kill()
             finally:
                 self._close()
@@ -358,14 +335,15 @@ class Engine:
         words = self._status_lines[-1:]
         return not self._open or (bool(words) and words[0].split()[0] in ("gone", "failed"))
 
-    def _living(self) -> list[proctable.Proc]:
+    def living(self) -> list[proctable.Proc]:
+        """Return the processes of the engine that live now, those it has not named too."""
         return [] if self._gone() else proctable.own(self._reaper.pid, self.run_id)
 
     def _followed(self) -> list[proctable.Proc]:
         # The reaper alone knows when none is left: a look at the process table misses a
         # child that was forked in the middle of it by a parent that has ended since.
         self._await_status(lambda: "alone" in self._status_lines, FOLLOW_TIMEOUT_S)
-        return self._living()
+        return self.living()
 
     def _kill(self) -> None:
         if self._gone():

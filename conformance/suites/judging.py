@@ -87,6 +87,7 @@ def stimulus(history: History) -> str:
         f"{history.input_records:,} records in {len(history.partitions)} partitions",
         f"{scenario.workers} workers",
     ]
+    parts += [f"on an engine kept from {e['served']} runs" for e in history.all("taken-over")]
     parts += [str(step) for step in scenario.faults]
     return "; ".join(parts)
 

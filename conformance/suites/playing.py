@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from conformance.engines.parking import Parking
 from conformance.engines.spec import EngineSpec
+from conformance.faults.language import load_all
 from conformance.history.folder import History, HistoryError, write_json
 from conformance.requirements import registry
 from conformance.runner import KitStopped, play
 from conformance.scenario import Scenario
 from conformance.suites import evidence
-from conformance.suites.catalog import Context, draw
+from conformance.suites.catalog import Context, draw, seconds
 from conformance.suites.judging import KitError, NotClaimed, check_claims
 from conformance.verdicts import Outcome
 
@@ -26,7 +28,10 @@ _SHOWN = {"progress", "fault"}
 
 @dataclass(frozen=True)
 class Settings:
-    """What a session was asked for; ``quotes`` and ``orders`` are absolute paths or None."""
+    """What a session was asked for; ``quotes`` and ``orders`` are absolute paths or None.
+
+    schedules: files of given schedules.
+    """
 
     out: Path
     seed: int
@@ -36,6 +41,7 @@ class Settings:
     orders: str | None = None
     strict: bool = False
     feed: Path | None = None
+    schedules: tuple[Path, ...] = ()
 
 
 class Playing:
@@ -44,8 +50,12 @@ class Playing:
     def __init__(self, spec: EngineSpec, settings: Settings) -> None:
         self.spec, self.settings = spec, settings
         self._registry = registry.load()
+        #: Given schedules by the names of their scenarios.
+        self.schedules = load_all(settings.schedules)
+        self._files = dict(zip(self.schedules, settings.schedules, strict=True))
         self._histories: dict[str, History] = {}
         self._errors: dict[str, Exception] = {}
+        self._parking = Parking()
 
     def played(self, scenario: str) -> History | None:
         """Return the history of a scenario if it was played here."""
@@ -81,10 +91,10 @@ class Playing:
         return outcome
 
     def _reproduce(self, outcome: Outcome) -> str:
-        settings, path = self.settings, self.spec.path
-        here = Path.cwd()
-        engine = path.relative_to(here) if path.is_relative_to(here) else path
-        words = ["tickproof run", str(engine), f"--only {outcome.requirement}",
+        settings, engine = self.settings, _from_here(self.spec.path)
+        if outcome.scenario in self._files:
+            return f"tickproof run {engine} --schedule {_from_here(self._files[outcome.scenario])}"
+        words = ["tickproof run", engine, f"--only {outcome.requirement}",
                  f"--seed {settings.seed}", f"--profile {settings.profile}"]  # fmt: skip
         if settings.quotes:
             words.append(f"--quotes {settings.quotes} --orders {settings.orders}")
@@ -98,12 +108,19 @@ class Playing:
                 file.write(text + "\n")
 
     def tidy(self) -> None:
-        """Drop inputs that can be made again, and the engine's state, from all folders."""
+        """Stop an engine that waits; drop from all folders what can be made again."""
+        self._parking.close(self.spec.timeouts.drain_s)
         for history in self._histories.values():
             history.cache.clear()
             tidy(history)
 
+    def seconds(self, name: str) -> float:
+        """Estimate how long a scenario lasts; given schedules come last, and in their order."""
+        return 0.0 if name in self.schedules else seconds(name)
+
     def _scenario(self, name: str) -> Scenario:
+        if name in self.schedules:
+            return self.schedules[name]
         settings = self.settings
         market = None
         if settings.quotes:
@@ -122,9 +139,11 @@ class Playing:
         feed({"event": "run-started", "records": scenario.recipe.get("records", 0)})
         ended, totals = "kit-error", {}
         try:
-            play(scenario, self.spec, folder, seed=self.settings.seed,
+            given = scenario.name in self.schedules
+            seed = scenario.recipe["seed"] if given else self.settings.seed
+            play(scenario, self.spec, folder, seed=seed,
                  listener=lambda row: feed(row) if row["event"] in _SHOWN else None,
-                 port=self.settings.port)  # fmt: skip
+                 port=self.settings.port, parking=self._parking)  # fmt: skip
             history = History(folder)
             ended = history.ended["how"]
             self._add_facts(history)
@@ -160,6 +179,12 @@ class Playing:
                     file.write(line.encode())
 
         return feed
+
+
+def _from_here(path: Path) -> str:
+    """Return a path as somebody would type it in the working folder."""
+    path, here = path.absolute(), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _save(folder: Path, outcome: Outcome) -> None:

@@ -23,7 +23,7 @@ class CheckpointError(ValueError):
 
 
 class Progress(StreamingQueryListener):
-    """Releases what is committed, and knows how far that is.
+    """Releases what the next query that starts has committed, and knows how far that is.
 
     ``committed``: offset by "STREAM/PARTITION"; begins with what the checkpoint says.
     """
@@ -32,12 +32,15 @@ class Progress(StreamingQueryListener):
         self._log = log
         self._checkpoint = checkpoint
         self._changed = threading.Condition()
+        self._query = None
         self.committed: Offsets = {}
         # A death between the commit log and RELEASE: it is made good here.
         self._release(_offsets(checkpoint, _newest(checkpoint / "commits")))
 
     def onQueryProgress(self, event) -> None:
-        """Release every partition that moved."""
+        """Release every partition that moved; an earlier query of the session may still report."""
+        if event.progress.id != self._query:
+            return
         for source in event.progress.sources:
             self._release(json.loads(source.endOffset))
 
@@ -60,7 +63,8 @@ class Progress(StreamingQueryListener):
             self._changed.wait(seconds)
 
     def onQueryStarted(self, event) -> None:
-        """Nothing yet."""
+        """Listen to this query alone: Spark calls this before the query does anything."""
+        self._query = self._query or event.id
 
     def onQueryIdle(self, event) -> None:
         """Nothing new."""

@@ -121,7 +121,8 @@ def test_what_is_not_offered(load):
         (
             '["worker", "engine"]',
             '["worker", "wroker"]',
-            "[claims] survives[1]: expected one of worker, coordinator, engine, connection; got 'wroker'",
+            "[claims] survives[1]: expected one of worker, coordinator, engine, connection; "
+            "got 'wroker'",
         ),
         ('version = "1.4.0"', "version = 1.4", "[engine] version: expected text; got 1.4"),
         ('version = "1.4.0"', "", "[engine] version: missing"),
