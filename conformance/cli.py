@@ -104,6 +104,10 @@ def cli() -> None:
 @click.option("--quotes", type=_FILE, help="A recorded market as input: quotes.csv[.gz]")
 @click.option("--orders", type=_FILE, help="... and its orders.csv[.gz]")
 @click.option("--strict", is_flag=True, help="A doubtful CSV value is an error.")
+@click.option(
+    "--schedule", "schedules", type=_FILE, multiple=True,
+    help="Play this schedule of faults instead of the suites (repeat for more).",
+)  # fmt: skip
 def run(
     engines: tuple[str, ...], more: tuple[str, ...], only: tuple[str, ...], seed: int | None,
     parallel: int | None, **options: Any,
@@ -116,6 +120,8 @@ def run(
         raise click.UsageError("--quotes and --orders: expected both or none")
     if options["strict"] and options["quotes"] is None:
         raise click.UsageError("--strict: expected together with --quotes and --orders")
+    if options["schedules"] and (options["tiers"] or only or options["quotes"]):
+        raise click.UsageError("--schedule: expected without --tier, --only and --quotes")
     if options["port"] is not None and (parallel or 1) > 1:
         raise click.UsageError("--port: expected -n 1, because one run has the port at a time")
     from conformance import judging
@@ -123,11 +129,13 @@ def run(
 
     known = registry.load()
     ids = tuple(dict.fromkeys(id_.strip().upper() for o in only for id_ in o.split(",") if id_))
+    ids = (judging.SCHEDULED,) if options["schedules"] else ids
     try:
         selected = judging.select(known, options["tiers"], ids)
         if options["port"] is not None:
             judging.check_port(options["port"])
         specs = cli_engines.load([*engines, *more], list(known), options["out"])
+        judging.check_schedules(specs, options["schedules"])
         judging.check_out(options["out"])
         console = style.console()
         if options["quotes"] is not None:

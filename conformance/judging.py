@@ -17,12 +17,15 @@ from rich.console import Console
 from rich.text import Text
 
 from conformance.engines.spec import EngineSpec
+from conformance.faults import regressions
+from conformance.faults.language import ScheduleError, load_all
 from conformance.reports import json_report, junit, terminal
 from conformance.reports.json_report import Report, Selection
 from conformance.reports.live import progress
 from conformance.reports.market import csv_notes
 from conformance.requirements.registry import Requirement
 from conformance.session import SessionConfig, run_session
+from conformance.suites.schedules import REQUIREMENT as SCHEDULED
 from conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Outcome
 from generators import csv_market
 
@@ -40,6 +43,7 @@ class Request:
     """What `tickproof run` was asked for, the same for every engine.
 
     ``out`` gets one folder an engine. ``quotes`` and ``orders``: both or none.
+    ``schedules``: files of schedules, judged instead of the suites.
     """
 
     profile: str
@@ -52,6 +56,7 @@ class Request:
     quotes: Path | None
     orders: Path | None
     strict: bool
+    schedules: tuple[Path, ...] = ()
 
 
 def select(
@@ -100,6 +105,15 @@ def check_market(quotes: Path, orders: Path, strict: bool, console: Console) -> 
     except csv_market.CsvError as error:
         raise RequestError(str(error)) from error
     csv_notes(console, market.warnings, market.symbols)
+
+
+def check_schedules(specs: Sequence[EngineSpec], given: Sequence[Path]) -> None:
+    """Raise RequestError for a given schedule, or a regression of an engine, that is wrong."""
+    try:
+        for paths in (given, *(regressions.beside(spec.path) for spec in specs)):
+            load_all(paths)
+    except ScheduleError as error:
+        raise RequestError(str(error)) from error
 
 
 def check_out(out: Path) -> None:
@@ -222,6 +236,7 @@ def _outcomes(spec: EngineSpec, request: Request, folder: Path, console: Console
         orders=request.orders,
         strict=request.strict,
         port=request.port,
+        schedules=request.schedules,
     )
     view = progress(console)
     try:

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import pytest
 
+from conformance.faults import regressions
+from conformance.faults.language import load_all
 from conformance.history.folder import History, HistoryError
 from conformance.requirements import registry
 from conformance.scenario import Scenario
@@ -27,6 +29,7 @@ from conformance.suites.judging import (
     check_claims,
     import_suites,
 )
+from conformance.suites.schedules import judges_of
 from conformance.suites.verdict import outcome_of, with_known_gaps
 from conformance.verdicts import SEVERITY, Outcome, Verdict
 
@@ -40,7 +43,10 @@ OnEvent = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class SessionConfig:
-    """What to judge and how; empty ``tiers`` and ``only`` mean all."""
+    """What to judge and how; empty ``tiers`` and ``only`` mean all.
+
+    schedules: files to judge instead of all that; empty: the suites and the regressions.
+    """
 
     engine: Path
     out: Path
@@ -53,6 +59,7 @@ class SessionConfig:
     orders: Path | None = None
     strict: bool = False
     port: int | None = None
+    schedules: tuple[Path, ...] = ()
 
 
 def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
@@ -83,7 +90,7 @@ def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
         on_event({"event": "tier-started", "tier": tier})
         found = _run_tier(config, runs, tier, on_event)
         of_tier = {id_ for id_, requirement in selected.items() if requirement.tier == tier}
-        missing = _undecided(of_tier, found)
+        missing = _undecided(of_tier, found, config)
         for outcome in missing:
             on_event({"event": "decided", "outcome": outcome.to_json()})
         found = _by_requirement(found + missing)
@@ -93,13 +100,16 @@ def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
     return outcomes
 
 
-def _undecided(requirements: set[str], found: list[Outcome]) -> list[Outcome]:
+def _undecided(
+    requirements: set[str], found: list[Outcome], config: SessionConfig
+) -> list[Outcome]:
     """Return a kit-error for each test, by requirement and scenario, without an outcome."""
     import_suites()
+    given = load_all(config.schedules or regressions.beside(config.engine))
     expected = {
         (requirement, scenario)
-        for scenario, judges in JUDGES.items()
-        for requirement, _ in judges
+        for scenario in [*(() if config.schedules else JUDGES), *given]
+        for requirement, _ in judges_of(scenario)
         if requirement in requirements
     } | {(id_, "") for id_ in requirements - {id_ for j in JUDGES.values() for id_, _ in j}}
     missing = expected - {(outcome.requirement, outcome.scenario) for outcome in found}
@@ -149,6 +159,7 @@ def _run_tier(config: SessionConfig, runs: Path, tier: int, on_event: OnEvent) -
     ]  # fmt: skip
     arguments += [f"--tickproof-only={id_}" for id_ in config.only]
     arguments += [f"--tickproof-tier={tier}"]
+    arguments += [f"--tickproof-schedule={path}" for path in config.schedules]
     if config.workers > 1:
         arguments += ["-n", str(config.workers), "--no-loadscope-reorder", "--max-worker-restart=0"]
     if config.quotes:
@@ -231,13 +242,13 @@ def recheck(folder: Path, opened: Callable[[Path], History] = History) -> list[O
     """
     import_suites()
     history = opened(folder)
-    if history.scenario not in JUDGES:
+    if not judges_of(history.scenario):
         raise HistoryError(f"{folder}: no test judges scenario {history.scenario!r}")
     had_input = (folder / "input").exists()
     known = registry.load()
     found: dict[str, list[Outcome]] = {}
     wanted = history.decided()
-    for requirement, judge in JUDGES[history.scenario]:
+    for requirement, judge in judges_of(history.scenario):
         if wanted and requirement not in wanted:
             continue
         error = _raised(known[requirement].needs, judge, history)

@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from conformance.engines.spec import EngineSpec, EngineTomlError, find, load
+from conformance.faults import regressions
+from conformance.faults.language import ScheduleError
 from conformance.history.folder import History
 from conformance.requirements import registry
 from conformance.resources import fixtures
 from conformance.suites.catalog import seconds
 from conformance.suites.playing import Playing, Settings
+from conformance.suites.schedules import REQUIREMENT
 from conformance.suites.verdict import outcome_of, with_known_gaps
 from conformance.verdicts import Outcome, Verdict
 
@@ -27,6 +30,7 @@ __all__ = [
     "pytest_addoption",
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_generate_tests",
     "pytest_runtest_makereport",
     "pytest_sessionfinish",
     "pytest_xdist_make_scheduler",
@@ -46,6 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--tickproof-quotes", metavar="FILE")
     group.addoption("--tickproof-orders", metavar="FILE")
     group.addoption("--tickproof-strict", action="store_true")
+    group.addoption("--tickproof-schedule", action="append", metavar="FILE")
     group.addoption("--tickproof-feed", metavar="FILE", help="append live events to FILE")
 
 
@@ -58,10 +63,16 @@ def pytest_configure(config: pytest.Config) -> None:
     requirements = registry.load()
     try:
         spec = load(find(option.engine, fixtures()), requirements)
-    except EngineTomlError as error:
+        playing = _playing(option, spec)
+    except (EngineTomlError, ScheduleError) as error:
         raise pytest.UsageError(str(error)) from error
     config.stash[_SPEC] = spec
-    config.stash[_PLAYING] = Playing(
+    config.stash[_PLAYING] = playing
+
+
+def _playing(option: Any, spec: EngineSpec) -> Playing:
+    """Return what plays for these options; raises ScheduleError."""
+    return Playing(
         spec,
         Settings(
             out=Path(option.tickproof_out),
@@ -72,8 +83,14 @@ def pytest_configure(config: pytest.Config) -> None:
             orders=option.tickproof_orders and str(Path(option.tickproof_orders).resolve()),
             strict=option.tickproof_strict,
             feed=option.tickproof_feed and Path(option.tickproof_feed),
+            schedules=_schedules(option.tickproof_schedule, spec),
         ),
     )
+
+
+def _schedules(given: list[str] | None, spec: EngineSpec) -> tuple[Path, ...]:
+    """Return the schedules that were named, else the regressions of the engine."""
+    return tuple(map(Path, given)) if given else tuple(regressions.beside(spec.path))
 
 
 _SPEC = pytest.StashKey[EngineSpec]()
@@ -88,6 +105,17 @@ def _port(base: int | None) -> int:
     return 0 if base is None else base + int(worker.removeprefix("gw"))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one test of each given schedule."""
+    playing = metafunc.config.stash.get(_PLAYING, None)
+    if "schedule" in metafunc.fixturenames:
+        marked = [
+            pytest.param(name, marks=pytest.mark.decides(REQUIREMENT, name))
+            for name in (playing.schedules if playing else ())
+        ]
+        metafunc.parametrize("schedule", marked)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the selected tiers and requirements, lower tiers first."""
     tiers, only = config.option.tickproof_tier, config.option.tickproof_only
@@ -96,10 +124,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return  # somebody else's tests
     tier_of = {id_: requirement.tier for id_, requirement in registry.load().items()}
 
+    playing = config.stash.get(_PLAYING, None)
+    named = config.option.tickproof_schedule
+
     def dropped(item: pytest.Item) -> bool:
         if item not in decided:
-            return False
+            # With no schedule given there is none to decide on.
+            return "schedule" in getattr(item, "fixturenames", ())
         requirement, _ = decided[item]
+        if named and "schedule" not in getattr(item, "fixturenames", ()):
+            return True
         wrong_tier = tiers and tier_of[requirement] not in tiers
         return bool(wrong_tier or (only and requirement not in only))
 
@@ -108,7 +142,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item not in decided:
             return -1, 0.0
         requirement, scenario = decided[item]
-        return tier_of[requirement], -seconds(scenario)
+        return tier_of[requirement], -(playing.seconds if playing else seconds)(scenario)
 
     if gone := [item for item in items if dropped(item)]:
         config.hook.pytest_deselected(items=gone)

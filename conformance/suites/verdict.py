@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 
+from conformance.faults.language import PREFIX, from_scenario, to_toml
 from conformance.history.folder import History
+from conformance.scenario import Scenario
 from conformance.suites.judging import Fail, NotClaimed, Unknown, fault_facts, stimulus
 from conformance.suites.labels import labelled
 from conformance.verdicts import Outcome, Verdict
@@ -69,6 +72,10 @@ def _evidence(history: History) -> dict:
     }
     if history.faults:
         evidence["faults"] = fault_facts(history.faults)
+    if history.faults or history.scenario.startswith(PREFIX):
+        with contextlib.suppress(ValueError):  # it says more than a schedule can
+            scenario = Scenario.from_json(history.run["scenario"])
+            evidence["schedule"] = to_toml(from_scenario(scenario))
     if history.run.get("by_symbol"):
         evidence["by_symbol"] = history.run["by_symbol"]
     if history.run["input"].get("symbols"):

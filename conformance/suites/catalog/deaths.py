@@ -67,6 +67,14 @@ def _(context: Context, rng: random.Random) -> Scenario:
     return _deaths(context, (kill(rng, "engine", 0.3, 0.6), again))
 
 
+@scenario("count-mixed-deaths")
+def _(context: Context, rng: random.Random) -> Scenario:
+    # What a resumed life leaves for its workers is not what it leaves for the next life.
+    return _deaths(
+        context, (kill(rng, "engine", 0.2, 0.35, cut=True), kill(rng, "worker", 0.55, 0.8))
+    )
+
+
 @scenario("count-pause")
 def _(context: Context, rng: random.Random) -> Scenario:
     step = FaultStep(
