@@ -328,6 +328,7 @@ def _listed(option: str, text: str, known: Sequence[str], *more: str) -> tuple[A
 cli.add_command(cli_generate.generate)
 cli.add_command(cli_selftest.selftest)
 cli.add_command(cli_runs.check)
+cli.add_command(cli_runs.pack)
 
 if __name__ == "__main__":
     main()

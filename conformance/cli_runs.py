@@ -51,3 +51,26 @@ def check(run: Path, spark: bool, master: str | None) -> int:
 def _expect_run(run: Path) -> None:
     if run.is_dir() and not (run / "run.json").is_file():
         raise click.UsageError(f"RUN: {run} holds no run.json: expected a run folder")
+
+
+@click.command()
+@click.argument("run", type=_RUN, metavar="RUN")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Default: ENGINE-SCENARIO-SEED.tickproof.zip",
+)  # fmt: skip
+def pack(run: Path, output: Path | None) -> None:
+    """Make one file of a RUN, to be checked and replayed elsewhere; nothing names the machine."""
+    _expect_run(run)
+    from conformance.history.folder import HistoryError
+    from conformance.packing import making
+
+    try:
+        made = making.pack(run, output)
+    except HistoryError as error:
+        raise click.UsageError(f"RUN: {error}") from error
+    except OSError as error:
+        raise click.UsageError(f"--output: cannot be written: {error}") from error
+    for member, word in made.kept:
+        click.echo(f"warning: {member} holds {word}: the engine's own bytes, kept", err=True)
+    click.echo(f"{made.path}  {made.bytes:,} bytes")

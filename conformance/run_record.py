@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from conformance import __version__
+from conformance import __version__, whereabouts
 from conformance.engines.process import ProcessInfo
 from conformance.engines.spec import EngineSpec
 from conformance.history.folder import FORMAT, recorded_files, write_json
+from conformance.same_input import save_plan
 from conformance.scenario import Scenario
 from generators.partitions import BuiltInput
 
@@ -28,10 +29,12 @@ class RunRecord:
             "claims": spec.claims(scenario.app, scenario.params).to_json(),
             "scenario": scenario.to_json(),
             "started_ns": time.monotonic_ns(), "started": time.time(),
+            whereabouts.KEY: whereabouts.whereabouts(spec.path),
         }  # fmt: skip
 
     def made_input(self, built: BuiltInput) -> None:
         """Add what the input is, and write the file; raises OSError."""
+        save_plan(built, self._folder / "input")
         self.add(input={
             "recipe": built.recipe,
             "warnings": built.warnings,
