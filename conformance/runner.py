@@ -169,7 +169,8 @@ class _Run:
 
     def _aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
         """Find whom a step is meant for; see Deed."""
-        return self.engine.aim(step)
+        links = step.target in ("source", "sink")
+        return self.server.links.aim(step) if links else self.engine.aim(step)
 
     def _restart(self) -> None:
         """After the death of the engine: read its old connections to their end, start again."""
@@ -177,16 +178,14 @@ class _Run:
         self.engine.restart(self._read_to_the_end)
 
     def _read_to_the_end(self) -> None:
-        self.sink.hurry(True)
-        self.log.interrupt(True)
+        self.server.hurry(True)
         # The thread that fired has still to note what it did.
         if not _wait(lambda: not self.faults.busy, SETTLE_S):
             raise KitStopped(f"a fault did not come to its end within {SETTLE_S} s")
         if not self.server.wait_idle(SETTLE_S):
             raise KitStopped(f"connections of a dead engine did not end within {SETTLE_S} s")
         self.faults.engine_died()
-        self.sink.hurry(False)
-        self.log.interrupt(False)
+        self.server.hurry(False)
 
     # -- following the run -----------------------------------------------------
 
@@ -246,11 +245,16 @@ class _Run:
     def _drain_deadline(self) -> float:
         timeouts = self.spec.timeouts
         base = max(self.drain_asked, self.ended_at)
-        if self.engine.strikes.touched_at:
-            base = max(base, self.engine.strikes.touched_at + timeouts.recovery_s)
+        if self._touched_at:
+            base = max(base, self._touched_at + timeouts.recovery_s)
         if not self.ended_at:
             return float("inf")
-        return base + timeouts.drain_s + self.sink.spent_s
+        return base + timeouts.drain_s + self.sink.spent_s + self.server.links.spent_s
+
+    @property
+    def _touched_at(self) -> float:
+        """When the last fault was carried out or undone, 0 before the first."""
+        return max(self.engine.strikes.touched_at, self.server.links.touched_at)
 
     def _drain_overdue(self) -> None:
         assert self.drain is not None
@@ -309,6 +313,7 @@ class _Run:
             self._restart()
         elif live.returncode is not None:
             if not self.engine.killed:  # since the look above
+                self.events.add("ended-unasked", returncode=live.returncode)
                 raise live.exited()
         elif live.violations:
             raise live.violations[0]
@@ -320,7 +325,7 @@ class _Run:
 
     def _recovery_overdue(self) -> bool:
         # With everything released there is nothing that a recovered engine must fetch.
-        late = time.monotonic() > self.engine.strikes.touched_at + self.spec.timeouts.recovery_s
+        late = time.monotonic() > self._touched_at + self.spec.timeouts.recovery_s
         return late and self.faults.recovering and self.log.released < self.log.published
 
     def _give_up_if_stuck(self) -> None:
@@ -331,7 +336,7 @@ class _Run:
         if position != self.moved:
             self.moved, self.moved_at = position, now
         step = self.faults.current
-        quiet = now - max(self.moved_at, self.engine.strikes.touched_at)
+        quiet = now - max(self.moved_at, self._touched_at)
         if step is None or step.at == "drained" or self.engine.killed:
             return
         if quiet > self.spec.timeouts.recovery_s:

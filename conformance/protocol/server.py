@@ -19,9 +19,10 @@ from typing import Final
 from conformance.protocol import frames
 from conformance.protocol.frames import Append, BadFrame, Code, Fetch, Hello, Op, Stage
 from conformance.protocol.framing import FrameReader, FrameTooLarge, Truncated
+from conformance.protocol.links import Broken, Links
 from conformance.protocol.recorder import Recorder, Refused
 from conformance.protocol.sink import Sink
-from conformance.protocol.source import InputLog
+from conformance.protocol.source import InputLog, Slice
 
 #: Replies up to this size leave in one piece with their head; larger ones by sendfile.
 SMALL_REPLY: Final = 64 * 1024
@@ -57,6 +58,7 @@ class LogServer:
         self.token = secrets.token_bytes(frames.TOKEN_BYTES)
         self.event = on_event
         self.observer: Observer = observer or (lambda _kind, _connection: None)
+        self.links = Links(log, on_event)
         self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -100,7 +102,7 @@ class LogServer:
         try:
             connection.serve()
         finally:
-            connection.sock.close()
+            self.links.closed(connection.link)
             with self._idle:
                 del self._live[connection.number]
                 self._idle.notify_all()
@@ -109,6 +111,12 @@ class LogServer:
     def live(self) -> int:
         """Connections that are open now."""
         return len(self._live)
+
+    def hurry(self, on: bool) -> None:
+        """End (or allow again) all that makes the engine wait: it is dead, read what it left."""
+        self.sink.hurry(on)
+        self.links.hurry(on)
+        self.log.interrupt(on)
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until every connection was read to its end; False at the deadline."""
@@ -123,6 +131,7 @@ class LogServer:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.sink.hurry(True)
+        self.links.close()
         self.log.close()
         for connection in live:
             connection.shut()
@@ -143,6 +152,7 @@ class _Connection:
     def __init__(self, server: LogServer, sock: socket.socket, number: int) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.server, self.sock, self.number = server, sock, number
+        self.link = server.links.opened(number, sock)
         self._reader = FrameReader(sock)
         self._out: list[bytes] = []
         self._out_bytes = 0
@@ -160,12 +170,14 @@ class _Connection:
             if not self._greet():
                 return
             while (request := self._reader.next()) is not None:
+                self.server.links.arrived(self.link, request[0])
                 if not self._handle(*request):
                     return
                 if self._out_bytes >= FLUSH_AT or not self._reader.ready():
                     self._flush()
         except Truncated as error:
-            self._event("truncated", text=str(error))
+            if not self.link.broken:
+                self._event("truncated", text=str(error))
         except FrameTooLarge as error:
             self._refuse(Code.TOO_LARGE, str(error), op="?")
             self._flush_quietly()
@@ -174,6 +186,8 @@ class _Connection:
             self._flush_quietly()
         except _Lost:
             self._event("frame-lost")
+        except Broken:
+            pass  # the fault that broke it has its own event
         except OSError as error:
             self._event("connection-lost", text=str(error))
 
@@ -240,6 +254,7 @@ class _Connection:
                 if (stream, writer) in self._fenced:
                     self._event("have-after-fence", stream=stream, writer=writer)
                 self._reply(frames.have(writer, recorder.have(stream, writer, self.number)))
+                self.server.links.back(self.link, (stream, writer))
             case frames.Abort(txn):
                 recorder.abort(txn)
                 self._event("abort", txn=txn)
@@ -250,31 +265,59 @@ class _Connection:
     def _output(self, request: Append | Stage | frames.Commit) -> None:
         """Record output; the sink's delays lie between receipt and acknowledgement."""
         server = self.server
+        server.links.refuse()
+        append = request.append if isinstance(request, Stage) else request
+        if isinstance(append, Append) and append.count:
+            self._late(request, append)
         server.sink.before_output(lambda: server.recorder.taken)
         try:
             received = _RECEIVED.get(type(request))
             if received and server.observer(received, self.number) is True:
                 raise _Lost
-            match request:
-                case Append(writer=writer):
-                    next_seq = self._fence(
-                        request, lambda: server.recorder.append(request, self.number)
-                    )
-                    moment, reply = "appended", frames.appended(writer, next_seq)
-                case Stage(txn, append):
-                    self._fence(append, lambda: server.recorder.stage(txn, append, self.number))
-                    self._event("stage", txn=txn, writer=append.writer, count=append.count)
-                    moment, reply = "staged", frames.staged(txn)
-                case frames.Commit(txn):
-                    outcome = server.recorder.commit(txn, self.number)
-                    self._event("commit", txn=txn, outcome=int(outcome))
-                    moment, reply = "committed", frames.committed(txn, outcome)
+            moment, reply = self._take(request)
+            if isinstance(append, Append):
+                server.links.back(self.link, (append.stream, append.writer))
             server.observer(moment, self.number)
             server.sink.before_acknowledgement(server.log.fetched >= server.log.total)
+            if server.links.takes(self.link, "cut", "sink"):
+                self._flush()
+                server.links.cut(self.link, "sink", reply, len(reply) // 2)
             self._reply(reply)
             self._after.append(_ACKED[moment])
         finally:
             server.sink.acknowledged()
+
+    def _take(self, request: Append | Stage | frames.Commit) -> tuple[str, bytes]:
+        """Record output; return the moment that came with it, and the reply."""
+        recorder = self.server.recorder
+        match request:
+            case Append(writer=writer):
+                next_seq = self._fence(request, lambda: recorder.append(request, self.number))
+                return "appended", frames.appended(writer, next_seq)
+            case Stage(txn, append):
+                self._fence(append, lambda: recorder.stage(txn, append, self.number))
+                self._event("stage", txn=txn, writer=append.writer, count=append.count)
+                return "staged", frames.staged(txn)
+            case frames.Commit(txn):
+                outcome = recorder.commit(txn, self.number)
+                self._event("commit", txn=txn, outcome=int(outcome))
+                return "committed", frames.committed(txn, outcome)
+
+    def _late(self, request: Append | Stage, append: Append) -> None:
+        """Where a fault waits for output: take it only once its writer is back on another link."""
+        links = self.server.links
+        if not links.takes(self.link, "late", "sink"):
+            return
+        late, outcome = links.hold(self.link, (append.stream, append.writer)), "dropped"
+        try:
+            if not late.dropped:
+                self._take(request)
+                outcome = "taken"
+        except Refused as refused:
+            outcome = f"error {int(refused.code)}"
+        finally:
+            links.settle(late, outcome)
+        raise Broken
 
     def _fence(self, append: Append, record: Callable[[], int | None]) -> int:
         """Run a recording; note refusals by fencing and what still comes after them."""
@@ -294,18 +337,30 @@ class _Connection:
         if server.log.waits(request):
             self._flush()
         room = frames.MAX_FRAME - frames.HEAD_BYTES - frames.FETCHED_BYTES
-        part = server.log.fetch(request, room, self.number)
+        part = server.log.fetch(request, room, lambda: self.link.deaf)
         head = frames.fetched_head(request, part.end, part.ended, part.count, part.length)
-        if part.length <= SMALL_REPLY or server.sink.behaviour.pieces:
+        if part.count and server.links.takes(self.link, "cut", "source"):
+            self._flush()
+            # In the middle of a record, in the middle of the reply.
+            middle = (2 * (part.count // 2) + 1) * (part.length // part.count) // 2
+            reply = head + os.pread(part.fd, part.length, part.position)
+            server.links.cut(self.link, "source", reply, len(head) + middle)
+        slow = server.sink.behaviour.pieces or server.links.slow(self.link)
+        if part.length <= SMALL_REPLY or slow:
             self._reply(head + os.pread(part.fd, part.length, part.position))
             self._flush()
         else:
             self._flush()
-            self.sock.sendall(head, socket.MSG_MORE)
-            position, end = part.position, part.position + part.length
-            while position < end:
-                position += os.sendfile(self.sock.fileno(), part.fd, position, end - position)
+            self._send_file(head, part)
         server.observer("fetched" if part.count else "fetched-nothing", self.number)
+
+    def _send_file(self, head: bytes, part: Slice) -> None:
+        self.link.sending = True
+        self.sock.sendall(head, socket.MSG_MORE)
+        position, end = part.position, part.position + part.length
+        while position < end:
+            position += os.sendfile(self.sock.fileno(), part.fd, position, end - position)
+        self.link.sending = False
 
     def _refuse(self, code: Code, text: str, op: str) -> None:
         self._event("refused", code=int(code), text=text, op=op)
@@ -320,7 +375,10 @@ class _Connection:
             data = b"".join(self._out)
             self._out.clear()
             self._out_bytes = 0
-            self.server.sink.send(data, self.sock.sendall)
+            server = self.server
+            server.links.send(
+                self.link, data, lambda piece: server.sink.send(piece, self.sock.sendall)
+            )
         for moment in self._after:
             self.server.observer(moment, self.number)
         self._after.clear()

@@ -54,6 +54,23 @@ class _Partition:
     ended: bool = False
     fetched: int = 0
     released: int = 0
+    #: Where a source that has fallen silent seems to end; None: it speaks.
+    hushed_at: int | None = None
+
+    @property
+    def end(self) -> int:
+        """The end offset that the engine is told."""
+        return self.published if self.hushed_at is None else self.hushed_at
+
+    @property
+    def over(self) -> bool:
+        """Whether the engine is told END."""
+        return self.ended and self.hushed_at is None
+
+    @property
+    def hides(self) -> bool:
+        """Whether there is more than the engine is told."""
+        return self.published > self.end or self.ended > self.over
 
 
 class PartitionState(NamedTuple):
@@ -89,6 +106,8 @@ class InputLog:
         self._fetches = Table(folder / "fetches.bin", FETCH)
         self._releases = Table(folder / "releases.bin", RELEASE)
         self.total = sum(p.records for p in self._partitions)
+        #: FETCH and TAIL that were told of less than there is.
+        self.hushed = 0
         #: What stopped the recording (a full disk, say), None while all is well.
         self.failure: OSError | None = None
 
@@ -137,30 +156,56 @@ class InputLog:
             self._changed.notify_all()
         self._event("end-published", records=self.published)
 
-    def fetch(self, request: Fetch, max_bytes: int, connection: int) -> Slice:
-        """Return the records from an offset on; waits at the end as asked."""
+    def hush(self, on: bool) -> None:
+        """Answer as if nothing new were published, END neither; or tell all again."""
+        with self._changed:
+            for partition in self._partitions:
+                if not on:
+                    partition.hushed_at = None
+                elif not partition.ended:
+                    partition.hushed_at = partition.end
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Let those that wait see whether anybody still waits for them."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def fetch(
+        self, request: Fetch, max_bytes: int, abandoned: Callable[[], bool] = lambda: False
+    ) -> Slice:
+        """Return the records from an offset on; waits at the end as asked.
+
+        Nothing comes where the one that asked is ``abandoned``; see also `wake`.
+        """
         partition = self._find(request.stream, request.partition)
         deadline = time.monotonic() + min(request.wait_ms, MAX_WAIT_MS) / 1000
         with self._changed:
             self._check(partition, request.offset)
-            while partition.published == request.offset and not self._hurried(partition):
+            hushed = False
+            while partition.end == request.offset and not self._hurried(partition):
+                hushed |= partition.hides
                 left = deadline - time.monotonic()
+                if abandoned():
+                    break
                 if left <= 0:
                     break
                 self._changed.wait(left)
             # Another connection may have released while this one waited.
             self._check(partition, request.offset)
-            available = partition.published - request.offset
+            self.hushed += hushed
+            available = partition.end - request.offset
             wanted = max(1, min(request.max_bytes, max_bytes) // partition.stride)
             # Nobody is there any more to get what a dead engine asked for.
-            count = 0 if self._interrupted else min(available, wanted)
+            nobody = self._interrupted or abandoned()
+            count = 0 if nobody else min(available, wanted)
             if count:
                 end = request.offset + count
                 partition.fetched = max(partition.fetched, end)
                 self._note(self._fetches, time.monotonic_ns(), partition, request.offset, end)
             return Slice(
-                partition.published,
-                partition.ended,
+                partition.end,
+                partition.over,
                 count,
                 partition.fd,
                 request.offset * partition.stride,
@@ -168,7 +213,7 @@ class InputLog:
             )
 
     def _hurried(self, partition: _Partition) -> bool:
-        return partition.ended or self._closed or self._interrupted
+        return partition.over or self._closed or self._interrupted
 
     def interrupt(self, on: bool) -> None:
         """End (or allow again) all waiting and all reading: the engine is dead."""
@@ -181,14 +226,15 @@ class InputLog:
         partition = self._by_address.get((request.stream, request.partition))
         return (
             partition is not None and request.wait_ms > 0
-            and request.offset == partition.published and not partition.ended
+            and request.offset == partition.end and not partition.over
         )  # fmt: skip
 
     def tail(self, request: Tail) -> tuple[int, int, bool]:
         """Return (first offset that can be fetched, end offset, END)."""
         partition = self._find(request.stream, request.partition)
         with self._changed:
-            return partition.released, partition.published, partition.ended
+            self.hushed += partition.hides
+            return partition.released, partition.end, partition.over
 
     def release(self, request: Release) -> None:
         """Throw records below an offset away; lower than before does nothing."""
