@@ -12,6 +12,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from conformance.protocol.server import LogServer
 from conformance.protocol.sink import Sink
 from conformance.protocol.source import InputLog
 from conformance.run_record import RunRecord
+from conformance.same_input import InputMaker
 from conformance.scenario import Scenario
 from conformance.schedule import FaultStep
 
@@ -55,10 +57,12 @@ class KitStopped(Exception):
 def play(
     scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int,
     listener: Listener | None = None, port: int = 0, parking: Parking | None = None,
+    inputs: InputMaker | None = None,
 ) -> None:  # fmt: skip
     """Run ``scenario`` on the engine of ``spec``; all that happens lies in ``folder``.
 
     ``parking``: where to find an engine that a run before left, and to leave this one.
+    ``inputs`` writes the input; None: it is made from the scenario's recipe.
     Engine failures are recorded, not raised. Raises KitStopped when the kit could not
     record; the folder then holds what was recorded, with that reason.
     """
@@ -66,7 +70,7 @@ def play(
     events = EventLog(folder / "events.jsonl", listener)
     run = _Run(scenario, spec, folder, seed, events, port, parking)
     try:
-        run.prepare()
+        run.prepare(inputs or partial(generators.build, scenario.recipe))
         run.play()
         ended = {"how": "completed"}
     except EngineFailure as failure:
@@ -121,10 +125,10 @@ class _Run:
         self.stack = contextlib.ExitStack()
         self.recording: list[EventLog | ControlLog | InputLog | Recorder] = [events]
 
-    def prepare(self) -> None:
+    def prepare(self, inputs: InputMaker) -> None:
         """Make the input, open the log server, write the first run.json."""
         scenario, folder = self.scenario, self.folder
-        built = generators.build(scenario.recipe, folder / "input")
+        built = inputs(folder / "input")
         self.record.made_input(built)
         event = self.events.add
         self.log = InputLog(built.partitions, folder, event)
