@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 Do = Literal[
     "kill", "pause",
     "cut", "late", "half-open", "delay", "throttle", "drip", "refuse", "silence",
-    "fill", "read-only", "corrupt",
+    "fill", "corrupt",
 ]  # fmt: skip
 Target = Literal["worker", "workers", "coordinator", "engine", "source", "sink", "state"]
 Moment = Literal[
@@ -29,12 +29,11 @@ TARGETS: Final[Mapping[Do, tuple[Target, ...]]] = {
     "refuse": ("sink",),
     "silence": ("source",),
     "fill": ("state",),
-    "read-only": ("state",),
     "corrupt": ("state",),
 }
 #: Faults that last, for ``seconds``.
 LASTING: Final = frozenset(
-    ("pause", "half-open", "delay", "throttle", "drip", "refuse", "silence", "fill", "read-only")
+    ("pause", "half-open", "delay", "throttle", "drip", "refuse", "silence", "fill")
 )
 #: Faults after which connections are gone: an engine has to open new ones.
 _BREAKING: Final = frozenset(("cut", "late", "half-open", "refuse"))
@@ -51,8 +50,9 @@ class FaultStep:
     "delay" (each reply leaves ``lag_s`` later), "throttle" (replies leave at ``rate`` bytes a
     second), "drip" (replies leave byte by byte), "refuse" (output gets error 8),
     "silence" (FETCH answers that nothing new exists).
-    do, to the folder of the state: "fill" (no byte more can be written), "read-only",
-    "corrupt" (the engine is killed, and its newest file damaged before it starts again).
+    do, to the folder of the state: "fill" (for ``seconds`` no byte more can be written, or
+    until the engine starts again), "corrupt" (the engine is killed, and its newest file
+    damaged before it starts again).
 
     at: "fetched" (a part of the input was fetched), "staged" (a STAGE or APPEND was taken,
     its reply not sent), "accepted" (it was acknowledged), "committing" (a COMMIT or APPEND
@@ -124,7 +124,6 @@ class FaultStep:
             "refuse": f"output refused by {whom} {length}",
             "silence": f"no new records from {whom} {length}",
             "fill": f"{whom} full {length}",
-            "read-only": f"{whom} read-only {length}",
             "corrupt": f"SIGKILL of the engine and its newest file in {whom} damaged",
         }[self.do]
 

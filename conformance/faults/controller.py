@@ -60,7 +60,7 @@ class FaultController:
         self._connections_before = 0
         #: How many connections were opened so far; the runner points it at the server.
         self.opened: Callable[[], int] = lambda: 0
-        self._recovering = False
+        self._recovering = self._all_died = False
         self._recovered_at = self._released_before = 0.0
         self._killed_at = self._due_at = 0.0
         #: What went wrong in a thread that fired; the runner raises it.
@@ -73,14 +73,19 @@ class FaultController:
 
     @property
     def recovering(self) -> bool:
-        """Say whether the whole engine was killed and no FETCH came since.
+        """Say whether the whole engine died by a fault and no FETCH came since.
 
-        After the death of a worker nobody can tell whose FETCH it is; after drain there
-        is nothing to fetch.
+        After the death of a worker, or of a coordinator that argv's process outlived, nobody
+        can tell whose FETCH it is; after drain there is nothing to fetch.
         """
         last = self._steps[self._next - 1] if self._next else None
-        died = last is not None and last.ends_engine and last.at != "drained"
-        return self._recovering and died
+        return self._recovering and self._all_died and last is not None and last.at != "drained"
+
+    def engine_died(self) -> None:
+        """Take note that no process of the engine is left, and none of its connections."""
+        with self._lock:
+            self._connections_before = self.opened()
+            self._recovering = self._all_died = True
 
     @property
     def current(self) -> FaultStep | None:
@@ -152,7 +157,7 @@ class FaultController:
         if self._next == 0:
             waited = self._due_at and now > self._due_at + self._first_cut_s
             return not step.cut or self._log.released > 0 or bool(waited)
-        if self._recovering and self._steps[self._next - 1].ends_engine:
+        if self._recovering and self._all_died:
             return False
         if self._recovering:
             # An engine may keep its connections over a worker's death: nobody can tell
@@ -220,6 +225,7 @@ class FaultController:
         with self._lock:
             self._connections_before = self.opened()
             self._recovering = step.do == "kill" or step.ends_engine
+            self._all_died = step.ends_engine
             self._killed_at, self._due_at = time.monotonic(), 0.0
             self._next += 1
             self._busy = False

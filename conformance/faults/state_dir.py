@@ -1,0 +1,219 @@
+"""Faults of the folder that holds an engine's state: it is full, or its newest file is damaged."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import resource
+import stat
+import struct
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.engines.proctable import Proc, read
+from conformance.text import shown
+
+#: So often it is looked for processes that were forked in the middle of the last look.
+_PASSES: Final = 50
+_SHOWN: Final = 5
+#: What engines say of a write that this fault refused, or of any disk that is full.
+_WORDS: Final = re.compile(
+    r"file too large|file size limit|no space left|disk quota|\b(EFBIG|ENOSPC|EDQUOT|SIGXFSZ)\b",
+    re.IGNORECASE,
+)
+_IN_ACCESS, _IN_MODIFY, _IN_OPEN = 0x1, 0x2, 0x20
+_EVENT: Final = struct.Struct("iIII")
+
+
+class Fill:
+    """A disk that is full: no process of the engine can write a byte into a regular file.
+
+    It is the soft limit of the file size (RLIMIT_FSIZE), set to 0 in every process. It needs
+    no rights, touches no other program, and goes with the processes. ``living`` gives the
+    engine's processes, ``stderr`` is the file of its standard error.
+    """
+
+    def __init__(self, living: Callable[[], list[Proc]], folder: Path, stderr: Path) -> None:
+        self._living, self._folder, self._stderr = living, folder, stderr
+        self._before: dict[tuple[int, int], int] = {}
+        self._said = _size(stderr)
+        self._empty = set(_empty_files(folder))
+
+    def begin(self) -> list[int]:
+        """Let nothing more be written; return the pids. Raises LookupError: none can be held."""
+        for _ in range(_PASSES):
+            new = [proc for proc in self._living() if (proc.pid, proc.started) not in self._before]
+            befores = [(proc, _limit(proc, 0)) for proc in new]
+            held = {(p.pid, p.started): before for p, before in befores if before is not None}
+            if not held:
+                break
+            self._before |= held
+        if not self._before:
+            raise LookupError("no process of the engine could be kept from writing")
+        return [pid for pid, _ in self._before]
+
+    def end(self) -> dict[str, Any]:
+        """Let everything be written again; return what shows that writes had failed.
+
+        empty: files without content that came meanwhile. words: a line of standard error.
+        """
+        facts = {"empty": self._left_empty(), "words": self._complaint()}
+        usual = next(iter(self._before.values()))
+        for _ in range(_PASSES):
+            # A process that was forked meanwhile has inherited the limit.
+            held = [proc for proc in self._living() if _soft(proc) == 0]
+            if not held:
+                break
+            for proc in held:
+                _limit(proc, self._before.get((proc.pid, proc.started), usual))
+        return facts
+
+    def _left_empty(self) -> list[str]:
+        new = sorted(set(_empty_files(self._folder)) - self._empty)
+        return [shown(name, 200) for name in new[:_SHOWN]]
+
+    def _complaint(self) -> str:
+        if not self._stderr.exists():
+            return ""
+        with self._stderr.open("rb") as file:
+            file.seek(self._said)
+            for line in file:
+                text = line.decode("utf-8", "backslashreplace")
+                if _WORDS.search(text):
+                    return shown(text.rstrip(), 300)
+        return ""
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _soft(proc: Proc) -> int | None:
+    try:
+        return resource.prlimit(proc.pid, resource.RLIMIT_FSIZE)[0]
+    except (ProcessLookupError, PermissionError):
+        return None
+
+
+def _limit(proc: Proc, soft: int) -> int | None:
+    """Set the soft limit of exactly this process; return what it was, None: not reached."""
+    try:
+        before, hard = resource.prlimit(proc.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(proc.pid, resource.RLIMIT_FSIZE, (soft, hard))
+        now = read(proc.pid)
+        if now is None or now.started == proc.started:
+            return before
+        resource.prlimit(proc.pid, resource.RLIMIT_FSIZE, (before, hard))  # it was another's pid
+    except (ProcessLookupError, PermissionError):
+        pass
+    return None
+
+
+class Damage:
+    """The newest file of a folder, damaged: cut to half, and a byte in its middle inverted.
+
+    name: its path in the folder. size: bytes before. Raises LookupError without such a file.
+    """
+
+    how: Final = "cut to half its size, and the byte in the middle of what is left inverted"
+
+    def __init__(self, folder: Path) -> None:
+        path = newest(folder)
+        if path is None:
+            raise LookupError("the folder of the state holds no file with content")
+        self.name = shown(str(path.relative_to(folder)), 300)
+        # The engine is dead and had its own file: read-only is no obstacle to a bad disk.
+        mode = stat.S_IMODE(path.stat().st_mode)
+        path.chmod(mode | stat.S_IWUSR)
+        with path.open("r+b") as file:
+            self.size = os.fstat(file.fileno()).st_size
+            kept = self.size // 2
+            file.truncate(kept)
+            if kept:
+                file.seek(kept // 2)
+                byte = file.read(1)[0]
+                file.seek(kept // 2)
+                file.write(bytes([byte ^ 0xFF]))
+        path.chmod(mode)
+        self._watch = _watch(path)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what an event says of it."""
+        return {"file": self.name, "size": self.size, "how": self.how}
+
+    def was_read(self) -> bool | None:
+        """Tell whether the file was read since; None where that cannot be seen. Ask once."""
+        if self._watch is None:
+            return None
+        try:
+            seen = _masks(self._watch)
+        finally:
+            os.close(self._watch)
+            self._watch = None
+        # A file that was opened and not written may have been read through a memory map.
+        return bool(seen & _IN_ACCESS) or (bool(seen & _IN_OPEN) and not seen & _IN_MODIFY)
+
+
+def newest(folder: Path) -> Path | None:
+    """Return the regular file with content that was written last (mtime, then path).
+
+    Links are not followed, and a file that has a name outside the folder is left alone.
+    """
+    found: list[tuple[int, str, os.stat_result]] = []
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)  # noqa: PTH118 - many files
+            try:
+                facts = os.lstat(path)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISREG(facts.st_mode) and facts.st_size:
+                found.append((facts.st_mtime_ns, path, facts))
+    inside = Counter(facts.st_ino for _, _, facts in found)
+    own = [(t, path) for t, path, facts in found if facts.st_nlink <= inside[facts.st_ino]]
+    return Path(max(own)[1]) if own else None
+
+
+def _empty_files(folder: Path) -> list[str]:
+    found = []
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)  # noqa: PTH118 - many files
+            try:
+                facts = os.lstat(path)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISREG(facts.st_mode) and not facts.st_size:
+                found.append(os.path.relpath(path, folder))
+    return found
+
+
+def _watch(path: Path) -> int | None:
+    """Watch a file for being read, by inotify: access times are often switched off."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    if watch < 0:
+        return None
+    mask = _IN_ACCESS | _IN_MODIFY | _IN_OPEN
+    if libc.inotify_add_watch(watch, os.fsencode(path), mask) < 0:
+        os.close(watch)
+        return None
+    return watch
+
+
+def _masks(watch: int) -> int:
+    """Return all that was seen, as one mask."""
+    seen = 0
+    while True:
+        try:
+            data = os.read(watch, 1 << 16)
+        except BlockingIOError:
+            return seen
+        place = 0
+        while place < len(data):
+            _, mask, _, length = _EVENT.unpack_from(data, place)
+            seen |= mask
+            place += _EVENT.size + length

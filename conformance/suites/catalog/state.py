@@ -1,0 +1,37 @@
+"""The scenarios of T3 in which all workers or the coordinator die, or the state's disk fails."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from conformance.scenario import Scenario
+from conformance.schedule import FaultStep
+from conformance.suites.catalog.drawing import Context, count, kill, scenario
+
+
+@scenario("count-all-workers-death")
+def _(context: Context, rng: random.Random) -> Scenario:
+    return count(context.records(90_000), rate=60_000, faults=(kill(rng, "workers", 0.35, 0.7),))
+
+
+@scenario("count-coordinator-death")
+def _(context: Context, rng: random.Random) -> Scenario:
+    fault = kill(rng, "coordinator", 0.35, 0.7, cut=True)
+    return count(context.records(90_000), rate=60_000, faults=(fault,))
+
+
+@scenario("count-full-disk")
+def _(context: Context, rng: random.Random) -> Scenario:
+    # Killed while nothing can be written: what was released without a cut is needed then.
+    full = FaultStep(
+        "fill", "state", "fetched", fraction=round(rng.uniform(0.3, 0.5), 4), seconds=2.0, cut=True
+    )
+    death = replace(kill(rng, "engine", full.fraction, full.fraction), delay_s=1.0)
+    return count(context.records(90_000), rate=60_000, faults=(full, death))
+
+
+@scenario("count-damaged-checkpoint")
+def _(context: Context, rng: random.Random) -> Scenario:
+    fault = replace(kill(rng, "engine", 0.4, 0.7, cut=True), do="corrupt", target="state")
+    return count(context.records(90_000), rate=60_000, faults=(fault,))

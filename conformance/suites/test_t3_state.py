@@ -1,0 +1,107 @@
+"""Tier 3: all workers or the coordinator die, the disk is full, a checkpoint is damaged."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conformance.history.folder import FiredFault, History
+from conformance.protocol.frames import Code
+from conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, values, whole
+from conformance.suites.judging import Fail, Unknown, decides, fired, judged, raise_first
+from conformance.suites.promises import twice
+
+#: A RELEASE that stays away for so many of its longest usual gaps is held back.
+_QUIET_GAPS = 2
+
+
+@decides("EO-ALL-WORKERS", "count-all-workers-death")
+def test_totals_after_the_death_of_all_workers(history: History) -> None:
+    judged(history, values(history), (*VALUES, *LOSS))
+    fired(history)
+
+
+@decides("EO-COORDINATOR-DEATH", "count-coordinator-death")
+def test_totals_after_the_death_of_the_coordinator(history: History) -> None:
+    judged(history, values(history), (*VALUES, *LOSS))
+    fired(history)
+
+
+# -- a full disk ---------------------------------------------------------------------
+
+
+@decides("EO-FULL-DISK", "count-full-disk")
+def test_totals_over_a_full_disk(history: History) -> None:
+    for event in history.all("refused", code=int(Code.RELEASED)):
+        raise Fail("RELEASED", "no RELEASE of what no cut on the disk covers", event["text"])
+    judged(history, whole(history), (*VALUES, *LOSS, *CHANGED, *twice(history)))
+    full = fired(history)[0]
+    over = history.all("fill-over")
+    if not over:
+        raise Unknown("KILL_MISSED", "a disk that is full for a time", "its end was not noted")
+    died = over[0]["ended"] is not None or any(
+        fault.t_ns < over[0]["t_ns"] for fault in history.faults[1:]
+    )
+    held = _held_back(history, full, over[0]["t_ns"])
+    if not (held or over[0]["ended"] is not None or over[0]["empty"] or over[0]["words"]):
+        raise Unknown(
+            "NOTHING_HELD_BACK", "a sign that something could not be written: no RELEASE for "
+            "longer than usual, an empty file, a word on standard error, or the engine's end",
+            "none of them",
+        )  # fmt: skip
+    if not (held or died):
+        raise Unknown(
+            "KILL_MISSED", "a death while the disk was full, as RELEASE went on",
+            "; ".join(row["why"] for row in history.missed_faults) or "it came later",
+        )  # fmt: skip
+
+
+def _held_back(history: History, full: FiredFault, over_ns: int) -> bool:
+    """Tell whether RELEASE stayed away at the end of the fault for longer than ever before."""
+    times = np.sort(history.releases["t_ns"].astype(np.int64))
+    before, during = times[times < full.t_ns], times[(times >= full.t_ns) & (times < over_ns)]
+    if len(before) < 2:
+        return False
+    usual = int(np.diff(before).max())
+    silence = over_ns - int(max(during.max(initial=0), full.t_ns))
+    return silence > _QUIET_GAPS * usual
+
+
+# -- a damaged checkpoint ---------------------------------------------------------------
+
+
+@decides("EO-DAMAGED-CHECKPOINT", "count-damaged-checkpoint")
+def test_totals_after_damage_to_the_newest_file(history: History) -> None:
+    kinds = (*VALUES, *CHANGED, *twice(history))
+    if history.faults and _refused_clearly(history):
+        raise_first(whole(history), kinds)
+    else:
+        judged(history, whole(history), (*kinds, *LOSS))
+    fault = fired(history)[0]
+    if not fault.released or not history.all("fault")[0].get("file"):
+        raise Unknown(
+            "NO_CUT_BEFORE_KILL", "a RELEASE before the damage, and a file with content",
+            f"{fault.released} records released, file {history.all('fault')[0].get('file')}",
+        )  # fmt: skip
+    if history.ended["how"] == "completed" and not any(
+        event["read"] for event in history.all("damage-over")
+    ):
+        raise Unknown(
+            "DAMAGE_UNREAD", "the damaged file read after the restart, or a clear refusal",
+            f"the engine went on and {history.all('fault')[0]['file']} was not seen to be read",
+        )  # fmt: skip
+
+
+def _refused_clearly(history: History) -> bool:
+    """Tell whether the restarted engine said no, by an answer or its exit, before any output."""
+    if history.ended["how"] != "engine-failure":
+        return False
+    after = [row for row in history.events if row["t_ns"] > history.faults[0].t_ns]
+    started = next((row["t_ns"] for row in after if row["event"] == "started"), None)
+    if started is None or bool((outputs(history).arrivals["t_ns"] > started).any()):
+        return False
+    for row in after:
+        if row["event"] == "not-restarted":
+            return row["code"] == "REFUSED" or (row["code"] == "EXITED" and row["status"] != 0)
+        if row["event"] == "ended-unasked":
+            return row["returncode"] != 0
+    return False
