@@ -146,20 +146,12 @@ class Playing:
                  port=self.settings.port, parking=self._parking)  # fmt: skip
             history = History(folder)
             ended = history.ended["how"]
-            self._add_facts(history)
+            add_facts(history, self.spec)
             totals = {"records": history.input_records, "served": history.fetched,
                       "outputs": history.run["outputs"]}  # fmt: skip
             return history
         finally:
             feed({"event": "run-ended", "ended": ended, **totals})
-
-    def _add_facts(self, history: History) -> None:
-        """Write what reports show of a run, and what its verdict depends on."""
-        history.run["known_gaps"] = self.spec.known_gaps
-        history.run["outputs"] = len(evidence.outputs(history))
-        if history.run["input"]["recipe"]["kind"] == "market-csv":
-            history.run["by_symbol"] = evidence.rejects_by_symbol(history)
-        write_json(history.folder / "run.json", history.run)
 
     def _feed(self, folder: Path, scenario: Scenario) -> Callable[[dict[str, Any]], None]:
         base = {"run": str(folder), "scenario": scenario.name, "app": scenario.app}
@@ -193,6 +185,15 @@ def _save(folder: Path, outcome: Outcome) -> None:
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     known = [row for row in known if row["requirement"] != outcome.requirement]
     write_json(path, [*known, outcome.to_json() | {"run": "."}])
+
+
+def add_facts(history: History, spec: EngineSpec) -> None:
+    """Write what reports show of a run, and what its verdict depends on."""
+    history.run["known_gaps"] = spec.known_gaps
+    history.run["outputs"] = len(evidence.outputs(history))
+    if history.run["input"]["recipe"]["kind"] == "market-csv":
+        history.run["by_symbol"] = evidence.rejects_by_symbol(history)
+    write_json(history.folder / "run.json", history.run)
 
 
 def tidy(history: History) -> None:
