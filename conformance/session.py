@@ -68,7 +68,7 @@ def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
     A tier is tried when no requirement below it failed, unless single requirements
     were asked for. Raises KeyboardInterrupt when interrupted.
     """
-    runs = _new_runs_folder(config.out / "runs", config.seed)
+    runs = new_runs_folder(config.out / "runs", config.seed)
     selected = {
         id_: requirement for id_, requirement in registry.load().items()
         if (not config.tiers or requirement.tier in config.tiers)
@@ -130,9 +130,15 @@ def _by_requirement(found: list[Outcome]) -> list[Outcome]:
     return [combined(group) for group in groups.values()]
 
 
-def _new_runs_folder(parent: Path, seed: int) -> Path:
+def new_runs_folder(parent: Path, seed: int, used: Path | None = None) -> Path:
+    """Make the folder of a session in ``parent``; of earlier ones the newest two are kept.
+
+    One that holds ``used`` is kept too. Raises OSError.
+    """
     parent.mkdir(parents=True, exist_ok=True)
     earlier = sorted(path for path in parent.iterdir() if path.is_dir())
+    if used is not None:
+        earlier = [path for path in earlier if not used.resolve().is_relative_to(path.resolve())]
     for path in earlier[: max(0, len(earlier) - KEEP_SESSIONS)]:
         shutil.rmtree(path, ignore_errors=True)
     stamp = time.strftime("%Y%m%d-%H%M%S")
