@@ -146,6 +146,7 @@ class _Run:
             LogServer(self.log, self.recorder, self.sink, event, self.port, self.faults.observe)
         )
         self.faults.opened = lambda: self.server.connections
+        self.faults.links = self.server.links
         self.publisher = Publisher(
             self.log, built.plan, scenario.rate, self.faults.limit, scenario.hold
         )

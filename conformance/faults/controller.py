@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from conformance.protocol.links import Links
 from conformance.protocol.recorder import Recorder
 from conformance.protocol.source import InputLog
 from conformance.schedule import FaultStep
@@ -63,6 +64,8 @@ class FaultController:
         self._recovering = self._all_died = False
         self._recovered_at = self._released_before = 0.0
         self._killed_at = self._due_at = 0.0
+        #: Faults of connections; the runner points it at the server's.
+        self.links: Links | None = None
         #: What went wrong in a thread that fired; the runner raises it.
         self.failure: BaseException | None = None
 
@@ -96,15 +99,20 @@ class FaultController:
         """Return how many records may be published when ``due`` are due by the pace."""
         step = self.current
         total = self._log.total
-        if step is None or step.at in ("drained", "recovery"):
+        if step is None or step.at == "drained":
             return min(due, total)
+        if step.at == "recovery":
+            # It may take long; what comes after it has to find input, too.
+            later = (s for s in self._steps[self._next :] if s.at not in ("recovery", "drained"))
+            after = next(later, None)
+            return min(due, total if after is None else int(after.fraction * total))
         threshold = int(step.fraction * total)
         if due < threshold:
             return due
         if step.at == "checkpoint":
             return threshold
         self._due_at = self._due_at or time.monotonic()
-        if not self._had_cut(step):
+        if not self._had_cut(step) or (self.links and self.links.lasting(step)):
             return min(due, threshold)
         room = max(self._margin, 1024) + step.burst
         # What was fetched before there was time for a cut is past: the moment needs a new fetch.
@@ -131,6 +139,8 @@ class FaultController:
             if self._next and connection <= self._connections_before:
                 return False
         elif not self._reached(step) or not self._had_cut(step):
+            return False
+        if self.links and not self.links.ready(step):
             return False
         with self._lock:
             if self._busy or self.current is not step:

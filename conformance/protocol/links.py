@@ -153,6 +153,17 @@ class Links:
 
     # -- striking ------------------------------------------------------------------------
 
+    def lasting(self, step: FaultStep) -> bool:
+        """Say whether a step for connections has to wait, because another fault lasts."""
+        return step.target in ("source", "sink") and bool(self._lasting or self._late)
+
+    def ready(self, step: FaultStep) -> bool:
+        """Say whether the fault before a step has met something, and the engine is back."""
+        if self._armed or self.lasting(step):
+            return False
+        with self._changed:
+            return step.target not in self._away or bool(self._found(step.target))
+
     def aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
         """Return what strikes; both raise LookupError where the side has no connection."""
         with self._changed:
@@ -160,10 +171,12 @@ class Links:
         return partial(self._strike, step)
 
     def _present(self, side: str) -> list[Link]:
-        found = [link for link in self._links if side in link.sides and not link.deaf]
-        if not found:
-            raise LookupError(f"no connection of the {side} was open")
-        return sorted(found, key=lambda link: link.number)
+        if found := self._found(side):
+            return sorted(found, key=lambda link: link.number)
+        raise LookupError(f"no connection of the {side} was open")
+
+    def _found(self, side: str) -> list[Link]:
+        return [link for link in self._links if side in link.sides and not link.deaf]
 
     def _strike(self, step: FaultStep) -> dict[str, Any]:
         with self._changed:
