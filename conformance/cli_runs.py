@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
+from rich.text import Text
 
+from conformance import cli_engines
 from conformance.reports import style
-from conformance.verdicts import exit_status
+from conformance.verdicts import EXIT_KIT_ERROR, exit_status
 
 _RUN = click.Path(exists=True, readable=True, path_type=Path)
 
@@ -74,3 +78,67 @@ def pack(run: Path, output: Path | None) -> None:
     for member, word in made.kept:
         click.echo(f"warning: {member} holds {word}: the engine's own bytes, kept", err=True)
     click.echo(f"{made.path}  {made.bytes:,} bytes")
+
+
+def _engine_of(run: Path, record: Mapping[str, Any]) -> str:
+    """Return the engine that a recorded run was made with."""
+    from conformance import replaying
+
+    # What a file from elsewhere names as its engine must not be started.
+    path = replaying.engine_of(record) if run.is_dir() else ""
+    if not path:
+        raise click.UsageError("ENGINE: expected an engine, because a pack does not hold one")
+    if not Path(path).is_file():
+        raise click.UsageError(f"ENGINE: expected an engine; that of the run is gone: {path}")
+    return path
+
+
+@click.command()
+@click.argument("run", type=_RUN, metavar="RUN")
+@click.argument("engine", required=False, metavar="[ENGINE]")
+@click.option(
+    "--times", type=click.IntRange(1, 1000), default=1, show_default=True, metavar="N",
+    help="Play it so many times, and say how many failed.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("tickproof-out"),
+    show_default=True, help="Where the new runs go.",
+)  # fmt: skip
+def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
+    """Play a RUN (a folder or a pack) again: same input, faults, seed; on its ENGINE or another."""
+    _expect_run(run)
+    from conformance import judging, replaying, session
+    from conformance.history.folder import History, HistoryError
+    from conformance.packing import opened_run
+    from conformance.reports import replayed
+    from conformance.requirements import registry
+    from conformance.runner import KitStopped
+    from conformance.suites.judging import stimulus
+
+    known = registry.load()
+    console = style.console()
+    try:
+        with opened_run(run) as folder:
+            history = History(folder)
+            name = engine or _engine_of(run, history.run)
+            (spec,) = cli_engines.load([name], list(known), out)
+            engine_then = history.run["engine"]
+            replayed.heading(
+                console, f"{history.scenario}, seed {history.run['seed']}", stimulus(history),
+                f"{engine_then['name']} {engine_then['version']}", f"{spec.name} {spec.version}",
+            )  # fmt: skip
+            parent = judging.engine_folders([spec], out)[0] / "replays"
+            runs = session.new_runs_folder(parent, int(history.run["seed"]), folder)
+            found = replaying.replay(
+                folder, spec, runs, times=times, reproduce=f"tickproof replay {run} {name}",
+                on_run=lambda number, outcomes: replayed.line(console, number, times, outcomes),
+            )  # fmt: skip
+    except HistoryError as error:
+        raise click.UsageError(f"RUN: {error}") from error
+    except replaying.ReplayError as error:
+        raise click.UsageError(f"ENGINE: {error}") from error
+    except KitStopped as error:
+        console.print(Text(f"kit-error: {error}"), soft_wrap=True)
+        return EXIT_KIT_ERROR
+    replayed.summary(console, found.then, found.now, known)
+    return exit_status(outcome.verdict for outcomes in found.now for outcome in outcomes)
