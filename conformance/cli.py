@@ -329,6 +329,7 @@ cli.add_command(cli_generate.generate)
 cli.add_command(cli_selftest.selftest)
 cli.add_command(cli_runs.check)
 cli.add_command(cli_runs.pack)
+cli.add_command(cli_runs.replay)
 
 if __name__ == "__main__":
     main()
