@@ -1,0 +1,181 @@
+"""What broke the protocol or ended the engine: refusals, early answers, silence."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import numpy as np
+
+from conformance.checkers.tables import of_partition
+from conformance.explain.facts import Facts, counted
+from conformance.explain.reading import Part
+from conformance.text import shown
+from conformance.verdicts import Outcome
+
+#: How the log says that a FETCH lies below what was released.
+_BELOW: Final = re.compile(r"offset (\d+) was released \(up to (\d+)\)")
+#: Control requests that wait for an answer.
+_OPS: Final = ("hello", "deploy", "topology", "drain", "checkpoint", "scale", "stop")
+
+
+def tell(facts: Facts, outcome: Outcome) -> Part:
+    """Explain a failure that is no matter of values."""
+    if outcome.reason in ("EARLY_DRAIN", "STAGED_AT_DRAIN"):
+        return _early(facts)
+    if outcome.reason in ("NO_ANSWER", "HELD_BACK"):
+        return _unanswered(facts)
+    refused = facts.history.all("refused")
+    below = [row for row in refused if _BELOW.search(str(row.get("text", "")))]
+    if below:
+        return _below(facts, below[0])
+    if refused:
+        return _refused(facts, outcome, refused)
+    return _ended(facts)
+
+
+def _below(facts: Facts, row: dict[str, Any]) -> Part:
+    """Explain a FETCH below a RELEASE."""
+    found = _BELOW.search(str(row["text"]))
+    assert found is not None
+    asked, upto = int(found[1]), int(found[2])
+    t_ns, near = int(row["t_ns"]), facts.before(int(row["t_ns"]))
+    said = [
+        f"{facts.since(t_ns, near)[0].upper()}{facts.since(t_ns, near)[1:]} it asked for offset "
+        f"{asked:,}, though it had released everything below {upto:,}: a RELEASE promises never "
+        f"to need that again ({counted(upto - asked, 'record')})."
+    ]
+    said += _released(facts, asked, upto, t_ns)
+    if near is not None:
+        held = sum(max(0, p.fetched - p.released) for p in near.places)
+        fetched = sum(p.fetched for p in near.places)
+        if asked == 0:
+            said.append("It began at the very beginning, as an engine without any cut does.")
+        else:
+            said.append(
+                "So the cut that it went back to is older than its RELEASE. When "
+                f"{facts.name(near)} came, {held:,} of {fetched:,} fetched records were not "
+                "released."
+            )
+    return Part(tuple(said[:1]), tuple(said[1:]), t_ns, "FETCH below a RELEASE")
+
+
+def _released(facts: Facts, asked: int, upto: int, t_ns: int) -> list[str]:
+    """Say when the RELEASE was sent that a FETCH fell below."""
+    rows = facts.history.releases
+    rows = rows[(rows["offset"] == upto) & (rows["t_ns"] <= t_ns)]
+    if not len(rows):
+        return []
+    row = rows[-1]
+    near = facts.before(t_ns)
+    mine = of_partition(facts.history.releases, int(row["stream"]), int(row["partition"]))
+    earlier = mine[(mine["t_ns"] <= t_ns) & (mine["offset"] <= asked)]
+    text = (
+        f"That RELEASE of partition {row['partition']} came {facts.since(int(row['t_ns']), near)}"
+    )
+    if asked and len(earlier) and int(earlier["offset"][-1]) == asked:
+        when = facts.since(int(earlier["t_ns"][-1]), near)
+        return [f"{text}; the one of offset {asked:,} had come {when}."]
+    return [f"{text}."]
+
+
+def _refused(facts: Facts, outcome: Outcome, rows: list[dict[str, Any]]) -> Part:
+    row = next((r for r in rows if str(r.get("text", "")) in outcome.actual), rows[0])
+    t_ns = int(row["t_ns"])
+    said = [
+        f"The log refused {shown(str(row['op']), 20)} {facts.since(t_ns, facts.before(t_ns))}: "
+        f"{shown(str(row['text']), 200)}."
+    ]
+    if len(rows) > 1:
+        said.append(f"It refused {counted(len(rows), 'request')} in this run.")
+    return Part(tuple(said), (), t_ns, "first refusal")
+
+
+def status(facts: Facts) -> list[str]:
+    """Say how the engine ended, where that was not asked of it."""
+    ended = facts.history.ended
+    if ended["how"] != "engine-failure":
+        return []
+    return [f"The run ended at {facts.at(facts.end)}: {shown(str(ended['message']), 200)}."]
+
+
+def _ended(facts: Facts) -> Part:
+    """Explain the end of a run by the failure that ended it."""
+    if facts.history.ended["how"] != "engine-failure":
+        return Part()
+    left = facts.history.input_records - facts.history.fetched
+    said = (
+        f"{counted(facts.history.fetched, 'record')} had been fetched when the run ended, "
+        f"{left:,} were left; {counted(len(facts.log), 'output')} had come.",
+    )
+    return Part(said, (), facts.end, "end of the run")
+
+
+def _early(facts: Facts) -> Part:
+    """Explain an answer to drain that came too early."""
+    for row in facts.history.all("drained"):
+        rows = facts.log.arrivals
+        restarts = [r["t_ns"] for r in facts.history.all("started") if r["t_ns"] > row["t_ns"]]
+        late = (rows["t_ns"] > row["t_ns"]) & (rows["t_ns"] < min(restarts, default=2**63 - 1))
+        states = row["partitions"]
+        published, total = sum(p[3] for p in states), sum(p[2] for p in states)
+        unfetched = sum(p[3] - p[4] for p in states)
+        open_ = row["open_acknowledgements"]
+        if not (late.any() or open_ or row["staged_open"] or published < total or unfetched):
+            continue
+        asked = [r["t_ns"] for r in facts.history.all("drain-asked") if r["t_ns"] <= row["t_ns"]]
+        when = f", asked at {facts.at(asked[-1])}" if asked else ""
+        said = [
+            f"Drain{when}, was answered at {facts.at(row['t_ns'])}. In that moment {published:,} "
+            f"of {total:,} records were published, {unfetched:,} of those not fetched; "
+            f"{counted(row['outputs'], 'output')} had come, {open_:,} frames had no answer yet, "
+            f"{row['staged_open']:,} transactions were open."
+        ]
+        if late.any():
+            number, last = int(rows["count"][late].sum()), int(rows["t_ns"][late].max())
+            said.append(
+                f"{counted(number, 'output')} came later, the last one "
+                f"{(last - row['t_ns']) / 1e9:,.3f} s after the answer."
+            )
+        if not row["ended"]:
+            said.append("END had not been announced: more input could still come, and did.")
+        return Part(tuple(said[:1]), tuple(said[1:]), int(row["t_ns"]), "drain answered too early")
+    return Part()
+
+
+def _unanswered(facts: Facts) -> Part:
+    """Explain a request that was not answered, from the control lines."""
+    asked: dict[int, tuple[str, int]] = {}
+    for row in facts.history.control:
+        try:
+            line = json.loads(row["line"])
+            number = line.get("id")
+        except (ValueError, AttributeError):
+            continue
+        if row["direction"] == "to":
+            if line.get("op") == "hello":
+                asked.clear()  # a new process: nobody answers what the last one was asked
+            asked[number] = (str(line.get("op")), int(row["t_ns"]))
+        elif isinstance(number, int):
+            asked.pop(number, None)
+    waiting = [(op, t_ns) for op, t_ns in asked.values() if op in _OPS]
+    if not waiting:
+        return _ended(facts)
+    op, t_ns = waiting[0]
+    m = facts.history
+    said = [
+        f"{op} was asked at {facts.at(t_ns)} and never answered; the last thing on record is "
+        f"{(facts.end - t_ns) / 1e9:,.3f} s later. By then {counted(m.fetched, 'record')} of "
+        f"{m.input_records:,} were fetched and {counted(len(facts.log), 'output')} had come."
+    ]
+    last = _last_activity(facts)
+    if last is not None and last > t_ns:
+        said.append(f"The last FETCH or output came at {facts.at(last)}.")
+    return Part(tuple(said), (), t_ns, f"{op} asked, never answered")
+
+
+def _last_activity(facts: Facts) -> int | None:
+    times = [facts.history.fetches["t_ns"], facts.log.arrivals["t_ns"]]
+    whole = np.concatenate(times)
+    return int(whole.max()) if len(whole) else None

@@ -1,0 +1,144 @@
+"""What the parts of a story share: a history, and what is computed of it once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from conformance.checkers.tables import of_partition
+from conformance.explain.matching import Matching, matching
+from conformance.explain.moments import deed, end_ns, origin_ns
+from conformance.explain.recovery import Aftermath, aftermaths
+from conformance.history.folder import History
+from conformance.suites.evidence import outputs
+
+
+class Facts:
+    """A history with times counted from its beginning and faults that have names."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.log = outputs(history)
+        self.origin = origin_ns(history)
+        self.end = end_ns(history)
+        self.after = aftermaths(history)
+
+    @classmethod
+    def of(cls, history: History) -> Facts:
+        """Return the facts of a history, kept with it for its other stories."""
+        if cls.__name__ not in history.cache:
+            history.cache[cls.__name__] = cls(history)
+        return history.cache[cls.__name__]
+
+    @cached_property
+    def matching(self) -> Matching | None:
+        """What the outputs answer; None where the history is too large for it."""
+        return matching(self.history)
+
+    def at(self, t_ns: int) -> str:
+        """Return a time as seconds since the beginning: "0.840 s"."""
+        return seconds(t_ns - self.origin)
+
+    def name(self, after: Aftermath) -> str:
+        """Return what a fault is called in a sentence: "the kill", "kill 2"."""
+        do = after.fault.step.do
+        return f"the {do}" if len(self.after) == 1 else f"{do} {after.number + 1}"
+
+    def since(self, t_ns: int, after: Aftermath | None) -> str:
+        """Return a time by its distance from a fault, or from the beginning without one."""
+        if after is None:
+            return f"at {self.at(t_ns)}"
+        if after.fault.t_ns <= t_ns <= after.struck_ns:
+            return f"as {self.name(after)} came"
+        if after.over_ns is not None and after.fault.t_ns < t_ns < after.over_ns:
+            return f"{seconds(t_ns - after.fault.t_ns)} into {self.name(after)}"
+        if after.over_ns is not None and t_ns >= after.over_ns:
+            return f"{seconds(t_ns - after.over_ns)} after the end of {self.name(after)}"
+        gap = t_ns - after.fault.t_ns
+        return f"{seconds(abs(gap))} {'after' if gap >= 0 else 'before'} {self.name(after)}"
+
+    def before(self, t_ns: int) -> Aftermath | None:
+        """Return the last fault at or before a time, None where there is none."""
+        earlier = [after for after in self.after if after.fault.t_ns <= t_ns]
+        return earlier[-1] if earlier else None
+
+    def fetches_of(self, stream: int, partition: int, offset: int) -> np.ndarray:
+        """Return the FETCH rows that held one record."""
+        rows = of_partition(self.history.fetches, stream, partition)
+        return rows[(rows["base"] <= offset) & (rows["end"] > offset)]
+
+    def journey(self, place: tuple[int, int, int], near: Aftermath | None) -> str:
+        """Say in half a sentence when a record was fetched and released, by a fault near it."""
+        stream, partition, offset = place
+        times = self.fetches_of(*place)["t_ns"].tolist()
+        said = [f"fetched {self.since(t, near)}" for t in times[:1]] or ["never fetched"]
+        if len(times) > 1:
+            more = f" ({len(times)} times in all)" if len(times) > 2 else ""
+            said.append(f"again {self.since(times[-1], near)}{more}")
+        elif times and near and times[0] < near.since_ns and near.went_on:
+            said.append("not again")
+        freed = of_partition(self.history.releases, stream, partition)
+        freed = freed[freed["offset"] > offset]["t_ns"].tolist()
+        if freed and near is not None:
+            said.append(f"released {self.since(freed[0], near)}")
+        return ", ".join(said)
+
+    @property
+    def title(self) -> str:
+        """What ran, in one sentence."""
+        run, scenario = self.history.run, self.history.run["scenario"]
+        params = ", ".join(f"{k} {v}" for k, v in scenario["params"].items())
+        workers = scenario["workers"]
+        rate = f", {scenario['rate']:,.0f} of them a second" if scenario["rate"] else ""
+        return (
+            f"App {scenario['app']}{f' ({params})' if params else ''} on "
+            f"{counted(self.history.input_records, 'record')} in "
+            f"{counted(len(run['input']['partitions']), 'partition')}{rate}; "
+            f"{counted(workers, 'worker')}."
+        )
+
+    def deed(self, after: Aftermath) -> str:
+        """Return what a fault did: "kill of engine"."""
+        return deed(after.fault.step)
+
+
+def seconds(ns: int) -> str:
+    """Return a length of time for people: milliseconds as far as they matter."""
+    value = ns / 1e9
+    if 0 < value < 0.001:
+        return "under 1 ms"
+    return f"{value:,.3f} s" if abs(value) < 100 else f"{value:,.1f} s"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return "1 record", "2 records"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(items: list[str], most: int = 4) -> str:
+    """Return "a, b and c", cut after ``most`` items."""
+    if len(items) > most:
+        return f"{', '.join(items[:most])} and {len(items) - most} more"
+    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
+
+
+def ranges(places: list[tuple[int, int, int]] | np.ndarray, streams: bool = False) -> str:
+    """Return where records lie: "offsets 5 to 9 of partition 0"; rows (stream, partition, offset).
+
+    Says how many, where they do not fill the stretch.
+    """
+    rows = np.asarray(places, np.int64).reshape(-1, 3)
+    found = []
+    for stream, partition in np.unique(rows[:, :2], axis=0).tolist():
+        offsets = rows[(rows[:, 0] == stream) & (rows[:, 1] == partition), 2]
+        low, high = int(offsets.min()), int(offsets.max())
+        where = f"partition {partition}" + (f" of stream {stream}" if streams else "")
+        number = len(np.unique(offsets))
+        if low == high:
+            found.append(f"offset {low:,} of {where}")
+        elif number == high - low + 1:
+            found.append(f"offsets {low:,} to {high:,} of {where}")
+        else:
+            found.append(f"{number:,} between {low:,} and {high:,} of {where}")
+    return listed(found)

@@ -1,0 +1,144 @@
+"""Wrong verdicts of Market Spread: which quote was named, which was due, when that was fetched."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conformance.checkers.market_rule import ANSWER, RECORD, show_answer, symbol_text
+from conformance.checkers.timeline import publish_times
+from conformance.explain.facts import Facts, counted
+from conformance.explain.recovery import Aftermath
+from conformance.explain.relations import relations
+from generators.layouts import MESSAGE, QUOTE, QUOTE_KIND
+
+__all__ = ["said", "tell"]
+
+
+def said(facts: Facts, index: int) -> str:
+    """Say what a wrong verdict holds, and what was due."""
+    m = facts.matching
+    text = show_answer(_answers(facts, np.array([index]))[0])
+    if m is None or m.due is None or m.answers[index] < 0:
+        return f"{text}; there is no such order in the input."
+    due = m.due[m.answers[index]]
+    if not m.owed[m.answers[index]]:
+        return f"{text}; due was no output, because {show_answer(due)}."
+    return f"{text}; due was {show_answer(due)}."
+
+
+def tell(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
+    """Say what became of the quote that was due, and what the wrong verdicts share."""
+    m = facts.matching
+    if m is None:
+        return []
+    if facts.history.params["inputs"] == "two":
+        return _newest(facts, index, near)
+    if m.due is None or m.answers[index] < 0:
+        return []
+    due = m.due[m.answers[index]]
+    quotes, where = _quotes(facts, MESSAGE)
+    found = []
+    hit = np.flatnonzero(quotes["id"] == due["quote_id"]) if int(due["quote_id"]) else []
+    if len(hit):
+        place = tuple(where[hit[0]].tolist())
+        found.append(
+            f"Quote {due['quote_id']}, which was due, is offset {place[2]:,} of partition "
+            f"{place[1]}: {facts.journey(place, near)}."
+        )
+    return found + _shared(facts, quotes, where, near)
+
+
+def _shared(
+    facts: Facts, quotes: np.ndarray, where: np.ndarray, near: Aftermath | None
+) -> list[str]:
+    """Say what all wrong verdicts on merged input have in common about their quotes."""
+    m = facts.matching
+    assert m is not None and m.due is not None
+    wrong = np.flatnonzero(m.wrong & (m.answers >= 0))
+    came, due = _answers(facts, wrong), m.due[m.answers[wrong]]
+    other = came["quote_id"] != due["quote_id"]
+    named = int(((came["quote_id"] == 0) & other).sum())
+    if not other.all():
+        if other.any():
+            return []
+        text = "All wrong verdicts name the quote that was due"
+        bad = [f for f in ("symbol", "bid", "offer") if (came[f] != due[f]).all()]
+        rule = all((came[f] == due[f]).all() for f in ("symbol", "bid", "offer"))
+        if rule:
+            return [f"{text}, with its prices: only the decision is wrong."]
+        return [f"{text}, but not its {' and '.join(bad)}." if bad else f"{text}."]
+    text = "All wrong verdicts name no quote" if named == len(wrong) else (
+        "All wrong verdicts name another quote than the latest"
+        + (f", {named:,} of them none" if named else "")
+    )  # fmt: skip
+    if near is None:
+        return [f"{text}."]
+    order = np.argsort(quotes["id"], kind="stable")
+    at = np.minimum(np.searchsorted(quotes["id"][order], due["quote_id"]), len(order) - 1)
+    there = quotes["id"][order][at] == due["quote_id"]
+    missed = where[order[at[there]]]
+    shares = relations(missed, near)
+    behind = shares["left"] + shares["given-up"]
+    if there.all() and behind == len(missed):
+        return [
+            f"{text}, and each quote that was due had been fetched before {facts.name(near)} and "
+            "not again: the quotes from before it were not restored."
+        ]
+    return [f"{text}."]
+
+
+def _newest(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
+    """On two streams: name the newest quote of the symbol that was fetched before an output."""
+    answer = _answers(facts, np.array([index]))[0]
+    quotes, where = _quotes(facts, QUOTE)
+    mine = np.flatnonzero(quotes["symbol"] == answer["symbol"])
+    if not len(mine):
+        return [f"There is no quote of {symbol_text(answer['symbol'])} in the input."]
+    t_ns = int(facts.log.t_ns(np.array([index]))[0])
+    fetched = _fetched_before(facts, where[mine], t_ns)
+    seen = mine[fetched]
+    if not len(seen):
+        return []
+    newest = int(seen[-1])
+    place = tuple(where[newest].tolist())
+    text = (
+        f"Of {counted(len(seen), 'quote')} of {symbol_text(answer['symbol'])} fetched before it, "
+        f"the newest is quote {quotes['id'][newest]} (offset {place[2]:,} of partition "
+        f"{place[1]}, stream {place[0]}): {facts.journey(place, near)}."
+    )
+    found = [text]
+    if int(answer["quote_id"]) == 0:
+        found.append("The verdict names no quote at all.")
+    return found
+
+
+def _quotes(facts: Facts, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Return all quotes as RECORD rows, and (stream, partition, offset) of each."""
+    records, places = [np.empty(0, RECORD)], [np.empty((0, 3), np.int64)]
+    numbers = [p["partition"] for p in facts.history.partitions if p["stream"] == 0]
+    for partition, array in zip(numbers, facts.history.inputs(dtype, 0), strict=True):
+        some = np.array(array).view(RECORD)
+        at = np.flatnonzero(some["kind"] == QUOTE_KIND)
+        records.append(some[at])
+        place = np.stack([np.zeros(len(at), np.int64), np.full(len(at), partition), at], axis=1)
+        places.append(place)
+    return np.concatenate(records), np.concatenate(places)
+
+
+def _fetched_before(facts: Facts, where: np.ndarray, t_ns: int) -> np.ndarray:
+    """Return a mask of the records that were fetched before a time."""
+    rows = facts.history.fetches
+    rows = rows[rows["t_ns"] <= t_ns]
+    found = np.zeros(len(where), bool)
+    for partition in np.unique(where[:, 1]).tolist():
+        some = rows[(rows["stream"] == 0) & (rows["partition"] == partition)]
+        mine = where[:, 1] == partition
+        # "Published" of these rows is the reach of all fetches so far.
+        reach = np.zeros(len(some), [("t_ns", "<i8"), ("end", "<u8")])
+        reach["t_ns"], reach["end"] = some["t_ns"], np.maximum.accumulate(some["end"])
+        found[mine] = publish_times(reach, where[mine, 2]) <= t_ns
+    return found
+
+
+def _answers(facts: Facts, index: np.ndarray) -> np.ndarray:
+    return np.array(facts.log.payloads[index]).view(ANSWER)

@@ -1,0 +1,212 @@
+"""A run as a picture in plain text: lanes of activity over time, and marks for what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from conformance.explain.facts import Facts, counted
+from conformance.explain.moments import Moment, moments
+from conformance.history.folder import History
+
+LEAST: Final = 60
+MOST: Final = 120
+_LABEL: Final = 10
+_TOTAL: Final = 13
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
+_ASCII_BLOCKS: Final = ".:-=+*%#"
+_AXIS: Final = ("├", "─", "┤")
+_ASCII_AXIS: Final = ("|", "-", "|")
+#: Silence longer than this part of a run is not drawn at its length.
+_QUIET: Final = 0.35
+
+
+def picture(
+    history: History, wrong: Sequence[Moment] = (), *, width: int = 80, ascii_only: bool = False
+) -> list[str]:
+    """Return the lines of the picture of a run, none longer than ``width`` characters.
+
+    width: cut to 60 to 120. wrong: further marks, such as the first wrong output.
+    """
+    facts = Facts.of(history)
+    width = min(max(width, LEAST), MOST)
+    room = width - _LABEL - _TOTAL
+    pointed = {moment.t_ns for moment in wrong}
+    marks = [moment for moment in moments(history) if moment.t_ns not in pointed]
+    marks = sorted([*marks, *wrong], key=lambda moment: moment.t_ns)
+    scale = Scale(_times(facts, marks), room)
+    blocks = _ASCII_BLOCKS if ascii_only else _BLOCKS
+    kept, columns = arranged(marks, scale, room)
+    lines = [
+        _line("seconds", _ruler(scale, facts.origin, room, ascii_only), ""),
+        _line("events", _marked(kept, columns, room), ""),
+    ]
+    cuts = [column for mark, column in zip(kept, columns, strict=True) if mark.rank == 0]
+    for label, times, amounts, total in _lanes(facts):
+        lane = _lane(scale, times, amounts, room, blocks)
+        for column in cuts:
+            if lane[column] == " ":
+                lane = f"{lane[:column]}{'|' if ascii_only else '┆'}{lane[column + 1 :]}"
+        lines.append(_line(label, lane, total))
+    return lines + legend(kept, facts.origin, width)
+
+
+class Scale:
+    """Time to columns. Stretches in which nothing happens are shortened, order is kept."""
+
+    def __init__(self, times: np.ndarray, room: int) -> None:
+        times = np.unique(times) if len(times) else np.zeros(1, np.int64)
+        gaps = np.diff(times).astype(float)
+        spent = float(gaps.sum())
+        #: Long silences: (from, to) in ns.
+        self.quiet: list[tuple[int, int]] = []
+        for i in np.flatnonzero(gaps > max(1e9, _QUIET * spent)).tolist():
+            self.quiet.append((int(times[i]), int(times[i + 1])))
+            rest = spent - gaps[i]
+            gaps[i] = max(rest, 1.0) * 0.1
+        self._times = times
+        self._place = np.concatenate(([0.0], np.cumsum(gaps)))
+        self.room = room
+
+    def columns(self, t_ns: np.ndarray) -> np.ndarray:
+        """Return the column of each time, from 0 to room - 1; never falling with time."""
+        place = np.interp(t_ns.astype(float), self._times.astype(float), self._place)
+        whole = self._place[-1]
+        if whole <= 0:
+            return np.zeros(len(t_ns), np.int64)
+        return np.minimum((place / whole * self.room).astype(np.int64), self.room - 1)
+
+    def time(self, column: int) -> int:
+        """Return the time in ns at which a column begins."""
+        place = column / self.room * self._place[-1]
+        return int(np.interp(place, self._place, self._times.astype(float)))
+
+
+def arranged(marks: Sequence[Moment], scale: Scale, room: int) -> tuple[list[Moment], list[int]]:
+    """Give each mark a column of its own, in order of time; leave out the least where full."""
+    kept = list(marks)
+    while len(kept) > room:
+        worst = max(moment.rank for moment in kept)
+        last = max(i for i, moment in enumerate(kept) if moment.rank == worst)
+        del kept[last]
+    times = np.array([moment.t_ns for moment in kept], np.int64)
+    columns = scale.columns(times).tolist() if len(times) else []
+    for i in range(1, len(columns)):
+        columns[i] = max(columns[i], columns[i - 1] + 1)
+    limit = room - 1
+    for i in reversed(range(len(columns))):
+        columns[i] = min(columns[i], limit)
+        limit = columns[i] - 1
+    return kept, columns
+
+
+def legend(marks: Sequence[Moment], origin: int, width: int) -> list[str]:
+    """Say when each mark was and what it means, in order of time, wrapped to ``width``."""
+    words: list[str] = []
+    for moment in marks:
+        words.append(f"{moment.mark} {(moment.t_ns - origin) / 1e9:.3f} {moment.text}")
+    lines: list[str] = []
+    for word in words:
+        word = word[: width - 2]
+        if lines and len(lines[-1]) + 3 + len(word) <= width:
+            lines[-1] += f"   {word}"
+        else:
+            lines.append(f"  {word}")
+    return lines
+
+
+def _times(facts: Facts, marks: Sequence[Moment]) -> np.ndarray:
+    """Return all times at which something happened."""
+    history = facts.history
+    tables = (history.publishes, history.fetches, history.releases, facts.log.arrivals)
+    found = [rows["t_ns"].astype(np.int64) for rows in tables]
+    edges = [moment.t_ns for moment in marks] + [facts.origin, facts.end]
+    return np.concatenate([*found, np.array(edges, np.int64)])
+
+
+def _lanes(facts: Facts) -> list[tuple[str, np.ndarray, np.ndarray, str]]:
+    """Return (label, times, records at each, total) of every lane."""
+    history, arrivals = facts.history, facts.log.arrivals
+    found = []
+    for label, rows, name in (
+        ("published", history.publishes, "end"),
+        ("released", history.releases, "offset"),
+    ):
+        times, fresh, _ = _steps(rows, name)
+        found.append((label, times, fresh, f"{int(fresh.sum()):,}"))
+    times, fresh, again = _steps(history.fetches, "end", "base")
+    fetched = [("fetched", times, fresh, f"{int(fresh.sum()):,}")]
+    if again.any():
+        fetched.append((" again", times, again, f"{int(again.sum()):,}"))
+    count = arrivals["count"].astype(np.int64)
+    outputs = ("outputs", arrivals["t_ns"], count, f"{int(count.sum()):,}")
+    return [found[0], *fetched, found[1], outputs]
+
+
+def _steps(
+    rows: np.ndarray, end: str, base: str | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return times, records new to their partition in each row, and those that came again."""
+    fresh = np.zeros(len(rows), np.int64)
+    again = np.zeros(len(rows), np.int64)
+    addresses = rows["stream"].astype(np.int64) << 16 | rows["partition"]
+    for address in np.unique(addresses).tolist():
+        here = np.flatnonzero(addresses == address)
+        reach = rows[end][here].astype(np.int64)
+        before = np.concatenate(([0], np.maximum.accumulate(reach)[:-1]))
+        fresh[here] = np.maximum(reach - before, 0)
+        if base is not None:
+            low = rows[base][here].astype(np.int64)
+            again[here] = np.maximum(np.minimum(reach, before) - low, 0)
+            fresh[here] = np.maximum(reach - np.maximum(before, low), 0)
+    return rows["t_ns"], fresh, again
+
+
+def _lane(
+    scale: Scale, times: np.ndarray, amounts: np.ndarray, room: int, blocks: str
+) -> str:  # fmt: skip
+    """Draw records a column: the fullest column of the lane is as high as can be."""
+    if not len(times):
+        return " " * room
+    sums = np.bincount(scale.columns(times), weights=amounts, minlength=room)
+    most = sums.max()
+    if most <= 0:
+        return " " * room
+    level = np.ceil(sums / most * len(blocks)).astype(int)
+    return "".join(blocks[one - 1] if one else " " for one in level.tolist())
+
+
+def _ruler(scale: Scale, origin: int, room: int, ascii_only: bool) -> str:
+    """Draw the axis of time with a figure about every dozen columns."""
+    first, dash, last = _ASCII_AXIS if ascii_only else _AXIS
+    line = [dash] * room
+    line[0], line[-1] = first, last
+    step = 12
+    for column in range(0, room - 8, step):
+        text = f"{(scale.time(column) - origin) / 1e9:.2f}"
+        line[column + 1 : column + 1 + len(text)] = text
+    for start, end in scale.quiet:
+        middle = int(scale.columns(np.array([(start + end) // 2]))[0])
+        line[middle] = "~"
+    return "".join(line)
+
+
+def _marked(marks: Sequence[Moment], columns: Sequence[int], room: int) -> str:
+    line = [" "] * room
+    for moment, column in zip(marks, columns, strict=True):
+        line[column] = moment.mark
+    return "".join(line)
+
+
+def _line(label: str, lane: str, total: str) -> str:
+    return f"{label:<{_LABEL}}{lane}{total:>{_TOTAL}}".rstrip()
+
+
+def summed(facts: Facts) -> str:
+    """Return how much of the input was fetched and how much came out, in one sentence."""
+    return (
+        f"{counted(facts.history.fetched, 'record')} of {facts.history.input_records:,} were "
+        f"fetched, {counted(len(facts.log), 'output')} came."
+    )
