@@ -44,9 +44,7 @@ class DrivenEngine:
         self._live: Engine | None = None
         self._served = 0
         #: What faults do to it, and what follows from them.
-        self.strikes = Striking(
-            folder, self._state_dir, events, seed, spec.timeouts.recovery_s
-        )
+        self.strikes = Striking(folder, self._state_dir, events, seed, spec.timeouts.recovery_s)
         #: The first answer to hello.
         self.hello: dict[str, Any] = {}
 
@@ -110,10 +108,9 @@ class DrivenEngine:
         A fault that comes before the engine is up again makes it begin anew.
         """
         while True:
-            returncode = self.live.returncode
             self.live.end()
             between()
-            self.strikes.died(returncode)
+            self.strikes.died()
             try:
                 return self.start(resume=True)
             except EngineFailure as failure:

@@ -155,24 +155,22 @@ class Striking:
             self.touched_at = time.monotonic()
             self._events.add("resumed", pid=victim.pid, from_ns=from_ns, alive=victim.alive)
         if self._full is not None and now >= self._full_to_ns:
-            self._end_fill(None)
+            self._end_fill()
 
-    def died(self, returncode: int | None) -> None:
+    def died(self) -> None:
         """Take note that the engine is dead; another life begins, and room is made for it."""
         if not self._killed:  # in the wake of a fault: its time to recover begins now
             self.touched_at = time.monotonic()
         if self._full is not None:
-            self._end_fill(returncode)
+            self._end_fill()
         self._killed = False
         self._wake_until = 0.0
         self._struck.clear()
 
-    def _end_fill(self, returncode: int | None) -> None:
+    def _end_fill(self) -> None:
         assert self._full is not None
         full, self._full = self._full, None
-        # "ended": it ended by itself while the disk was full; killed by a fault is no answer.
-        ended = None if self._killed else returncode
-        self._events.add("fill-over", from_ns=self._full_from_ns, ended=ended, **full.end())
+        self._events.add("fill-over", from_ns=self._full_from_ns, **full.end())
         self.touched_at = time.monotonic()
 
     def end(self) -> None:
@@ -180,7 +178,7 @@ class Striking:
         for victim, _, _ in self._paused:
             victim.resume()
         if self._full is not None:
-            self._end_fill(None)
+            self._end_fill()
         self._end_damage()
 
     def _end_damage(self) -> None:

@@ -6,12 +6,14 @@ import numpy as np
 
 from conformance.history.folder import FiredFault, History
 from conformance.protocol.frames import Code
-from conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, values, whole
+from conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
 from conformance.suites.judging import Fail, Unknown, decides, fired, judged, raise_first
 from conformance.suites.promises import twice
 
 #: A RELEASE that stays away for so many of its longest usual gaps is held back.
 _QUIET_GAPS = 2
+#: The exit status of a process that the kit killed.
+_KILLED = -9
 
 
 @decides("EO-ALL-WORKERS", "count-all-workers-death")
@@ -38,11 +40,14 @@ def test_totals_over_a_full_disk(history: History) -> None:
     over = history.all("fill-over")
     if not over:
         raise Unknown("KILL_MISSED", "a disk that is full for a time", "its end was not noted")
-    died = over[0]["ended"] is not None or any(
-        fault.t_ns < over[0]["t_ns"] for fault in history.faults[1:]
+    # It may take a while until what could not be written ends the engine.
+    fell = any(
+        row["returncode"] not in (0, _KILLED) and row["t_ns"] > full.t_ns
+        for row in history.all("exited")
     )
+    died = fell or any(fault.t_ns < over[0]["t_ns"] for fault in history.faults[1:])
     held = _held_back(history, full, over[0]["t_ns"])
-    if not (held or over[0]["ended"] is not None or over[0]["empty"] or over[0]["words"]):
+    if not (held or fell or over[0]["empty"] or over[0]["words"]):
         raise Unknown(
             "NOTHING_HELD_BACK", "a sign that something could not be written: no RELEASE for "
             "longer than usual, an empty file, a word on standard error, or the engine's end",
@@ -75,7 +80,8 @@ def test_totals_after_damage_to_the_newest_file(history: History) -> None:
     if history.faults and _refused_clearly(history):
         raise_first(whole(history), kinds)
     else:
-        judged(history, whole(history), (*kinds, *LOSS))
+        whole_run = history.ended["how"] == "completed"
+        judged(history, whole(history), (*kinds, *LOSS) if whole_run else kinds)
     fault = fired(history)[0]
     if not fault.released or not history.all("fault")[0].get("file"):
         raise Unknown(
@@ -92,16 +98,12 @@ def test_totals_after_damage_to_the_newest_file(history: History) -> None:
 
 
 def _refused_clearly(history: History) -> bool:
-    """Tell whether the restarted engine said no, by an answer or its exit, before any output."""
+    """Tell whether the restarted engine said no, by an answer or by how it ended."""
     if history.ended["how"] != "engine-failure":
         return False
-    after = [row for row in history.events if row["t_ns"] > history.faults[0].t_ns]
-    started = next((row["t_ns"] for row in after if row["event"] == "started"), None)
-    if started is None or bool((outputs(history).arrivals["t_ns"] > started).any()):
-        return False
-    for row in after:
+    for row in history.events:
         if row["event"] == "not-restarted":
             return row["code"] == "REFUSED" or (row["code"] == "EXITED" and row["status"] != 0)
-        if row["event"] == "ended-unasked":
+        if row["event"] == "ended-unasked" and row["t_ns"] > history.faults[0].t_ns:
             return row["returncode"] != 0
     return False

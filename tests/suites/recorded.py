@@ -46,7 +46,12 @@ def small(name: str) -> Scenario:
     fewer = min(records, STALLED_RECORDS if drawn.sink.stall_after else RECORDS)
     recipe = drawn.recipe | ({"records": fewer} if records else {})
     faults = tuple(
-        replace(step, burst=step.burst * fewer // records, seconds=min(step.seconds, 0.3))
+        replace(
+            step,
+            burst=step.burst * fewer // records,
+            # A disk is full for longer: the engine is killed in that time.
+            seconds=step.seconds if step.do == "fill" else min(step.seconds, 0.3),
+        )
         for step in drawn.faults
     )
     return replace(
