@@ -292,8 +292,9 @@ class History:
         return [row["requirement"] for row in json.loads(path.read_text(encoding="utf-8"))]
 
     def pauses(self) -> Sequence[tuple[int, int]]:
-        """Return (start_ns, end_ns) of every pause of a process of the engine."""
-        return [(row["from_ns"], row["t_ns"]) for row in self.all("resumed")]
+        """Return (start_ns, end_ns) of every pause of the engine, or of a source that it reads."""
+        slow = [row for row in self.all("link", target="source") if "from_ns" in row]
+        return [(row["from_ns"], row["t_ns"]) for row in [*self.all("resumed"), *slow]]
 
     def stderr_tail(self, lines: int = 32) -> list[str]:
         """Return the last lines of the engine's standard error, escaped and cut."""

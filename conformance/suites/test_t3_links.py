@@ -1,0 +1,104 @@
+"""Tier 3: connections to source and sink that break, stand still, refuse, or are slow.
+
+Several faults meet one run; each test asks for the proof that its own fault met something.
+"""
+
+from __future__ import annotations
+
+from conformance.history.folder import History
+from conformance.schedule import Do, Target
+from conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
+from conformance.suites.judging import Unknown, completed, decides, judged
+from conformance.suites.promises import twice
+
+
+def _met(history: History, do: Do, target: Target) -> None:
+    """Expect that a fault was carried out and met something, or raise Unknown."""
+    name = f"{do} of the {target}"
+    struck = [f for f in history.faults if (f.step.do, f.step.target) == (do, target)]
+    proofs = history.all("link", do=do, target=target)
+    if not struck or not proofs:
+        if history.ended["how"] == "engine-failure":
+            completed(history)
+        whys = [row["why"] for kind in ("fault-missed", "link-missed")
+                for row in history.all(kind)
+                if (row["step"].get("do"), row["step"].get("target")) == (do, target)]  # fmt: skip
+        why = "; ".join(whys) or "its moment did not come"
+        raise Unknown("KILL_MISSED", f"{name} carried out", f"it was not ({why})")
+    if not proofs[0]["count"]:
+        raise Unknown("NOTHING_IN_FLIGHT", f"{name} to meet something", "it met nothing")
+    if proofs[0].get("outcome") == "dropped":
+        raise Unknown("KILL_MISSED", "a late frame handled", "the run was over before")
+
+
+def _once(history: History) -> None:
+    """Nothing is lost, nothing changed, and nothing comes twice where that is claimed."""
+    judged(history, whole(history), (*LOSS, *CHANGED, *twice(history)))
+
+
+def _exact(history: History) -> None:
+    judged(history, whole(history), (*VALUES, *LOSS, *CHANGED, *twice(history)))
+
+
+@decides("EO-SOURCE-CUT", "count-links-cut")
+def test_a_reply_of_the_source_is_cut(history: History) -> None:
+    judged(history, values(history), (*VALUES, *LOSS))
+    _met(history, "cut", "source")
+
+
+@decides("EO-SOURCE-CUT", "market-two-links-cut")
+def test_a_reply_of_two_sources_is_cut(history: History) -> None:
+    judged(history, values(history), (*VALUES, *LOSS))
+    _met(history, "cut", "source")
+
+
+@decides("EO-SINK-CUT", "count-links-cut")
+def test_the_acknowledgement_of_an_append_is_cut(history: History) -> None:
+    _exact(history)
+    _met(history, "cut", "sink")
+
+
+@decides("EO-SINK-CUT", "market-two-links-cut")
+def test_the_acknowledgement_of_a_transaction_is_cut(history: History) -> None:
+    _exact(history)
+    _met(history, "cut", "sink")
+
+
+@decides("DL-LATE-BYTES", "count-links-cut")
+def test_an_append_of_an_old_connection_is_late(history: History) -> None:
+    _once(history)
+    _met(history, "late", "sink")
+
+
+@decides("DL-LATE-BYTES", "market-two-links-cut")
+def test_a_stage_of_an_old_connection_is_late(history: History) -> None:
+    _once(history)
+    _met(history, "late", "sink")
+
+
+@decides("EO-HALF-OPEN", "count-links-down")
+def test_connections_stand_still_and_break(history: History) -> None:
+    _exact(history)
+    _met(history, "half-open", "source")
+    _met(history, "half-open", "sink")
+
+
+@decides("DL-REFUSED", "count-links-down")
+def test_output_is_refused_for_a_time(history: History) -> None:
+    _once(history)
+    _met(history, "refuse", "sink")
+
+
+@decides("BP-SLOW-LINKS", "count-links-slow")
+def test_replies_are_late_slow_and_dripping(history: History) -> None:
+    _exact(history)
+    _met(history, "delay", "source")
+    _met(history, "drip", "sink")
+    _met(history, "throttle", "source")
+    _met(history, "delay", "sink")
+
+
+@decides("BP-SILENT-SOURCE", "count-links-slow")
+def test_the_source_is_silent_for_a_time(history: History) -> None:
+    _exact(history)
+    _met(history, "silence", "source")
