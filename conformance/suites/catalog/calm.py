@@ -139,6 +139,7 @@ BOUNDARIES: Final[dict[str, dict[str, tuple[int, int] | None]]] = {
         "RATOVER": (7_799, 8_200),
         "RATPENNY": (39, 41),
         "RATSUB": (40, 41),
+        "RATHALF": (20, 21),  # rejected only by a midpoint that was rounded
     },
     "no-quote": {"NOQUOTE": None, "NOQUOTE2": None},
     "odd": {
