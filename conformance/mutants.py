@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conformance import resources
 from conformance.engines.spec import FILE_NAME
+from conformance.scenario import App
 from conformance.text import shown
 
 #: On the command line a mutant is "mutant:ID" and an oddity "oddity:ID".
@@ -80,11 +81,13 @@ class Mutant(_Copy):
 class Oddity(_Copy):
     """Something odd that is allowed: no requirement may fail for it.
 
-    oddity: what is odd. not_claimed: what its engine.toml no longer promises.
+    oddity: what is odd, and in which apps (none named: all). not_claimed: what its
+    engine.toml no longer promises, as ids or patterns such as "EO-*".
     """
 
     oddity: _Text
-    not_claimed: list[_Requirement] = []
+    apps: list[App] = []
+    not_claimed: list[Annotated[str, Field(pattern=r"^[A-Z]{2}-[A-Z0-9*-]+$")]] = []
 
 
 Variant = Mutant | Oddity

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal, Self
 
@@ -71,7 +72,7 @@ class Kill(_Model):
 class Subject(_Model):
     """An engine that was tried. what: its defect, or what is odd; kills: of a mutant only.
 
-    not_claimed: requirements that an oddity may leave out; None: any.
+    not_claimed: patterns of requirements that an oddity may leave out; None: any.
     """
 
     id: str
@@ -159,7 +160,8 @@ def accusations(subject: Subject, trial: Trial) -> tuple[list[str], list[str]]:
         elif cell.verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):
             unknown.append(said)
         elif cell.verdict is Verdict.NOT_CLAIMED and not (
-            subject.not_claimed is None or cell.requirement in subject.not_claimed
+            subject.not_claimed is None
+            or any(fnmatchcase(cell.requirement, pattern) for pattern in subject.not_claimed)
         ):
             accused.append(f"{line}: {cell.said}; expected it among its not_claimed")
     return accused, unknown

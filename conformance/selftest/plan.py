@@ -12,7 +12,7 @@ from conformance.engines import spec
 from conformance.mutants import Mutant, Oddity
 from conformance.requirements import registry
 from conformance.selftest.trying import Task, tests_of
-from conformance.suites.catalog import seconds
+from conformance.suites.catalog import Context, draw, seconds
 from conformance.text import shown
 
 #: Sound engines that are always there; Spark is tried where a mutant of it is.
@@ -75,7 +75,8 @@ def chosen(
     for oddity in odd:
         if base in (None, oddity.engine) and (not only or oddity.id in only):
             toml = mutants.make(oddity, fixtures, folder / "oddities" / oddity.id)
-            found.append(Engine(oddity.id, toml, oddity.engine, everything, oddity=oddity))
+            scenarios = tuple(s for s in everything if not oddity.apps or _app(s) in oddity.apps)
+            found.append(Engine(oddity.id, toml, oddity.engine, scenarios, oddity=oddity))
     names = SOUND if base is None else tuple({base} & set(SOUND))
     for name in names:
         if not only or name in only:
@@ -87,6 +88,10 @@ def chosen(
     if not found:
         raise PlanError("--only, --engine and --sound: nothing is in all of them")
     return found
+
+
+def _app(scenario: str) -> str:
+    return draw(scenario, Context(seed=0, freshness_s=5.0)).app
 
 
 def _check(only: Sequence[str], known: Sequence[str]) -> None:
