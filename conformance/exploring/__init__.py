@@ -1,0 +1,1 @@
+"""Search for a schedule of faults that an engine does not survive, and its shrinking."""
