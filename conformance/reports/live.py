@@ -48,10 +48,15 @@ class Progress(Protocol):
         """Leave the terminal clean."""
 
 
-def progress(console: Console) -> Progress:
-    """Return the view that suits the console: live on a terminal outside CI, else lines."""
+def is_live(console: Console) -> bool:
+    """Say whether lines may be drawn anew: on a terminal outside CI."""
     dumb = os.environ.get("TERM") == "dumb" or os.environ.get("CI", "") not in ("", "0", "false")
-    return LiveProgress(console) if console.is_terminal and not dumb else LineProgress(console)
+    return console.is_terminal and not dumb
+
+
+def progress(console: Console) -> Progress:
+    """Return the view that suits the console: live where that is possible, else lines."""
+    return LiveProgress(console) if is_live(console) else LineProgress(console)
 
 
 @dataclass
