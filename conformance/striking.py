@@ -154,7 +154,8 @@ class Striking:
             victim.resume()
             self.touched_at = time.monotonic()
             self._events.add("resumed", pid=victim.pid, from_ns=from_ns, alive=victim.alive)
-        if self._full is not None and now >= self._full_to_ns:
+        # A kill that is under way meets the disk as it was: full.
+        if self._full is not None and now >= self._full_to_ns and not self._killed:
             self._end_fill()
 
     def died(self) -> None:

@@ -19,6 +19,8 @@ from conformance.text import shown
 #: So often it is looked for processes that were forked in the middle of the last look.
 _PASSES: Final = 50
 _SHOWN: Final = 5
+#: What an engine keeps in this folder of its state is none of its state.
+SCRATCH: Final = "scratch"
 #: What engines say of a write that this fault refused, or of any disk that is full.
 _WORDS: Final = re.compile(
     r"file too large|file size limit|no space left|disk quota|\b(EFBIG|ENOSPC|EDQUOT|SIGXFSZ)\b",
@@ -160,10 +162,13 @@ class Damage:
 def newest(folder: Path) -> Path | None:
     """Return the regular file with content that was written last (mtime, then path).
 
-    Links are not followed, and a file that has a name outside the folder is left alone.
+    Links are not followed. What lies in its folder ``scratch`` need not survive and is left
+    alone, like a file that has a name outside the folder.
     """
     found: list[tuple[int, str, os.stat_result]] = []
-    for parent, _, names in os.walk(folder):
+    for parent, below, names in os.walk(folder):
+        if parent == str(folder) and SCRATCH in below:
+            below.remove(SCRATCH)
         for name in names:
             path = os.path.join(parent, name)  # noqa: PTH118 - many files
             try:
