@@ -27,6 +27,7 @@ def check(run: Path, spark: bool, master: str | None) -> int:
         raise click.UsageError("--master: expected together with --spark")
     _expect_run(run)
     from conformance import at_scale, session
+    from conformance.explain import told
     from conformance.history.folder import HistoryError
     from conformance.packing import opened_run
     from conformance.reports import terminal
@@ -39,7 +40,7 @@ def check(run: Path, spark: bool, master: str | None) -> int:
             if spark:
                 outcomes = at_scale.recheck(folder, master or "local[*]")
             else:
-                outcomes = session.recheck(folder)
+                outcomes = told(session.recheck(folder))
     except HistoryError as error:
         raise click.UsageError(f"RUN: {error}") from error
     except at_scale.NotStarted as error:

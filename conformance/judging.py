@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from conformance.engines.spec import EngineSpec
+from conformance.explain import told
 from conformance.faults import regressions
 from conformance.faults.language import ScheduleError, load_all
 from conformance.reports import json_report, junit, terminal
@@ -209,7 +210,7 @@ def _judge(
         # A report of an earlier session must not pass for one of this session.
         (folder / name).unlink(missing_ok=True)
     started = datetime.now(UTC)
-    outcomes = _outcomes(spec, request, folder, console)
+    outcomes = told(_outcomes(spec, request, folder, console))
     return json_report.build(
         engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
         outcomes=outcomes,

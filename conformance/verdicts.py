@@ -42,6 +42,7 @@ class Outcome:
 
     A fail, unknown or kit-error carries ``reason`` (a stable code), ``expected``
     and ``actual``; all text may come from an engine and is not safe to print raw.
+    story: what conformance.explain tells of it: ``lines``, ``brief``, ``picture``; or empty.
     """
 
     requirement: str
@@ -55,6 +56,7 @@ class Outcome:
     run: str = ""
     reproduce: str = ""
     seconds: float = 0.0
+    story: dict[str, list[str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict; `from_json` is its inverse."""

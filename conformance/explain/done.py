@@ -29,6 +29,15 @@ def struck(facts: Facts, after: Aftermath) -> str:
     )
 
 
+def met(facts: Facts, after: Aftermath) -> str:
+    """Say in short what a fault met, for readers who know what was done."""
+    fault, name = after.fault, facts.name(after)
+    return (
+        f"{name[0].upper()}{name[1:]} at {facts.at(fault.t_ns)} met {fault.fetched:,} fetched "
+        f"records, {fault.released:,} of them released, and {fault.outputs:,} outputs."
+    )
+
+
 def followed(facts: Facts, after: Aftermath) -> str:
     """Say when the engine went on after a fault, and from where."""
     when = []

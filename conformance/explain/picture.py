@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from conformance.explain.facts import Facts, counted
+from conformance.explain.facts import Facts
 from conformance.explain.moments import Moment, moments
 from conformance.history.folder import History
 
@@ -16,39 +16,46 @@ MOST: Final = 120
 _LABEL: Final = 10
 _TOTAL: Final = 13
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
-_ASCII_BLOCKS: Final = ".:-=+*%#"
-_AXIS: Final = ("├", "─", "┤")
-_ASCII_AXIS: Final = ("|", "-", "|")
+_TO_ASCII: Final = str.maketrans(_BLOCKS + "├─┤┆", ".:-=+*%#" + "|-||")
 #: Silence longer than this part of a run is not drawn at its length.
 _QUIET: Final = 0.35
+#: Columns between two figures of the axis.
+_TICK: Final = 12
 
 
-def picture(
-    history: History, wrong: Sequence[Moment] = (), *, width: int = 80, ascii_only: bool = False
-) -> list[str]:
+def bounded(width: int) -> int:
+    """Return a width that a picture can have."""
+    return min(max(width, LEAST), MOST)
+
+
+def plain(line: str) -> str:
+    """Return a line of a picture in ASCII."""
+    return line.translate(_TO_ASCII)
+
+
+def picture(history: History, wrong: Sequence[Moment] = (), *, width: int = 80) -> list[str]:
     """Return the lines of the picture of a run, none longer than ``width`` characters.
 
     width: cut to 60 to 120. wrong: further marks, such as the first wrong output.
     """
     facts = Facts.of(history)
-    width = min(max(width, LEAST), MOST)
+    width = bounded(width)
     room = width - _LABEL - _TOTAL
     pointed = {moment.t_ns for moment in wrong}
     marks = [moment for moment in moments(history) if moment.t_ns not in pointed]
     marks = sorted([*marks, *wrong], key=lambda moment: moment.t_ns)
     scale = Scale(_times(facts, marks), room)
-    blocks = _ASCII_BLOCKS if ascii_only else _BLOCKS
     kept, columns = arranged(marks, scale, room)
     lines = [
-        _line("seconds", _ruler(scale, facts.origin, room, ascii_only), ""),
+        _line("seconds", _ruler(scale, facts.origin, room), ""),
         _line("events", _marked(kept, columns, room), ""),
     ]
     cuts = [column for mark, column in zip(kept, columns, strict=True) if mark.rank == 0]
     for label, times, amounts, total in _lanes(facts):
-        lane = _lane(scale, times, amounts, room, blocks)
+        lane = _lane(scale, times, amounts, room)
         for column in cuts:
             if lane[column] == " ":
-                lane = f"{lane[:column]}{'|' if ascii_only else '┆'}{lane[column + 1 :]}"
+                lane = f"{lane[:column]}┆{lane[column + 1 :]}"
         lines.append(_line(label, lane, total))
     return lines + legend(kept, facts.origin, width)
 
@@ -164,9 +171,7 @@ def _steps(
     return rows["t_ns"], fresh, again
 
 
-def _lane(
-    scale: Scale, times: np.ndarray, amounts: np.ndarray, room: int, blocks: str
-) -> str:  # fmt: skip
+def _lane(scale: Scale, times: np.ndarray, amounts: np.ndarray, room: int) -> str:
     """Draw records a column: the fullest column of the lane is as high as can be."""
     if not len(times):
         return " " * room
@@ -174,17 +179,15 @@ def _lane(
     most = sums.max()
     if most <= 0:
         return " " * room
-    level = np.ceil(sums / most * len(blocks)).astype(int)
-    return "".join(blocks[one - 1] if one else " " for one in level.tolist())
+    level = np.ceil(sums / most * len(_BLOCKS)).astype(int)
+    return "".join(_BLOCKS[one - 1] if one else " " for one in level.tolist())
 
 
-def _ruler(scale: Scale, origin: int, room: int, ascii_only: bool) -> str:
+def _ruler(scale: Scale, origin: int, room: int) -> str:
     """Draw the axis of time with a figure about every dozen columns."""
-    first, dash, last = _ASCII_AXIS if ascii_only else _AXIS
-    line = [dash] * room
-    line[0], line[-1] = first, last
-    step = 12
-    for column in range(0, room - 8, step):
+    line = ["─"] * room
+    line[0], line[-1] = "├", "┤"
+    for column in range(0, room - 8, _TICK):
         text = f"{(scale.time(column) - origin) / 1e9:.2f}"
         line[column + 1 : column + 1 + len(text)] = text
     for start, end in scale.quiet:
@@ -202,11 +205,3 @@ def _marked(marks: Sequence[Moment], columns: Sequence[int], room: int) -> str:
 
 def _line(label: str, lane: str, total: str) -> str:
     return f"{label:<{_LABEL}}{lane}{total:>{_TOTAL}}".rstrip()
-
-
-def summed(facts: Facts) -> str:
-    """Return how much of the input was fetched and how much came out, in one sentence."""
-    return (
-        f"{counted(facts.history.fetched, 'record')} of {facts.history.input_records:,} were "
-        f"fetched, {counted(len(facts.log), 'output')} came."
-    )

@@ -62,7 +62,7 @@ def story(history: History, outcome: Outcome) -> Story:
     said = part.said or (f"Expected was {outcome.expected}; what came is {outcome.actual}.",)
     end = conduct.status(facts)
     near = facts.before(part.mark_ns) if part.mark_ns is not None else None
-    struck = [done.struck(facts, near), done.followed(facts, near)] if near else []
+    struck = [done.met(facts, near), done.followed(facts, near)] if near else []
     return Story(
         outcome.requirement,
         outcome.verdict,

@@ -8,15 +8,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from conformance.explain.picture import picture
+from conformance.explain.moments import Moment
+from conformance.explain.picture import bounded, picture
 from conformance.explain.story import TOLD, Story, story
-from conformance.history.folder import History
-from conformance.verdicts import Outcome
+from conformance.history.folder import History, HistoryError
+from conformance.verdicts import Outcome, Verdict
 
 #: Width of the pictures that are kept in reports.
-WIDTH: Final = 80
+WIDTH: Final = 76
 
 
 def told(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -30,55 +31,84 @@ def told(outcomes: Sequence[Outcome]) -> list[Outcome]:
         if outcome.verdict in TOLD and outcome.run:
             runs.setdefault(outcome.run, []).append(number)
     for run, numbers in runs.items():
-        with opened(Path(run)) as history:
+        try:
+            with opened(Path(run)) as history:
+                for number in numbers:
+                    found[number] = _with_story(history, found[number])
+        except (HistoryError, OSError) as error:
+            why = [f"No story: {error}"]
             for number in numbers:
-                found[number] = _with_story(history, found[number])
+                found[number] = replace(found[number], story={"lines": why, "brief": why})
     return found
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[History | Exception]:
-    """Open a history for stories, or give why it cannot be; leaves the folder as it was."""
+def opened(folder: Path) -> Iterator[History]:
+    """Open a history for stories; an input that is made for them is removed again.
+
+    Raises HistoryError where the folder cannot be read.
+    """
     had_input = (folder / "input").exists()
     try:
-        history: History | Exception = History(folder)
-    except (ValueError, OSError) as error:
-        history = error
-    try:
-        yield history
+        yield History(folder)
     finally:
         if not had_input:
             shutil.rmtree(folder / "input", ignore_errors=True)
 
 
-def _with_story(history: History | Exception, outcome: Outcome) -> Outcome:
+def _with_story(history: History, outcome: Outcome) -> Outcome:
     """Add story and picture. A story is an extra: what goes wrong in it costs no verdict."""
-    if isinstance(history, Exception):
-        return replace(outcome, story=(f"No story: {history}",))
     try:
         made = story(history, outcome)
         drawn = picture(history, [made.wrong] if made.wrong else [], width=WIDTH)
     except Exception as error:
-        why = f"No story: the kit could not make one ({type(error).__name__}: {error})"
-        return replace(outcome, story=(why,))
-    return replace(outcome, story=made.lines, picture=tuple(drawn))
+        why = [f"No story: the kit could not make one ({type(error).__name__}: {error})"]
+        return replace(outcome, story={"lines": why, "brief": why})
+    if outcome.verdict is Verdict.UNKNOWN:
+        drawn = []  # one sentence says what is missing
+    lines = {"lines": list(made.lines), "brief": list(made.brief), "picture": drawn}
+    return replace(outcome, story=lines)
 
 
-def text(
-    history: History, outcomes: Sequence[Outcome], *, width: int = WIDTH, ascii_only: bool = False
-) -> str:
+def text(history: History, outcomes: Sequence[Outcome], *, width: int = WIDTH) -> str:
     """Return the stories of one run as plain text, with one picture, for a file or a mail."""
-    stories = [made for made in (story(history, outcome) for outcome in outcomes) if made.lines]
-    wrong = [made.wrong for made in stories if made.wrong is not None][:1]
-    lines = picture(history, wrong, width=width, ascii_only=ascii_only)
+    stories = _stories(history, outcomes)
+    width = bounded(width)
+    lines = picture(history, _first_wrong(stories), width=width)
     for made in stories:
-        lines += ["", f"{made.requirement}: {made.verdict.value}", *wrapped(made, width)]
+        lines += ["", f"{made.requirement}: {made.verdict.value}", *wrapped(made.lines, width)]
+    if not stories:
+        held = ", ".join(outcome.requirement for outcome in outcomes) or "nothing"
+        lines += ["", *textwrap.wrap(f"Nothing to explain; decided by this run: {held}.", width)]
     return "\n".join(lines) + "\n"
 
 
-def wrapped(made: Story, width: int) -> list[str]:
-    """Return the sentences of a story, wrapped and indented."""
+def as_json(
+    history: History, outcomes: Sequence[Outcome], *, width: int = WIDTH
+) -> dict[str, Any]:  # fmt: skip
+    """Return the stories of one run and its picture as a JSON-able dict."""
+    stories = _stories(history, outcomes)
+    return {
+        "scenario": history.scenario,
+        "seed": history.run.get("seed"),
+        "picture": picture(history, _first_wrong(stories), width=width),
+        "stories": [made.to_json() for made in stories],
+    }
+
+
+def _stories(history: History, outcomes: Sequence[Outcome]) -> list[Story]:
+    return [made for made in (story(history, outcome) for outcome in outcomes) if made.lines]
+
+
+def _first_wrong(stories: Sequence[Story]) -> list[Moment]:
+    """Return the earliest moment at which one of the stories sees something wrong, if any does."""
+    wrong = [made.wrong for made in stories if made.wrong is not None]
+    return sorted(wrong, key=lambda moment: moment.t_ns)[:1]
+
+
+def wrapped(sentences: Sequence[str], width: int) -> list[str]:
+    """Return sentences as lines of at most ``width`` characters, each indented."""
     lines: list[str] = []
-    for sentence in made.lines:
+    for sentence in sentences:
         lines += textwrap.wrap(sentence, width, initial_indent="  ", subsequent_indent="    ")
     return lines

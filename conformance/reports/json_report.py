@@ -71,6 +71,14 @@ class Selection(_Model):
     only: list[str]
 
 
+class Story(_Model):
+    """How a failure came about, in text lines; all empty where there is nothing to tell."""
+
+    lines: list[str] = Field(default=[], description="one sentence each, in order")
+    brief: list[str] = Field(default=[], description="the few of them that say most")
+    picture: list[str] = Field(default=[], description="the run as lanes over time")
+
+
 class Result(_Model):
     """One requirement and how it came out."""
 
@@ -89,6 +97,7 @@ class Result(_Model):
     run: str = Field(description="run folder, relative to the folder of this report; may be empty")
     reproduce: str
     seconds: float = Field(ge=0)
+    story: Story = Story()
 
 
 class Report(_Model):
@@ -229,6 +238,12 @@ def result(outcome: Outcome, requirement: Requirement | None, folder: Path | Non
         run=_text(run.as_posix()) if outcome.run else "",
         reproduce=_text(outcome.reproduce),
         seconds=round(max(float(outcome.seconds), 0.0), 3),
+        story=Story(
+            **{
+                name: [_text(line) for line in lines[:ITEM_LIMIT]]
+                for name, lines in outcome.story.items()
+            }
+        ),
     )
 
 

@@ -45,7 +45,10 @@ def _message(result: Result) -> str:
 
 def _details(result: Result) -> str:
     pairs = [(name, getattr(result, name)) for name in _DETAILS]
-    return "\n".join(f"{name}: {value}" for name, value in pairs if value)
+    lines = [f"{name}: {value}" for name, value in pairs if value]
+    for part in (result.story.lines, result.story.picture):
+        lines += ["", *part] if part else []
+    return "\n".join(lines)
 
 
 def _case(report: Report, result: Result) -> ElementTree.Element:

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from conformance.explain.picture import plain
 from conformance.reports.json_report import FILE_NAME, Report, Result
 from conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
 from conformance.text import shown
@@ -44,7 +45,7 @@ def details(console: Console, results: Sequence[Result], folder: Path | None) ->
     for tier, of_tier in groupby(sorted(results, key=lambda r: r.tier), key=lambda r: r.tier):
         _tier(console, tier, list(of_tier), widths)
     bad = [result for verdict in _BAD for result in results if result.verdict is verdict]
-    said: set[str] = set()
+    said: set[str] = set()  # what is printed once: standard error, pictures
     for result in bad[:_WHOLE]:
         _counterexample(console, result, folder, said)
     _rest(console, bad[_WHOLE:])
@@ -147,9 +148,25 @@ def _counterexample(
         ("promise", result.promise),
     ):
         _field(console, label, value)
+    _story(console, result, said)
     _stderr(console, result, said)
     _line(console, "reproduce", result.reproduce)
     _line(console, "run folder", _run_path(result, folder))
+
+
+def _story(console: Console, result: Result, said: set[str]) -> None:
+    """Print what the run shows of a failure; its picture once a run."""
+    for number, sentence in enumerate(result.story.brief):
+        _field(console, "" if number else "story", sentence)
+    picture = result.story.picture
+    if not picture or result.run in said:
+        return
+    said.add(result.run)
+    console.print()
+    for line in picture:
+        shape = glyph(line, plain(line), console)
+        console.print(Text(f"  {shown(shape, _FIELD_LIMIT)}"), no_wrap=True, overflow="crop")
+    console.print()
 
 
 def _stderr(console: Console, result: Result, said: set[str]) -> None:
@@ -218,6 +235,8 @@ def _not_decided(console: Console, results: Sequence[Result]) -> None:
         )
         said = ": ".join(part for part in (result.reason, result.actual) if part)
         console.print(text.append(f"  {shown(said, _FIELD_LIMIT)}", style="default"))
+        for sentence in result.story.brief:
+            _field(console, "story", sentence)
         _line(console, "reproduce", result.reproduce)
     for result in gaps:
         text = badge(Verdict.KNOWN_GAP, console).append(
