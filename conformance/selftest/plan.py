@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +43,7 @@ class Engine:
         return self.mutant is None and self.base != "spark"
 
 
+@cache
 def seconds_of(scenario: str, base: str) -> float:
     """Estimate how long a scenario takes on an engine made of ``base``."""
     return seconds(scenario) + _START_S[base]
@@ -119,19 +121,16 @@ def halved(of: Sequence[Mutant]) -> list[Mutant]:
     left = {requirement for mutant in of for requirement in mutant.breaks}
     taken: dict[str, Mutant] = {}
     most = (len(of) + 1) // 2
+    by_id = sorted(of, key=lambda m: m.id)
+    cost = {m.id: sum(seconds_of(name, m.engine) for name in _scenarios([m])) for m in of}
     while left and len(taken) < most:
-        best = max(sorted(of, key=lambda m: m.id), key=lambda m: _worth(m, left))
+        best = max(by_id, key=lambda m: (len(left.intersection(m.breaks)), -cost[m.id]))
         taken[best.id] = best
         left -= set(best.breaks)
-    rest = sorted((m for m in of if m.id not in taken), key=lambda m: m.id)
+    rest = [m for m in by_id if m.id not in taken]
     missing = most - len(taken)
     picked = [rest[number * len(rest) // missing] for number in range(missing)]
     return sorted([*taken.values(), *picked], key=lambda m: m.id)
-
-
-def _worth(mutant: Mutant, left: set[str]) -> tuple[int, float]:
-    cost = sum(seconds_of(scenario, mutant.engine) for scenario in _scenarios([mutant]))
-    return len(left & set(mutant.breaks)), -cost
 
 
 def rounds(engines: Sequence[Engine], folder: Path, seed: int) -> Iterator[list[Task]]:

@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -65,14 +64,14 @@ def _tried(tasks: Sequence[Task], workers: int) -> Iterable[Trial]:
         for future in as_completed(futures):
             try:
                 yield future.result()
-            except BrokenProcessPool as error:
-                yield _not_tried(futures[future], str(error))
+            except Exception as error:
+                yield _not_tried(futures[future], f"{type(error).__name__}: {error}")
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _not_tried(task: Task, why: str) -> Trial:
-    """Return a trial whose process died: nothing is known, and the kit is to blame."""
+    """Return a trial that the kit could not make (its process died, say)."""
     cells = [
         Cell(requirement=requirement, test=judge.__name__, verdict=Verdict.KIT_ERROR,
              reason="NOT_DECIDED", said=why)

@@ -1,0 +1,111 @@
+"""What a selftest tries: the half, the order, requirements without a mutant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from houses import DEFECT, HARMLESS, house, mutant, oddity
+
+from conformance import mutants
+from conformance.mutants import Edit, Mutant
+from conformance.requirements import registry
+from conformance.resources import fixtures
+from conformance.selftest import plan
+
+
+def made(id_: str, *breaks: str) -> Mutant:
+    edit = [Edit(file="apps.py", old="a", new="b")]
+    first, *also = breaks
+    return Mutant(id=id_, defect="d", requirement=first, shows="s", also=also, edit=edit)
+
+
+def ids(found: list[Mutant]) -> list[str]:
+    return [mutant.id for mutant in found]
+
+
+def test_the_half_covers_each_requirement_where_it_can() -> None:
+    few = [made("a", "SL-DOUBLE"), made("b", "ST-TOTALS"), made("c", "SL-DOUBLE-WRAPS"),
+           made("d", "SL-DOUBLE", "ST-TOTALS"), made("e", "ST-WRAPS")]  # fmt: skip
+    half = plan.halved(few)
+    assert ids(half) == ["c", "d", "e"]
+    assert ids(plan.halved(few[::-1])) == ids(half)
+
+
+def test_the_half_is_filled_up_with_others() -> None:
+    many = [made(f"m{number}", "SL-DOUBLE") for number in range(9)]
+    assert len(plan.halved(many)) == 5
+
+
+def test_the_half_of_all_mutants_covers_what_fits_into_it() -> None:
+    everything = mutants.available(fixtures())
+    half = plan.halved(everything)
+    assert len(half) == (len(everything) + 1) // 2
+    covered = {requirement for mutant in half for requirement in mutant.breaks}
+    named = {requirement for mutant in everything for requirement in mutant.breaks}
+    assert covered == named
+
+
+def test_the_half_of_nothing_is_nothing() -> None:
+    assert plan.halved([]) == []
+
+
+def test_every_requirement_has_a_mutant() -> None:
+    assert plan.without_mutant(mutants.available(fixtures())) == []
+
+
+def test_a_requirement_without_a_mutant_is_named() -> None:
+    missing = plan.without_mutant([made("a", "SL-DOUBLE", "ST-TOTALS")])
+    assert set(missing) == registry.load().keys() - {"SL-DOUBLE", "ST-TOTALS"}
+
+
+def test_oddities_name_what_exists() -> None:
+    known = registry.load()
+    for odd in mutants.oddities(fixtures()):
+        for pattern in odd.not_claimed:
+            assert pattern.endswith("*") or pattern in known, (odd.id, pattern)
+
+
+def test_a_mutant_plays_the_scenarios_of_what_it_names_only(tmp_path: Path) -> None:
+    folder = house(tmp_path / "fixtures")
+    mutant(folder, "wrong-app", DEFECT)
+    oddity(folder, "harmless", HARMLESS)
+    engines = {engine.id: engine for engine in plan.chosen(folder, tmp_path / "out")}
+    assert engines.keys() == {"wrong-app", "harmless", "miniature", "minimal"}
+    assert engines["wrong-app"].scenarios == ("double",)
+    assert engines["harmless"].scenarios == ("double",)
+    assert len(engines["miniature"].scenarios) > 30
+
+
+def test_spark_is_tried_on_what_fails_its_mutants(tmp_path: Path) -> None:
+    engines = plan.chosen(fixtures(), tmp_path, base="spark")
+    spark = next(engine for engine in engines if engine.id == "spark")
+    of_mutants = {name for e in engines if e.mutant for name in e.scenarios}
+    assert set(spark.scenarios) == of_mutants
+    assert len(engines) >= 7
+
+
+def test_rounds_begin_with_the_longest_and_repeat_sound_engines_only(tmp_path: Path) -> None:
+    folder = house(tmp_path / "fixtures")
+    mutant(folder, "wrong-app", DEFECT)
+    engines = plan.chosen(folder, tmp_path / "out", only=("wrong-app", "miniature"))
+    rounds = plan.rounds(engines, tmp_path / "runs", seed=3)
+    first, second = next(rounds), next(rounds)
+    lengths = [plan.seconds_of(task.scenario, "miniature") for task in first]
+    assert lengths == sorted(lengths, reverse=True)
+    assert {task.subject for task in first} == {"wrong-app", "miniature"}
+    assert {(task.subject, task.seed) for task in second} == {("miniature", 4)}
+    assert len({(task.folder, task.scenario) for task in first + second}) == len(first + second)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [({"only": ["none"]}, "--only: no mutant, oddity or sound engine none"),
+     ({"only": ["wrong-app"], "sound": True}, "nothing is in all of them"),
+     ({"only": ["wrong-app"], "base": "spark"}, "nothing is in all of them")],
+)  # fmt: skip
+def test_what_cannot_be_met_is_refused(tmp_path: Path, asked: dict, said: str) -> None:
+    folder = house(tmp_path / "fixtures")
+    mutant(folder, "wrong-app", DEFECT)
+    with pytest.raises(plan.PlanError, match=said):
+        plan.chosen(folder, tmp_path / "out", **asked)

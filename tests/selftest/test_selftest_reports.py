@@ -1,0 +1,176 @@
+"""What follows from trials: problems, exit status, the matrix on a terminal and in Markdown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from rich.console import Console
+
+from conformance.reports.json_report import this_host, this_kit
+from conformance.selftest import markdown, matrix, model, terminal
+from conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
+from conformance.verdicts import (
+    EXIT_FAIL,
+    EXIT_KIT_ERROR,
+    EXIT_OK,
+    EXIT_UNKNOWN,
+    Verdict,
+)
+
+NASTY = "a|b <script>alert(1)</script> *bold* `code` [x](javascript:y) \x1b[31m\n# head"
+
+
+def cell(
+    verdict: Verdict, requirement: str = "SL-DOUBLE", said: str = "", reason: str = ""
+) -> Cell:
+    return Cell(
+        requirement=requirement, test="test_double_doubles", verdict=verdict, reason=reason,
+        said=said,
+    )  # fmt: skip
+
+
+def trial(subject: str, *cells: Cell, scenario: str = "double") -> Trial:
+    return Trial(
+        subject=subject, scenario=scenario, seed=1, played=True, seconds=1, cells=list(cells)
+    )  # fmt: skip
+
+
+def mutant(id_: str, killed: bool, said: str = "") -> Subject:
+    verdict = Verdict.FAIL if killed else Verdict.PASS
+    kill = Kill(
+        requirement="SL-DOUBLE", killed=killed, verdict=verdict, reason="lost" if killed else "",
+        said=said,
+    )  # fmt: skip
+    return Subject(id=id_, kind="mutant", base="miniature", what="a defect", kills=[kill])
+
+
+def sound(id_: str, what: str = "odd") -> Subject:
+    return Subject(id=id_, kind="sound", base="miniature", what=what, not_claimed=["EO-*"])
+
+
+def selftest(subjects: list[Subject], trials: list[Trial], **facts: list[str]) -> SelfTest:
+    mutants = [subject for subject in subjects if subject.kind == "mutant"]
+    lists = {"uncovered": [], "accused": [], "unknown": [], "broken": []} | facts
+    survivors = [subject.id for subject in mutants if not subject.killed]
+    wrong = bool(lists["uncovered"] or survivors or lists["accused"])
+    now = datetime.now(UTC)
+    return SelfTest(
+        kit=this_kit(), host=this_host(), seed=1, started=now, ended=now, selection="all", runs=1,
+        subjects=subjects, trials=trials, survivors=survivors, mutants=len(mutants),
+        killed=len(mutants) - len(survivors), **lists,
+        exit_status=model.status(bool(lists["broken"]), wrong, bool(lists["unknown"])),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("broken", "wrong", "unknown", "expected"),
+    [(True, True, True, EXIT_KIT_ERROR), (False, True, True, EXIT_FAIL),
+     (False, False, True, EXIT_UNKNOWN), (False, False, False, EXIT_OK)],
+)  # fmt: skip
+def test_the_worst_problem_is_the_exit_status(broken, wrong, unknown, expected) -> None:
+    assert model.status(broken, wrong, unknown) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"killed": 1}, "mutants, killed"), ({"survivors": []}, "survivors"),
+     ({"exit_status": 0}, "exit_status")],
+)  # fmt: skip
+def test_a_report_that_does_not_follow_is_refused(change: dict, said: str) -> None:
+    made = selftest([mutant("m", killed=False)], [trial("m", cell(Verdict.PASS))])
+    with pytest.raises(ValidationError, match=said):
+        SelfTest.model_validate(made.model_dump() | change)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "requirement", "accused", "unknown"),
+    [(Verdict.PASS, "SL-DOUBLE", 0, 0), (Verdict.FAIL, "SL-DOUBLE", 1, 0),
+     (Verdict.GAP_FIXED, "SL-DOUBLE", 1, 0), (Verdict.KNOWN_GAP, "SL-DOUBLE", 1, 0),
+     (Verdict.UNKNOWN, "SL-DOUBLE", 0, 1), (Verdict.NOT_CLAIMED, "SL-DOUBLE", 1, 0),
+     (Verdict.NOT_CLAIMED, "EO-PAUSE", 0, 0), (Verdict.KIT_ERROR, "SL-DOUBLE", 0, 0)],
+)  # fmt: skip
+def test_what_is_held_against_a_sound_engine(verdict, requirement, accused, unknown) -> None:
+    found = model.accusations(sound("s"), trial("s", cell(verdict, requirement)))
+    assert (len(found[0]), len(found[1])) == (accused, unknown)
+
+
+def test_a_row_tells_who_named_it_and_who_did_not() -> None:
+    subjects = [mutant("named", killed=True), mutant("blind", killed=False), sound("s")]
+    other = Kill(requirement="ST-WRAPS", killed=True, verdict=Verdict.FAIL, reason="r", said="")
+    subjects.append(mutant("other", killed=True).model_copy(update={"kills": [other]}))
+    cells = {"named": Verdict.FAIL, "blind": Verdict.PASS, "other": Verdict.FAIL, "s": Verdict.PASS}
+    trials = [trial(id_, cell(verdict)) for id_, verdict in cells.items()]
+    trials.append(trial("named", cell(Verdict.UNKNOWN, "ST-WRAPS")))
+    first, second = matrix.rows(selftest(subjects, trials))
+    assert (first.requirement, first.named, first.others) == ("SL-DOUBLE", ["named"], ["other"])
+    assert (first.passed, first.unknown, first.sound) == (["blind"], [], 1)
+    assert (second.requirement, second.unknown) == ("ST-WRAPS", ["named"])
+
+
+def test_every_problem_is_said() -> None:
+    made = selftest(
+        [mutant("m", killed=False)], [trial("m", cell(Verdict.PASS))], broken=["b"],
+        accused=["a"], uncovered=["SL-DOUBLE"], unknown=["u"],
+    )  # fmt: skip
+    cases = {what: lines for what, lines in matrix.problems(made)}
+    assert cases == {
+        "the kit itself broke": ["b"],
+        "a sound engine was failed, or claims too little": ["a"],
+        "a mutant survived": ["m: SL-DOUBLE says pass : nothing was wrong"],
+        "a requirement has no mutant": ["SL-DOUBLE"],
+        "unknown on a sound engine": ["u"],
+    }
+    for text in (markdown.render(made), printed(made)):
+        for what, (line,) in cases.items():
+            assert what.lower() in text.lower()
+            assert line.split(":")[0].replace("-", "\\-") in text or line.split(":")[0] in text
+
+
+def printed(made: SelfTest, width: int = 80) -> str:
+    console = Console(file=StringIO(), width=width, markup=False, emoji=False, highlight=False)
+    terminal.summary(console, made, Path("out"))
+    return console.file.getvalue()
+
+
+def test_markdown_escapes_what_an_engine_says() -> None:
+    made = selftest(
+        [mutant("m", killed=True, said=NASTY), sound("s", what=NASTY)],
+        [trial("m", cell(Verdict.FAIL, said=NASTY, reason="lost"))], accused=[NASTY],
+    )  # fmt: skip
+    text = markdown.render(made)
+    assert "<script>" not in text
+    assert "\x1b" not in text
+    assert "](javascript" not in text
+    assert "\n# head" not in text
+    for line in text.splitlines():
+        if line.startswith("|"):
+            columns = line.replace("\\|", "").count("|")
+            assert columns in (6, 7, 8), line
+    assert "\x1b" not in printed(made)
+
+
+def test_an_escaped_text_shows_every_character() -> None:
+    assert markdown.escaped("a|b*c", 20) == r"a\|b\*c"
+    assert markdown.escaped("&amp;", 20) == r"\&amp;"
+    assert len(markdown.escaped("x" * 50, 10)) == 10
+
+
+def test_the_matrix_fits_a_narrow_terminal() -> None:
+    made = selftest(
+        [mutant("m", killed=True, said="x")],
+        [trial("m", cell(Verdict.FAIL, reason="lost", said="x"))],
+    )
+    text = printed(made, width=60)
+    assert all(len(line) <= 60 for line in text.splitlines() if "selftest.json" not in line)
+    assert "1 of 1 mutants killed, score 100 %" in text
+
+
+def test_a_report_is_read_back_as_it_was(tmp_path: Path) -> None:
+    made = selftest([mutant("m", killed=True)], [trial("m", cell(Verdict.FAIL))])
+    path = model.write(made, tmp_path)
+    assert SelfTest.model_validate_json(path.read_text("utf-8")) == made
+    assert "1 of 1 mutants killed" in markdown.write(made, tmp_path).read_text("utf-8")
