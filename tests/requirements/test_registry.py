@@ -119,7 +119,7 @@ def test_exactly_once_requirements_ask_for_the_claim_and_a_death():
     for one in registry.load().values():
         if one.family == "EO":
             assert one.needs.state == ("exactly-once",)
-            assert set(one.needs.survives) & {"worker", "engine"}
+            assert set(one.needs.survives) & {"worker", "coordinator", "engine"}
             assert one.tier == 3
     assert registry.load()["DL-EXACTLY-ONCE"].needs.delivery == ("exactly-once",)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 
+import cases
+import cases_state
 import pytest
 import tampering
-from cases import REJECTS, UNKNOWNS, Cases
+from cases import Cases
 
 from conformance.history.folder import History
 from conformance.requirements import registry
@@ -24,6 +26,8 @@ from conformance.suites.verdict import outcome_of
 from conformance.verdicts import Verdict
 
 import_suites()
+REJECTS = cases.REJECTS | cases_state.REJECTS
+UNKNOWNS = cases.UNKNOWNS | cases_state.UNKNOWNS
 #: (requirement, scenario, judge), each test of the suites once.
 ALL = [(id_, name, judge) for name, rows in JUDGES.items() for id_, judge in rows]
 #: What they decide does not need the run to come to its end.

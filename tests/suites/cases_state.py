@@ -1,0 +1,83 @@
+"""What the tests of several deaths and of the state's folder must reject, or call unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tampering as t
+from cases import BEYOND, MISSED, NOT_STATE, NOTHING, TWICE, UNKNOWN_KEY, WRONG_TOTAL, Cases
+
+
+def _went_on(*more: t.Tamper) -> t.Tamper:
+    """Let an engine that refused have gone on: its input is what it had answered by then."""
+
+    def change(folder: Path) -> None:
+        _, arrivals = t.read_output(folder)
+
+        def shorter(data: dict) -> None:
+            data["ended"] = {"how": "completed"}
+            for row in data["input"]["partitions"]:
+                mine = arrivals["writer"] == row["partition"]
+                row["records"] = int(arrivals["count"][mine].sum())
+
+        t.run_json(folder, shorter)
+        t.without("not-restarted")(folder)
+        for tamper in more:
+            tamper(folder)
+
+    return change
+
+
+def _hung(folder: Path) -> None:
+    ended = {"how": "engine-failure", "code": "NO_ANSWER", "message": "no answer", "stderr": []}
+    t.in_run(ended=ended)(folder)
+    t.edited("not-restarted", code="NO_ANSWER", status=None)(folder)
+
+
+def _no_sign_of(*more: t.Tamper) -> t.Tamper:
+    """Take away all that shows that nothing could be written, or only what came of RELEASE."""
+
+    def change(folder: Path) -> None:
+        t.fresh(folder / "releases.bin").write_bytes(b"")
+        for tamper in more:
+            tamper(folder)
+
+    return change
+
+
+REJECTS: dict[str, Cases] = {
+    "test_totals_after_the_death_of_all_workers": NOT_STATE,
+    "test_totals_after_the_death_of_the_coordinator": NOT_STATE,
+    "test_totals_over_a_full_disk": [
+        (t.refused(3), "RELEASED"),
+        *NOT_STATE,
+        TWICE,
+    ],
+    "test_totals_after_damage_to_the_newest_file": [
+        WRONG_TOTAL,
+        UNKNOWN_KEY,
+        BEYOND,
+        TWICE,
+        (_hung, "NO_ANSWER"),
+        (t.edited("not-restarted", status=0), "EXITED"),
+        (_went_on(t.drop_last), "lost"),
+    ],
+}
+UNKNOWNS: dict[str, Cases] = {
+    "test_totals_after_the_death_of_all_workers": [MISSED, NOTHING],
+    "test_totals_after_the_death_of_the_coordinator": [MISSED, NOTHING],
+    "test_totals_over_a_full_disk": [
+        MISSED, NOTHING, (t.without("fill-over"), "KILL_MISSED"),
+        (_no_sign_of(t.edited("fill-over", empty=[], words="")), "NOTHING_HELD_BACK"),
+        (_no_sign_of(t.without_last("fault")), "KILL_MISSED"),
+    ],
+    "test_totals_after_damage_to_the_newest_file": [
+        (_went_on(t.no_fault), "KILL_MISSED"),
+        (_went_on(t.nothing_in_flight), "NOTHING_IN_FLIGHT"),
+        (_went_on(t.none_released), "NO_CUT_BEFORE_KILL"),
+        (t.edited("fault", file=None), "NO_CUT_BEFORE_KILL"),
+        (_went_on(t.edited("damage-over", read=False)), "DAMAGE_UNREAD"),
+        (_went_on(t.edited("damage-over", read=None)), "DAMAGE_UNREAD"),
+    ],
+    "test_recovery_after_drain_is_not_from_zero": [MISSED],
+}  # fmt: skip
