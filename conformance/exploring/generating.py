@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from conformance.engines.spec import EngineSpec
 from conformance.faults.language import KINDS, PREFIX, tick_for
 from conformance.scenario import App, Scenario
-from conformance.schedule import FaultStep, one_each
+from conformance.schedule import LASTING, FaultStep, one_each
 
 #: Schedules drawn at a time: beyond so many, hypothesis varies those that it had.
 BATCH: Final = 10
@@ -150,11 +150,25 @@ def _content(draw: st.DrawFn, offer: Offer, records: int) -> dict[str, Any]:
     return {}
 
 
+#: What is done, kills most often. How long it lasts is drawn.
+_DEEDS: Final[tuple[FaultStep, ...]] = (
+    *(FaultStep("kill", "engine", "fetched"),) * 6,
+    *(FaultStep("kill", "worker", "fetched"),) * 4,
+    *(FaultStep("kill", target, "fetched") for target in ("workers", "coordinator")),
+    *(FaultStep("pause", target, "fetched") for target in ("worker", "workers")),
+    FaultStep("fill", "state", "fetched"),
+    *(FaultStep(do, "source", "fetched") for do in ("cut", "half-open", "drip", "silence")),
+    *(FaultStep(do, "sink", "accepted")
+      for do in ("cut", "late", "half-open", "refuse", "drip")),
+    FaultStep("delay", "source", "fetched", lag_s=0.3),
+    FaultStep("delay", "sink", "accepted", lag_s=0.3),
+    FaultStep("throttle", "source", "fetched", rate=50_000.0),
+)  # fmt: skip
+
+
 def _deeds(offer: Offer) -> list[FaultStep]:
-    """Return the faults that the offer claims to survive, the worst ones more than once."""
-    kills = [FaultStep("kill", target, "fetched") for target in ("engine", "worker")]  # type: ignore[arg-type]
-    steps = [*kills, *kills, *kills, FaultStep("pause", "worker", "fetched", seconds=1.0)]
-    return [step for step in steps if step.needs is None or step.needs in offer.survives]
+    """Return the faults that the offer claims to survive, or has to bear."""
+    return [step for step in _DEEDS if step.needs is None or step.needs in offer.survives]
 
 
 @st.composite
@@ -180,8 +194,11 @@ def _step(
     before: FaultStep | None,
 ) -> FaultStep:  # fmt: skip
     """Aim a deed at a moment."""
-    if step.do == "pause":
-        return replace(step, fraction=fraction, seconds=draw(st.sampled_from((1.0, 0.2, 2.5))))
+    if step.do in LASTING:
+        seconds = draw(st.sampled_from((0.5, 0.2, 1.0, 2.0)))
+        return replace(step, fraction=fraction, seconds=seconds)
+    if step.do != "kill":
+        return replace(step, fraction=fraction)
     kind = draw(st.sampled_from((*_MOMENTS, "losing", "recovery", "checkpoint")))
     if kind == "recovery" and before is not None and before.do == "kill":
         return replace(step, at="recovery")

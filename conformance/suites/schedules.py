@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from conformance.faults.language import PREFIX
-from conformance.history.folder import History
+from conformance.history.folder import FiredFault, History
 from conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
-from conformance.suites.judging import JUDGES, Judge, Unknown, fired, judged
+from conformance.suites.judging import JUDGES, Judge, Unknown, fired, judged, raise_first
 from conformance.suites.promises import twice
 
 #: The requirement that every schedule decides.
@@ -26,10 +27,38 @@ def held(history: History) -> None:
         kinds += ORDER_KINDS
     if history.claims["delivery"] == "exactly-once":
         kinds += CHANGED
-    judged(history, whole(history), kinds)
-    steps = history.run["scenario"]["faults"]
-    for fault in fired(history, len(steps), in_flight=False):
-        if fault.step.at not in _IDLE and fault.in_flight <= 0:
+    found = whole(history)
+    damaged = any(fault.step.do == "corrupt" for fault in history.faults)
+    if damaged and history.ended["how"] == "engine-failure":
+        raise_first(found, (kind for kind in kinds if kind not in LOSS))
+        raise Unknown(
+            "NO_RECOVERY_SEEN", "a run that goes on after damage, which may be refused, too",
+            history.ended["message"],
+        )  # fmt: skip
+    judged(history, found, kinds)
+    _met(history, fired(history, len(history.run["scenario"]["faults"]), in_flight=False))
+
+
+def _met(history: History, faults: list[FiredFault]) -> None:
+    """Expect that each fault met data, a frame or a process, and that those that last ended."""
+    proofs = Counter(
+        (row["do"], row["target"]) for row in history.all("link")
+        if row["count"] and row.get("outcome") != "dropped"
+    )  # fmt: skip
+    proofs["pause", ""] = len(history.all("resumed"))
+    proofs["fill", ""] = len(history.all("fill-over"))
+    for fault in faults:
+        step = fault.step
+        link = step.target in ("source", "sink")
+        kind = (step.do, step.target if link else "")
+        if link or kind in (("pause", ""), ("fill", "")):
+            proofs[kind] -= 1
+            if proofs[kind] < 0:
+                raise Unknown(
+                    "KILL_MISSED", "each fault to meet something and to end", "one did not",
+                    fault=fault.text,
+                )  # fmt: skip
+        if not link and step.at not in _IDLE and fault.in_flight <= 0:
             raise Unknown(
                 "NOTHING_IN_FLIGHT", "records fetched and not yet released at each fault",
                 f"none: {fault.fetched} fetched, {fault.released} released", fault=fault.text,
