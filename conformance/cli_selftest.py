@@ -12,7 +12,11 @@ from conformance.reports import host, style
 
 @click.command()
 @click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these mutants or engines.")
-@click.option("--half", is_flag=True, help="Half of the mutants, and each requirement if it fits.")
+@click.option(
+    "--half",
+    is_flag=True,
+    help="Half of the mutants, with each requirement; a part of the sound runs.",
+)
 @click.option("--sound", is_flag=True, help="Sound engines only.")
 @click.option(
     "--engine", type=click.Choice(["miniature", "spark"]), help="Only what is made of this engine."
@@ -74,7 +78,7 @@ def _selection(ids: tuple[str, ...], half: bool, sound: bool, engine: str | None
     """Say in words what was asked for."""
     what = ", ".join(ids) or "all mutants and all sound engines"
     if half:
-        what = "half of the mutants, all sound engines"
+        what = "half of the mutants, a part of the runs of sound engines"
     if sound:
         what = f"sound engines{f': {what}' if ids else ''}"
     return f"{what}, of {engine} only" if engine else what

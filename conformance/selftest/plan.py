@@ -18,6 +18,8 @@ from conformance.text import shown
 
 #: Sound engines that are always there; Spark is tried where a mutant of it is.
 SOUND: Final = ("miniature", "minimal")
+#: In a half selftest a sound engine plays one scenario of so many.
+SHARE: Final = 4
 #: What a start costs beside the input's pace, in seconds: for the order of play only.
 _START_S: Final = {"miniature": 1.0, "minimal": 1.0, "spark": 20.0}
 
@@ -61,35 +63,48 @@ def chosen(
 ) -> list[Engine]:  # fmt: skip
     """Return the engines to try; copies of them are made under ``folder``.
 
-    only: ids (empty: all). base: only what is made of this engine. half: see `halved`.
+    only: ids (empty: all). base: only what is made of this engine. half: see `halved`;
+    sound engines then play a part of the scenarios, each another one.
     sound: no mutants. Raises PlanError, and MutantError for a file that cannot be used.
     """
     known = mutants.available(fixtures)
     odd = mutants.oddities(fixtures)
-    _check(only, [*(m.id for m in known), *(o.id for o in odd), *SOUND, "spark"])
+    _check(only, [*(m.id for m in known), *(o.id for o in odd), *SOUND])
     wrong = [m for m in known if base in (None, m.engine) and (not only or m.id in only)]
     if sound:
         wrong = []
     elif half:
         wrong = halved(wrong)
     found = [_mutant(mutant, fixtures, folder) for mutant in wrong]
-    everything = tuple(tests_of())
-    for oddity in odd:
-        if base in (None, oddity.engine) and (not only or oddity.id in only):
-            toml = mutants.make(oddity, fixtures, folder / "oddities" / oddity.id)
-            scenarios = tuple(s for s in everything if not oddity.apps or _app(s) in oddity.apps)
-            found.append(Engine(oddity.id, toml, oddity.engine, scenarios, oddity=oddity))
-    names = SOUND if base is None else tuple({base} & set(SOUND))
-    for name in names:
-        if not only or name in only:
-            found.append(Engine(name, spec.find(name, fixtures), name, everything))
+    found += _sound_ones(fixtures, folder, odd, only, base, SHARE if half else 1)
     if of_spark := [m for m in wrong if m.engine == "spark"]:
         # What fails a mutant of Spark must not fail Spark; `run spark` judges all of it.
-        scenarios = _scenarios(of_spark)
+        scenarios = scenarios_of(of_spark)
         found.append(Engine("spark", spec.find("spark", fixtures), "spark", scenarios))
     if not found:
         raise PlanError("--only, --engine and --sound: nothing is in all of them")
     return found
+
+
+def _sound_ones(
+    fixtures: Path, folder: Path, odd: Sequence[Oddity], only: Sequence[str], base: str | None,
+    share: int,
+) -> Iterator[Engine]:  # fmt: skip
+    """Yield sound engines, each with every ``share``-th scenario, each of them with others."""
+    everything = tuple(tests_of())
+    number = 0
+    for oddity in odd:
+        if base in (None, oddity.engine) and (not only or oddity.id in only):
+            toml = mutants.make(oddity, fixtures, folder / "oddities" / oddity.id)
+            mine = [s for s in everything if not oddity.apps or _app(s) in oddity.apps]
+            scenarios = tuple(mine[number % share :: share])
+            yield Engine(oddity.id, toml, oddity.engine, scenarios, oddity=oddity)
+            number += 1
+    for name in SOUND if base is None else {base}.intersection(SOUND):
+        if not only or name in only:
+            scenarios = everything[number % share :: share]
+            yield Engine(name, spec.find(name, fixtures), name, scenarios)
+            number += 1
 
 
 def _app(scenario: str) -> str:
@@ -104,10 +119,11 @@ def _check(only: Sequence[str], known: Sequence[str]) -> None:
 
 def _mutant(mutant: Mutant, fixtures: Path, folder: Path) -> Engine:
     toml = mutants.make(mutant, fixtures, folder / "mutants" / mutant.id)
-    return Engine(mutant.id, toml, mutant.engine, _scenarios([mutant]), mutant=mutant)
+    return Engine(mutant.id, toml, mutant.engine, scenarios_of([mutant]), mutant=mutant)
 
 
-def _scenarios(of: Sequence[Mutant]) -> tuple[str, ...]:
+def scenarios_of(of: Sequence[Mutant]) -> tuple[str, ...]:
+    """Return the scenarios that decide what the mutants name."""
     named = {requirement for mutant in of for requirement in mutant.breaks}
     return tuple(tests_of(named))
 
@@ -122,7 +138,7 @@ def halved(of: Sequence[Mutant]) -> list[Mutant]:
     taken: dict[str, Mutant] = {}
     most = (len(of) + 1) // 2
     by_id = sorted(of, key=lambda m: m.id)
-    cost = {m.id: sum(seconds_of(name, m.engine) for name in _scenarios([m])) for m in of}
+    cost = {m.id: sum(seconds_of(name, m.engine) for name in scenarios_of([m])) for m in of}
     while left and len(taken) < most:
         best = max(by_id, key=lambda m: (len(left.intersection(m.breaks)), -cost[m.id]))
         taken[best.id] = best

@@ -122,11 +122,12 @@ def _subject(engine: Engine, trials: Iterable[Trial]) -> Subject:
     cells = [cell for trial in trials if trial.subject == engine.id for cell in trial.cells]
     return Subject(
         id=engine.id, kind="mutant", base=engine.base, what=engine.mutant.defect,
-        kills=[_kill(engine.mutant, requirement, cells) for requirement in engine.mutant.breaks],
+        kills=[kill_of(engine.mutant, requirement, cells) for requirement in engine.mutant.breaks],
     )  # fmt: skip
 
 
-def _kill(mutant: Mutant, requirement: str, cells: Iterable[Cell]) -> Kill:
+def kill_of(mutant: Mutant, requirement: str, cells: Iterable[Cell]) -> Kill:
+    """Return what the tests of a requirement that a mutant names made of it."""
     found = [cell for cell in cells if cell.requirement == requirement]
     if not found:
         return Kill(

@@ -85,6 +85,15 @@ def test_spark_is_tried_on_what_fails_its_mutants(tmp_path: Path) -> None:
     assert len(engines) >= 7
 
 
+def test_in_a_half_the_sound_engines_share_the_scenarios(tmp_path: Path) -> None:
+    engines = [e for e in plan.chosen(fixtures(), tmp_path, base="miniature", half=True)
+               if e.oddity and not e.oddity.apps]  # fmt: skip
+    assert len(engines) > plan.SHARE
+    everything = set(plan.tests_of())
+    assert set().union(*(engine.scenarios for engine in engines)) == everything
+    assert all(len(e.scenarios) <= len(everything) // plan.SHARE + 1 for e in engines)
+
+
 def test_rounds_begin_with_the_longest_and_repeat_sound_engines_only(tmp_path: Path) -> None:
     folder = house(tmp_path / "fixtures")
     mutant(folder, "wrong-app", DEFECT)
