@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, Final
 
 from conformance.protocol.frames import Code, Op
+from conformance.protocol.lasting import Lasting, pieces
 from conformance.protocol.recorder import Refused
 from conformance.protocol.source import InputLog
 from conformance.schedule import FaultStep
@@ -27,17 +28,14 @@ _SIDES: Final = {
     Op.FETCH: "source", Op.APPEND: "sink", Op.STAGE: "sink", Op.COMMIT: "sink", Op.HAVE: "sink",
 }  # fmt: skip
 _SLOW: Final = ("delay", "throttle", "drip")
+#: So long a fault that lasts waits for something that it can meet: a batch engine reads rarely.
+MEET_S: Final = 10.0
 #: A late frame waits so long for the engine to come back at all, ...
 LATE_S: Final = 10.0
 #: ... and so long for its own writer, once the engine has sent other output again.
 LATE_MORE_S: Final = 0.5
 #: How long the first request of a writer that is back waits for the late frame of it.
 _HANDLED_S: Final = 5.0
-#: Bytes at the beginning and at the end of a reply that drip; the middle leaves at once.
-_DRIPPING: Final = 128
-_DRIP_S: Final = 0.0002
-#: Seconds of a throttled reply that leave in one piece.
-_THROTTLE_S: Final = 0.01
 _RESET: Final = struct.pack("ii", 1, 0)
 
 Send = Callable[[bytes], object]
@@ -67,20 +65,6 @@ class Link:
 
 
 @dataclass(eq=False)
-class _Lasting:
-    """A fault that lasts; ``count``: replies, frames or requests that met it."""
-
-    step: FaultStep
-    links: list[Link]
-    until: float
-    before: int
-    from_ns: int = field(default_factory=time.monotonic_ns)
-    over: threading.Event = field(default_factory=threading.Event)
-    count: int = 0
-    bytes: int = 0
-
-
-@dataclass(eq=False)
 class Late:
     """A frame of a reset connection, kept until its writer is back."""
 
@@ -105,7 +89,7 @@ class Links:
         self._changed = threading.Condition()
         self._links: set[Link] = set()
         self._armed: list[FaultStep] = []
-        self._lasting: list[_Lasting] = []
+        self._lasting: list[Lasting] = []
         self._late: list[Late] = []
         self._threads: list[threading.Thread] = []
         self._hurried = self._closed = False
@@ -146,7 +130,8 @@ class Links:
             return
         with self._changed:
             for fault in self._lasting:
-                fault.count += fault.step.do == "half-open" and link in fault.links
+                if fault.step.do == "half-open" and link in fault.links:
+                    fault.meet()
             # The thread of the fault breaks it in time.
             self._changed.wait_for(lambda: link.broken)
         raise Broken
@@ -190,8 +175,7 @@ class Links:
         return {"pids": [], "connections": [link.number for link in met]}
 
     def _begin(self, step: FaultStep, met: list[Link]) -> None:
-        until = time.monotonic() + step.seconds
-        fault = _Lasting(step, met, until, self._log.hushed)
+        fault = Lasting(step, met)
         self._lasting.append(fault)
         self.spent_s += step.seconds
         if step.do == "half-open":
@@ -199,13 +183,14 @@ class Links:
                 link.frozen = True
             self._log.wake()
         if step.do == "silence":
-            self._log.hush(True)
+            self._log.hush(fault.meet)
         thread = threading.Thread(target=self._expire, args=(fault,), name="fault", daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _expire(self, fault: _Lasting) -> None:
-        fault.over.wait(fault.step.seconds)
+    def _expire(self, fault: Lasting) -> None:
+        fault.met.wait(MEET_S)
+        fault.rest(fault.step.seconds)
         step = fault.step
         with self._changed:
             self._lasting.remove(fault)
@@ -213,9 +198,8 @@ class Links:
             if step.do == "half-open":
                 self._break(fault.links, step.target)
             if step.do == "silence":
-                fault.count = self._log.hushed - fault.before
-                if not any(other.step.do == "silence" for other in self._lasting):
-                    self._log.hush(False)
+                others = [other for other in self._lasting if other.step.do == "silence"]
+                self._log.hush(others[0].meet if others else None)
             self.touched_at = time.monotonic()
             self._changed.notify_all()
         self._event(
@@ -319,14 +303,14 @@ class Links:
         """Raise Refused where the sink takes no output now."""
         for fault in tuple(self._lasting):
             if fault.step.do == "refuse":
-                fault.count += 1
+                fault.meet()
                 raise Refused(Code.NOT_ALLOWED, "no output is taken now: send it again later")
 
     def slow(self, link: Link) -> bool:
         """Say whether a fault makes the replies of this link slow now."""
         return any(True for _ in self._slowing(link))
 
-    def _slowing(self, link: Link) -> Iterator[_Lasting]:
+    def _slowing(self, link: Link) -> Iterator[Lasting]:
         for fault in tuple(self._lasting):
             if fault.step.do in _SLOW and fault.step.target in link.sides:
                 yield fault
@@ -335,42 +319,19 @@ class Links:
         """Send replies as the faults of their sides have it; raises Broken, OSError."""
         faults = list(self._slowing(link)) if self._lasting else []
         for fault in faults:
-            fault.count += 1
+            fault.meet()
             fault.bytes += len(data)
             if fault.step.do == "delay":
-                self._rest(fault, fault.step.lag_s)
+                fault.rest(fault.step.lag_s)
         self._pass(link)
         link.sending = True
         try:
-            for piece in self._pieces(memoryview(data), faults):
+            for piece in pieces(memoryview(data), faults):
                 send(piece)
         finally:
             link.sending = False
         # What was sent into a link that broke meanwhile did not arrive for certain.
         self._pass(link)
-
-    def _pieces(self, data: memoryview, faults: list[_Lasting]) -> Iterator[memoryview]:
-        """Cut replies into what leaves at once; what is left when a fault ends leaves whole."""
-        paced = [fault for fault in faults if fault.step.do != "delay"]
-        at = 0
-        for fault in paced[:1]:
-            while at < len(data) and not fault.over.is_set():
-                if fault.step.do == "throttle":
-                    size = max(1, int(fault.step.rate * _THROTTLE_S))
-                    pause = size / fault.step.rate
-                else:
-                    middle = _DRIPPING <= at < len(data) - _DRIPPING
-                    size, pause = (len(data) - _DRIPPING - at if middle else 1), _DRIP_S
-                yield data[at : at + size]
-                at += size
-                self._rest(fault, pause)
-        if at < len(data):
-            yield data[at:]
-
-    @staticmethod
-    def _rest(fault: _Lasting, seconds: float) -> None:
-        """Wait, no longer than the fault lasts."""
-        fault.over.wait(min(seconds, max(0.0, fault.until - time.monotonic())))
 
     # -- the end -----------------------------------------------------------------------
 
@@ -381,7 +342,7 @@ class Links:
             missed, self._armed = self._armed, []
             threads, self._threads = self._threads, []
             for fault in self._lasting:
-                fault.over.set()
+                fault.end()
             self._changed.notify_all()
         for step in missed:
             self._event("link-missed", step=step.to_json(), why="nothing came that it could meet")

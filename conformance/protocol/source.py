@@ -106,8 +106,8 @@ class InputLog:
         self._fetches = Table(folder / "fetches.bin", FETCH)
         self._releases = Table(folder / "releases.bin", RELEASE)
         self.total = sum(p.records for p in self._partitions)
-        #: FETCH and TAIL that were told of less than there is.
-        self.hushed = 0
+        #: Called for each FETCH and TAIL that is told of less than there is.
+        self._hushed: Callable[[], None] | None = None
         #: What stopped the recording (a full disk, say), None while all is well.
         self.failure: OSError | None = None
 
@@ -156,11 +156,15 @@ class InputLog:
             self._changed.notify_all()
         self._event("end-published", records=self.published)
 
-    def hush(self, on: bool) -> None:
-        """Answer as if nothing new were published, END neither; or tell all again."""
+    def hush(self, hushed: Callable[[], None] | None) -> None:
+        """Answer as if nothing new were published, END neither; None: tell all again.
+
+        ``hushed`` is called for each answer to which that makes a difference.
+        """
         with self._changed:
+            self._hushed = hushed
             for partition in self._partitions:
-                if not on:
+                if hushed is None:
                     partition.hushed_at = None
                 elif not partition.ended:
                     partition.hushed_at = partition.end
@@ -193,7 +197,8 @@ class InputLog:
                 self._changed.wait(left)
             # Another connection may have released while this one waited.
             self._check(partition, request.offset)
-            self.hushed += hushed
+            if hushed and self._hushed:
+                self._hushed()
             available = partition.end - request.offset
             wanted = max(1, min(request.max_bytes, max_bytes) // partition.stride)
             # Nobody is there any more to get what a dead engine asked for.
@@ -233,7 +238,8 @@ class InputLog:
         """Return (first offset that can be fetched, end offset, END)."""
         partition = self._find(request.stream, request.partition)
         with self._changed:
-            self.hushed += partition.hides
+            if partition.hides and self._hushed:
+                self._hushed()
             return partition.released, partition.end, partition.over
 
     def release(self, request: Release) -> None:
