@@ -1,0 +1,257 @@
+"""The folder of the state: full for live processes, or with a damaged file."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance.engines import proctable
+from conformance.faults.state_dir import Damage, Fill, newest
+
+SOFT = 1 << 30
+#: Answers each line "HOW PATH" on stdin with 0 or the error's number; "child ..." in a new process.
+WRITER = """
+import mmap, os, subprocess, sys
+def write(how, path):
+    try:
+        if how == "map":
+            with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as view:
+                view[0:1] = b"m"
+        else:
+            flags = {"new": os.O_CREAT | os.O_TRUNC, "over": 0, "append": os.O_APPEND}[how]
+            os.write(os.open(path, os.O_WRONLY | flags), b"x" * 100)
+        return 0
+    except OSError as error:
+        return error.errno
+for line in sys.stdin:
+    how, path = line.split()
+    if how == "fork":
+        ours, theirs = os.pipe()
+        if os.fork() == 0:
+            os.read(ours, 1)  # until it is told
+            os._exit(write("new", path))
+        os.close(ours)
+        print(0, flush=True)
+    elif how == "join":
+        os.write(theirs, b"g")
+        print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+    else:
+        print(write(how, path), flush=True)
+"""
+
+
+class Writer:
+    """A process that writes when it is told to."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", WRITER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (SOFT, resource.RLIM_INFINITY))
+
+    def __call__(self, how: str, path: Path) -> int:
+        self.process.stdin.write(f"{how} {path}\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def living(self) -> list[proctable.Proc]:
+        me = proctable.read(self.process.pid)
+        below = proctable.descendants(proctable.table(), self.process.pid)
+        return [proc for proc in [me, *below] if proc and proctable.living(proc)]
+
+    def soft_limit(self) -> int:
+        return resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE)[0]
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def writer() -> Iterator[Writer]:
+    made = Writer()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def filled(writer: Writer, tmp_path: Path) -> Callable[[], Fill]:
+    (tmp_path / "state").mkdir()
+    return lambda: Fill(writer.living, tmp_path / "state", tmp_path / "stderr.log")
+
+
+def test_nothing_can_be_written_until_it_is_over(writer, filled, tmp_path):
+    folder = tmp_path / "state"
+    assert [writer("new", folder / name) for name in ("a", "b")] == [0, 0]
+    full = filled()
+    assert full.begin() == [writer.process.pid]
+    for how in ("new", "over", "append"):
+        assert writer(how, folder / "a") == errno.EFBIG
+    assert (folder / "b").stat().st_size == 100
+    assert full.end()["empty"] == ["a"]
+    assert writer.soft_limit() == SOFT
+    assert writer("append", folder / "b") == 0
+    assert (folder / "b").stat().st_size == 200
+
+
+def test_a_process_that_is_forked_meanwhile_is_held_and_let_go(writer, filled, tmp_path):
+    full = filled()
+    full.begin()
+    writer("fork", tmp_path / "state" / "held")
+    assert writer("join", tmp_path) == errno.EFBIG
+    writer("fork", tmp_path / "state" / "free")
+    full.end()
+    assert writer("join", tmp_path) == 0
+    assert (tmp_path / "state" / "free").stat().st_size == 100
+
+
+def test_a_process_that_lived_before_is_held(writer, filled, tmp_path):
+    writer("fork", tmp_path / "state" / "held")
+    full = filled()
+    assert len(full.begin()) == 2
+    assert writer("join", tmp_path) == errno.EFBIG
+    full.end()
+
+
+def test_a_memory_map_of_a_file_that_has_its_size_is_not_held(writer, filled, tmp_path):
+    """The protocol says so; the evidence is then missing."""
+    path = tmp_path / "state" / "mapped"
+    path.write_bytes(b"-" * mmap.PAGESIZE)
+    full = filled()
+    full.begin()
+    assert writer("map", path) == 0
+    assert full.end() == {"empty": [], "words": ""}
+    assert path.read_bytes()[:1] == b"m"
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("java.io.IOException: File too large", True),
+        ("OSError: [Errno 28] No space left on device", True),
+        ("write: EFBIG", True),
+        ("SIGXFSZ: file size limit exceeded", True),
+        ("all is well", False),
+    ],
+)
+def test_words_on_standard_error_count_from_its_beginning_on(filled, tmp_path, line, found):
+    stderr = tmp_path / "stderr.log"
+    stderr.write_text("OSError: File too large, long ago\n")
+    full = filled()
+    full.begin()
+    with stderr.open("a") as file:
+        file.write(f"one\n{line}\x1b\ntwo\n")
+    words = full.end()["words"]
+    assert bool(words) is found
+    assert "long ago" not in words
+    assert "\x1b" not in words
+
+
+def test_no_process_at_all_is_a_fault_that_missed(filled, writer):
+    full = filled()
+    writer.close()
+    with pytest.raises(LookupError, match="no process of the engine"):
+        full.begin()
+
+
+# -- damage --------------------------------------------------------------------------
+
+
+@given(st.binary(min_size=1, max_size=300))
+def test_damage_halves_a_file_and_inverts_one_byte(content):
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "cut"
+        path.write_bytes(content)
+        path.chmod(0o400)
+        damage = Damage(Path(name))
+        damage.was_read()
+        left, half = path.read_bytes(), content[: len(content) // 2]
+        assert (damage.name, damage.size) == ("cut", len(content))
+        assert len(left) == len(half)
+        assert [i for i in range(len(half)) if left[i] != half[i]] == [len(half) // 2][: len(half)]
+        assert path.stat().st_mode & 0o777 == 0o400
+
+
+times = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integers(0, 2)))
+
+
+@given(times)
+def test_newest_is_the_last_written_with_content(rows):
+    """Against an oracle: sorted by time, then path."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        written = {}
+        for number, (below, t, size) in enumerate(rows):
+            path = folder / below / str(number)
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(b"x" * size)
+            os.utime(path, ns=(t, t))
+            if size:
+                written[str(path)] = t
+        expected = max(written, key=lambda path: (written[path], path), default=None)
+        assert newest(folder) == (Path(expected) if expected else None)
+
+
+def test_links_scratch_and_what_has_a_name_elsewhere_are_left_alone(tmp_path):
+    state, mine = tmp_path / "state", tmp_path / "mine"
+    (state / "scratch").mkdir(parents=True)
+    (state / "scratch" / "log").write_text("newest")
+    mine.write_text("not the engine's")
+    (state / "soft").symlink_to(mine)
+    (state / "hard").hardlink_to(mine)
+    assert newest(state) is None
+    with pytest.raises(LookupError, match="no file with content"):
+        Damage(state)
+    (state / "cut").write_text("cut")
+    (state / "same-cut").hardlink_to(state / "cut")
+    os.utime(state / "cut", ns=(0, 0))
+    assert newest(state) == state / "same-cut"
+    assert mine.read_text() == "not the engine's"
+
+
+def _read(path: Path) -> None:
+    assert path.read_bytes()
+
+
+def _mapped(path: Path) -> None:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        assert view[0]
+
+
+def _replaced(path: Path) -> None:
+    other = path.with_suffix(".new")
+    other.write_bytes(b"new")
+    other.replace(path)
+
+
+def _overwritten(path: Path) -> None:
+    path.write_bytes(b"new")
+
+
+@pytest.mark.parametrize(
+    ("use", "read"), [(_read, True), (_mapped, True), (_replaced, False), (_overwritten, False)]
+)
+def test_whether_a_damaged_file_was_read_is_seen(tmp_path, use, read):
+    (tmp_path / "cut").write_bytes(b"0123456789")
+    damage = Damage(tmp_path)
+    use(tmp_path / "cut")
+    assert damage.was_read() is read
+    assert damage.was_read() is None  # said once
+
+
+def test_a_file_that_nobody_touched_was_not_read(tmp_path):
+    (tmp_path / "cut").write_bytes(b"0123456789")
+    assert Damage(tmp_path).was_read() is False
