@@ -12,7 +12,7 @@ def faults(facts: Facts) -> list[str]:
     said = []
     for after in facts.after:
         said += [struck(facts, after), followed(facts, after)]
-    for row in facts.history.missed_faults:
+    for row in [*facts.history.missed_faults, *facts.history.all("link-missed")]:
         step = row["step"]
         what = f"{step.get('do', '')} of {step.get('target', '')}" if step else "a fault"
         said.append(f"At {facts.at(row['t_ns'])}: {what} missed: {shown(str(row['why']), 200)}.")

@@ -68,11 +68,12 @@ def _faults(history: History) -> list[Moment]:
     for fault in history.faults:
         mark = {"kill": "K", "corrupt": "K", "pause": "P"}.get(fault.step.do, "F")
         found.append(Moment(fault.t_ns, mark, deed(fault.step), 0))
-        # The end of a pause is an event of its own: it says when, and of whom.
-        if fault.step.do in LASTING - {"pause"} and fault.step.seconds:
-            until = fault.t_ns + int(fault.step.seconds * 1e9)
-            found.append(Moment(until, "f", f"{fault.step.do} over", 2))
     return found
+
+
+def _link(row: dict[str, Any]) -> tuple[str, str, int]:
+    over = " over" if row["do"] in LASTING else ""
+    return "f", f"{row['do']} of {row['target']}{over}, {len(row['connections'])} met", 2
 
 
 def _started(row: dict[str, Any]) -> tuple[str, str, int]:
@@ -87,6 +88,12 @@ def _refused(row: dict[str, Any]) -> tuple[str, str, int]:
 _MAKERS: Final[dict[str, Callable[[dict[str, Any]], tuple[str, str, int]]]] = {
     "started": _started,
     "recovered": lambda row: ("r", "first fetch after it", 1),
+    "reconnected": lambda row: ("r", f"{row['target']} connected again", 2),
+    "link": _link,
+    "fill-over": lambda row: ("f", "disk has room again", 2),
+    "taken-over": lambda row: ("S", "taken over, running", 3),
+    "ended-unasked": lambda row: ("Q", "ended by itself", 1),
+    "not-restarted": lambda row: ("Q", "did not start again", 1),
     "resumed": lambda row: ("p", "process continued", 1),
     "refused": _refused,
     "not-greeted": lambda row: ("!", "no HELLO", 1),

@@ -99,13 +99,16 @@ def aftermaths(history: History) -> list[Aftermath]:
 
 
 def _over(history: History, fault: FiredFault) -> int | None:
-    """Return when a fault that lasts was over: a pause as recorded, others by their step."""
-    if fault.step.do == "pause":
-        ends = [end for start, end in history.pauses() if start >= fault.t_ns]
-        return min(ends, default=None)
-    if fault.step.do in LASTING:
-        return fault.t_ns + int(fault.step.seconds * 1e9)
-    return None
+    """Return when a fault that lasts was over, None for others and where that was not noted."""
+    step = fault.step
+    if step.do not in LASTING:
+        return None
+    if step.do == "pause":
+        return min((end for start, end in history.pauses() if start >= fault.t_ns), default=None)
+    rows = history.all("fill-over")
+    if step.target in ("source", "sink"):
+        rows = history.all("link", do=step.do, target=step.target)
+    return min((row["t_ns"] for row in rows if row["t_ns"] > fault.t_ns), default=None)
 
 
 def _times(history: History, event: str, since: int, until: int) -> list[int]:

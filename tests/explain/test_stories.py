@@ -1,0 +1,313 @@
+"""Stories of real mutants name key, offset, fault and relation; tampered runs name the change."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tampering
+
+from conformance import session
+from conformance.explain import story
+from conformance.history.folder import History
+from conformance.suites.evidence import outputs
+from conformance.verdicts import Outcome, Verdict
+from generators.layouts import COUNT_IN, COUNT_OUT
+
+
+def told(folder: Path, requirement: str):
+    """Judge a run again; return its history, the outcome of a requirement, and the story."""
+    (outcome,) = [o for o in session.recheck(folder) if o.requirement == requirement]
+    history = History(folder)
+    return history, outcome, story(history, outcome)
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def restart_ns(history: History) -> int:
+    return history.all("started", resume=True)[0]["t_ns"]
+
+
+def bases(history: History, since: int) -> dict[int, int]:
+    """Return partition -> lowest offset fetched since a time, a row at a time."""
+    found: dict[int, int] = {}
+    for t_ns, _, partition, base, _ in history.fetches.tolist():
+        if t_ns >= since:
+            found[partition] = min(base, found.get(partition, base))
+    return found
+
+
+def reached(history: History, before: int) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for t_ns, _, partition, _, end in history.fetches.tolist():
+        if t_ns < before:
+            found[partition] = max(end, found.get(partition, 0))
+    return found
+
+
+def test_each_story_says_what_ran_and_what_was_done(mutant_run):
+    history, _, made = told(
+        mutant_run("offset-not-state", "count-engine-death"), "EO-ENGINE-DEATH"
+    )  # fmt: skip
+    fault = history.faults[0]
+    assert "App count (emit every) on 12,000 records in 4 partitions" in made.lines[0]
+    assert "2 workers" in made.lines[0]
+    for part in (
+        "SIGKILL of the engine",
+        ", ".join(map(str, fault.pids)),
+        f"{fault.fetched:,} records were fetched",
+        f"{fault.released:,} released",
+        f"{fault.outputs:,} outputs",
+    ):
+        assert part in made.lines[1]
+    again = sum(
+        max(0, end - bases(history, restart_ns(history))[partition])
+        for partition, end in reached(history, restart_ns(history)).items()
+    )
+    assert f"{again:,} records a second time" in made.lines[2]
+
+
+def test_offset_without_state(mutant_run):
+    history, _, made = told(
+        mutant_run("offset-not-state", "count-engine-death"), "EO-ENGINE-DEATH"
+    )  # fmt: skip
+    text = " ".join(made.lines)
+    found = re.search(
+        r"After the kill it read partition (\d) on from offset ([\d,]+), with totals that began "
+        r"at nothing(?:, and likewise in (\d) other partitions?)?: the offset was restored",
+        text,
+    )
+    assert found, text
+    assert bases(history, restart_ns(history))[int(found[1])] == number(found[2])
+    log = history.outputs(COUNT_OUT)
+    restarted = int(np.searchsorted(log.arrivals["t_ns"], restart_ns(history)))
+    assert made.wrong.t_ns in log.arrivals["t_ns"][restarted:]
+    assert "none of them before the kill" in text
+
+
+def test_state_without_offset_names_the_stretch_that_counts_twice(mutant_run):
+    history, _, made = told(mutant_run("state-not-offset", "count-engine-death"), "EO-ONE-CUT")
+    text = " ".join(made.lines)
+    found = re.search(
+        r"it read partition (\d) on from offset ([\d,]+) with the totals of offset ([\d,]+): "
+        r"offsets ([\d,]+) to ([\d,]+) went into the totals twice",
+        text,
+    )
+    assert found, text
+    base, state = number(found[2]), number(found[3])
+    assert bases(history, restart_ns(history))[int(found[1])] == base
+    assert number(found[4]) == base < state == number(found[5]) + 1
+    # The cut before the newest is where the offset comes from: a RELEASE stands at each.
+    released = history.releases["offset"][history.releases["partition"] == int(found[1])]
+    assert base in released
+
+
+def test_a_release_without_a_cut(mutant_run):
+    folder = mutant_run("release-before-durable", "count-engine-death")
+    history, outcome, made = told(folder, "EO-RELEASED")
+    assert outcome.verdict is Verdict.FAIL
+    row = history.all("refused")[0]
+    asked, upto = map(int, re.findall(r"\d+", row["text"]))
+    text = " ".join(made.lines)
+    assert f"asked for offset {asked:,}, though it had released everything below {upto:,}" in text
+    assert "older than its RELEASE" in text
+    assert made.wrong.t_ns == row["t_ns"]
+
+
+def test_from_zero(mutant_run):
+    _, _, made = told(mutant_run("restart-from-zero", "count-engine-death"), "EO-FROM-CHECKPOINT")
+    text = " ".join(made.lines)
+    assert "after the kill it asked for offset 0," in text
+    assert "at the very beginning" in text
+
+
+def test_output_that_is_sent_again(mutant_run):
+    history, _, made = told(mutant_run("no-have", "count-engine-death"), "EO-KEY-ORDER")
+    text = " ".join(made.lines)
+    seen, repeats = set(), 0
+    for row in history.outputs(COUNT_OUT).payloads.tolist():
+        repeats += row in seen
+        seen.add(row)
+    assert f"{repeats:,} outputs came a second time, each under the writer and number" in text
+    assert "whose output had come before it: the restarted engine did not skip" in text
+
+
+def test_records_that_a_restart_left_behind(mutant_run):
+    folder = mutant_run("resumes-at-the-end", "passthrough-deaths")
+    history, _, made = told(folder, "EO-PASSTHROUGH-DEATH")
+    text = " ".join(made.lines)
+    missing = history.input_records - len(outputs(history))
+    assert f"{missing:,} records that must give an output gave none" in text
+    assert "the engine went on behind them" in text or "the engine read on behind" in text
+
+
+def test_state_that_a_replaced_worker_lacks(mutant_run):
+    folder = mutant_run("worker-without-quotes", "market-worker-death")
+    _, _, made = told(folder, "EO-MARKET-WORKER-DEATH")
+    text = " ".join(made.lines)
+    assert "All wrong verdicts name" in text
+    assert "the quotes from before it were not restored" in text
+    assert re.search(r"Quote \d+, which was due, is offset [\d,]+ of partition \d: fetched", text)
+
+
+def test_numbers_that_began_again(mutant_run):
+    folder = mutant_run("seq-not-in-cut", "count-engine-death")
+    history, _, made = told(folder, "DL-NO-LOSS")
+    text = " ".join(made.lines)
+    found = re.search(r"outputs of partition (\d) have numbers ([\d,]+) lower than", text)
+    assert found, text
+    # A writer numbers one partition from 0: what is missing is what the numbers fell by.
+    assert bases(history, restart_ns(history))[int(found[1])] == number(found[2])
+
+
+# -- tampered runs of the sound engine -------------------------------------------------------
+
+
+def test_a_lost_record_is_named(copy_of):
+    folder = copy_of("count-engine-death")
+    log, _ = tampering.read_output(folder)
+    key, n, _ = tampering.records(log, COUNT_OUT)[-1].tolist()
+    tampering.drop_last(folder)
+
+    history, _, made = told(folder, "DL-NO-LOSS")
+
+    for partition, records in enumerate(history.inputs(COUNT_IN)):
+        offsets = np.flatnonzero(records["key"] == key)
+        if len(offsets):
+            place = f"offset {int(offsets[n - 1]):,} of partition {partition}"
+    text = " ".join(made.lines)
+    assert f"One record that must give an output gave none: {place}." in text
+    assert f"The record at {place} was fetched" in text
+
+
+def test_a_repeated_output_is_named_with_both_places(copy_of):
+    folder = copy_of("count-engine-death-backlog")
+    tampering.again(folder)
+    history, _, made = told(folder, "DL-EXACTLY-ONCE")
+    last = len(history.outputs(COUNT_OUT)) - 1
+    text = " ".join(made.lines)
+    assert re.search(rf"Output {last:,} \(writer \d, seq [\d,]+\), [\d.]+ s after the kill", text)
+    assert f"repeats output {last - 1:,} " in text
+    assert "1 output came a second time, each under the writer and number" in text
+
+
+def test_a_wrong_total_is_named_with_what_was_due(copy_of):
+    folder = copy_of("count-engine-death")
+    log, _ = tampering.read_output(folder)
+    key, n, total = tampering.records(log, COUNT_OUT)[-1].tolist()
+    tampering.alter()(folder)
+
+    history, _, made = told(folder, "EO-ENGINE-DEATH")
+
+    wrong = int(history.outputs(COUNT_OUT).payloads[-1]["total"])
+    text = " ".join(made.lines)
+    assert f"key {key}, n={n}, total={wrong}; the total due is {total}" in text
+    assert "1 output of" in text
+    assert made.wrong.t_ns == int(history.outputs(COUNT_OUT).arrivals["t_ns"][-1])
+
+
+def test_points_out_of_order_are_named(copy_of):
+    folder = copy_of("count-engine-death")
+    tampering.swap_points(folder)
+    _, outcome, made = told(folder, "EO-KEY-ORDER")
+    text = " ".join(made.lines)
+    assert "The first output out of order came" in text
+    assert f"seq {outcome.evidence['where']['seq']:,}" in text
+    assert outcome.expected in text
+    assert "are wrong" not in text
+
+
+def test_a_wrong_verdict_is_named_with_what_was_due(copy_of):
+    folder = copy_of("market-worker-death")
+    tampering.alter(where=-8)(folder)
+    _, outcome, made = told(folder, "EO-MARKET-WORKER-DEATH")
+    text = " ".join(made.lines)
+    assert f"due was {outcome.expected}" in text
+    assert "All wrong verdicts name the quote that was due, with its prices" in text
+
+
+def test_an_answer_that_came_too_early(copy_of):
+    folder = copy_of("passthrough-drain-first")
+    tampering.edited("drained", open_acknowledgements=3)(folder)
+    history = History(folder)
+    made = story(history, Outcome("DL-ACKNOWLEDGED", Verdict.FAIL, reason="EARLY_DRAIN"))
+    assert "3 frames had no answer yet" in " ".join(made.lines)
+    assert made.wrong.t_ns == history.all("drained")[0]["t_ns"]
+
+
+def test_a_request_that_was_never_answered(copy_of):
+    folder = copy_of("passthrough")
+    rows = [json.loads(row) for row in (folder / "control.jsonl").read_text("utf-8").splitlines()]
+    asked = next(row for row in rows if '"op": "drain"' in row["line"])
+    number_ = json.loads(asked["line"])["id"]
+    kept = [
+        row for row in rows
+        if row["direction"] == "to" or json.loads(row["line"]).get("id") != number_
+    ]  # fmt: skip
+    text = "".join(json.dumps(row) + "\n" for row in kept)
+    tampering.fresh(folder / "control.jsonl").write_text(text, "utf-8")
+
+    history = History(folder)
+    made = story(history, Outcome("PR-STOP", Verdict.FAIL, reason="NO_ANSWER"))
+
+    assert "drain was asked at" in " ".join(made.lines)
+    assert made.wrong.t_ns == asked["t_ns"]
+
+
+def test_an_unknown_says_in_one_sentence_what_is_missing(copy_of):
+    folder = copy_of("count-engine-death")
+    tampering.nothing_in_flight(folder)
+    _, outcome, made = told(folder, "EO-ENGINE-DEATH")
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert len(made.lines) == 1
+    assert outcome.expected in made.lines[0]
+    assert "SIGKILL of the engine" in made.lines[0]
+    assert made.wrong is None
+
+
+def test_a_fault_that_missed_is_told(copy_of):
+    folder = copy_of("count-engine-death")
+    tampering.no_fault(folder)
+    tampering.added("fault-missed", step={"do": "kill", "target": "engine"}, why="too late")(folder)
+    tampering.alter()(folder)
+    _, _, made = told(folder, "EO-ENGINE-DEATH")
+    assert any("kill of engine missed: too late" in line for line in made.lines)
+
+
+def test_sound_runs_have_no_story(recorded):
+    history = History(recorded.run("count-engine-death"))
+    made = story(history, Outcome("EO-TAIL", Verdict.PASS))
+    assert (made.lines, made.brief, made.wrong) == ((), (), None)
+
+
+@pytest.mark.parametrize("reason", ["lost", "duplicate", "wrong-total", "RELEASED", "EXITED", "x"])
+@pytest.mark.parametrize(
+    "tamper",
+    [tampering.drop_all, tampering.empty_input, tampering.no_fault, tampering.engine_failure],
+)
+def test_histories_that_hold_little_have_a_story(copy_of, tamper, reason):
+    folder = copy_of("count-engine-death")
+    tamper(folder)
+    made = story(History(folder), Outcome("EO-TAIL", Verdict.FAIL, reason=reason))
+    assert len(made.lines) >= 2
+
+
+def test_text_of_the_engine_is_escaped_and_cut(copy_of):
+    folder = copy_of("count-engine-death")
+    hostile = "\x1b[31mred\x1b[0m [bold]x[/bold] \u202e" + "long " * 500
+    tampering.in_run(
+        ended={"how": "engine-failure", "code": "EXITED", "message": hostile, "stderr": []}
+    )(folder)
+    made = story(
+        History(folder),
+        Outcome("EO-TAIL", Verdict.FAIL, reason=hostile, expected=hostile, actual=hostile),
+    )
+    for line in (*made.lines, *made.brief):
+        assert line.isprintable()
+        assert len(line) <= 700
+    assert any("\\x1b[31mred" in line for line in made.lines)
