@@ -23,13 +23,14 @@ _CASES: Final = 20
 
 
 class TrialProgress:
-    """Shows how many trials are done: a bar on a terminal, nothing elsewhere."""
+    """Shows how many trials are done: a bar on a terminal, a line for each tenth elsewhere."""
 
     def __init__(self, console: Console) -> None:
         columns = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
             TimeElapsedColumn(),
         )  # fmt: skip
+        self._console = console
         self._bar = Progress(
             *columns, console=console, transient=True, disable=not console.is_terminal
         )
@@ -39,6 +40,9 @@ class TrialProgress:
         """Show one more trial."""
         name = shown(f"{trial.subject} {trial.scenario}", 50)
         self._bar.update(self._task, completed=done, total=planned, description=name)
+        tenth = done * 10 // planned > (done - 1) * 10 // planned
+        if tenth and not self._console.is_terminal:
+            self._console.print(Text(f"  {done:,} of {planned:,} trials"))
 
     def __enter__(self) -> TrialProgress:
         self._bar.start()
