@@ -26,7 +26,7 @@ class Scenario:
     recipe: input recipe (docs/architecture.md). rate: records a second, None for all at
     once. hold: (part of the input, seconds of silence after it). drain_at: ask for drain
     when this part of the input is published, rather than at END. ending: how the engine is
-    ended. probes: also ask what an engine may refuse.
+    ended. probes: also ask what an engine may refuse. fresh: start and stop an engine for it.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Scenario:
     drain_at: float | None = None
     ending: Literal["stop", "stdin-eof"] = "stop"
     probes: bool = False
+    fresh: bool = False
 
     @property
     def output_size(self) -> int:
@@ -50,7 +51,7 @@ class Scenario:
     @property
     def may_share(self) -> bool:
         """Whether an engine of an earlier run will do: its start and end are not looked at."""
-        return self.ending == "stop" and not self.probes
+        return self.ending == "stop" and not self.fresh
 
     @property
     def one_each(self) -> bool:

@@ -21,7 +21,7 @@ from conformance.verdicts import Verdict
 SCENARIOS = (
     "passthrough", "double", "count-edges", "tiny-payloads", "empty-partitions", "count",
     "count-hot-key", "count-some", "count-engine-death-backlog", "market-merged-verdicts",
-    "market-merged-rejects", "market-two-verdicts", "market-two-rejects", "market-two-deaths",
+    "market-merged-rejects", "market-two-verdicts", "market-two-rejects", "market-two-after-accept",
 )  # fmt: skip
 #: (scenario, change, what the judges must say of it).
 CHANGED = [

@@ -14,7 +14,7 @@ from conformance.suites.catalog.drawing import SOME, Context, count, market, pas
 
 @scenario("passthrough")
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return passthrough(context.records(20_000), probes=True)
+    return passthrough(context.records(20_000), probes=True, fresh=True)
 
 
 @scenario("passthrough-drain-first")

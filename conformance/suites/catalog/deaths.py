@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from conformance.protocol.sink import SinkBehaviour
 from conformance.scenario import Scenario
-from conformance.schedule import FaultStep
+from conformance.schedule import FaultStep, Moment
 from conformance.suites.catalog.drawing import (
     SOME,
     Context,
@@ -49,13 +49,6 @@ def _(context: Context, rng: random.Random) -> Scenario:
     return _deaths(context, (kill_in_backlog(context, rng, "engine"),))
 
 
-@scenario("count-two-deaths")
-def _(context: Context, rng: random.Random) -> Scenario:
-    return _deaths(
-        context, (kill(rng, "engine", 0.2, 0.35, cut=True), kill(rng, "engine", 0.55, 0.8))
-    )
-
-
 @scenario("count-two-worker-deaths")
 def _(context: Context, rng: random.Random) -> Scenario:
     return _deaths(context, (kill(rng, "worker", 0.2, 0.35), kill(rng, "worker", 0.55, 0.8)))
@@ -84,8 +77,12 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 
 @scenario("count-tail")
-def _(context: Context, _rng: random.Random) -> Scenario:
-    return _deaths(context, (FaultStep("kill", "engine", "fetched", fraction=1.0),))
+def _(context: Context, rng: random.Random) -> Scenario:
+    # A little after the last fetch: output is on its way, and its answers are slow.
+    return _deaths(
+        context, (kill(rng, "engine", 1.0, 1.0),),
+        sink=SinkBehaviour(last_ack_delay_s=0.25, budget_s=1.5),
+    )  # fmt: skip
 
 
 @scenario("count-after-drain")
@@ -105,15 +102,6 @@ def _(context: Context, rng: random.Random) -> Scenario:
 def _(context: Context, rng: random.Random) -> Scenario:
     step = FaultStep("kill", "engine", "checkpoint", fraction=round(rng.uniform(0.3, 0.7), 3))
     return count(context.records(40_000), rate=60_000, faults=(step,))
-
-
-@scenario("count-slow-acks-death")
-def _(_context: Context, rng: random.Random) -> Scenario:
-    # A little after the last fetch: output is on its way, and its answers are slow.
-    return count(
-        20_000, rate=60_000, faults=(kill(rng, "engine", 1.0, 1.0),),
-        sink=SinkBehaviour(last_ack_delay_s=0.25, budget_s=1.5),
-    )  # fmt: skip
 
 
 @scenario("passthrough-deaths")
@@ -139,54 +127,38 @@ def _(context: Context, rng: random.Random) -> Scenario:
     )  # fmt: skip
 
 
-@scenario("market-two-deaths")
-def _(context: Context, rng: random.Random) -> Scenario:
-    return market(
-        context, 90_000, "two", "verdicts", rate=60_000,
-        faults=(kill(rng, "engine", 0.2, 0.4), kill(rng, "engine", 0.6, 0.8)),
-    )  # fmt: skip
-
-
-def _aimed(at: str, rng: random.Random) -> tuple[FaultStep, ...]:
+def _aimed(rng: random.Random, first: Moment, second: Moment) -> tuple[FaultStep, ...]:
+    """Return two kills of the engine at moments at which output is under way."""
     return (
-        FaultStep("kill", "engine", at, fraction=round(rng.uniform(0.15, 0.35), 3)),  # type: ignore[arg-type]
-        FaultStep("kill", "engine", at, fraction=round(rng.uniform(0.55, 0.8), 3)),  # type: ignore[arg-type]
+        FaultStep("kill", "engine", first, fraction=round(rng.uniform(0.15, 0.35), 3), cut=True),
+        FaultStep("kill", "engine", second, fraction=round(rng.uniform(0.55, 0.8), 3)),
     )
 
 
 @scenario("count-after-accept")
 def _(context: Context, rng: random.Random) -> Scenario:
-    return _deaths(context, _aimed("accepted", rng))
+    return _deaths(context, _aimed(rng, "accepted", "committing"))
 
 
-@scenario("count-committing")
-def _(context: Context, rng: random.Random) -> Scenario:
-    return _deaths(context, _aimed("committing", rng))
-
-
-def _losing(rng: random.Random) -> tuple[FaultStep, ...]:
-    # Held for longer than a cut takes, so that one taken too early is in place.
-    return tuple(replace(step, delay_s=0.25) for step in _aimed("losing", rng))
+#: Held for longer than a cut takes, so that one taken too early is in place.
+_LOSING_S: Final = 0.25
 
 
 @scenario("count-losing")
 def _(context: Context, rng: random.Random) -> Scenario:
-    return _deaths(context, _losing(rng))
-
-
-@scenario("market-two-losing")
-def _(context: Context, rng: random.Random) -> Scenario:
-    return market(context, 90_000, "two", "verdicts", rate=60_000, faults=_losing(rng))
+    _, step = _aimed(rng, "losing", "losing")
+    return _deaths(context, (replace(step, delay_s=_LOSING_S),))
 
 
 @scenario("market-two-after-accept")
 def _(context: Context, rng: random.Random) -> Scenario:
     # Once before the reply to STAGE, when no cut can name it yet, and once after it.
-    first, second = _aimed("accepted", rng)
-    faults = (replace(first, at="staged"), second)
+    faults = _aimed(rng, "staged", "accepted")
     return market(context, 90_000, "two", "verdicts", rate=60_000, faults=faults)
 
 
 @scenario("market-two-committing")
 def _(context: Context, rng: random.Random) -> Scenario:
-    return market(context, 90_000, "two", "verdicts", rate=60_000, faults=_aimed("committing", rng))
+    first, second = _aimed(rng, "committing", "losing")
+    faults = (first, replace(second, delay_s=_LOSING_S))
+    return market(context, 90_000, "two", "verdicts", rate=60_000, faults=faults)
