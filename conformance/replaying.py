@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,7 +11,8 @@ from typing import Any
 
 from conformance import session, whereabouts
 from conformance.engines.spec import EngineSpec
-from conformance.history.folder import History, write_json
+from conformance.explain import told
+from conformance.history.folder import History, HistoryError, write_json
 from conformance.requirements import registry
 from conformance.runner import play
 from conformance.same_input import same_input
@@ -83,10 +85,14 @@ def _once(
     """Play once, judge, and save the verdict with the run."""
     started = time.monotonic()
     scenario = Scenario.from_json(history.run["scenario"])
-    play(
-        scenario, spec, folder, seed=int(history.run["seed"]),
-        inputs=same_input(history.folder, history.run),
-    )  # fmt: skip
+    try:
+        play(
+            scenario, spec, folder, seed=int(history.run["seed"]),
+            inputs=same_input(history.folder, history.run),
+        )  # fmt: skip
+    except HistoryError:  # without its input nothing was played
+        shutil.rmtree(folder)
+        raise
     played = History(folder)
     add_facts(played, spec)
     wanted = {outcome.requirement for outcome in then}
@@ -95,6 +101,7 @@ def _once(
         for outcome in session.recheck(folder)
         if outcome.requirement in wanted
     ]
+    outcomes = told(outcomes)
     write_json(folder / "verdict.json", [o.to_json() | {"run": "."} for o in outcomes])
     tidy(played)
     return outcomes

@@ -121,14 +121,14 @@ def _looked_at(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInf
 
 def _wrong(info: zipfile.ZipInfo) -> str:
     """Say what is wrong with a member, "" if nothing."""
-    name, mode = info.orig_filename, info.external_attr >> 16
+    name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
     if name.startswith("/") or ":" in name or "\\" in name:
         return "expected a relative name"
     if ".." in name.split("/"):
         return "expected a name that stays in its folder"
     if "/" not in name or not _NAME.fullmatch(name):
         return "expected a file in a folder, its name of letters, digits, dots and dashes"
-    if mode and not stat.S_ISREG(mode):
+    if kind not in (0, stat.S_IFREG):
         return "expected a plain file, no link nor anything else"
     if info.flag_bits & 0x1:
         return "expected no encryption"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance import session, whereabouts
+from conformance.explain.telling import opened
 from conformance.history.folder import History, HistoryError, recorded_files, write_json
 from conformance.packing import archive, readme
 from conformance.packing.opening import opened_run
@@ -27,6 +28,8 @@ SMALL_INPUT: Final = 1 << 20
 #: Of a longer standard error the end is packed.
 STDERR_BYTES: Final = 4 << 20
 _TEXTS: Final = (".json", ".jsonl")
+#: Elsewhere the engine lies elsewhere.
+_REPRODUCE: Final = "tickproof replay FILE ENGINE"
 _CSV: Final = frozenset(("market-csv", "keyed-csv"))
 _KEYS: Final = re.compile(r'\\*"(\w+)\\*"\s*:')
 
@@ -64,10 +67,9 @@ def pack(run: Path, target: Path | None) -> Packed:
                 f"{run}: without the names of this machine it is judged otherwise: "
                 f"{_gist(outcomes)} and not {_gist(before)}"
             )
-        if not (folder / "verdict.json").exists():
-            write_json(folder / "verdict.json", [o.to_json() | {"run": "."} for o in outcomes])
-        history = History(folder)
-        text = scrub(readme.text(history, outcomes, _members(folder)))
+        _finish_verdict(folder / "verdict.json", outcomes)
+        with opened(folder) as history:
+            text = scrub(readme.text(history, outcomes, _members(folder)))
         (folder / readme.NAME).write_text(text, encoding="utf-8")
         top = _name(history.run)
         path = target or Path(f"{top}{SUFFIX}")
@@ -182,6 +184,14 @@ def _finish_record(folder: Path, scrub: Scrub) -> None:
     run.pop(whereabouts.KEY, None)
     run["files"] = recorded_files(folder)
     write_json(folder / "run.json", run)
+
+
+def _finish_verdict(path: Path, outcomes: list[Outcome]) -> None:
+    """Say how to see it elsewhere; write the verdicts of now where none were kept."""
+    rows = [outcome.to_json() for outcome in outcomes]
+    if path.exists():
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    write_json(path, [row | {"run": ".", "reproduce": _REPRODUCE} for row in rows])
 
 
 def _kept(members: Mapping[str, Path], scrub: Scrub) -> Iterator[tuple[str, str]]:

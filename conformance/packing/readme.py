@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 import conformance
+from conformance import explain
 from conformance.history.folder import History
 from conformance.requirements import registry
 from conformance.suites.judging import stimulus
@@ -54,6 +55,7 @@ def text(history: History, outcomes: Collection[Outcome], members: Collection[st
     """Return the README of a run: what was done, what went wrong, how to look at it."""
     engine = history.run["engine"]
     name = shown(f"{engine['name']} {engine['version']} ({engine['language']})", 120)
+    story = explain.text(history, list(outcomes)).rstrip()
     parts = [
         f"A recorded run of the stream-processing engine {name}",
         "",
@@ -64,6 +66,7 @@ def text(history: History, outcomes: Collection[Outcome], members: Collection[st
         ),
         *_section("What was done", _done(history)),
         *_section("What went wrong", _wrong(outcomes)),
+        *_section("The story, from the recording", [story]),
         *_section("How to look at it", _how()),
         *_section("The files", _files(members)),
         *_section("What was taken out, what was not", [_paragraph(

@@ -17,6 +17,11 @@ from conformance.whereabouts import whereabouts
 
 #: Environment variables whose values are secrets, by their names.
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY", re.I)
+#: A value that is given to such a name, as a shell or a program prints its environment.
+_GIVEN: Final = re.compile(
+    r"\b([A-Z0-9_]*(?:TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY)[A-Z0-9_]*"
+    r"""(?:=|\\*['"]\s*[:,]\s*\\*['"]))(?!\{)[^\s"',;\\}]+"""
+)
 #: A shorter value is a word like any other.
 _SECRET_LENGTH: Final = 8
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
@@ -60,8 +65,14 @@ class Scrub:
 
     def __call__(self, text: str) -> str:
         """Return the text without what names the machine."""
-        text = self._folders(self._secrets(text))
-        return self._names(_PATH.sub(lambda match: f"{{path}}/{match[1] or ''}", text))
+        text = self._folders(_GIVEN.sub(r"\1{secret}", self._secrets(text)))
+        return self._names(_PATH.sub(_file_only, text))
+
+
+def _file_only(path: re.Match[str]) -> str:
+    """Return what is left of a path: the name of a file, not that of a folder."""
+    name = path[1] or ""
+    return f"{{path}}/{name}" if "." in name.strip(".") else "{path}"
 
 
 class _Words:
