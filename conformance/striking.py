@@ -171,7 +171,8 @@ class Striking:
     def _end_fill(self) -> None:
         assert self._full is not None
         full, self._full = self._full, None
-        self._events.add("fill-over", from_ns=self._full_from_ns, **full.end())
+        to_ns = time.monotonic_ns()
+        self._events.add("fill-over", from_ns=self._full_from_ns, to_ns=to_ns, **full.end())
         self.touched_at = time.monotonic()
 
     def end(self) -> None:

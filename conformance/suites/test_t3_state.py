@@ -45,8 +45,8 @@ def test_totals_over_a_full_disk(history: History) -> None:
         row["returncode"] not in (0, _KILLED) and row["t_ns"] > full.t_ns
         for row in history.all("exited")
     )
-    died = fell or any(fault.t_ns < over[0]["t_ns"] for fault in history.faults[1:])
-    held = _held_back(history, full, over[0]["t_ns"])
+    died = fell or any(fault.t_ns < over[0]["to_ns"] for fault in history.faults[1:])
+    held = _held_back(history, full, over[0]["to_ns"])
     if not (held or fell or over[0]["empty"] or over[0]["words"]):
         raise Unknown(
             "NOTHING_HELD_BACK", "a sign that something could not be written: no RELEASE for "
