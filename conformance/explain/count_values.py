@@ -80,9 +80,11 @@ def _meant(
         "given-up": "released before {} and not fetched again",
         "left": "fetched before {} and not again",
         "again": "fetched before {} and again after it",
-        "passed": "never fetched",
+        "never": "never fetched",
     }
-    shared = [kind for kind, number in relations(where, near).items() if number == len(where)]
+    shared = [
+        kind for kind, number in relations(facts, where, near).items() if number == len(where)
+    ]
     if shared and shared[0] in words:
         return f"{text}, {words[shared[0]].format(facts.name(near))}."
     stream, partition, offset = where[0].tolist()

@@ -31,7 +31,7 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     mark = int(times[-1]) if len(times) else None
     point = [*_frames(facts, where), *_relation(facts, where, near)]
     if near is not None and not any(place.skipped for place in near.places):
-        point += numbering(facts, near)
+        point += numbering(facts, near) or _silent(facts, near, first)
     return Part(tuple(said), tuple(point), mark, "first missing record fetched")
 
 
@@ -66,15 +66,15 @@ def _relation(facts: Facts, where: np.ndarray, near: Aftermath | None) -> list[s
     """Say what a fault was to the missing records."""
     if near is None:
         return []
-    found = relations(where, near)
+    found = relations(facts, where, near)
     name, number = facts.name(near), len(where)
     them, were = ("All of them", "were") if number > 1 else ("It", "was")
-    if found["left"] + found["passed"] == number:
-        never = f", {found['passed']:,} of them never" * bool(found["passed"])
-        return [
-            f"{them} {were} out of reach after {name}: the engine went on behind them, and did "
-            f"not fetch them again{never}. Its offset was ahead of its output."
-        ]
+    if found["left"] + found["never"] == number:
+        never = f", {found['never']:,} of them at no time" * bool(found["never"])
+        text = f"{them} {were} not fetched after {name}{never}"
+        if not _went_on(facts, near):
+            return [f"{text}."]
+        return [f"{text}: the engine went on behind them, its offset was ahead of its output."]
     if found["given-up"] == number:
         return [
             f"{them} {were} released before {name} and not fetched after it: the engine gave "
@@ -89,11 +89,41 @@ def _relation(facts: Facts, where: np.ndarray, near: Aftermath | None) -> list[s
         return [f"None of them was fetched before {name}."]
     words = {"given-up": "released before it and not fetched again",
              "left": "fetched before it and not again", "again": "fetched before and after it",
-             "passed": "never fetched", "later": "first fetched after it"}  # fmt: skip
+             "never": "never fetched", "later": "first fetched after it"}  # fmt: skip
     parts = [f"{some:,} were {words[kind]}" for kind, some in found.items() if some]
-    behind = found["left"] + found["passed"]
-    went = f"; the engine read on behind {behind:,} of them" if 2 * behind > number else ""
+    behind = found["left"] + found["never"]
+    went = ""
+    if 2 * behind > number and _went_on(facts, near):
+        went = f"; the engine went on behind {behind:,} of them"
     return [f"By {name}: {', '.join(parts)}{went}."]
+
+
+def _went_on(facts: Facts, near: Aftermath) -> bool:
+    """Whether the engine did go on after a fault: it fetched, or answered drain."""
+    drained = [row["t_ns"] for row in facts.history.all("drained")]
+    return near.went_on or any(near.since_ns < t_ns < near.until_ns for t_ns in drained)
+
+
+def _silent(facts: Facts, near: Aftermath, first: tuple[int, int, int]) -> list[str]:
+    """Say whether the writer of a partition sent nothing more, though it was told to go on."""
+    m, log = facts.matching, facts.log
+    if m is None:
+        return []
+    part = next(p for p in m.parts if (p.stream, p.partition) == first[:2])
+    index = np.flatnonzero((m.answers >= part.start) & (m.answers < part.start + part.records))
+    writers = np.unique(log.writer_seq(index)[0]).tolist()
+    told = [row for row in facts.history.all("have") if row["t_ns"] > near.fault.t_ns]
+    told = [row for row in told if row["writer"] in writers]
+    if len(writers) != 1 or not told:
+        return []
+    rows = log.arrivals[log.arrivals["writer"] == writers[0]]
+    if (rows["t_ns"] > told[-1]["t_ns"]).any():
+        return []
+    return [
+        f"After {facts.name(near)} HAVE told it that {told[-1]['next_seq']:,} is the next number "
+        f"of writer {writers[0]}, which had served this partition; no output of that writer "
+        "followed."
+    ]
 
 
 def numbering(facts: Facts, near: Aftermath | None) -> list[str]:

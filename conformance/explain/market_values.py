@@ -77,7 +77,7 @@ def _shared(
     at = np.minimum(np.searchsorted(quotes["id"][order], due["quote_id"]), len(order) - 1)
     there = quotes["id"][order][at] == due["quote_id"]
     missed = where[order[at[there]]]
-    shares = relations(missed, near)
+    shares = relations(facts, missed, near)
     behind = shares["left"] + shares["given-up"]
     if there.all() and behind == len(missed):
         return [

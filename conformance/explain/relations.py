@@ -11,10 +11,10 @@ from conformance.explain.facts import Facts
 from conformance.explain.recovery import Aftermath
 
 #: given-up: released before the fault. left: fetched before it, not released, not fetched
-#: again. again: fetched before and after it. passed: never fetched, because the engine went
-#: on behind it. later: not fetched before the fault.
-Relation = Literal["given-up", "left", "again", "passed", "later"]
-RELATIONS: Final[tuple[Relation, ...]] = ("given-up", "left", "again", "passed", "later")
+#: again. again: fetched before and after it. never: not fetched at all. later: first fetched
+#: after it.
+Relation = Literal["given-up", "left", "again", "never", "later"]
+RELATIONS: Final[tuple[Relation, ...]] = ("given-up", "left", "again", "never", "later")
 
 
 def places(facts: Facts, rows: np.ndarray) -> np.ndarray:
@@ -28,31 +28,43 @@ def places(facts: Facts, rows: np.ndarray) -> np.ndarray:
     return found
 
 
-def relations(where: np.ndarray, after: Aftermath) -> dict[Relation, int]:
+def relations(facts: Facts, where: np.ndarray, after: Aftermath) -> dict[Relation, int]:
     """Count records (stream, partition, offset) by what a fault was to them."""
     found: dict[Relation, int] = dict.fromkeys(RELATIONS, 0)
     for place in after.places:
         mine = (where[:, 0] == place.stream) & (where[:, 1] == place.partition)
         offset = where[mine, 2]
+        if not len(offset):
+            continue
         base = place.fetched if place.base is None else place.base
         again = (offset >= base) & (offset < place.fetched)
         given_up = (offset < place.released) & ~again
         left = (offset < place.fetched) & ~again & ~given_up
+        beyond = offset >= place.fetched
+        never = beyond & ~_covered(facts, place.stream, place.partition, offset)
         found["again"] += int(again.sum())
         found["given-up"] += int(given_up.sum())
         found["left"] += int(left.sum())
-        passed = (offset >= place.fetched) & (offset < base)
-        found["passed"] += int(passed.sum())
-        found["later"] += int((offset >= place.fetched).sum() - passed.sum())
+        found["never"] += int(never.sum())
+        found["later"] += int(beyond.sum() - never.sum())
     return found
+
+
+def _covered(facts: Facts, stream: int, partition: int, offset: np.ndarray) -> np.ndarray:
+    """Return a mask of the offsets that some FETCH reply held."""
+    rows = of_partition(facts.history.fetches, stream, partition)
+    size = int(max(rows["end"].max(initial=0), offset.max())) + 2
+    edges = np.bincount(rows["base"].astype(np.int64), minlength=size)
+    edges -= np.bincount(rows["end"].astype(np.int64), minlength=size)
+    return np.cumsum(edges)[offset] > 0
 
 
 def nearest(facts: Facts, where: np.ndarray) -> Aftermath | None:
     """Return the fault that touches most of some records: fetched before it, not released."""
     best, most = None, 0
     for after in facts.after:
-        found = relations(where, after)
-        touched = found["left"] + found["again"] + found["passed"]
+        found = relations(facts, where, after)
+        touched = found["left"] + found["again"] + found["never"]
         if touched > most:
             best, most = after, touched
     return best or (facts.after[0] if facts.after else None)

@@ -81,7 +81,7 @@ def shared(facts: Facts, near: Aftermath | None) -> list[str]:
         return [", ".join(said) + "."]
     late = log.t_ns(surplus) >= near.fault.t_ns
     early = log.t_ns(origin) < near.since_ns
-    found = relations(places(facts, m.answers[surplus]), near)
+    found = relations(facts, places(facts, m.answers[surplus]), near)
     name = facts.name(near)
     if late.all() and early.all() and found["again"] == len(surplus):
         said.append(
