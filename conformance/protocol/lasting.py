@@ -63,7 +63,7 @@ def pieces(data: memoryview, faults: Sequence[Lasting]) -> Iterator[memoryview]:
         while at < len(data) and not fault.over.is_set():
             if fault.step.do == "throttle":
                 size = max(1, int(fault.step.rate * _THROTTLE_S))
-                pause = size / fault.step.rate
+                pause = size / max(fault.step.rate, 1.0)
             else:
                 middle = _DRIPPING <= at < len(data) - _DRIPPING
                 size, pause = (len(data) - _DRIPPING - at if middle else 1), _DRIP_S

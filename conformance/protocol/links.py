@@ -8,8 +8,11 @@ carried out, or is over, is an event "link" with what it met; nothing here judge
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import socket
 import struct
+import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -36,6 +39,8 @@ LATE_S: Final = 10.0
 LATE_MORE_S: Final = 0.5
 #: How long the first request of a writer that is back waits for the late frame of it.
 _HANDLED_S: Final = 5.0
+#: How long a part of a reply may take to reach the peer.
+_REACHED_S: Final = 1.0
 _RESET: Final = struct.pack("ii", 1, 0)
 
 Send = Callable[[bytes], object]
@@ -237,12 +242,25 @@ class Links:
         link.sending = True
         link.sock.sendall(memoryview(reply)[:at])
         link.sending = False
+        left = self._settled(link)
         met = self._break_all(side)
         self._event(
             "link", do="cut", target=side, connections=met, connection=link.number,
-            count=1, sent=at, whole=len(reply),
+            count=1, sent=at - left, whole=len(reply),
         )  # fmt: skip
         raise Broken
+
+    @staticmethod
+    def _settled(link: Link) -> int:
+        """Wait until all that was sent has reached the peer: a reset discards the rest of it."""
+        queue, tick = bytearray(4), threading.Event()
+        deadline = time.monotonic() + _REACHED_S
+        while True:
+            fcntl.ioctl(link.sock, termios.TIOCOUTQ, queue)
+            left = int.from_bytes(queue, sys.byteorder)
+            if not left or link.broken or time.monotonic() > deadline:
+                return left
+            tick.wait(0.001)
 
     def _break_all(self, side: str) -> list[int]:
         with self._changed:

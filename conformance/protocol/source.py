@@ -188,7 +188,9 @@ class InputLog:
             self._check(partition, request.offset)
             hushed = False
             while partition.end == request.offset and not self._hurried(partition):
-                hushed |= partition.hides
+                if partition.hides and self._hushed and not hushed:
+                    hushed = True
+                    self._hushed()
                 left = deadline - time.monotonic()
                 if abandoned():
                     break
@@ -197,8 +199,6 @@ class InputLog:
                 self._changed.wait(left)
             # Another connection may have released while this one waited.
             self._check(partition, request.offset)
-            if hushed and self._hushed:
-                self._hushed()
             available = partition.end - request.offset
             wanted = max(1, min(request.max_bytes, max_bytes) // partition.stride)
             # Nobody is there any more to get what a dead engine asked for.

@@ -6,6 +6,7 @@ import os
 import shutil
 
 import cases
+import cases_links
 import cases_state
 import pytest
 import tampering
@@ -26,8 +27,8 @@ from conformance.suites.verdict import outcome_of
 from conformance.verdicts import Verdict
 
 import_suites()
-REJECTS = cases.REJECTS | cases_state.REJECTS
-UNKNOWNS = cases.UNKNOWNS | cases_state.UNKNOWNS
+REJECTS = cases.REJECTS | cases_state.REJECTS | cases_links.REJECTS
+UNKNOWNS = cases.UNKNOWNS | cases_state.UNKNOWNS | cases_links.UNKNOWNS
 #: (requirement, scenario, judge), each test of the suites once.
 ALL = [(id_, name, judge) for name, rows in JUDGES.items() for id_, judge in rows]
 #: What they decide does not need the run to come to its end.
