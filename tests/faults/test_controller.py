@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -63,8 +64,12 @@ def test_limit_lets_every_moment_come(schedule, rate):
     """With all input due, so much is published that the next step can be reached."""
     step = Bench(schedule, rate).controller.current
     limit = Bench(schedule, rate).controller.limit(TOTAL)
-    if step is None or step.at in ("drained", "recovery"):
+    if step is None or step.at == "drained":
         assert limit == TOTAL
+    elif step.at == "recovery":
+        # It waits where the next step is placed that follows no recovery.
+        places = [s.fraction for s in schedule if s.at not in ("drained", "recovery")]
+        assert limit == int(next(iter(places), 1.0) * TOTAL)
     elif step.at == "checkpoint":
         assert limit == int(step.fraction * TOTAL)
     else:
@@ -144,6 +149,23 @@ def test_recovery_step_waits_for_a_connection_opened_after_the_fault():
     bench.controller.observe("fetched", 5)
     assert len(bench.done) == 2
     assert bench.named("recovered") == [{"connection": 5}]
+
+
+def test_after_the_death_of_a_coordinator_a_fetch_is_due_only_once_all_are_dead():
+    """argv's process may live on: nobody can tell then whose FETCH it is."""
+    bench = Bench([FaultStep("kill", "coordinator", "fetched")])
+    bench.log.fetched = 1
+    bench.controller.observe("fetched", 1)
+    assert len(bench.done) == 1
+    assert not bench.controller.recovering
+    bench.controller.opened = lambda: 3
+    bench.controller.engine_died()
+    assert bench.controller.recovering
+    bench.controller.observe("fetched", 3)  # a connection of the dead engine
+    assert bench.controller.recovering
+    bench.controller.observe("fetched", 4)
+    assert not bench.controller.recovering
+    assert bench.named("recovered") == [{"connection": 4}]
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -245,3 +267,21 @@ def test_what_was_fetched_too_soon_after_a_death_does_not_end_the_input():
     assert TOTAL * 6 // 10 < ahead < TOTAL
     bench.log.fetched = ahead  # all of it: no FETCH is left at which the fault could come
     assert ahead < bench.controller.limit(TOTAL) <= TOTAL
+
+
+def test_no_input_is_published_while_a_strike_takes_its_time():
+    seen = []
+
+    def deed(_step):
+        def strike():
+            seen.append(bench.controller.limit(TOTAL))
+            return {"pids": [1]}
+
+        return strike
+
+    first = FaultStep("kill", "engine", "fetched", fraction=0.1)
+    bench = Bench([first, replace(first, fraction=0.5)], deed=deed)
+    bench.log.published = bench.log.fetched = 20_000
+    bench.controller.observe("fetched", 1)
+    assert seen == [20_000]
+    assert bench.controller.limit(TOTAL) == 50_000
