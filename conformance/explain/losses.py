@@ -56,9 +56,7 @@ def _frames(facts: Facts, where: np.ndarray) -> list[str]:
     last = ", the last of their partitions" if ends else ""
     if replies and len(where) > 1:
         whole = f"{replies:,} whole FETCH {'reply' if replies == 1 else 'replies'}"
-        return [
-            f"They fill {whole}{last}: nothing came out of these, nothing is missing of others."
-        ]
+        return [f"They fill {whole}{last}: nothing came out of these, and nothing else is missing."]
     return ["They are the last records of their partitions."] if ends and len(where) > 1 else []
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from conformance.checkers.market_rule import ANSWER, RECORD, show_answer, symbol_text
+from conformance.checkers.tables import of_partition
 from conformance.checkers.timeline import publish_times
 from conformance.explain.facts import Facts, counted
 from conformance.explain.recovery import Aftermath
-from conformance.explain.relations import relations
+from conformance.explain.relations import places, relations
 from generators.layouts import MESSAGE, QUOTE, QUOTE_KIND
 
 __all__ = ["said", "tell"]
@@ -71,12 +72,16 @@ def _shared(
         "All wrong verdicts name another quote than the latest"
         + (f", {named:,} of them none" if named else "")
     )  # fmt: skip
-    if near is None:
+    if not len(quotes):
         return [f"{text}."]
     order = np.argsort(quotes["id"], kind="stable")
     at = np.minimum(np.searchsorted(quotes["id"][order], due["quote_id"]), len(order) - 1)
     there = quotes["id"][order][at] == due["quote_id"]
     missed = where[order[at[there]]]
+    if there.all() and _one_reply(facts, places(facts, m.answers[wrong]), missed):
+        return [f"{text}, and each quote that was due came in the same FETCH reply as its order."]
+    if near is None:
+        return [f"{text}."]
     shares = relations(facts, missed, near)
     behind = shares["left"] + shares["given-up"]
     if there.all() and behind == len(missed):
@@ -85,6 +90,22 @@ def _shared(
             "not again: the quotes from before it were not restored."
         ]
     return [f"{text}."]
+
+
+def _one_reply(facts: Facts, orders: np.ndarray, quotes: np.ndarray) -> bool:
+    """Whether each order was first fetched in a reply that held its quote, too."""
+    for partition in np.unique(orders[:, 1]).tolist():
+        mine = orders[:, 1] == partition
+        if (quotes[mine, 1] != partition).any():
+            return False
+        rows = of_partition(facts.history.fetches, 0, partition)
+        reach = np.maximum.accumulate(rows["end"].astype(np.int64))
+        first = np.searchsorted(reach, orders[mine, 2], side="right")
+        if len(first) and first.max() >= len(rows):
+            return False
+        if (rows["base"][first].astype(np.int64) > quotes[mine, 2]).any():
+            return False
+    return True
 
 
 def _newest(facts: Facts, index: int, near: Aftermath | None) -> list[str]:

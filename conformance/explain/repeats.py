@@ -11,6 +11,7 @@ from conformance.explain.facts import Facts, counted
 from conformance.explain.reading import Part
 from conformance.explain.recovery import Aftermath
 from conformance.explain.relations import places, relations
+from conformance.suites.evidence import CHANGED
 from conformance.verdicts import Outcome
 
 
@@ -29,7 +30,9 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
         said.append(
             f"It answers offset {place[2]:,} of partition {place[1]}, {facts.journey(place, near)}."
         )
-    point = [*alike(outcome), *shared(facts, near), *_have(facts, index, near)]
+    point = [*shared(facts, near), *_have(facts, index, near)]
+    if outcome.reason in CHANGED or not point:
+        point = [*alike(outcome), *point]
     return Part(tuple(said), tuple(point), t_ns, "first repeated output")
 
 

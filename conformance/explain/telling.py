@@ -79,7 +79,7 @@ def text(history: History, outcomes: Sequence[Outcome], *, width: int = WIDTH) -
         lines += ["", f"{made.requirement}: {made.verdict.value}", *wrapped(made.lines, width)]
     if not stories:
         held = ", ".join(outcome.requirement for outcome in outcomes) or "nothing"
-        lines += ["", *textwrap.wrap(f"Nothing to explain; decided by this run: {held}.", width)]
+        lines += ["", *_wrap(f"Nothing to explain; decided by this run: {held}.", width, "")]
     return "\n".join(lines) + "\n"
 
 
@@ -108,7 +108,11 @@ def _first_wrong(stories: Sequence[Story]) -> list[Moment]:
 
 def wrapped(sentences: Sequence[str], width: int) -> list[str]:
     """Return sentences as lines of at most ``width`` characters, each indented."""
-    lines: list[str] = []
-    for sentence in sentences:
-        lines += textwrap.wrap(sentence, width, initial_indent="  ", subsequent_indent="    ")
-    return lines
+    return [line for sentence in sentences for line in _wrap(sentence, width, "  ")]
+
+
+def _wrap(sentence: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(
+        sentence, width, initial_indent=indent, subsequent_indent=2 * indent,
+        break_on_hyphens=False,
+    )  # fmt: skip

@@ -36,9 +36,9 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     said = [_first(facts, outcome, index, near)]
     if m is not None and m.answers[index] >= 0:
         place = m.place(int(m.answers[index]))
+        stands = "By its key and n it stands for" if facts.history.app == "count" else "It answers"
         said.append(
-            f"By what it says it stands for offset {place[2]:,} of partition {place[1]}, "
-            f"{facts.journey(place, near)}."
+            f"{stands} offset {place[2]:,} of partition {place[1]}, {facts.journey(place, near)}."
         )
     point: list[str] = []
     if not len(wrong):
