@@ -83,17 +83,17 @@ def test_totals_after_damage_to_the_newest_file(history: History) -> None:
         whole_run = history.ended["how"] == "completed"
         judged(history, whole(history), (*kinds, *LOSS) if whole_run else kinds)
     fault = fired(history)[0]
-    if not fault.released or not history.all("fault")[0].get("file"):
+    was_read = any(event["read"] for event in history.all("damage-over"))
+    file = history.all("fault")[0].get("file")
+    if not file or not (fault.released or was_read):
         raise Unknown(
-            "NO_CUT_BEFORE_KILL", "a RELEASE before the damage, and a file with content",
-            f"{fault.released} records released, file {history.all('fault')[0].get('file')}",
+            "NO_CUT_BEFORE_KILL", "a file with content, and a RELEASE before the damage or the "
+            "file read after it", f"{fault.released} records released, file {file}, not read",
         )  # fmt: skip
-    if history.ended["how"] == "completed" and not any(
-        event["read"] for event in history.all("damage-over")
-    ):
+    if history.ended["how"] == "completed" and not was_read:
         raise Unknown(
             "DAMAGE_UNREAD", "the damaged file read after the restart, or a clear refusal",
-            f"the engine went on and {history.all('fault')[0]['file']} was not seen to be read",
+            f"the engine went on, and {file} was not seen to be read",
         )  # fmt: skip
 
 

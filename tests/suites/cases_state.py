@@ -74,7 +74,7 @@ UNKNOWNS: dict[str, Cases] = {
     "test_totals_after_damage_to_the_newest_file": [
         (_went_on(t.no_fault), "KILL_MISSED"),
         (_went_on(t.nothing_in_flight), "NOTHING_IN_FLIGHT"),
-        (_went_on(t.none_released), "NO_CUT_BEFORE_KILL"),
+        (_went_on(t.none_released, t.edited("damage-over", read=False)), "NO_CUT_BEFORE_KILL"),
         (t.edited("fault", file=None), "NO_CUT_BEFORE_KILL"),
         (_went_on(t.edited("damage-over", read=False)), "DAMAGE_UNREAD"),
         (_went_on(t.edited("damage-over", read=None)), "DAMAGE_UNREAD"),
