@@ -30,6 +30,12 @@ def members(path):
 
 
 @pytest.fixture(scope="module")
+def held_run(polite_run, tmp_path_factory):
+    """A run in which all held."""
+    return polite_run(tmp_path_factory.mktemp("held"))
+
+
+@pytest.fixture(scope="module")
 def packed(failed_run, tmp_path_factory, tickproof):
     path = tmp_path_factory.mktemp("packed") / "failed.tickproof.zip"
     status, said = tickproof("pack", failed_run, "-o", path)
@@ -83,10 +89,10 @@ def test_the_readme_says_what_went_wrong_and_names_each_file(failed_run, packed)
 
 
 def test_a_run_that_holds_is_packed_too_with_its_input_where_that_is_small(
-    polite_run, tmp_path, monkeypatch, tickproof
+    held_run, tmp_path, monkeypatch, tickproof
 ):
     monkeypatch.chdir(tmp_path)
-    run = polite_run(tmp_path / "polite")
+    run = shutil.copytree(held_run, tmp_path / "polite")
     assert not (run / "input").exists()
     assert tickproof("pack", run, "-o", "p.zip")[0] == 0
     held = members("p.zip")
@@ -182,9 +188,9 @@ def test_nothing_in_a_pack_tells_where_it_was_made(telling_run, tmp_path, where)
     assert verdicts == [(o.requirement, o.verdict, o.reason) for o in recheck(run)]
 
 
-def test_long_standard_error_keeps_its_end(polite_run, tmp_path, monkeypatch, tickproof):
+def test_long_standard_error_keeps_its_end(held_run, tmp_path, monkeypatch, tickproof):
     monkeypatch.setattr("conformance.packing.making.STDERR_BYTES", 100)
-    run = polite_run(tmp_path / "polite")
+    run = shutil.copytree(held_run, tmp_path / "polite")
     lines = [f"line {number}".encode() for number in range(50)]
     (run / "stderr.log").write_bytes(b"\n".join([*lines, b"\xff\xfe last\n"]))
     assert tickproof("pack", run, "-o", tmp_path / "p.zip")[0] == 0
@@ -197,8 +203,8 @@ def test_long_standard_error_keeps_its_end(polite_run, tmp_path, monkeypatch, ti
     assert left_out + len(b"\n".join(rest)) == (run / "stderr.log").stat().st_size
 
 
-def test_bytes_of_output_that_name_the_machine_are_kept_and_told(polite_run, tmp_path, tickproof):
-    run = polite_run(tmp_path / "polite")
+def test_bytes_of_output_that_name_the_machine_are_kept_and_told(held_run, tmp_path, tickproof):
+    run = shutil.copytree(held_run, tmp_path / "polite")
     record = json.loads((run / "run.json").read_text())
     home = record["made_at"]["folders"]["kit"].encode()
     content = b"made in " + home
