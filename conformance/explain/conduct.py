@@ -24,6 +24,8 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     """Explain a failure that is no matter of values."""
     if outcome.reason in ("EARLY_DRAIN", "STAGED_AT_DRAIN"):
         return _early(facts)
+    if outcome.reason == "UNBOUNDED":
+        return _stalled(facts, outcome)
     if outcome.reason in ("NO_ANSWER", "HELD_BACK"):
         return _unanswered(facts)
     refused = facts.history.all("refused")
@@ -141,6 +143,28 @@ def _early(facts: Facts) -> Part:
         if not row["ended"]:
             said.append("END had not been announced: more input could still come, and did.")
         return Part(tuple(said[:1]), tuple(said[1:]), int(row["t_ns"]), "drain answered too early")
+    return Part()
+
+
+def _stalled(facts: Facts, outcome: Outcome) -> Part:
+    """Explain an engine that read on, or grew, while its output was not taken."""
+    for row in facts.history.all("stall"):
+        begin = int(row["t_ns"])
+        ends = [r["t_ns"] for r in facts.history.all("stall-ended") if r["t_ns"] > begin]
+        end = min(ends, default=facts.end)
+        rows = facts.history.fetches
+        rows = rows[(rows["t_ns"] > begin) & (rows["t_ns"] <= end)]
+        fetched = int((rows["end"] - rows["base"]).sum())
+        arrivals = facts.log.arrivals
+        came = arrivals["count"][(arrivals["t_ns"] > begin) & (arrivals["t_ns"] <= end)].sum()
+        last = f", the last of them at {facts.at(int(rows['t_ns'].max()))}" if len(rows) else ""
+        said = (
+            f"From {facts.at(begin)} to {facts.at(end)} the sink stood still: "
+            f"{counted(int(came), 'output')} came in that time, and the engine fetched "
+            f"{counted(fetched, 'record')} more{last}.",
+            f"Expected was {outcome.expected}; what came is {outcome.actual}.",
+        )
+        return Part(said, (), begin, "sink stands still")
     return Part()
 
 

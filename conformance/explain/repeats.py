@@ -30,6 +30,13 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
         said.append(
             f"It answers offset {place[2]:,} of partition {place[1]}, {facts.journey(place, near)}."
         )
+        first = int(where.get("first_index", index))
+        if outcome.reason == "conflict" and m.answers[first] not in (-1, m.answers[index]):
+            other = m.place(int(m.answers[first]))
+            said.append(
+                f"Output {first:,} answers offset {other[2]:,} of partition {other[1]}: one number "
+                "was given to the outputs of two records."
+            )
     point = [*shared(facts, near), *_have(facts, index, near)]
     if outcome.reason in CHANGED or not point:
         point = [*alike(outcome), *point]
