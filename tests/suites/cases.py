@@ -310,7 +310,7 @@ REJECTS: dict[str, Cases] = {
     "test_totals_after_an_engine_death_in_a_backlog": NOT_STATE,
     "test_totals_after_two_engine_deaths": NOT_STATE,
     "test_totals_after_two_worker_deaths": NOT_STATE,
-    "test_deaths_of_several_kinds": [*NOT_STATE, TWICE, CONFLICT, STEP_BACK],
+    "test_deaths_of_several_kinds": [*NOT_STATE, TWICE, STEP_BACK],
     "test_totals_after_a_death_in_recovery": NOT_STATE,
     "test_totals_after_a_pause": NOT_STATE,
     "test_some_points_after_two_deaths": NOT_STATE,
