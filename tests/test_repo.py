@@ -100,7 +100,14 @@ def test_kit_knows_nothing_of_spark_nor_of_the_reference_engine():
     ] == []  # fmt: skip
 
 
+def test_only_the_search_draws_with_hypothesis():
+    found = offenders("conformance/", "hypothesis")
+    assert found
+    assert [one for one in found if not one[0].startswith("conformance/exploring/")] == []
+
+
 def test_command_line_needs_no_extras():
+    # Nor hypothesis: its import takes longer than `--help` may.
     code = (
         "import sys\n"
         "for name in ('pyspark', 'pandas', 'hypothesis', 'jsonschema'):\n"
