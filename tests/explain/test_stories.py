@@ -325,3 +325,17 @@ def test_text_of_the_engine_is_escaped_and_cut(copy_of):
         assert line.isprintable()
         assert len(line) <= 700
     assert any("\\x1b[31mred" in line for line in made.lines)
+
+
+def test_an_engine_that_died_at_its_start_has_a_story(recorded, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    data = json.loads((recorded.run("count-pause") / "run.json").read_text("utf-8"))
+    ended = {"how": "engine-failure", "code": "NOT_FOUND", "message": "no such file", "stderr": []}
+    (folder / "run.json").write_text(json.dumps(data | {"files": {}, "ended": ended}), "utf-8")
+
+    made = story(History(folder), Outcome("PR-HELLO", Verdict.FAIL, reason="NOT_FOUND"))
+
+    text = " ".join(made.lines)
+    assert "0 records had been fetched when the run ended, 12,000 were left" in text
+    assert "no such file" in text
