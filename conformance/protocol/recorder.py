@@ -102,6 +102,11 @@ class Recorder:
         with self._lock:
             return sum(any(s.count for s in txn.values()) for txn in self._staged.values())
 
+    def staged(self, txn: int) -> int:
+        """Return how many records are staged under ``txn`` now."""
+        with self._lock:
+            return sum(staged.count for staged in self._staged.get(txn, {}).values())
+
     def have(self, stream: int, writer: int, connection: int) -> int:
         """Make ``connection`` the writer's owner; return the next number."""
         with self._lock:

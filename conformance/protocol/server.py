@@ -264,26 +264,29 @@ class _Connection:
 
     def _output(self, request: Append | Stage | frames.Commit) -> None:
         """Record output; the sink's delays lie between receipt and acknowledgement."""
-        server = self.server
+        server, recorder = self.server, self.server.recorder
         server.links.refuse()
         append = request.append if isinstance(request, Stage) else request
         if isinstance(append, Append) and append.count:
             self._late(request, append)
-        server.sink.before_output(lambda: server.recorder.taken)
+        server.sink.before_output(lambda: recorder.taken)
         try:
+            # A frame without records is no moment: to lose it, or die at it, shows nothing.
+            full = append.count if isinstance(append, Append) else recorder.staged(append.txn)
             received = _RECEIVED.get(type(request))
-            if received and server.observer(received, self.number) is True:
+            if full and received and server.observer(received, self.number) is True:
                 raise _Lost
             moment, reply = self._take(request)
             if isinstance(append, Append):
                 server.links.back(self.link, (append.stream, append.writer))
-            server.observer(moment, self.number)
+            if full:
+                server.observer(moment, self.number)
             server.sink.before_acknowledgement(server.log.fetched >= server.log.total)
             if server.links.takes(self.link, "cut", "sink"):
                 self._flush()
                 server.links.cut(self.link, "sink", reply, len(reply) // 2)
             self._reply(reply)
-            self._after.append(_ACKED[moment])
+            self._after += [_ACKED[moment]] if full else []
         finally:
             server.sink.acknowledged()
 

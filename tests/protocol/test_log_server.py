@@ -13,6 +13,7 @@ from conformance.protocol.frames import (
     Append,
     Code,
     Commit,
+    CommitOutcome,
     Fetch,
     Have,
     Release,
@@ -254,6 +255,19 @@ def test_moments_are_seen_in_order_and_before_the_reply(tmp_path):
         "fetched", "append-received", "appended", "append-acked", "staged", "stage-acked",
         "commit-received", "committed", "commit-acked",
     ]  # fmt: skip
+
+
+def test_frames_without_records_are_no_moments(tmp_path):
+    seen = []
+    with LogBench(tmp_path, 0, observer=lambda moment, _: seen.append(moment)) as bench:
+        client = bench.connect()
+        assert client.call(append(0)).fields == (0, 0)
+        assert client.call(Stage(1, append(0))).fields == (1,)
+        assert client.call(Commit(1)).fields == (1, CommitOutcome.COMMITTED)
+        client.call(Stage(2, append(0, 7)))
+        client.call(Commit(2))
+        assert client.call(Commit(2)).fields == (2, CommitOutcome.ALREADY)
+    assert seen == ["staged", "stage-acked", "commit-received", "committed", "commit-acked"]
 
 
 def test_a_lost_frame_and_what_follows_it_count_as_never_sent(tmp_path):
