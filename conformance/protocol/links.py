@@ -32,7 +32,7 @@ _SIDES: Final = {
 }  # fmt: skip
 _SLOW: Final = ("delay", "throttle", "drip")
 #: So long a fault that lasts waits for something that it can meet: a batch engine reads rarely.
-MEET_S: Final = 10.0
+MEET_S: Final = 30.0
 #: A late frame waits so long for the engine to come back at all, ...
 LATE_S: Final = 10.0
 #: ... and so long for its own writer, once the engine has sent other output again.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -24,8 +25,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from reference.connectors.source import connected
-from reference.connectors.wire import STAGE_BYTES, Chunk, LogError
+from reference.connectors.source import persistently
+from reference.connectors.wire import STAGE_BYTES, Chunk, Log, LogError
 
 FORMAT = "tickproof-sink"
 COMMITTED, ALREADY, UNKNOWN = 1, 2, 3
@@ -69,26 +70,29 @@ class LogWriter(DataSourceStreamArrowWriter):
         """
         context = TaskContext.get()
         batch_id = int(context.getLocalProperty(BATCH_ID))
-        log = connected(self._options)
         staged = 0
         for number, piece in enumerate(pieces(iterator)):
             writer = context.partitionId() << 16 | number
-            # HAVE fences a paused twin of this task: what it sends later is refused.
-            first = log.have(self._stream, writer)
-            log.stage(batch_id, self._stream, writer, first, piece)
+            persistently(self._options, partial(self._stage, batch_id, writer, piece))
             staged += piece.count
         return Staged(staged)
+
+    def _stage(self, batch_id: int, writer: int, piece: Chunk, log: Log) -> None:
+        # HAVE fences a paused twin of this task: what it sends later is refused. So is what a
+        # connection that was lost has left.
+        first = log.have(self._stream, writer)
+        log.stage(batch_id, self._stream, writer, first, piece)
 
     def commit(self, messages: list[Staged | None], batchId: int) -> None:
         """Make the batch visible, in the driver."""
         if not any(message.records for message in messages):
             return
-        if connected(self._options).commit(batchId) == UNKNOWN:
+        if persistently(self._options, lambda log: log.commit(batchId)) == UNKNOWN:
             raise LogError(f"COMMIT of batch {batchId}: the log does not know the transaction")
 
     def abort(self, messages: list[Staged | None], batchId: int) -> None:
         """Drop what was staged: the batch failed and will be run again, or never."""
-        connected(self._options).abort(batchId)
+        persistently(self._options, lambda log: log.abort(batchId))
 
 
 def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:

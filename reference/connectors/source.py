@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from reference.connectors.wire import Chunk, Log
+from reference.connectors.wire import Chunk, Log, Passing
 
 #: One row: a block of records (see reference.compiler.steps.Block).
 ROW = pa.schema(
@@ -28,6 +30,10 @@ ROW_SCHEMA = (
     "bucket int, pipeline int, ready boolean, partition int, base long, count long, records binary"
 )
 
+#: How long what may pass is borne, and how often it is tried.
+PERSIST_S, AGAIN_S = 60.0, 0.1
+T = TypeVar("T")
+
 #: Turns the chunks of one partition into rows, tuples in the order of ROW.
 Reading = Callable[[int, Iterable[Chunk]], Iterable[tuple]]
 
@@ -44,6 +50,21 @@ def connected(options: Mapping[str, str]) -> Log:
     if connection(*address).lost:
         connection.cache_clear()
     return connection(*address)
+
+
+def persistently(options: Mapping[str, str], ask: Callable[[Log], T]) -> T:
+    """Return what ``ask`` gets from the log; asked again while its troubles may pass.
+
+    It may run more than once, the last time on a new connection: all of it has to bear that.
+    """
+    deadline = time.monotonic() + PERSIST_S
+    while True:
+        try:
+            return ask(connected(options))
+        except Passing:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(AGAIN_S)
 
 
 def record_batch(row: tuple) -> pa.RecordBatch:
@@ -102,13 +123,15 @@ class LogReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
         """Ask the log for its ends; share the limit among the partitions that have more."""
-        log = connected(self._options)
-        ends = {n: log.tail(self._stream, p).end for p, n in enumerate(self._names)}
+        ends = persistently(self._options, self._ends)
         if isinstance(limit, ReadAllAvailable):
             return ends
         busy = sum(ends[name] > start[name] for name in self._names)
         share = max(1, limit.max_rows // max(1, busy))
         return {name: min(end, start[name] + share) for name, end in ends.items()}
+
+    def _ends(self, log: Log) -> dict[str, int]:
+        return {name: log.tail(self._stream, p).end for p, name in enumerate(self._names)}
 
     def partitions(self, start: dict, end: dict) -> list[Range]:
         """One task for each partition that has records in this batch."""
@@ -121,9 +144,18 @@ class LogReader(DataSourceStreamReader):
     def read(self, partition: Range) -> Iterator[pa.RecordBatch]:
         """Read and prepare one range, in an executor; a retry reads the same again."""
         number, start, end = partition.value
-        chunks = connected(self._options).read(self._stream, number, start, end)
-        for row in self._reading(number, chunks):
+        for row in self._reading(number, self._chunks(number, start, end)):
             yield record_batch(row)
+
+    def _chunks(self, number: int, at: int, end: int) -> Iterator[Chunk]:
+        """Yield the records of a range; where a connection is lost, behind the last chunk."""
+        while at < end:
+            chunk = persistently(self._options, partial(self._chunk, number, at, end))
+            yield chunk
+            at += chunk.count
+
+    def _chunk(self, number: int, at: int, end: int, log: Log) -> Chunk:
+        return next(log.read(self._stream, number, at, end))
 
     def commit(self, end: dict) -> None:
         """Nothing: Spark calls this with the next batch only. See connectors.progress."""

@@ -20,10 +20,15 @@ STAGE_BYTES = MAX_FRAME - 64
 
 _FETCH = struct.Struct("<HHQII")
 _FETCH_HEAD = struct.Struct("<HHQQBI")
+_NOT_NOW = 8
 
 
 class LogError(RuntimeError):
     """The log refused a request, or what it sent cannot be used; says which and where."""
+
+
+class Passing(LogError):
+    """The connection is lost, or the log takes no output now: the same may do in a while."""
 
 
 class Tail(NamedTuple):
@@ -159,7 +164,9 @@ class Log:
         if op == 0xFF:
             body = self._exactly(length - 1)
             text = body[2:].decode("utf-8", "backslashreplace")
-            raise LogError(f"{self._doing} was refused (code {body[0] | body[1] << 8}): {text}")
+            code = body[0] | body[1] << 8
+            kind = Passing if code == _NOT_NOW else LogError
+            raise kind(f"{self._doing} was refused (code {code}): {text}")
         if op != expected or length > MAX_FRAME:
             raise LogError(
                 f"{self._doing}: expected reply {expected:#x}, got op {op:#x} of {length} bytes"
@@ -181,4 +188,4 @@ class Log:
 
     def _gone(self, why: str) -> LogError:
         self.lost = True
-        return LogError(f"{self._doing}: {why}")
+        return Passing(f"{self._doing}: {why}")
