@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -18,7 +19,7 @@ from conformance.requirements import registry
 from conformance.runner import KitStopped, play
 from conformance.scenario import Scenario
 from conformance.suites import evidence
-from conformance.suites.judging import check_claims
+from conformance.suites.judging import KitError, check_claims
 from conformance.suites.playing import tidy
 from conformance.suites.schedules import REQUIREMENT, held
 from conformance.suites.verdict import outcome_of
@@ -90,6 +91,22 @@ def _kind(outcome: Outcome, history: History) -> str:
     return outcome.reason + "".join(f" after {row['op']} error {row['code']}" for row in refused)
 
 
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _interruptible(engine: Path, scenario: Scenario, folder: Path) -> Attempt:
+    """Let Ctrl-C end a run, but not the process of the pool that it is played in."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return attempt(engine, scenario, folder)
+    except KeyboardInterrupt:
+        error = KitError("interrupted with Ctrl-C")
+        return Attempt(scenario, outcome_of(REQUIREMENT, scenario.name, error, None), 0, 0, 0.0)
+    finally:
+        _ignore_interrupts()
+
+
 class Attempts:
     """A pool of processes that play schedules on one engine, ``parallel`` at a time.
 
@@ -104,7 +121,7 @@ class Attempts:
         self._number = 0
         # No thread of this process may be forked into the middle of something.
         context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(parallel, mp_context=context)
+        self._pool = ProcessPoolExecutor(parallel, context, _ignore_interrupts)
 
     def __enter__(self) -> Self:
         return self
@@ -119,7 +136,7 @@ class Attempts:
         """Begin a run."""
         self._number += 1
         folder = self._folder / f"{self._number:05}"
-        return self._pool.submit(attempt, self._engine, scenario, folder)
+        return self._pool.submit(_interruptible, self._engine, scenario, folder)
 
     def each(self, scenarios: Iterator[Scenario], until: Callable[[], bool]) -> Iterator[Attempt]:
         """Yield attempts as they end; no run begins once ``until`` is true."""

@@ -92,6 +92,8 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
             broken = first
     console.print(view.summary())
     saved = _kept(found, spec, search, console) if found else None
+    if broken is None:
+        shutil.rmtree(runs, ignore_errors=True)
     _write(search, spec, view, found, saved)
     if broken is not None:
         terminal.details(console, [result(broken.outcome, None)], search.out)
@@ -141,7 +143,6 @@ def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> P
     kept = search.out / "failed"
     shutil.rmtree(kept, ignore_errors=True)
     shutil.move(outcome.run, kept)
-    shutil.rmtree(search.out / "runs", ignore_errors=True)
     again = f"tickproof run {spec.path} --schedule {saved}"
     outcome = replace(outcome, run=str(kept), reproduce=again)
     requirement = registry.load()[outcome.requirement]
