@@ -188,6 +188,17 @@ def test_nothing_in_a_pack_tells_where_it_was_made(telling_run, tmp_path, where)
     assert verdicts == [(o.requirement, o.verdict, o.reason) for o in recheck(run)]
 
 
+@pytest.mark.parametrize("user", ["worker", "text", "fault"])
+def test_a_user_called_like_a_word_of_the_run_changes_nothing(
+    failed_run, tmp_path, tickproof, monkeypatch, user
+):
+    monkeypatch.setenv("LOGNAME", user)
+    assert tickproof("pack", failed_run, "-o", tmp_path / "p.zip")[0] == 0
+    held = members(tmp_path / "p.zip")
+    assert b"{user}" not in held["events.jsonl"]
+    assert b'"event":"fault"' in held["events.jsonl"]
+
+
 def test_long_standard_error_keeps_its_end(held_run, tmp_path, monkeypatch, tickproof):
     monkeypatch.setattr("conformance.packing.making.STDERR_BYTES", 100)
     run = shutil.copytree(held_run, tmp_path / "polite")
