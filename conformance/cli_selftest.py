@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 from rich.text import Text
 
 from conformance.reports import host, style
+
+#: More ids than this are counted in a report, and not named.
+_NAMED: Final = 8
 
 
 @click.command()
@@ -77,6 +81,8 @@ def selftest(
 def _selection(ids: tuple[str, ...], half: bool, sound: bool, engine: str | None) -> str:
     """Say in words what was asked for."""
     what = ", ".join(ids) or "all mutants and all sound engines"
+    if len(ids) > _NAMED:
+        what = f"{len(ids)} mutants and engines by name"
     if half:
         what = "half of the mutants, a part of the runs of sound engines"
     if sound:

@@ -17,8 +17,8 @@ from conformance.text import shown
 FILE_NAME: Final = "matrix.md"
 _SAID: Final = 120
 _CASE: Final = 400
-#: What Markdown or HTML would read as its own, in text of an engine.
-_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+\-!|~&$@:])")
+#: What Markdown or HTML would read as its own within a line, in text of an engine.
+_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~&$@:])")
 
 
 def escaped(text: str, limit: int) -> str:

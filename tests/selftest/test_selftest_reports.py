@@ -127,7 +127,7 @@ def test_every_problem_is_said() -> None:
     for text in (markdown.render(made), printed(made)):
         for what, (line,) in cases.items():
             assert what.lower() in text.lower()
-            assert line.split(":")[0].replace("-", "\\-") in text or line.split(":")[0] in text
+            assert line.split(":")[0] in text
 
 
 def printed(made: SelfTest, width: int = 80) -> str:
@@ -144,7 +144,8 @@ def test_markdown_escapes_what_an_engine_says() -> None:
     text = markdown.render(made)
     assert "<script>" not in text
     assert "\x1b" not in text
-    assert "](javascript" not in text
+    assert "[x\\]" in text.replace("\\[", "[")
+    assert "[x]" not in text
     assert "\n# head" not in text
     for line in text.splitlines():
         if line.startswith("|"):
