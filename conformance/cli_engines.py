@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def load(names: Sequence[str], ids: Sequence[str], out: Path) -> list[EngineSpec]:
     """Load every engine before any is started; all errors end in one usage error.
 
-    ``ids`` are the requirements that known_gaps may name. ``mutant:ID`` and ``oddity:ID`` are made under ``out``.
+    ``ids`` are the requirements that known_gaps may name. ``mutant:ID`` and ``oddity:ID``
+    are made under ``out``.
     """
     from conformance import mutants
     from conformance.engines import spec
