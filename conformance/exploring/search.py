@@ -148,7 +148,6 @@ def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> P
     requirement = registry.load()[outcome.requirement]
     terminal.details(console, [result(outcome, requirement, search.out)], search.out)
     console.print()
-    console.print(Text(to_toml(schedule)), soft_wrap=True)
     console.print(Text(f"fails {found.confidence} runs; {_shape(found)}"), soft_wrap=True)
     for kind, times in found.others.items():
         line = f"another failure was seen on the way, {times} times, and left alone: {kind}"

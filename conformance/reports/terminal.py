@@ -150,8 +150,18 @@ def _counterexample(
         _field(console, label, value)
     _story(console, result, said)
     _stderr(console, result, said)
+    _schedule(console, result)
     _line(console, "reproduce", result.reproduce)
     _line(console, "run folder", _run_path(result, folder))
+
+
+def _schedule(console: Console, result: Result) -> None:
+    """Print the schedule that was played, where one was given: never wrapped, to be copied."""
+    text = result.evidence.get("schedule")
+    if isinstance(text, str) and result.scenario.startswith("schedule-"):
+        console.print(Text("  schedule", style="dim"))
+        for line in text.rstrip().split("\n"):
+            console.print(Text(f"    {shown(line, _FIELD_LIMIT)}"), soft_wrap=True)
 
 
 def _story(console: Console, result: Result, said: set[str]) -> None:

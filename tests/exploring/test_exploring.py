@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -35,7 +38,7 @@ at = "fetched"
 fraction = 0.6
 """
 NO_INPUT = TWO_DEATHS.replace("records = 40", "records = 0")
-USAGE = 2
+USAGE, INTERRUPTED = 2, 130
 
 
 @pytest.fixture
@@ -108,6 +111,15 @@ def test_given_schedule_is_played_instead_of_the_suites(sessions, schedule):
     assert "--schedule two-deaths.toml" in result["reproduce"]
 
 
+def test_counterexample_of_a_schedule_prints_it_to_be_copied(sessions, schedule):
+    done = sessions.tickproof("run", f"mutant:{MUTANT}", "--schedule", schedule, "--out", "out")
+    assert done.status == EXIT_FAIL, done.out
+    lines = done.out.split("  schedule\n", 1)[1].splitlines()
+    text = "\n".join(itertools.takewhile(lambda line: line[:4] in ("    ", ""), lines))
+    said, given = (language.parse(part, "it") for part in (text, schedule.read_text()))
+    assert said.fault == given.fault
+
+
 def test_fault_that_misses_is_unknown(sessions, tmp_path):
     path = tmp_path / "empty.toml"
     path.write_text(NO_INPUT)
@@ -159,3 +171,14 @@ def test_wrong_schedules_and_options_are_usage_errors(sessions, schedule, tmp_pa
         assert done.status == USAGE, words
         assert said in done.err.replace("\n", ""), done.err
     assert sessions.runs() == []
+
+
+def test_ctrl_c_ends_a_search_and_leaves_nothing(sessions):
+    search = sessions.start("explore", "miniature", "--budget", "90s", "--out", "out")
+    for line in search.stdout:
+        if "pass" in line:
+            break
+    os.killpg(search.pid, signal.SIGINT)
+    done = sessions.ended(search)
+    assert done.status == INTERRUPTED
+    assert "Traceback" not in done.err
