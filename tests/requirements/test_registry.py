@@ -120,7 +120,7 @@ def test_exactly_once_requirements_ask_for_the_claim_and_a_death():
         if one.family == "EO":
             assert one.needs.state == ("exactly-once",)
             # What a given schedule needs follows from its faults.
-            deaths = set(one.needs.survives) & {"worker", "coordinator", "engine"}
+            deaths = set(one.needs.survives) & {"worker", "coordinator", "engine", "connection"}
             assert deaths or one.id == "EO-SCHEDULE"
             assert one.tier == 3
     assert registry.load()["DL-EXACTLY-ONCE"].needs.delivery == ("exactly-once",)
