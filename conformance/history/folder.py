@@ -289,7 +289,12 @@ class History:
         path = self.folder / "verdict.json"
         if not path.exists():
             return []
-        return [row["requirement"] for row in json.loads(path.read_text(encoding="utf-8"))]
+        try:
+            return [row["requirement"] for row in json.loads(path.read_text(encoding="utf-8"))]
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise HistoryError(
+                f"{path}: expected a list of verdicts: {type(error).__name__}: {error}"
+            ) from error
 
     def pauses(self) -> Sequence[tuple[int, int]]:
         """Return (start_ns, end_ns) of every pause of the engine, or of a source that it reads."""

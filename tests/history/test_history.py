@@ -183,3 +183,10 @@ def test_control_lines_come_back_whatever_they_hold(tmp_path_factory, lines):
     log.add("to", "late", 0)
     rows = read_json_lines(path)
     assert [(row["t_ns"], row["line"]) for row in rows] == list(enumerate(lines))
+
+
+@pytest.mark.parametrize("text", ["{", '{"requirement": "EO-TAIL"}', '["EO-TAIL"]', '[{"id": 1}]'])
+def test_verdicts_that_are_none_are_named(folder, text):
+    (folder / "verdict.json").write_text(text, encoding="utf-8")
+    with pytest.raises(HistoryError, match=r"verdict\.json: expected a list of verdicts"):
+        History(folder).decided()
