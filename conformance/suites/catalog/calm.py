@@ -70,7 +70,8 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 
 @scenario("count")
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return count(context.records(100_000))
+    # Paced, so that an engine of micro-batches has to carry its state over some of them.
+    return count(context.records(100_000), rate=100_000)
 
 
 @scenario("count-edges")
@@ -117,7 +118,7 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 
 @scenario("market-merged-verdicts")
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return market(context, 100_000, "merged", "verdicts")
+    return market(context, 100_000, "merged", "verdicts", rate=100_000)
 
 
 @scenario("market-merged-rejects")
