@@ -151,12 +151,12 @@ class _Run:
             self.log, built.plan, scenario.rate, self.faults.limit, scenario.hold
         )
         self.stack.callback(self.publisher.stop)
-        inputs = Counter(p.stream for p in built.partitions)
+        widths = Counter(p.stream for p in built.partitions)
         self.engine = DrivenEngine(
             self.spec, scenario, self.id, folder, self.seed,
             {"transport": "log", "host": "127.0.0.1", "port": self.server.port,
              "token": self.server.token.hex()},
-            [inputs[stream] for stream in sorted(inputs)], self._on_line, self.events,
+            [widths[stream] for stream in sorted(widths)], self._on_line, self.events,
             self.parking,
         )  # fmt: skip
         longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
