@@ -126,10 +126,11 @@ def run(
         raise click.UsageError("--port: expected -n 1, because one run has the port at a time")
     from conformance import judging
     from conformance.requirements import registry
+    from conformance.suites import schedules
 
     known = registry.load()
     ids = tuple(dict.fromkeys(id_.strip().upper() for o in only for id_ in o.split(",") if id_))
-    ids = (judging.SCHEDULED,) if options["schedules"] else ids
+    ids = (schedules.REQUIREMENT,) if options["schedules"] else ids
     try:
         selected = judging.select(known, options["tiers"], ids)
         if options["port"] is not None:

@@ -26,7 +26,6 @@ from conformance.reports.live import progress
 from conformance.reports.market import csv_notes
 from conformance.requirements.registry import Requirement
 from conformance.session import SessionConfig, run_session
-from conformance.suites.schedules import REQUIREMENT as SCHEDULED
 from conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Outcome
 from generators import csv_market
 

@@ -227,6 +227,6 @@ def test_payloads_of_a_mebibyte(history: History) -> None:
     correct(history)
 
 
-@decides("SL-ONE-WORKER", "one-worker")
+@decides("SL-ONE-WORKER", "stdin-eof")
 def test_one_worker_does_all_partitions(history: History) -> None:
     correct(history)

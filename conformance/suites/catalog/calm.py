@@ -39,11 +39,6 @@ def _(_context: Context, _rng: random.Random) -> Scenario:
     return passthrough(3, partitions=6)
 
 
-@scenario("one-worker")
-def _(context: Context, _rng: random.Random) -> Scenario:
-    return passthrough(context.records(10_000), partitions=3, workers=1)
-
-
 @scenario("tiny-payloads")
 def _(_context: Context, _rng: random.Random) -> Scenario:
     return passthrough(20_000, size=8)
@@ -56,7 +51,8 @@ def _(_context: Context, _rng: random.Random) -> Scenario:
 
 @scenario("stdin-eof")
 def _(_context: Context, _rng: random.Random) -> Scenario:
-    return passthrough(1_000, ending="stdin-eof")
+    # With one worker, so that one start of an engine serves both questions.
+    return passthrough(10_000, partitions=3, workers=1, ending="stdin-eof")
 
 
 # -- T1: double and count without faults ------------------------------------------
