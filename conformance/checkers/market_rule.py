@@ -48,10 +48,11 @@ def show_answer(answer: np.ndarray | np.void) -> str:
     """Return a verdict as short text."""
     tail = int(answer["tail"])
     word = {0: "accept", 1: "reject"}.get(tail & 0xFF, f"verdict byte {tail & 0xFF}")
-    return (
-        f"{word} order {answer['order_id']} {symbol_text(answer['symbol'])} by quote "
-        f"{answer['quote_id']} (bid {answer['bid']}, offer {answer['offer']})"
-    )
+    prices = (int(answer["bid"]), int(answer["offer"]))
+    quote = f"quote {answer['quote_id']} (bid {prices[0]}, offer {prices[1]})"
+    if not int(answer["quote_id"]) and prices == (0, 0):
+        quote = "no quote"  # that is what an answer without one looks like
+    return f"{word} order {answer['order_id']} {symbol_text(answer['symbol'])} by {quote}"
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
 
 import numpy as np
 
-from conformance.checkers.tables import of_partition
+from conformance.explain import behind, transactions
 from conformance.explain.facts import Facts, counted
 from conformance.explain.reading import Part
 from conformance.text import shown
 from conformance.verdicts import Outcome
 
-#: How the log says that a FETCH lies below what was released.
-_BELOW: Final = re.compile(r"offset (\d+) was released \(up to (\d+)\)")
 #: Control requests that wait for an answer.
 _OPS: Final = ("hello", "deploy", "topology", "drain", "checkpoint", "scale", "stop")
 
@@ -29,57 +26,11 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     if outcome.reason in ("NO_ANSWER", "HELD_BACK"):
         return _unanswered(facts)
     refused = facts.history.all("refused")
-    below = [row for row in refused if _BELOW.search(str(row.get("text", "")))]
-    if below:
-        return _below(facts, below[0])
+    if below := behind.asked(facts):
+        return behind.tell(facts, below)
     if refused:
         return _refused(facts, outcome, refused)
     return _ended(facts)
-
-
-def _below(facts: Facts, row: dict[str, Any]) -> Part:
-    """Explain a FETCH below a RELEASE."""
-    found = _BELOW.search(str(row["text"]))
-    assert found is not None
-    asked, upto = int(found[1]), int(found[2])
-    t_ns, near = int(row["t_ns"]), facts.before(int(row["t_ns"]))
-    said = [
-        f"{facts.since(t_ns, near)[0].upper()}{facts.since(t_ns, near)[1:]} it asked for offset "
-        f"{asked:,}, though it had released everything below {upto:,}: a RELEASE promises never "
-        f"to need that again ({counted(upto - asked, 'record')})."
-    ]
-    said += _released(facts, asked, upto, t_ns)
-    if near is not None:
-        held = sum(max(0, p.fetched - p.released) for p in near.places)
-        fetched = sum(p.fetched for p in near.places)
-        if asked == 0:
-            said.append("It began at the very beginning, as an engine without any cut does.")
-        else:
-            said.append(
-                "So the cut that it went back to is older than its RELEASE. When "
-                f"{facts.name(near)} came, {held:,} of {fetched:,} fetched records were not "
-                "released."
-            )
-    return Part(tuple(said[:1]), tuple(said[1:]), t_ns, "FETCH below a RELEASE")
-
-
-def _released(facts: Facts, asked: int, upto: int, t_ns: int) -> list[str]:
-    """Say when the RELEASE was sent that a FETCH fell below."""
-    rows = facts.history.releases
-    rows = rows[(rows["offset"] == upto) & (rows["t_ns"] <= t_ns)]
-    if not len(rows):
-        return []
-    row = rows[-1]
-    near = facts.before(t_ns)
-    mine = of_partition(facts.history.releases, int(row["stream"]), int(row["partition"]))
-    earlier = mine[(mine["t_ns"] <= t_ns) & (mine["offset"] <= asked)]
-    text = (
-        f"That RELEASE of partition {row['partition']} came {facts.since(int(row['t_ns']), near)}"
-    )
-    if asked and len(earlier) and int(earlier["offset"][-1]) == asked:
-        when = facts.since(int(earlier["t_ns"][-1]), near)
-        return [f"{text}; the one of offset {asked:,} had come {when}."]
-    return [f"{text}."]
 
 
 def _refused(facts: Facts, outcome: Outcome, rows: list[dict[str, Any]]) -> Part:
@@ -91,7 +42,8 @@ def _refused(facts: Facts, outcome: Outcome, rows: list[dict[str, Any]]) -> Part
     ]
     if len(rows) > 1:
         said.append(f"It refused {counted(len(rows), 'request')} in this run.")
-    return Part(tuple(said), (), t_ns, "first refusal")
+    point = transactions.tell(facts) if row["op"] in ("STAGE", "COMMIT") else []
+    return Part(tuple(said), tuple(point), t_ns, "first refusal")
 
 
 def status(facts: Facts) -> list[str]:
@@ -99,7 +51,7 @@ def status(facts: Facts) -> list[str]:
     ended = facts.history.ended
     if ended["how"] != "engine-failure":
         return []
-    return [f"The run ended at {facts.at(facts.end)}: {shown(str(ended['message']), 200)}."]
+    return [f"The run ended at {facts.at(facts.ended)}: {shown(str(ended['message']), 200)}."]
 
 
 def _ended(facts: Facts) -> Part:
@@ -111,7 +63,7 @@ def _ended(facts: Facts) -> Part:
         f"{counted(facts.history.fetched, 'record')} had been fetched when the run ended, "
         f"{left:,} were left; {counted(len(facts.log), 'output')} had come.",
     )
-    return Part(said, (), facts.end, "end of the run")
+    return Part(said, (), facts.ended, "end of the run")
 
 
 def _early(facts: Facts) -> Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,8 @@ from generators.layouts import COUNT_IN
 
 #: Values of a key that a diagnosis looks at behind the total.
 _TAIL: Final = 4096
+#: Partitions that are told one by one.
+_PARTITIONS: Final = 8
 
 
 def said(facts: Facts, index: int) -> str:
@@ -99,25 +102,74 @@ def _place(near: Aftermath | None, where: np.ndarray) -> Place | None:
     return next((p for p in near.places if (p.stream, p.partition) == address), None)
 
 
+@dataclass(frozen=True)
+class _Went:
+    """How one partition went on after a fault. state: None where it cannot be told.
+
+    outputs: positions of the outputs of its keys since then.
+    """
+
+    place: Place
+    state: Restored | None
+    outputs: np.ndarray
+
+    @property
+    def text(self) -> str:
+        """Where it read on and with which totals: "from 5 with the totals of 8"."""
+        head = f"partition {self.place.partition} from offset {self.place.base:,}"
+        if self.state is None:
+            return f"{head}, totals not told"
+        if self.state.sound:
+            return f"{head} with its totals"
+        edge = self.state.low if self.state.low > self.state.base else self.state.high
+        return f"{head} with the totals of offset {edge:,}"
+
+
+def stands(facts: Facts, index: int, near: Aftermath | None) -> tuple[int, int, int] | None:
+    """Return the record that a wrong total was made of, by its place among the outputs.
+
+    Where records were counted twice or left out, its n is that of another record. None
+    where that is not so, or where the order of the outputs does not tell.
+    """
+    for went in _went(facts, near) if near is not None else ():
+        if went.state is None or went.state.sound:
+            continue
+        at = int(np.searchsorted(went.outputs, index))
+        if at < min(went.state.run, len(went.outputs)) and int(went.outputs[at]) == index:
+            return went.place.stream, went.place.partition, went.state.first + at
+    return None
+
+
+def shifted(facts: Facts, near: Aftermath | None) -> bool:
+    """Whether some partition went on with totals of another offset than it read from."""
+    found = _went(facts, near) if near is not None else []
+    return any(went.state is not None and not went.state.sound for went in found)
+
+
 def _states(facts: Facts, near: Aftermath) -> list[str]:
     """Compare, partition by partition, the state after a fault with the offset read from."""
-    found = [(p, s) for p in near.places if (s := _state(facts, near, p)) is not None]
-    bad = [(place, state) for place, state in found if not state.sound]
+    found = _went(facts, near)
+    bad = [went for went in found if went.state is not None and not went.state.sound]
     if not bad:
         return []
-    if all(state.low == 0 for _, state in bad):
-        place, state = bad[0]
+    if all(went.state is not None and went.state.low == 0 for went in bad):
+        place = bad[0].place
         others = f", and likewise in {counted(len(bad) - 1, 'other partition')}" * (len(bad) > 1)
-        return [
+        said = [
             f"After {facts.name(near)} it read partition {place.partition} on from offset "
-            f"{state.base:,}, with totals that began at nothing{others}: the offset was restored "
+            f"{place.base:,}, with totals that began at nothing{others}: the offset was restored "
             "and the state was not."
         ]
-    return [_two_cuts(facts, near, bad)]
+    else:
+        said = [_two_cuts(facts, near, bad)]
+    if 1 < len(found) <= _PARTITIONS and len(bad) < len(found):
+        said.append(f"In all it read on: {'; '.join(went.text for went in found)}.")
+    return said
 
 
-def _two_cuts(facts: Facts, near: Aftermath, bad: list[tuple[Place, Restored]]) -> str:
-    place, state = max(bad, key=lambda pair: abs(pair[1].low - pair[1].base))
+def _two_cuts(facts: Facts, near: Aftermath, bad: list[_Went]) -> str:
+    pairs = [(went.place, went.state) for went in bad if went.state is not None]
+    place, state = max(pairs, key=lambda pair: abs(pair[1].low - pair[1].base))
     ahead = state.low > state.base
     edge = state.low if ahead else state.high
     low, high = sorted((state.base, edge))
@@ -130,29 +182,42 @@ def _two_cuts(facts: Facts, near: Aftermath, bad: list[tuple[Place, Restored]]) 
     )
 
 
-def _state(facts: Facts, near: Aftermath, place: Place) -> Restored | None:
-    """Find the state from which one partition went on after a fault."""
+def _went(facts: Facts, near: Aftermath) -> list[_Went]:
+    """Return how each partition that was read after a fault went on."""
+    key = f"{__name__} {near.number}"
+    if key not in facts.history.cache:
+        facts.history.cache[key] = _find(facts, near)
+    return facts.history.cache[key]
+
+
+def _find(facts: Facts, near: Aftermath) -> list[_Went]:
     history, log = facts.history, facts.log
-    if history.params["emit"] != "every" or place.base is None or facts.matching is None:
-        return None
+    if history.params["emit"] != "every" or facts.matching is None:
+        return []
     first = [
         e["connection"] for e in history.all("connected")
         if near.fault.t_ns < e["t_ns"] < near.until_ns
     ]  # fmt: skip
     if not first:
-        return None
+        return []
     rows = log.arrivals
     rows = rows[
         (rows["t_ns"] >= near.fault.t_ns)
         & (rows["t_ns"] < near.until_ns)
         & (rows["connection"] >= min(first))
     ]
-    numbers = [p["partition"] for p in history.partitions]
-    partition = history.inputs(COUNT_IN)[numbers.index(place.partition)]
     index = _positions(rows["index"].astype(np.int64), rows["count"].astype(np.int64))
     out = np.array(log.payloads[index]) if len(index) else log.payloads[:0]
-    out = out[np.isin(out["key"], np.unique(partition["key"]))]
-    return restored(np.array(partition), out, place.base)
+    numbers = [p["partition"] for p in history.partitions]
+    found = []
+    for place in near.places:
+        if place.base is None:
+            continue
+        partition = np.array(history.inputs(COUNT_IN)[numbers.index(place.partition)])
+        mine = np.isin(out["key"], np.unique(partition["key"]))
+        state = restored(partition, out[mine], place.base)
+        found.append(_Went(place, state, index[mine]))
+    return found
 
 
 def _positions(start: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -63,6 +63,27 @@ class Facts:
         earlier = [after for after in self.after if after.fault.t_ns <= t_ns]
         return earlier[-1] if earlier else None
 
+    def around(self, t_ns: int) -> Aftermath | None:
+        """Return the last fault at or before a time, or else the first one after it."""
+        return self.before(t_ns) or (self.after[0] if self.after else None)
+
+    def partition(self, stream: int, number: int) -> str:
+        """Return what a partition is called: "partition 3", with its stream where there are two."""
+        many = any(p["stream"] != stream for p in self.history.partitions)
+        return f"partition {number}" + (f" of stream {stream}" if many else "")
+
+    @property
+    def ended(self) -> int:
+        """When the engine ended: its last exit on record, else the last thing on record."""
+        exits = ("exited", "ended-unasked", "not-restarted")
+        last = max((r["t_ns"] for r in self.history.events if r["event"] in exits), default=0)
+        starts = max((r["t_ns"] for r in self.history.all("started")), default=0)
+        return int(last) if last > starts else self.end
+
+    def life(self, t_ns: int) -> int:
+        """Return in which life of the engine a time lies: 1 up to its first restart."""
+        return 1 + sum(r["t_ns"] <= t_ns for r in self.history.all("started") if r.get("resume"))
+
     def fetches_of(self, stream: int, partition: int, offset: int) -> np.ndarray:
         """Return the FETCH rows that held one record."""
         rows = of_partition(self.history.fetches, stream, partition)
@@ -111,9 +132,9 @@ def seconds(ns: int) -> str:
     return f"{value:,.3f} s" if abs(value) < 100 else f"{value:,.1f} s"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return "1 record", "2 records"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """Return "1 record", "2 records"; ``nouns``: the plural, where it is no plain "s"."""
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def listed(items: list[str], most: int = 4) -> str:

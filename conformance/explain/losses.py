@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from conformance.checkers.outputs import UNNUMBERED
+from conformance.explain import transactions
 from conformance.explain.facts import Facts, counted, ranges
 from conformance.explain.reading import Part
 from conformance.explain.recovery import Aftermath
@@ -32,6 +33,7 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     point = [*_frames(facts, where), *_relation(facts, where, near)]
     if near is not None and not any(place.skipped for place in near.places):
         point += numbering(facts, near) or _silent(facts, near, first)
+    point += transactions.tell(facts)
     return Part(tuple(said), tuple(point), mark, "first missing record fetched")
 
 

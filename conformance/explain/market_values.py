@@ -68,28 +68,48 @@ def _shared(
         if rule:
             return [f"{text}, with its prices: only the decision is wrong."]
         return [f"{text}, but not its {' and '.join(bad)}." if bad else f"{text}."]
-    text = "All wrong verdicts name no quote" if named == len(wrong) else (
-        "All wrong verdicts name another quote than the latest"
-        + (f", {named:,} of them none" if named else "")
-    )  # fmt: skip
     if not len(quotes):
+        return ["All wrong verdicts name another quote than the latest."]
+    at = _find(quotes["id"], due["quote_id"])
+    missed = where[np.maximum(at, 0)]
+    number = len(wrong)
+    if named == number:
+        text = f"All wrong verdicts ({number:,}) name no quote"
+    else:
+        earlier = _earlier(_find(quotes["id"], came["quote_id"]), where, missed)
+        which = "an earlier quote" if (earlier | (came["quote_id"] == 0)).all() else "another quote"
+        none = f", {named:,} of them none" if named else ""
+        text = f"All wrong verdicts ({number:,}) name {which} than the latest{none}"
+    if (at < 0).any():
         return [f"{text}."]
-    order = np.argsort(quotes["id"], kind="stable")
-    at = np.minimum(np.searchsorted(quotes["id"][order], due["quote_id"]), len(order) - 1)
-    there = quotes["id"][order][at] == due["quote_id"]
-    missed = where[order[at[there]]]
-    if there.all() and _one_reply(facts, places(facts, m.answers[wrong]), missed):
-        return [f"{text}, and each quote that was due came in the same FETCH reply as its order."]
+    if _one_reply(facts, places(facts, m.answers[wrong]), missed):
+        return [
+            f"{text}; each of these orders came in the same FETCH reply as the quote that was due, "
+            f"behind it ({number:,} of {number:,}): as if the orders of a reply were judged before "
+            "its quotes."
+        ]
     if near is None:
         return [f"{text}."]
     shares = relations(facts, missed, near)
-    behind = shares["left"] + shares["given-up"]
-    if there.all() and behind == len(missed):
+    if shares["left"] + shares["given-up"] == len(missed):
         return [
             f"{text}, and each quote that was due had been fetched before {facts.name(near)} and "
             "not again: the quotes from before it were not restored."
         ]
     return [f"{text}."]
+
+
+def _find(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return where each wanted id stands in ``ids``, -1 for nowhere."""
+    order = np.argsort(ids, kind="stable")
+    at = order[np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)]
+    return np.where(ids[at] == wanted, at, -1)
+
+
+def _earlier(at: np.ndarray, where: np.ndarray, due: np.ndarray) -> np.ndarray:
+    """Return which named quotes, by their place in ``where``, stand before the due ones."""
+    came = where[np.maximum(at, 0)]
+    return (at >= 0) & (came[:, :2] == due[:, :2]).all(axis=1) & (came[:, 2] < due[:, 2])
 
 
 def _one_reply(facts: Facts, orders: np.ndarray, quotes: np.ndarray) -> bool:

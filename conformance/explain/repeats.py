@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from conformance.checkers.outputs import UNNUMBERED
+from conformance.explain import transactions
 from conformance.explain.facts import Facts, counted
 from conformance.explain.reading import Part
 from conformance.explain.recovery import Aftermath
@@ -38,6 +39,8 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
                 "was given to the outputs of two records."
             )
     point = [*shared(facts, near), *_have(facts, index, near)]
+    pair = facts.log.rows(np.array([int(where.get("first_index", index)), index]))
+    point += transactions.repeated(facts, list(facts.log.arrivals[pair]))
     if outcome.reason in CHANGED or not point:
         point = [*alike(outcome), *point]
     return Part(tuple(said), tuple(point), t_ns, "first repeated output")

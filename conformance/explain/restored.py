@@ -24,13 +24,17 @@ _MOST: Final = 50_000
 class Restored:
     """State of offset ``low`` to ``high`` (no record of a judged key lies between).
 
-    base: the offset from which the engine read on. keys: how many of them agree.
+    base: the offset from which the engine read on. keys: how many of them agree. first: the
+    offset of the record that the first output answers. run: how many outputs in a row answer
+    the records from there on, one each.
     """
 
     base: int
     low: int
     high: int
     keys: int
+    first: int
+    run: int
 
     @property
     def sound(self) -> bool:
@@ -74,7 +78,7 @@ def restored(partition: np.ndarray, out: np.ndarray, base: int) -> Restored | No
     more = np.minimum(start + held, len(rows) - 1)
     following = np.where(held < count, rows[more], len(partition))
     low, high = int(last.max()) + 1, int(following.min())
-    return Restored(base, low, high, len(key)) if low <= high else None
+    return Restored(base, low, high, len(key), base + at, run) if low <= high else None
 
 
 def _aligned(keys: np.ndarray, out: np.ndarray) -> int | None:

@@ -34,12 +34,7 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     t_ns = int(facts.log.t_ns(np.array([index]))[0])
     near = facts.before(t_ns)
     said = [_first(facts, outcome, index, near)]
-    if m is not None and m.answers[index] >= 0:
-        place = m.place(int(m.answers[index]))
-        stands = "By its key and n it stands for" if facts.history.app == "count" else "It answers"
-        said.append(
-            f"{stands} offset {place[2]:,} of partition {place[1]}, {facts.journey(place, near)}."
-        )
+    said += _answers(facts, index, near)
     point: list[str] = []
     if not len(wrong):
         point += alike(outcome)
@@ -53,6 +48,21 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
         point.append(_all(facts, wrong, near))
     mark = "first output out of order" if ordered else "first wrong output"
     return Part(tuple(said), tuple(point), t_ns, mark)
+
+
+def _answers(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
+    """Say which record a wrong output answers, and what became of that."""
+    m, count = facts.matching, facts.history.app == "count"
+    if m is None:
+        return []
+    place = count_values.stands(facts, index, near) if count else None
+    by = "By its place among the outputs it answers"
+    if place is None:
+        if m.answers[index] < 0 or (count and count_values.shifted(facts, near)):
+            return []  # where totals are shifted, n names the wrong record
+        place = m.place(int(m.answers[index]))
+        by = "By its key and n it stands for" if count else "It answers"
+    return [f"{by} offset {place[2]:,} of partition {place[1]}, {facts.journey(place, near)}."]
 
 
 def _first(facts: Facts, outcome: Outcome, index: int, near: Aftermath | None) -> str:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
 
 import conformance
 from conformance import explain
+from conformance.explain import done
+from conformance.explain.facts import Facts
+from conformance.explain.moments import origin_ns
 from conformance.history.folder import History
 from conformance.requirements import registry
+from conformance.requirements.hints import halves
 from conformance.suites.judging import stimulus
 from conformance.text import shown
+from conformance.traces import shortened
 from conformance.verdicts import Outcome, Verdict
 
 NAME: Final = "README.txt"
 _WIDTH: Final = 78
 _TEXT: Final = 1_000
-_LABEL: Final = 10
+_LABEL: Final = 12
+#: Lines of standard error that are shown.
+_STDERR_LINES: Final = 12
 _ENDINGS: Final = {
     "completed": "The run went to its end.",
     "engine-failure": "The engine ended the run",
@@ -32,12 +39,28 @@ _APPS: Final = {
     "market-spread": "market-spread gives for each order a verdict, reject or accept, by the "
     "latest quote of its symbol.",
 }
+#: The words of the protocol, for those who read the story before it.
+_WORDS: Final = {
+    "record": "input lies in streams of partitions; a record has an offset there: 0, 1, 2, ...",
+    "FETCH": "the engine asks for the records of a partition from an offset on",
+    "RELEASE": "its promise never to FETCH below an offset again, in no later life either",
+    "cut": "offsets with the state and output that belong to exactly the records before them; "
+    "an engine that was killed goes on from its last durable one",
+    "writer": "a channel of output that the engine names; seq numbers its records: 0, 1, 2, ...",
+    "APPEND": "the engine sends output; the reply says that it is recorded",
+    "HAVE": "asks for the next number of a writer, and makes this connection its owner; what "
+    "another connection sends for it is refused from then on: that one is fenced",
+    "STAGE": "sends output that is held back under the number of a transaction",
+    "COMMIT": "makes it visible. Outcome 1: committed now; 2: was committed already, nothing "
+    "is added; 3: unknown. ABORT drops what is staged and undoes no COMMIT",
+    "drain": "the kit asks for all input to be processed; the answer says that it is",
+}
 #: What each file holds, by the beginning of its name.
 _FILES: Final = {
     "run.json": "what was asked for: engine, scenario with its faults, seed, input; and "
     "how it ended",
     "verdict.json": "the verdicts when the run was made",
-    "events.jsonl": "faults, starts, exits, connections, drain; t_ns are nanoseconds of one clock",
+    "events.jsonl": "faults, starts, exits, connections, HAVE, transactions, drain",
     "control.jsonl": "every line to and from the engine's stdin and stdout",
     "fetches.bin": "which records the engine fetched, and when",
     "releases.bin": "up to where it promised never to fetch again, and when",
@@ -65,10 +88,14 @@ def text(history: History, outcomes: Collection[Outcome], members: Collection[st
             "judged again, and played again on an engine of yours."
         ),
         *_section("What was done", _done(history)),
-        *_section("What went wrong", _wrong(outcomes)),
+        *_section("What went wrong", _wrong(history, outcomes)),
         *_section("The story, from the recording", [story]),
+        *_section("Words", [_field(word, what) for word, what in _WORDS.items()]),
         *_section("How to look at it", _how()),
-        *_section("The files", _files(members)),
+        *_section("The files", [*_files(members), "", _paragraph(
+            f"All t_ns are nanoseconds of one clock; 0.000 s of the story is t_ns "
+            f"{origin_ns(history)}."
+        )]),
         *_section("What was taken out, what was not", [_paragraph(
             "Paths, tokens, addresses, names of user and host, and values of the environment "
             "that look secret are replaced by words in braces such as {home}, {token}, "
@@ -109,20 +136,27 @@ def _done(history: History) -> list[str]:
         ),
         "",
     ]
+    facts = Facts.of(history)
     for fault in history.faults:
         met = f"{fault.fetched:,} of {history.input_records:,} records were fetched"
         held = f"{fault.in_flight:,} in the engine's hands, {fault.outputs:,} outputs had come"
-        lines.append(_paragraph(f"- {shown(fault.text, _TEXT)}. In that moment {met}, {held}."))
-    for row in history.missed_faults:
-        lines.append(_paragraph(f"- A fault did not happen: {shown(str(row.get('why')), _TEXT)}."))
+        lines.append(_paragraph(
+            f"- At {facts.at(fault.t_ns)}: {shown(fault.text, _TEXT)}. In that moment "
+            f"{met}{done.armed(history, fault)}, {held}."
+        ))  # fmt: skip
+    lines += [_paragraph(f"- {done.missed(facts, row)}") for row in history.missed_faults]
     ended = history.ended
     how = _ENDINGS.get(ended["how"], "It ended")
     said = shown(str(ended.get("message", "")), _TEXT)
     lines.append(_paragraph(f"{how}: {said}" if said else how))
+    last = shortened(history.stderr_tail()) if ended["how"] == "engine-failure" else []
+    if any(last):
+        lines += ["", "The end of its standard error (stderr.log):", ""]
+        lines += [f"  {line}".rstrip() for line in last[-_STDERR_LINES:]]
     return lines
 
 
-def _wrong(outcomes: Collection[Outcome]) -> list[str]:
+def _wrong(history: History, outcomes: Collection[Outcome]) -> list[str]:
     known = registry.load()
     lines: list[str] = []
     good = [o.requirement for o in outcomes if o.verdict is Verdict.PASS]
@@ -134,17 +168,29 @@ def _wrong(outcomes: Collection[Outcome]) -> list[str]:
             f"{outcome.requirement}: {outcome.verdict}"
             + (f" ({outcome.reason})" if outcome.reason else "")
         )]  # fmt: skip
+        promise, causes = halves(requirement.promise) if requirement else ("", "")
         if requirement:
-            lines.append(_field("promise", f"{requirement.title}. {requirement.promise}"))
+            lines.append(_field("promise", f"{requirement.title}. {promise}"))
         lines += [_field("expected", outcome.expected), _field("seen", outcome.actual)]
         where = outcome.evidence.get("where")
         if isinstance(where, dict):
-            lines.append(_field("where", ", ".join(f"{k} {v}" for k, v in where.items())))
+            lines.append(_field("where", ", ".join(_places(history, where))))
+        if causes:
+            lines.append(_field("in general", causes))
     if not lines:
         lines = ["Nothing."]
     if good:
         lines += ["", _paragraph(f"These held: {', '.join(good)}.")]
     return lines if lines[0] else lines[1:]
+
+
+def _places(history: History, where: Mapping[str, Any]) -> Iterator[str]:
+    """Give what is known of the place of a counterexample, times as in the story."""
+    for key, value in where.items():
+        if key == "t_ns" and isinstance(value, int):
+            yield f"at {Facts.of(history).at(value)} (t_ns {value})"
+        else:
+            yield f"{key} {value}"
 
 
 def _how() -> list[str]:
@@ -154,6 +200,7 @@ def _how() -> list[str]:
                    "how your engine is started."),
         "",
         f"  pip install tickproof            (this was made by version {conformance.__version__})",
+        "  tickproof explain FILE           the story above, with its picture",
         "  tickproof check FILE             judge the recording again",
         "  tickproof replay FILE ENGINE     the same input and faults on an engine",
         "",

@@ -16,7 +16,9 @@ from rich.text import Text
 from conformance.explain.picture import plain
 from conformance.reports.json_report import FILE_NAME, Report, Result
 from conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
+from conformance.requirements.hints import halves
 from conformance.text import shown
+from conformance.traces import shortened
 from conformance.verdicts import Verdict
 
 _FIELD_LIMIT: Final = 600
@@ -139,16 +141,19 @@ def _counterexample(
     title.append(f"  {shown(result.title, 100)}", style="bold")
     console.print()
     console.print(title)
+    promise, causes = halves(result.promise)
     for label, value in (
         ("reason", result.reason),
         ("stimulus", result.stimulus or result.scenario),
         ("expected", result.expected),
         ("actual", result.actual),
         ("where", where(result)),
-        ("promise", result.promise),
+        ("promise", promise),
     ):
         _field(console, label, value)
     _story(console, result, said)
+    # Of many engines; where the story says otherwise, that is what happened here.
+    _field(console, "in general", causes)
     _stderr(console, result, said)
     _schedule(console, result)
     _line(console, "reproduce", result.reproduce)
@@ -180,11 +185,11 @@ def _story(console: Console, result: Result, said: set[str]) -> None:
 
 
 def _stderr(console: Console, result: Result, said: set[str]) -> None:
-    """Print the last lines that the engine wrote to standard error, once a run."""
+    """Print the last lines of standard error, once a run; report.json has whole traces."""
     lines = result.evidence.get("stderr")
     if not isinstance(lines, list) or not lines:
         return
-    text = "\n".join(shown(str(line), _FIELD_LIMIT) for line in lines)
+    text = "\n".join(shortened([shown(str(line), _FIELD_LIMIT) for line in lines]))
     if text in said:
         return
     said.add(text)

@@ -7,6 +7,8 @@ import pytest
 from rich.console import Console
 
 from conformance.reports import terminal
+from conformance.requirements import registry
+from conformance.requirements.hints import halves
 from conformance.verdicts import Outcome, Verdict
 
 
@@ -53,6 +55,33 @@ def test_a_failure_shows_its_counterexample(make_report, outcome):
     ):
         assert line in lines
     assert "exit status 1" in text
+
+
+def test_likely_causes_come_after_the_story_as_what_is_so_in_general(make_report):
+    story = {"lines": ["It was staged twice."], "brief": ["It was staged twice."]}
+    failed = Outcome("DL-AFTER-COMMIT", Verdict.FAIL, reason="lost", story=story)
+    report = make_report(failed)
+    text = " ".join(printed(lambda c: terminal.summary(c, report, Path("out"))).split())
+    promise, causes = halves(registry.load()["DL-AFTER-COMMIT"].promise)
+
+    assert causes
+    places = [
+        text.index(" ".join(part.split()))
+        for part in (f"promise {promise}", "story It was staged twice.", f"in general {causes}")
+    ]
+    assert places == sorted(places)
+
+
+def test_a_stack_trace_is_cut_to_its_last_frame(make_report):
+    trace = [line for n in range(9) for line in (f'  File "a.py", line {n}', f"    f{n}()")]
+    evidence = {"stderr": ["Traceback (most recent call last):", *trace, "KeyError: 1"]}
+    failed = Outcome("PR-STOP", Verdict.FAIL, reason="EXITED", evidence=evidence)
+    report = make_report(failed)
+    text = printed(lambda c: terminal.summary(c, report, Path("out")))
+
+    assert "KeyError: 1" in text
+    assert "f8()" in text
+    assert "f7()" not in text
 
 
 def test_standard_error_is_shown_once_and_later_failures_in_a_line_each(make_report):
