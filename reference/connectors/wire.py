@@ -54,7 +54,10 @@ class Log:
         self._doing = f"connection to {host}:{port}"
         #: The connection is gone: a new one is needed.
         self.lost = False
-        self._socket = socket.create_connection((host, port), timeout=60)
+        try:
+            self._socket = socket.create_connection((host, port), timeout=60)
+        except OSError as error:
+            raise LogError(f"{self._doing}: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._ask(
             f"HELLO to {host}:{port}, with the token",
