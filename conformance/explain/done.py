@@ -80,14 +80,15 @@ def followed(facts: Facts, after: Aftermath) -> str:
     when = []
     if after.restarted_ns is not None:
         when.append(f"started again {seconds(after.restarted_ns - after.fault.t_ns)} later")
-    if after.fetched_ns is not None:
+    if after.fetched_ns is not None and after.went_on:
         when.append(f"fetched from {seconds(after.fetched_ns - after.fault.t_ns)} after it on")
     head = f"The engine {' and '.join(when)}" if when else f"After {facts.name(after)}"
     refused = sum(
         after.fault.t_ns < row["t_ns"] < after.until_ns
         for row in facts.history.all("refused", op="FETCH")
     )
-    but = f", and {counted(refused, 'FETCH', 'FETCHes')} refused" if refused else ""
+    were = "was" if refused == 1 else "were"
+    but = f", and {counted(refused, 'FETCH', 'FETCHes')} {were} refused" if refused else ""
     if not after.went_on:
         return f"{head}{';' if when else ''} nothing was fetched after it{but}."
     skipped = sum(place.skipped for place in after.places)

@@ -118,12 +118,10 @@ def _reused(facts: Facts, txn: int, chains: dict[int, list[Step]], times: int) -
     held = f" that {counted(idle.held, 'output')} had used up" if idle.held else ""
     said = [
         f"So the {counted(idle.count, 'output')} of writer {idle.writer} were staged under a "
-        f"number{held or ' that was used up'}: none of them was recorded under it."
-        + (f" The run shows this {times} times." if times > 1 else "")
+        f"number{held or ' that was used up'}: none of them was recorded under it"
+        f"{_gap(facts, idle)}." + (f" The run shows this {times} times." if times > 1 else "")
     ]
-    said += _settled(facts, txn, idle, chains)
-    said += _gap(facts, idle)
-    return said + _given_up(facts, idle)
+    return [*said, *_given_up(facts, idle), *_settled(facts, txn, idle, chains)]
 
 
 def _settled(facts: Facts, txn: int, idle: Step, chains: dict[int, list[Step]]) -> list[str]:
@@ -149,18 +147,19 @@ def _settled(facts: Facts, txn: int, idle: Step, chains: dict[int, list[Step]]) 
     ]
 
 
-def _gap(facts: Facts, idle: Step) -> list[str]:
+def _gap(facts: Facts, idle: Step) -> str:
     """Say how many numbers of the writer are missing, where a later frame was refused for it."""
     for row in facts.history.all("refused", code=6):
         found = _gap_numbers(str(row.get("text", "")))
         if found and found[0] == idle.writer and row["t_ns"] > idle.t_ns:
             _, came, due = found
-            never = " never came" if _next(facts, idle.writer) < came else " were missing then"
-            return [
-                f"When it went on with number {came:,}, the sink had {due:,} outputs of writer "
-                f"{idle.writer}: {counted(came - due, 'output')}{never}."
-            ]
-    return []
+            never = "never came" if _next(facts, idle.writer) < came else "were missing then"
+            return (
+                f". When it went on with number {came:,}, the sink had {due:,} outputs of that "
+                f"writer: "
+                f"{counted(came - due, 'output')} {never}"
+            )
+    return ""
 
 
 def _next(facts: Facts, writer: int) -> int:

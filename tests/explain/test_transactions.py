@@ -53,13 +53,14 @@ def test_output_staged_under_a_committed_number_is_told_step_by_step(after):
         "without effect, as it is committed", "STAGE of 3,432 outputs (writer 9)",
         "outcome 2: committed already, nothing is recorded",
         "staged under a number that 825 outputs had used up: none of them was recorded under it",
-        "Before that ABORT it had sent COMMIT of transaction 17 again (outcome 2)",
-        "When it went on with number 5,966, the sink had 3,359 outputs of writer 9: "
+        "When it went on with number 5,966, the sink had 3,359 outputs of that writer: "
         "2,607 outputs never came",
+        "Before that ABORT it had sent COMMIT of transaction 17 again (outcome 2)",
     ]  # fmt: skip
     places = [text.find(step) for step in steps]
     assert -1 not in places, text
     assert places == sorted(places)
+    assert "2,607 outputs never came" in " ".join(made.brief)
 
 
 def test_the_same_batch_once_more_is_in_order(after):
