@@ -19,7 +19,7 @@ from conformance.text import shown
 #: Sound engines that are always there; Spark is tried where a mutant of it is.
 SOUND: Final = ("miniature", "minimal")
 #: In a half selftest a sound engine plays one scenario of so many.
-SHARE: Final = 4
+SHARE: Final = 8
 #: What a start costs beside the input's pace, in seconds: for the order of play only.
 _START_S: Final = {"miniature": 1.0, "minimal": 1.0, "spark": 20.0}
 
