@@ -33,7 +33,7 @@ def test_without_a_terminal_one_line_a_run_and_one_a_fault():
     text, show = play(EVENTS)
 
     assert text.splitlines() == [
-        "T3 process deaths",
+        "T3 process deaths and network faults",
         "  death count: SIGKILL worker 4711 at 43,210 of 100,000 records",
         "  death count: 100,000 records, ok",
         "  fail X lost",
