@@ -18,8 +18,9 @@ from conformance.text import shown
 
 #: Sound engines that are always there; Spark is tried where a mutant of it is.
 SOUND: Final = ("miniature", "minimal")
-#: In a half selftest a sound engine plays one scenario of so many.
-SHARE: Final = 8
+#: An oddity plays one scenario of so many, each of them others, unless it is asked for; in a
+#: half selftest each sound engine one of twice as many.
+SHARE: Final = 4
 #: What a start costs beside the input's pace, in seconds: for the order of play only.
 _START_S: Final = {"miniature": 1.0, "minimal": 1.0, "spark": 20.0}
 
@@ -63,9 +64,9 @@ def chosen(
 ) -> list[Engine]:  # fmt: skip
     """Return the engines to try; copies of them are made under ``folder``.
 
-    only: ids (empty: all). base: only what is made of this engine. half: see `halved`;
-    sound engines then play a part of the scenarios, each another one.
-    sound: no mutants. Raises PlanError, and MutantError for a file that cannot be used.
+    only: ids (empty: all). base: only what is made of this engine. half: see `halved`.
+    sound: no mutants; oddities then play all scenarios. Raises PlanError, and MutantError
+    for a file that cannot be used.
     """
     known = mutants.available(fixtures)
     odd = mutants.oddities(fixtures)
@@ -76,8 +77,10 @@ def chosen(
     elif half:
         wrong = halved(wrong)
     found = [_mutant(mutant, fixtures, folder) for mutant in wrong]
-    found += _sound_ones(fixtures, folder, odd, only, base, SHARE if half else 1)
-    if of_spark := [m for m in wrong if m.engine == "spark"]:
+    shares = (2 * SHARE, 2 * SHARE) if half else (1, 1) if sound or only else (SHARE, 1)
+    found += _sound_ones(fixtures, folder, odd, only, base, *shares)
+    of_spark = [m for m in wrong if m.engine == "spark"]
+    if of_spark and base == "spark":
         # What fails a mutant of Spark must not fail Spark; `run spark` judges all of it.
         scenarios = scenarios_of(of_spark)
         found.append(Engine("spark", spec.find("spark", fixtures), "spark", scenarios))
@@ -88,9 +91,9 @@ def chosen(
 
 def _sound_ones(
     fixtures: Path, folder: Path, odd: Sequence[Oddity], only: Sequence[str], base: str | None,
-    share: int,
+    share: int, of_plain: int,
 ) -> Iterator[Engine]:  # fmt: skip
-    """Yield sound engines, each with every ``share``-th scenario, each of them with others."""
+    """Yield sound engines, each with other scenarios: every ``share``-th of an oddity."""
     everything = tuple(tests_of())
     number = 0
     for oddity in odd:
@@ -102,7 +105,7 @@ def _sound_ones(
             number += 1
     for name in SOUND if base is None else {base}.intersection(SOUND):
         if not only or name in only:
-            scenarios = everything[number % share :: share]
+            scenarios = everything[number % of_plain :: of_plain]
             yield Engine(name, spec.find(name, fixtures), name, scenarios)
             number += 1
 

@@ -73,8 +73,10 @@ def test_a_mutant_plays_the_scenarios_of_what_it_names_only(tmp_path: Path) -> N
     engines = {engine.id: engine for engine in plan.chosen(folder, tmp_path / "out")}
     assert engines.keys() == {"wrong-app", "harmless", "miniature", "minimal"}
     assert engines["wrong-app"].scenarios == ("double",)
-    assert engines["harmless"].scenarios == ("double",)
+    assert set(engines["harmless"].scenarios) <= {"double"}
     assert len(engines["miniature"].scenarios) > 30
+    (alone,) = plan.chosen(folder, tmp_path / "out", only=("harmless",))
+    assert alone.scenarios == ("double",)
 
 
 def test_spark_is_tried_on_what_fails_its_mutants(tmp_path: Path) -> None:
@@ -85,13 +87,14 @@ def test_spark_is_tried_on_what_fails_its_mutants(tmp_path: Path) -> None:
     assert len(engines) >= 7
 
 
-def test_in_a_half_the_sound_engines_share_the_scenarios(tmp_path: Path) -> None:
-    engines = [e for e in plan.chosen(fixtures(), tmp_path, base="miniature", half=True)
+@pytest.mark.parametrize(("asked", "share"), [({}, 4), ({"half": True}, 8), ({"sound": True}, 1)])
+def test_oddities_share_the_scenarios(tmp_path: Path, asked: dict, share: int) -> None:
+    engines = [e for e in plan.chosen(fixtures(), tmp_path, base="miniature", **asked)
                if e.oddity and not e.oddity.apps]  # fmt: skip
-    assert len(engines) > plan.SHARE
+    assert len(engines) > share
     everything = set(plan.tests_of())
     assert set().union(*(engine.scenarios for engine in engines)) == everything
-    assert all(len(e.scenarios) <= len(everything) // plan.SHARE + 1 for e in engines)
+    assert all(len(e.scenarios) <= len(everything) // share + 1 for e in engines)
 
 
 def test_rounds_begin_with_the_longest_and_repeat_sound_engines_only(tmp_path: Path) -> None:
