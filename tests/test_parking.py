@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -117,17 +118,28 @@ def test_a_failed_engine_is_ended(tmp_path, parking):
     assert pids(second, "taken-over") == []
 
 
-def test_an_engine_that_died_in_between_is_started_again(spec, tmp_path, parking):
+def test_an_engine_that_died_in_between_fails_the_next_run(spec, tmp_path, parking):
     first = run("count", spec, tmp_path / "1", parking)
     parked = parking.take(2)
     assert parked is not None
-    parked.engine.kill()
-    parked.engine.wait_exit(10)
+    os.kill(parked.engine.pid, signal.SIGKILL)
+    assert parked.engine.wait_exit(10) == -signal.SIGKILL
     parking._parked = parked
     second = run("count", spec, tmp_path / "2", parking)
-    assert pids(second, "taken-over") == []
-    assert pids(second, "started") != pids(first, "started")
-    correct(second)
+    assert second.ended["code"] == "EXITED"
+    assert "was killed by SIGKILL before deploy was asked" in second.ended["message"]
+    third = run("count", spec, tmp_path / "3", parking)
+    assert pids(third, "started") != pids(first, "started")
+    correct(third)
+
+
+def test_what_it_says_unasked_after_its_app_fails_a_run(tmp_path, parking):
+    spec = miniature(tmp_path / "engine", UNDEPLOY.replace(
+        'self._answer(request["id"])', 'self._answer(request["id"]); print("noise", flush=True)'
+    ))  # fmt: skip
+    runs = [run("count", spec, tmp_path / str(number), parking) for number in (1, 2)]
+    # It comes with the answer, and meets the first run, or a moment later.
+    assert "BAD_LINE" in [history.ended.get("code") for history in runs]
 
 
 def test_another_number_of_workers_has_an_engine_of_its_own(spec, tmp_path, parking):

@@ -32,15 +32,15 @@ class Parking:
         self._asked_in_vain = False
 
     def take(self, workers: int) -> Parked | None:
-        """Hand the parked engine out, if it still runs and has as many workers."""
+        """Hand the parked engine out, if it has as many workers.
+
+        What it did wrong in the meantime, its own end included, shows at the next request.
+        """
         parked = self._parked
         if parked is None or parked.workers != workers:
             return None
         self._parked = None
-        if parked.engine.returncode is None and not parked.engine.violations:
-            return parked
-        parked.engine.end()
-        return None
+        return parked
 
     def park(self, parked: Parked, timeout_s: float) -> bool:
         """Ask an engine to undeploy its app, and keep it; False where there is no room or op.
@@ -56,6 +56,7 @@ class Parking:
                 raise
             self._asked_in_vain = True
             return False
+        parked.engine.mute()
         self._parked = parked
         return True
 
