@@ -109,7 +109,7 @@ def test_an_engine_that_recovered_is_kept_too(spec, tmp_path, parking):
 
 
 def test_a_failed_engine_is_ended(tmp_path, parking):
-    prints = UNDEPLOY.replace('        self._answer(request["id"])', '        print("noise")')
+    prints = UNDEPLOY.replace('self._answer(request["id"])', 'print("noise", flush=True)')
     spec = miniature(tmp_path / "engine", prints)
     first = run("count", spec, tmp_path / "1", parking)
     assert first.ended["code"] == "BAD_LINE"

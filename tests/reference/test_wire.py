@@ -189,8 +189,9 @@ def test_a_log_that_is_gone(served):
     # It may show as an orderly end, as a reset, or as a broken pipe.
     with pytest.raises((LogError, ConnectionError), match=r"closed|reset|pipe"):
         client.tail(0, 0)
-    with pytest.raises(ConnectionRefusedError):
-        Log("127.0.0.1", served.server.port, "00" * 16)
+    port = served.server.port
+    with pytest.raises(LogError, match=rf"connection to 127\.0\.0\.1:{port}: .*refused"):
+        Log("127.0.0.1", port, "00" * 16)
 
 
 HELLO = struct.pack("<IBHI", 7, 0x81, 1, wire.MAX_FRAME)
