@@ -100,7 +100,7 @@ def _sound_ones(
         if base in (None, oddity.engine) and (not only or oddity.id in only):
             toml = mutants.make(oddity, fixtures, folder / "oddities" / oddity.id)
             mine = [s for s in everything if not oddity.apps or _app(s) in oddity.apps]
-            scenarios = tuple(mine[number % share :: share])
+            scenarios = tuple(mine[number % share :: share] or mine[:1])
             yield Engine(oddity.id, toml, oddity.engine, scenarios, oddity=oddity)
             number += 1
     for name in SOUND if base is None else {base}.intersection(SOUND):
