@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -133,13 +135,20 @@ def test_an_engine_that_died_in_between_fails_the_next_run(spec, tmp_path, parki
     correct(third)
 
 
-def test_what_it_says_unasked_after_its_app_fails_a_run(tmp_path, parking):
+def test_what_it_says_between_two_runs_fails_the_second(tmp_path, parking):
     spec = miniature(tmp_path / "engine", UNDEPLOY.replace(
-        'self._answer(request["id"])', 'self._answer(request["id"]); print("noise", flush=True)'
+        'self._answer(request["id"])',
+        'self._answer(request["id"]); time.sleep(0.3); print("noise", flush=True)',
     ))  # fmt: skip
-    runs = [run("count", spec, tmp_path / str(number), parking) for number in (1, 2)]
-    # It comes with the answer, and meets the first run, or a moment later.
-    assert "BAD_LINE" in [history.ended.get("code") for history in runs]
+    first = run("count", spec, tmp_path / "1", parking)
+    assert first.ended == {"how": "completed"}
+    engine = parking._parked.engine
+    tick, deadline = threading.Event(), time.monotonic() + 10
+    while not engine.violations and time.monotonic() < deadline:
+        tick.wait(0.01)
+    second = run("count", spec, tmp_path / "2", parking)
+    assert pids(second, "taken-over") == pids(first, "parked")
+    assert second.ended["code"] == "BAD_LINE"
 
 
 def test_another_number_of_workers_has_an_engine_of_its_own(spec, tmp_path, parking):

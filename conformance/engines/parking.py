@@ -56,7 +56,6 @@ class Parking:
                 raise
             self._asked_in_vain = True
             return False
-        parked.engine.mute()
         self._parked = parked
         return True
 

@@ -118,11 +118,6 @@ class Engine:
             before, self._stderr = self._stderr, stderr
         before.close()
 
-    def mute(self) -> None:
-        """Tell nobody of control lines: the run that had the engine is over."""
-        with self._line_lock:
-            self._on_line = lambda _direction, _line, _t_ns: None
-
     # -- talk ----------------------------------------------------------------
 
     def submit(self, op: str, **fields: Any) -> Pending:

@@ -8,6 +8,7 @@ import struct
 import threading
 from contextlib import contextmanager, suppress
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from served import DEADLINE_S, Served, partition
 from reference.api.layouts import new
 from reference.apps.double import NUMBER
 from reference.connectors import sink, wire
+from reference.connectors.progress import Progress
 from reference.connectors.wire import Chunk, Log, LogError
 
 RECORDS = 40
@@ -308,3 +310,17 @@ def test_a_piece_fits_a_stage(served):
         client.stage(0, 0, writer, client.have(0, writer), piece)
     assert client.commit(0) == sink.COMMITTED
     assert np.array_equal(served.outputs(NUMBER), numbers(count + 1))
+
+
+def test_progress_of_another_query_of_the_session_releases_nothing(served, tmp_path):
+    progress = Progress(served.connect(), tmp_path / "checkpoint")
+    offsets = SimpleNamespace(endOffset='{"0/0": 10}')
+    before, mine = (SimpleNamespace(id=id_) for id_ in ("before", "mine"))
+    for query in (before, mine):
+        query.progress = SimpleNamespace(id=query.id, sources=[offsets])
+    progress.onQueryStarted(mine)
+    progress.onQueryProgress(before)
+    assert progress.committed == {} and served.connect().tail(0, 0).start == 0
+    progress.onQueryProgress(mine)
+    assert progress.committed == {"0/0": 10}
+    assert served.connect().tail(0, 0).start == 10
