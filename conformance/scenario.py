@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
+from conformance.latency.pace import Pace
 from conformance.protocol.sink import SinkBehaviour
 from conformance.schedule import FaultStep, one_each
 from generators.layouts import COUNT_OUT, NUMBER, VERDICT
@@ -27,6 +28,7 @@ class Scenario:
     once. hold: (part of the input, seconds of silence after it). drain_at: ask for drain
     when this part of the input is published, rather than at END. ending: how the engine is
     ended. probes: also ask what an engine may refuse. fresh: start and stop an engine for it.
+    pace: publish by a schedule fixed in advance, whatever the engine and the faults do.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Scenario:
     ending: Literal["stop", "stdin-eof"] = "stop"
     probes: bool = False
     fresh: bool = False
+    pace: Pace | None = None
 
     @property
     def output_size(self) -> int:
@@ -78,5 +81,6 @@ class Scenario:
                 "sink": SinkBehaviour(**data["sink"]),
                 "hold": tuple(data["hold"]) if data["hold"] else None,
                 "faults": tuple(FaultStep.from_json(step) for step in data["faults"]),
+                "pace": Pace.from_json(data.get("pace")),
             }
         )

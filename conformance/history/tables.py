@@ -33,16 +33,24 @@ class Table:
     def add(self, *values: int) -> None:
         """Append one row; raises OSError when the disk is full. No row after that."""
         with self._lock:
-            if self._broken is not None:
-                raise self._broken
             self._row[0] = values
-            try:
-                if os.write(self._fd, self._row.tobytes()) < self._row.nbytes:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
-            except OSError as error:
-                # A torn row ends the table: rows behind it could not be found again.
-                self._broken = error
-                raise
+            self._write(self._row)
+
+    def extend(self, rows: np.ndarray) -> None:
+        """Append rows of the table's dtype; raises as `add` does."""
+        with self._lock:
+            self._write(rows)
+
+    def _write(self, rows: np.ndarray) -> None:
+        if self._broken is not None:
+            raise self._broken
+        try:
+            if os.write(self._fd, rows.tobytes()) < rows.nbytes:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+        except OSError as error:
+            # A torn row ends the table: rows behind it could not be found again.
+            self._broken = error
+            raise
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
