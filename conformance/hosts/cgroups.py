@@ -1,0 +1,72 @@
+"""The cgroups of this process: its own and all above it, version 1 or 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from conformance.hosts.look import Look, Unseen, malformed
+
+_OWN = "proc/self/cgroup"
+_MOUNTS = "proc/self/mountinfo"
+
+
+@dataclass(frozen=True)
+class Chain:
+    """version: 1 or 2. folders: own cgroup first, then each one above, without leading slash.
+
+    whole: the last one is the root of the machine. In a container it often is not, and
+    what stands above cannot be seen.
+    """
+
+    version: int
+    folders: tuple[str, ...]
+    whole: bool
+
+
+def chain(look: Look, controller: str) -> Chain:
+    """Return the cgroups that hold this process for one controller; raises Unseen."""
+    version, own = _own(look, controller)
+    root, mount = _mount(look, controller, version)
+    below = own if root == "/" else own.removeprefix(root)
+    if "/.." in own or (root != "/" and below == own) or (below and below[0] != "/"):
+        raise Unseen(f"/{_OWN}", f"own cgroup {own} lies outside of what is mounted")
+    parts = [part for part in below.split("/") if part]
+    folders = tuple("/".join([mount, *parts[:n]]) for n in range(len(parts), -1, -1))
+    return Chain(version, folders, _is_root(look, version, folders[-1]))
+
+
+def _own(look: Look, controller: str) -> tuple[int, str]:
+    """Return version and path of the cgroup; version 1 where it has the controller."""
+    unified = ""
+    for line in look.text(_OWN).splitlines():
+        parts = line.split(":", 2)
+        if len(parts) != 3 or not parts[2].startswith("/"):
+            raise malformed(_OWN, line)
+        if controller in parts[1].split(","):
+            return 1, parts[2]
+        if parts[0] == "0":
+            unified = parts[2]
+    if not unified:
+        raise Unseen(f"/{_OWN}", f"no cgroup with the controller {controller}")
+    return 2, unified
+
+
+def _mount(look: Look, controller: str, version: int) -> tuple[str, str]:
+    """Return (path of the cgroup that is mounted, where it is mounted, no leading slash)."""
+    for line in reversed(look.text(_MOUNTS).splitlines()):
+        front, _, back = line.partition(" - ")
+        fields, kind = front.split(), back.split()
+        if len(fields) < 5 or len(kind) < 2:
+            raise malformed(_MOUNTS, line)
+        if (version == 2 and kind[0] == "cgroup2") or (
+            version == 1 and kind[0] == "cgroup" and controller in kind[-1].split(",")
+        ):
+            return fields[3], fields[4].lstrip("/").replace(r"\040", " ")
+    raise Unseen(f"/{_MOUNTS}", f"no cgroup file system of version {version} is mounted")
+
+
+def _is_root(look: Look, version: int, folder: str) -> bool:
+    """Whether a folder is the root of all cgroups: by a file that only the root has or lacks."""
+    if version == 1:
+        return bool(look.names(folder, "release_agent"))
+    return bool(look.names(folder, "cgroup.controllers")) and not look.names(folder, "cgroup.type")
