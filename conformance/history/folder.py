@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,16 @@ import numpy as np
 import generators
 from conformance.checkers.outputs import ARRIVAL, OutputLog
 from conformance.history.lines import read_json_lines
-from conformance.history.tables import FETCH, PUBLISH, RELEASE, read_table
+from conformance.history.tables import (
+    FETCH,
+    HICCUP,
+    MACHINE,
+    OTHERS,
+    PUBLISH,
+    RELEASE,
+    USAGE,
+    read_table,
+)
 from conformance.schedule import FaultStep, one_each
 from conformance.text import shown
 from generators.layouts import framed
@@ -206,6 +216,28 @@ class History:
     def releases(self) -> np.ndarray:
         """RELEASE rows."""
         return read_table(self.folder / "releases.bin", RELEASE)
+
+    @cached_property
+    def usage(self) -> np.ndarray:
+        """USAGE rows: the engine's processes, each second."""
+        return read_table(self.folder / "usage.bin", USAGE)
+
+    @cached_property
+    def machine(self) -> np.ndarray:
+        """MACHINE rows."""
+        return read_table(self.folder / "machine.bin", MACHINE)
+
+    @cached_property
+    def others(self) -> np.ndarray:
+        """OTHERS rows."""
+        return read_table(self.folder / "others.bin", OTHERS)
+
+    @cached_property
+    def hiccups(self) -> dict[int, np.ndarray]:
+        """HICCUP rows of each core that a recorder ran on."""
+        name = re.compile(r"hiccups-(-1|\d+)\.bin")
+        found = [(name.fullmatch(path.name), path) for path in self.folder.glob("hiccups-*.bin")]
+        return {int(m[1]): read_table(path, HICCUP) for m, path in found if m is not None}
 
     @property
     def fetched(self) -> int:

@@ -1,0 +1,1 @@
+"""What a run cost its machine, and what the machine did to the run."""

@@ -1,0 +1,146 @@
+"""Which seconds of a run were noisy: pure functions of what was recorded beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from conformance.history.folder import History
+from conformance.history.tables import ANY_CORE
+
+SECOND_NS: Final = 1_000_000_000
+#: A record that is due so short before a hiccup may still be under way when it comes.
+UNDER_WAY_NS: Final = 100_000_000
+#: Two looks that lie closer are one: the kernel tells CPU time in steps of 10 ms.
+CLOSE_NS: Final = 500_000_000
+UNSEEN: Final = -1
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """One element for each second of a run, from its first intended time on.
+
+    hiccup_ns: the longest hiccup that reached into the second, over all cores; -1 where not
+    every recorder was running. foreign_s, steal_s: CPU seconds a second of processes that are
+    neither kit nor engine, and of the hypervisor for others; engine_wait_s: seconds a second
+    that threads of the engine were ready and did not run. Each is that of the worst pair of
+    looks that touches the second; NaN where no looks were taken around it.
+    """
+
+    starts_ns: np.ndarray
+    hiccup_ns: np.ndarray
+    foreign_s: np.ndarray
+    steal_s: np.ndarray
+    engine_wait_s: np.ndarray
+
+
+def seconds(history: History) -> Seconds:
+    """Return the seconds of a run, from its first intended record to the last published one."""
+    publishes, machine = history.publishes["t_ns"], history.machine
+    begins = publishes if len(publishes) else machine["t_ns"]
+    t0_ns = int(history.run.get("pace", {}).get("t0_ns", begins.min(initial=np.iinfo("i8").max)))
+    end_ns = int(begins.max(initial=0))
+    count = max(0, -(-(end_ns - t0_ns) // SECOND_NS))
+    starts = t0_ns + SECOND_NS * np.arange(count, dtype="<i8")
+    # Nothing of the run is left in what follows its last record.
+    ends = np.minimum(starts + SECOND_NS, end_ns)
+    kept = _apart(machine["t_ns"])
+    looks = machine["t_ns"][kept]
+    waited = _waited(history.usage, machine["t_ns"])[kept]
+    return Seconds(
+        starts,
+        _hiccups(history.hiccups, starts, ends),
+        _worst(looks, _foreign(history)[kept], starts, ends),
+        _worst(looks, machine["steal_s"][kept], starts, ends),
+        _worst(looks, waited, starts, ends),
+    )
+
+
+def noisy(seconds: Seconds, *, hiccup_us: float, foreign: float) -> np.ndarray:
+    """Tell of each second whether it was noisy: bool.
+
+    ``foreign``: in cores, what others may take, on this machine or beside it. A second after
+    a noisy one is noisy too, for queues empty slowly. What was not looked at is noisy.
+    """
+    stalled = (seconds.hiccup_ns == UNSEEN) | (seconds.hiccup_ns > hiccup_us * 1_000)
+    loud = stalled | ~(seconds.foreign_s + seconds.steal_s <= foreign)
+    loud[1:] |= loud[:-1].copy()
+    return loud
+
+
+def _apart(looks: np.ndarray) -> np.ndarray:
+    """Return which looks to keep, so that no two are close: indices, the last among them."""
+    kept: list[int] = []
+    for at, t_ns in enumerate(looks.tolist()):  # one a second: few
+        if not kept or t_ns - looks[kept[-1]] >= CLOSE_NS:
+            kept.append(at)
+    if len(kept) > 1:
+        kept[-1] = len(looks) - 1
+    return np.array(kept, int)
+
+
+def _foreign(history: History) -> np.ndarray:
+    """Return the CPU seconds of others up to each look.
+
+    Where kit and engine have cores of their own, only what ran on those counts.
+    """
+    machine = history.machine
+    pinned = history.run.get("cores", {})
+    own = [*pinned.get("kit", ()), *pinned.get("engine", ())]
+    if not (pinned.get("kit") and pinned.get("engine")) or pinned.get("shared"):
+        return machine["busy_s"] - machine["kit_s"] - machine["engine_s"]
+    rows = history.others
+    rows = rows[np.isin(rows["core"], [*own, ANY_CORE])]
+    up_to = np.concatenate(([0.0], np.cumsum(rows["cpu_s"])))
+    return up_to[np.searchsorted(rows["t_ns"], machine["t_ns"], side="right")]
+
+
+def _waited(usage: np.ndarray, looks: np.ndarray) -> np.ndarray:
+    """Return how long the engine's threads waited for a core up to each look, in seconds."""
+    rows = usage[np.lexsort((usage["t_ns"], usage["pid"]))]
+    same = rows["pid"][1:] == rows["pid"][:-1]
+    grown = np.where(same, np.diff(rows["wait_ns"]), 0).clip(0)
+    at = np.searchsorted(looks, rows["t_ns"][1:])
+    held = at < len(looks)
+    each = np.bincount(at[held], grown[held], len(looks))
+    return np.cumsum(each[: len(looks)]) / 1e9
+
+
+def _worst(
+    looks: np.ndarray, total: np.ndarray, starts: np.ndarray, ends: np.ndarray
+) -> np.ndarray:
+    """Return the fastest growth a second of ``total`` between looks that touch each second."""
+    found = np.full(len(starts), np.nan)
+    if len(looks) < 2:
+        return found
+    rates = (np.diff(total) * 1e9 / np.diff(looks)).clip(0)
+    seen = (starts >= looks[0]) & (ends <= looks[-1])
+    first = np.searchsorted(looks, starts, side="right") - 1
+    last = np.searchsorted(looks, ends, side="left") - 1
+    for at in np.flatnonzero(seen):
+        found[at] = rates[first[at] : max(first[at], last[at]) + 1].max()
+    return found
+
+
+def _hiccups(cores: dict[int, np.ndarray], starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return the longest hiccup of each second over all cores, UNSEEN where one is missing."""
+    longest = np.full(len(starts), 0 if cores else UNSEEN, "<i8")
+    if not len(starts):
+        return longest
+    unseen = np.zeros(len(starts), bool)
+    for rows in cores.values():
+        woke, late = rows["t_ns"], rows["late_ns"]
+        due = woke - late
+        # The rows of a long hiccup are due in each second that it covers.
+        for t_ns in (due - UNDER_WAY_NS, due, woke):
+            at = (t_ns - starts[0]) // SECOND_NS
+            inside = (at >= 0) & (at < len(starts))
+            np.maximum.at(longest, at[inside], late[inside])
+        if len(rows):
+            unseen |= (starts < due[0]) | (ends > woke[-1])
+        else:
+            unseen[:] = True
+    longest[unseen] = UNSEEN
+    return longest
