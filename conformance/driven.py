@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.engines.affinity import on_cores
 from conformance.engines.parking import Parked, Parking
 from conformance.engines.process import Engine, EngineFailure, OnLine, ProcessInfo
 from conformance.engines.spec import EngineSpec
@@ -84,7 +85,8 @@ class DrivenEngine:
     def _started(self, resume: bool, left: Callable[[], float]) -> Engine:
         engine = Engine(self._spec, self._id, self._folder / "stderr.log", self._on_line)
         self._live, self._served = engine, 0
-        engine.start()
+        with on_cores(self._scenario.pace.engine_cores if self._scenario.pace else ()):
+            engine.start()
         self._events.add("started", pid=engine.pid, resume=resume)
         hello = engine.request("hello", left(), protocol=1)
         if not self.hello:

@@ -11,12 +11,13 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import generators
+from conformance import serving
 from conformance.driven import DrivenEngine
 from conformance.engines.failures import Code
 from conformance.engines.parking import Parking
@@ -25,9 +26,8 @@ from conformance.engines.spec import EngineSpec
 from conformance.faults.controller import FaultController
 from conformance.history.control import ControlLog
 from conformance.history.events import EventLog, Listener
-from conformance.protocol.publisher import Publisher
+from conformance.latency.open_loop import OpenLoop
 from conformance.protocol.recorder import Recorder
-from conformance.protocol.server import LogServer
 from conformance.protocol.sink import Sink
 from conformance.protocol.source import InputLog
 from conformance.run_record import RunRecord
@@ -57,18 +57,20 @@ class KitStopped(Exception):
 def play(
     scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int,
     listener: Listener | None = None, port: int = 0, parking: Parking | None = None,
-    inputs: InputMaker | None = None,
+    inputs: InputMaker | None = None, facts: Mapping[str, Any] | None = None,
 ) -> None:  # fmt: skip
     """Run ``scenario`` on the engine of ``spec``; all that happens lies in ``folder``.
 
     ``parking``: where to find an engine that a run before left, and to leave this one.
-    ``inputs`` writes the input; None: it is made from the scenario's recipe.
+    ``inputs`` writes the input; None: it is made from the scenario's recipe. ``facts`` are
+    added to run.json.
     Engine failures are recorded, not raised. Raises KitStopped when the kit could not
     record; the folder then holds what was recorded, with that reason.
     """
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=scenario.pace is not None)  # then others record there too
     events = EventLog(folder / "events.jsonl", listener)
     run = _Run(scenario, spec, folder, seed, events, port, parking)
+    run.record.add(**facts or {})
     try:
         run.prepare(inputs or partial(generators.build, scenario.recipe))
         run.play()
@@ -123,7 +125,7 @@ class _Run:
         self.seed = seed
         self.record = RunRecord(scenario, spec, folder, self.id, seed)
         self.stack = contextlib.ExitStack()
-        self.recording: list[EventLog | ControlLog | InputLog | Recorder] = [events]
+        self.recording: list[EventLog | ControlLog | InputLog | Recorder | OpenLoop] = [events]
 
     def prepare(self, inputs: InputMaker) -> None:
         """Make the input, open the log server, write the first run.json."""
@@ -142,14 +144,13 @@ class _Run:
             scenario.faults, self.log, self.recorder, scenario.rate,
             self._aim, event, self.spec.timeouts.cut_s, scenario.one_each,
         )  # fmt: skip
-        self.server = self.stack.enter_context(
-            LogServer(self.log, self.recorder, self.sink, event, self.port, self.faults.observe)
-        )
-        self.faults.opened = lambda: self.server.connections
-        self.faults.links = self.server.links
-        self.publisher = Publisher(
-            self.log, built.plan, scenario.rate, self.faults.limit, scenario.hold
-        )
+        self.server, self.publisher = serving.of(
+            scenario, built.plan, self.log, self.recorder, self.sink, self.faults,
+            folder=folder, event=event, tell=self.record.add, port=self.port,
+        )  # fmt: skip
+        if isinstance(self.publisher, OpenLoop):
+            self.recording.append(self.publisher)
+        self.stack.enter_context(self.server)
         self.stack.callback(self.publisher.stop)
         widths = Counter(p.stream for p in built.partitions)
         self.engine = DrivenEngine(
@@ -303,8 +304,9 @@ class _Run:
             raise KitStopped(self._stopped())
         if self.log.ended and not self.ended_at:
             self.ended_at = time.monotonic()
-        if self.faults.failure is not None:
-            raise self.faults.failure
+        for failure in (self.faults.failure, self.server.failure):
+            if failure is not None:
+                raise failure
         if self.recorder.records > ENDLESS_TIMES * self.log.total + ENDLESS_MORE:
             facts = f"{self.recorder.records:,} output records for {self.log.total:,} of input"
             raise EngineFailure(Code.ENDLESS, facts)

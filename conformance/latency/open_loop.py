@@ -32,11 +32,10 @@ PR_SET_TIMERSLACK: Final = 29
 
 
 class OpenLoop:
-    """Publishes ``plan`` (see protocol.publisher.Publisher) in a thread of its own.
+    """Publishes ``plan`` (see protocol.publisher.Publisher) whenever it is asked.
 
-    tell: hears ``pace`` (t0_ns, tick_ns, ticks) when the schedule is fixed, and ``refused``,
-    what could not be set, in words. passed: is asked before each tick how much may be
-    published, and not obeyed: faults find their moment by it.
+    tell: hears ``pace`` (t0_ns, tick_ns, ticks) when the schedule is fixed. passed: is asked
+    before each tick how much may be published, and not obeyed: faults find their moment by it.
     """
 
     #: No limit ever holds the next records back.
@@ -51,45 +50,49 @@ class OpenLoop:
         self._totals = plan.sum(axis=1).tolist()
         self._table = Table(folder / FILE, TICK)
         self._rows = np.zeros(BLOCK, TICK)
-        self._filled = 0
+        self._filled = self._done = 0
+        self._lock = threading.Lock()
         #: What stopped the recording (a full disk, say), None while all is well.
         self.failure: OSError | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="open-loop", daemon=True)
+        #: When the next tick is due (monotonic), None before the start and after the last.
+        self.due_ns: int | None = None
+
+    def prepare(self) -> None:
+        """Make the calling thread, which will publish, wake up in time; raises OSError."""
+        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+        if self._pace.priority:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(self._pace.priority))
 
     def start(self) -> None:
-        """Fix the schedule and begin to publish."""
+        """Fix the schedule: from now on ticks fall due."""
         self._t0 = time.monotonic_ns() + LEAD_NS
         ticks = len(self._plan) - 1
         self._tell(pace={"t0_ns": self._t0, "tick_ns": self._pace.tick_ns, "ticks": ticks})
-        self._thread.start()
+        self.due_ns = self._t0
+
+    def publish_due(self) -> None:
+        """Publish whatever is due: all of it at once where this comes late."""
+        with self._lock:
+            if self.due_ns is None:
+                return
+            last, tick_ns = len(self._plan) - 1, self._pace.tick_ns
+            row = min(last, (time.monotonic_ns() - self._t0) // tick_ns + 1)
+            if row > self._done:
+                self._passed(self._totals[row])
+                self._log.publish(self._plan[row])
+                self._note(time.monotonic_ns(), row - self._done)
+                self._done = row
+            self.due_ns = self._t0 + row * tick_ns
+            if row == last:
+                self.due_ns = None
+                self._log.end()
 
     def stop(self) -> None:
-        """Publish no more; returns when the thread has ended and its rows are written."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join(10)
-        self._write()
-        self._table.close()
-
-    def _run(self) -> None:
-        if refused := _be_punctual(self._pace.priority):
-            self._tell(refused=refused)
-        tick_ns, last, done = self._pace.tick_ns, len(self._plan) - 1, 0
-        while done < last and not self._stop.is_set():
-            ahead = self._t0 + done * tick_ns - time.monotonic_ns()
-            if ahead > 0:
-                time.sleep(ahead / 1e9)
-            # Whatever fell due while this thread was late goes out at once.
-            row = min(last, (time.monotonic_ns() - self._t0) // tick_ns + 1)
-            if row <= done:
-                continue
-            self._passed(self._totals[row])
-            self._log.publish(self._plan[row])
-            self._note(time.monotonic_ns(), row - done)
-            done = row
-        if done == last:
-            self._log.end()
+        """Publish no more, and write what is not written."""
+        with self._lock:
+            self.due_ns = None
+            self._write()
+            self._table.close()
 
     def _note(self, t_ns: int, ticks: int) -> None:
         while ticks:
@@ -106,19 +109,6 @@ class OpenLoop:
         except OSError as error:
             self.failure = self.failure or error
         self._filled = 0
-
-
-def _be_punctual(priority: int) -> list[str]:
-    """Make this thread wake up in time; return what was refused, in words."""
-    refused = []
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0):
-        refused.append(f"timer slack of 1 ns: {os.strerror(ctypes.get_errno())}")
-    if priority:
-        try:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-        except OSError as error:
-            refused.append(f"SCHED_FIFO with priority {priority}: {error.strerror}")
-    return refused
 
 
 def lateness_ns(ticks: np.ndarray, t0_ns: int, tick_ns: int) -> np.ndarray:

@@ -13,7 +13,7 @@ class Pace:
 
     tick_us: all records of a tick are due at its time, whatever the engine does.
     warm_up_s: records that are due before are not measured. kit_cores, engine_cores: where
-    kit and engine run; empty: anywhere. priority: SCHED_FIFO of the thread that publishes,
+    kit and engine run; both empty: anywhere. priority: SCHED_FIFO of the thread that publishes,
     1 to 99; 0: as it is.
     """
 
@@ -22,6 +22,10 @@ class Pace:
     kit_cores: tuple[int, ...] = ()
     engine_cores: tuple[int, ...] = ()
     priority: int = 0
+
+    def __post_init__(self) -> None:
+        if bool(self.kit_cores) != bool(self.engine_cores):
+            raise ValueError("cores: expected some for the kit and for the engine, or for neither")
 
     @property
     def tick_ns(self) -> int:

@@ -12,12 +12,12 @@ import os
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Callable
 from typing import Final
 
 from conformance.protocol import frames
-from conformance.protocol.frames import Append, BadFrame, Code, Fetch, Hello, Op, Stage
+from conformance.protocol.answering import ACKED, RECEIVED, Answering, greeting_problem
+from conformance.protocol.frames import Append, BadFrame, Code, Fetch, Op, Stage
 from conformance.protocol.framing import FrameReader, FrameTooLarge, Truncated
 from conformance.protocol.links import Broken, Links
 from conformance.protocol.recorder import Recorder, Refused
@@ -26,8 +26,6 @@ from conformance.protocol.source import InputLog, Slice
 
 #: Replies up to this size leave in one piece with their head; larger ones by sendfile.
 SMALL_REPLY: Final = 64 * 1024
-#: An APPEND that comes so long after error 7 was answered was not under way before it.
-FENCE_GRACE_S: Final = 1.0
 #: How long the acceptor waits after a failure, if no connection ends before.
 ACCEPT_AGAIN_S: Final = 0.1
 FLUSH_AT: Final = 64 * 1024
@@ -49,6 +47,9 @@ class LogServer:
     frame and all that follows on its connection count as never sent.
     Raises OSError with the port in its text where the port is taken.
     """
+
+    #: A connection that fails is an event; nothing ends the server.
+    failure: Final = None
 
     def __init__(
         self, log: InputLog, recorder: Recorder, sink: Sink,
@@ -156,7 +157,7 @@ class _Connection:
         self._reader = FrameReader(sock)
         self._out: list[bytes] = []
         self._out_bytes = 0
-        self._fenced: dict[tuple[int, int], float] = {}
+        self._answering = Answering(server.log, server.recorder, number, server.event)
         self._after: list[str] = []
 
     def shut(self) -> None:
@@ -193,20 +194,13 @@ class _Connection:
 
     def _greet(self) -> bool:
         """Check HELLO and token; anything else closes without an answer."""
-        problem = "the connection ended before HELLO"
         try:
             first = self._reader.next()
             if first is None:
                 # Opened and closed without a word: a look whether the port is there.
                 return False
-            hello = frames.decode_request(*first)
-            if not isinstance(hello, Hello):
-                problem = f"the first frame is {type(hello).__name__.upper()}, expected HELLO"
-            elif hello.version != frames.VERSION:
-                problem = f"HELLO with version {hello.version}, expected {frames.VERSION}"
-            elif not secrets.compare_digest(hello.token, self.server.token):
-                problem = "HELLO with a wrong token"
-            else:
+            problem = greeting_problem(*first, self.server.token)
+            if not problem:
                 self._event("connected")
                 self._reply(frames.greeted())
                 self._flush()
@@ -239,28 +233,15 @@ class _Connection:
         return True
 
     def _answer(self, request: frames.Request) -> None:
-        log, recorder = self.server.log, self.server.recorder
         match request:
             case Fetch():
                 self._fetch(request)
             case Append() | Stage() | frames.Commit():
                 self._output(request)
-            case frames.Tail():
-                self._reply(frames.tailed(request, *log.tail(request)))
-            case frames.Release():
-                log.release(request)
-                self._reply(frames.released())
-            case frames.Have(stream, writer):
-                if (stream, writer) in self._fenced:
-                    self._event("have-after-fence", stream=stream, writer=writer)
-                self._reply(frames.have(writer, recorder.have(stream, writer, self.number)))
-                self.server.links.back(self.link, (stream, writer))
-            case frames.Abort(txn):
-                recorder.abort(txn)
-                self._event("abort", txn=txn)
-                self._reply(frames.aborted(txn))
-            case Hello():
-                raise Refused(Code.NOT_ALLOWED, "HELLO a second time")
+            case _:
+                self._reply(self._answering.plain(request))
+                if isinstance(request, frames.Have):
+                    self.server.links.back(self.link, (request.stream, request.writer))
 
     def _output(self, request: Append | Stage | frames.Commit) -> None:
         """Record output; the sink's delays lie between receipt and acknowledgement."""
@@ -272,11 +253,11 @@ class _Connection:
         server.sink.before_output(lambda: recorder.taken)
         try:
             # A frame without records is no moment: to lose it, or die at it, shows nothing.
-            full = append.count if isinstance(append, Append) else recorder.staged(append.txn)
-            received = _RECEIVED.get(type(request))
+            full = self._answering.records(request)
+            received = RECEIVED.get(type(request))
             if full and received and server.observer(received, self.number) is True:
                 raise _Lost
-            moment, reply = self._take(request)
+            moment, reply = self._answering.take(request)
             if isinstance(append, Append):
                 server.links.back(self.link, (append.stream, append.writer))
             if full:
@@ -286,25 +267,9 @@ class _Connection:
                 self._flush()
                 server.links.cut(self.link, "sink", reply, len(reply) // 2)
             self._reply(reply)
-            self._after += [_ACKED[moment]] if full else []
+            self._after += [ACKED[moment]] if full else []
         finally:
             server.sink.acknowledged()
-
-    def _take(self, request: Append | Stage | frames.Commit) -> tuple[str, bytes]:
-        """Record output; return the moment that came with it, and the reply."""
-        recorder = self.server.recorder
-        match request:
-            case Append(writer=writer):
-                next_seq = self._fence(request, lambda: recorder.append(request, self.number))
-                return "appended", frames.appended(writer, next_seq)
-            case Stage(txn, append):
-                self._fence(append, lambda: recorder.stage(txn, append, self.number))
-                self._event("stage", txn=txn, writer=append.writer, count=append.count)
-                return "staged", frames.staged(txn)
-            case frames.Commit(txn):
-                outcome = recorder.commit(txn, self.number)
-                self._event("commit", txn=txn, outcome=int(outcome))
-                return "committed", frames.committed(txn, outcome)
 
     def _late(self, request: Append | Stage, append: Append) -> None:
         """Where a fault waits for output: take it only once its writer is back on another link."""
@@ -314,26 +279,13 @@ class _Connection:
         late, outcome = links.hold(self.link, (append.stream, append.writer)), "dropped"
         try:
             if not late.dropped:
-                self._take(request)
+                self._answering.take(request)
                 outcome = "taken"
         except Refused as refused:
             outcome = f"error {int(refused.code)}"
         finally:
             links.settle(late, outcome)
         raise Broken
-
-    def _fence(self, append: Append, record: Callable[[], int | None]) -> int:
-        """Run a recording; note refusals by fencing and what still comes after them."""
-        address = append.stream, append.writer
-        fenced_at = self._fenced.get(address)
-        if fenced_at is not None and time.monotonic() > fenced_at + FENCE_GRACE_S:
-            self._event("output-after-fence", stream=append.stream, writer=append.writer)
-        try:
-            return record() or 0
-        except Refused as refused:
-            if refused.code is Code.FENCED:
-                self._fenced.setdefault(address, time.monotonic())
-            raise
 
     def _fetch(self, request: Fetch) -> None:
         server = self.server
@@ -389,11 +341,3 @@ class _Connection:
     def _flush_quietly(self) -> None:
         with contextlib.suppress(OSError):  # the peer need not wait for the answer
             self._flush()
-
-
-_RECEIVED: Final = {Append: "append-received", frames.Commit: "commit-received"}
-_ACKED: Final = {
-    "appended": "append-acked",
-    "staged": "stage-acked",
-    "committed": "commit-acked",
-}

@@ -1,0 +1,22 @@
+"""Which cores a process that is started here may use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection, Iterator
+
+
+@contextlib.contextmanager
+def on_cores(cores: Collection[int]) -> Iterator[None]:
+    """Let what this thread starts meanwhile run on ``cores`` only; none given: as it is.
+
+    Raises OSError where a core does not exist or may not be used.
+    """
+    before = os.sched_getaffinity(0)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

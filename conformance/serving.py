@@ -1,0 +1,42 @@
+"""What serves a run: a log server and what publishes, closed loop or open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conformance.faults.controller import FaultController
+from conformance.latency.open_loop import OpenLoop
+from conformance.protocol.loop import LoopServer
+from conformance.protocol.publisher import Publisher
+from conformance.protocol.recorder import Recorder
+from conformance.protocol.server import LogServer
+from conformance.protocol.sink import Sink
+from conformance.protocol.source import InputLog
+from conformance.scenario import Scenario
+
+
+def of(
+    scenario: Scenario, plan: np.ndarray, log: InputLog, recorder: Recorder, sink: Sink,
+    faults: FaultController, *, folder: Path, event: Callable[..., None],
+    tell: Callable[..., Any], port: int,
+) -> tuple[LogServer | LoopServer, Publisher | OpenLoop]:  # fmt: skip
+    """Open the log server of a run, and return it with what publishes, not yet started.
+
+    ``plan``: the publication plan of the input. ``tell`` hears of an open loop's schedule.
+    """
+    server: LogServer | LoopServer
+    publisher: Publisher | OpenLoop
+    if scenario.pace is None:
+        server = LogServer(log, recorder, sink, event, port, faults.observe)
+        publisher = Publisher(log, plan, scenario.rate, faults.limit, scenario.hold)
+    else:
+        server = loop = LoopServer(log, recorder, event, faults.observe)
+        publisher = clock = OpenLoop(log, plan, scenario.pace, faults.limit, folder, tell)
+        loop.start(clock, clock.prepare)
+    faults.opened = lambda: server.connections
+    faults.links = server.links
+    return server, publisher
