@@ -62,11 +62,11 @@ def divide(
     _check(kit, engine, usable)
     if _cannot_be_split(kit, engine, len(usable)):
         return Cores(usable, usable, (), True)
-    pool = _pool(max(kit, 1) + max(engine, 1 if kit else 2), usable, isolated, siblings, nodes,
-                 all_of_it=not (kit and engine))  # fmt: skip
+    need = (kit or 1) + (engine or (1 if kit else 2))
+    every = not (kit and engine)
+    pool = _pool(need, usable, isolated, siblings, nodes, all_of_it=every)
     if not kit:
         kit = 2 if len(pool) >= _MANY and (not engine or len(pool) >= engine + 2) else 1
-    engine = engine or len(pool) - kit
     groups = _groups(pool, siblings)
     for_kit = _take(groups, kit)
     left = [tuple(core for core in group if core not in for_kit) for group in groups]
@@ -74,6 +74,7 @@ def divide(
     whole = [group for group, before in zip(left, groups, strict=True) if group == before]
     rest = [group for group, before in zip(left, groups, strict=True) if group != before]
     spare = sum(map(len, whole))
+    engine = engine or spare or len(pool) - kit
     for_engine = _take(whole, min(engine, spare)) | _take(rest, max(engine - spare, 0))
     others = set(usable) - for_kit - for_engine
     return Cores(*(tuple(sorted(cores)) for cores in (for_kit, for_engine, others)), False)
