@@ -16,7 +16,7 @@ from generators.hashing import hashed
 from generators.layouts import ORDER, ORDER_KIND, framed
 
 #: The plan never has more ticks than this: ticks grow instead.
-MAX_TICKS: Final = 65_535
+MAX_TICKS: Final = 1 << 20
 #: Fixed for good: which partition a key or symbol is in must not depend on the seed.
 _PARTITION_KEY: Final = 0x7469636B70726F6F
 
