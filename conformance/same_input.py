@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 import generators
-from conformance.history.folder import HistoryError
+from conformance.history.folder import History, HistoryError
 from generators.partitions import BuiltInput, PartitionFile
 
 #: Beside the partitions: BuiltInput.plan, which cannot be told from the partitions.
@@ -24,6 +24,24 @@ InputMaker = Callable[[Path], BuiltInput]
 def save_plan(built: BuiltInput, folder: Path) -> None:
     """Write the publication plan beside the partitions in ``folder``; raises OSError."""
     np.save(folder / PLAN, built.plan, allow_pickle=False)
+
+
+def recorded_plan(history: History) -> np.ndarray:
+    """Return the publication plan of a run: uint64 (ticks + 1, partitions).
+
+    An input that was tidied away is made again in its place. Raises HistoryError.
+    """
+    folder = history.folder / "input"
+    rows = history.partitions
+    if not (folder / PLAN).is_file():
+        tidied = not any((history.folder / row["file"]).exists() for row in rows)
+        try:
+            save_plan(_made(history.run, folder), folder)
+        except HistoryError:
+            if tidied:
+                shutil.rmtree(folder, ignore_errors=True)  # not to be taken for the run's own
+            raise
+    return _plan(folder / PLAN, [row["records"] for row in rows])
 
 
 def same_input(run_folder: Path, run: Mapping[str, Any]) -> InputMaker:
