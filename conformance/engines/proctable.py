@@ -19,7 +19,11 @@ RUN_VARIABLE = "TICKPROOF_RUN"
 
 #: One row of the table. ``started`` is in clock ticks since boot: with the pid, it names
 #: one process for good. ``state`` is the letter of /proc/PID/stat, ``threads`` a count.
-Proc = namedtuple("Proc", "pid ppid state started threads name")
+#: ``used`` and ``waited`` are CPU time in clock ticks: its own, and that of the children that it
+#: waited for with all that these had waited for. ``core`` is the one that it ran on last.
+Proc = namedtuple(
+    "Proc", "pid ppid state started threads name used waited core", defaults=(0, 0, 0)
+)
 
 # A fork bomb may never be found standing still; after this many looks it is killed running.
 _FREEZE_PASSES = 50
@@ -36,8 +40,11 @@ def read(pid: int) -> Proc | None:
     opening, closing = stat.index(b"("), stat.rindex(b")")
     fields = stat[closing + 2 :].split()
     name = stat[opening + 1 : closing].decode("utf-8", "backslashreplace")
-    state = chr(fields[0][0])
-    return Proc(pid, int(fields[1]), state, int(fields[19]), int(fields[17]), name)
+    user, system, children_user, children_system = map(int, fields[11:15])
+    return Proc(
+        pid, int(fields[1]), chr(fields[0][0]), int(fields[19]), int(fields[17]), name,
+        user + system, children_user + children_system, int(fields[36]),
+    )  # fmt: skip
 
 
 def table() -> dict[int, Proc]:

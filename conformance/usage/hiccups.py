@@ -160,23 +160,22 @@ def _record(table: int, stop: list[int]) -> None:
     add = rows.append
     due = clock()
     written = due
-    while not stop:
+    while True:
         due += SLEEP_NS
-        sleep(max(0, due - clock()) / 1e9)
+        sleep(max(0, due - clock()) / 1e9)  # to its end, signal or not
         woke = clock()
-        if stop:
-            break  # a signal does not wait for the millisecond
         add(woke)
         add(woke - due)
         while due + SLEEP_NS <= woke:
             due += SLEEP_NS
             add(woke)
             add(woke - due)
-        if woke - written >= BLOCK_NS:
+        if stop or woke - written >= BLOCK_NS:
             _write(table, rows)
+            if stop:
+                return
             del rows[:]
             written = woke
-    _write(table, rows)
 
 
 def _write(table: int, rows: array.array[int]) -> None:

@@ -1,0 +1,121 @@
+"""Looks at the processes of an engine each second, while a run goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.engines import proctable
+from conformance.history.folder import write_json
+from conformance.history.tables import MACHINE, OTHERS, USAGE, Table
+from conformance.usage import looks
+from conformance.usage.accounts import Accounts
+from conformance.usage.told import roles
+
+PERIOD_S: Final = 1.0
+#: How long until it is asked again whether the engine has started.
+ASK_AGAIN_S: Final = 0.05
+#: A look takes at most one part in so many of the time, and makes the period longer else.
+SPARING: Final = 30
+
+
+class Looking:
+    """Calls ``look`` each ``period_s`` in a thread, sparingly; use as a context manager.
+
+    Begins when ``ready`` says so. With ``at_end`` there is a look on leaving too, and at least
+    two in all. What breaks a look ends them, and is raised on leaving, unless something else is.
+    """
+
+    def __init__(
+        self, look: Callable[[], object], ready: Callable[[], object], period_s: float,
+        at_end: bool = False,
+    ) -> None:  # fmt: skip
+        self._look, self._ready, self._period_s, self._at_end = look, ready, period_s, at_end
+        self._failure: Exception | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="looking", daemon=True)
+
+    def __enter__(self) -> Looking:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self._failure is not None and kind is None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            while not self._ready():
+                if self._stop.wait(min(ASK_AGAIN_S, self._period_s)):
+                    break
+            if self._at_end or not self._stop.is_set():
+                self._go_on()
+        except Exception as error:  # figures that are missing must not look like none
+            self._failure = error
+
+    def _go_on(self) -> None:
+        while True:
+            began = time.thread_time()
+            self._look()
+            took = time.thread_time() - began
+            if self._stop.wait(max(self._period_s, SPARING * took)):
+                break
+        if self._at_end:
+            self._look()
+
+
+class UsageSampler:
+    """Writes usage.bin, machine.bin, others.bin and usage.json; use as a context manager.
+
+    ``roots`` gives the pids above all of the engine's processes, none before it has started.
+    This process and all that it started, the engine excepted, is the kit. Raises OSError on
+    leaving where the folder cannot be written.
+    """
+
+    def __init__(self, folder: Path, roots: Callable[[], list[int]]) -> None:
+        self._folder, self._roots = folder, roots
+        self._accounts = Accounts()
+        self._processes: dict[int, dict[str, Any]] = {}
+        self._looking = Looking(self._look, roots, PERIOD_S, at_end=True)
+
+    def __enter__(self) -> UsageSampler:
+        self._usage = Table(self._folder / "usage.bin", USAGE)
+        self._machine = Table(self._folder / "machine.bin", MACHINE)
+        self._others = Table(self._folder / "others.bin", OTHERS)
+        self._looking.__enter__()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        try:
+            self._looking.__exit__(*raised)
+        finally:
+            for table in (self._usage, self._machine, self._others):
+                table.close()
+            for pid, role in roles(self._folder).items():
+                if pid in self._processes:
+                    self._processes[pid]["role"] = role
+            write_json(self._folder / "usage.json", self._processes)
+
+    def _look(self) -> None:
+        roots = self._roots()
+        t_ns = time.monotonic_ns()
+        accounts = self._accounts
+        engine = accounts.look(proctable.table(), roots)
+        steal_s, pressure_us = looks.steal_s(), looks.pressure_us()
+        queues = looks.socket_queues()
+        for proc in filter(proctable.living, engine):
+            try:
+                self._processes[proc.pid] = looks.manner(proc)
+                self._usage.add(*looks.row(t_ns, proc, queues))
+            except (ProcessLookupError, FileNotFoundError):
+                continue  # it ended meanwhile
+        for core, cpu_s in accounts.others.items():
+            self._others.add(t_ns, core, cpu_s)
+        self._machine.add(
+            t_ns, accounts.busy_s, steal_s, accounts.kit_s, accounts.engine_s, pressure_us
+        )
