@@ -19,7 +19,15 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from conformance import cli_engines, cli_explain, cli_explore, cli_generate, cli_runs, cli_selftest
+from conformance import (
+    cli_engines,
+    cli_explain,
+    cli_explore,
+    cli_generate,
+    cli_host,
+    cli_runs,
+    cli_selftest,
+)
 from conformance.reports import host, style
 from conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK
 
@@ -328,6 +336,7 @@ def _listed(option: str, text: str, known: Sequence[str], *more: str) -> tuple[A
 
 cli.add_command(cli_explore.explore)
 cli.add_command(cli_generate.generate)
+cli.add_command(cli_host.host)
 cli.add_command(cli_selftest.selftest)
 cli.add_command(cli_runs.check)
 cli.add_command(cli_explain.explain)

@@ -1,0 +1,70 @@
+"""The plan: what would put this host right for one run, and how to take it back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.hosts import tools
+from conformance.hosts.attest import attest
+from conformance.hosts.cores import Cores, assign
+from conformance.hosts.look import Look, Unseen
+from conformance.hosts.model import Attestation
+from conformance.hosts.steps import Cannot, Context, Step, by_hand
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """A probe that is not OK, and why nothing on this host can change that."""
+
+    probe: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """by_hand: a step for each probe that can be put right. by_tool: the same by tools that
+    do several at once. start: how to start. impossible: what cannot be done here."""
+
+    cores: Cores
+    attestation: Attestation
+    by_hand: tuple[Step, ...]
+    by_tool: tuple[Step, ...]
+    start: tuple[Step, ...]
+    impossible: tuple[Impossible, ...]
+
+
+def plan(kit: int = 0, engine: int = 0, *, root: Path = Path("/")) -> Plan:
+    """Return the plan for a run with so many cores (0: as fits). Changes nothing.
+
+    Raises HostError when more cores are asked for than there are.
+    """
+    cores = assign(kit, engine, root=root)
+    attested = attest("P2", kit_cores=cores.kit, engine_cores=cores.engine, root=root)
+    look = Look(root, (*cores.kit, *cores.engine))
+    others = _others(look)
+    problems = {reading.probe: reading for reading in attested.problems()}
+    steps: list[Step] = []
+    impossible: list[Impossible] = []
+    boot = {probe for probe in problems if probe in tools.BOOT}
+    for probe, reading in problems.items():
+        try:
+            if probe not in boot:
+                steps.append(by_hand(Context(look, reading, look.cores, others)))
+            elif probe == min(boot):
+                steps.append(tools.boot(look, boot, look.cores, others))
+        except Cannot as cannot:
+            together = sorted(boot) if probe in boot else [probe]
+            impossible += [Impossible(one, str(cannot)) for one in together]
+    able = set(problems) - {one.probe for one in impossible}
+    by_tool = tools.by_tool(look, able, look.cores, others)
+    return Plan(cores, attested, tuple(steps), tuple(by_tool), tuple(tools.start(look, cores)),
+                tuple(impossible))  # fmt: skip
+
+
+def _others(look: Look) -> tuple[int, ...]:
+    """Return the cores online that are not measuring ones."""
+    try:
+        return tuple(core for core in look.online if core not in look.cores)
+    except Unseen:
+        return ()
