@@ -34,6 +34,9 @@ from conformance.run_record import RunRecord
 from conformance.same_input import InputMaker
 from conformance.scenario import Scenario
 from conformance.schedule import FaultStep
+from conformance.standing import Standing
+from conformance.usage.sampler import UsageSampler
+from conformance.usage.told import Reapers
 
 STEP_S: Final = 0.01
 PROGRESS_S: Final = 0.2
@@ -46,8 +49,6 @@ ENDLESS_MORE: Final = 100_000
 SPARE_S: Final = 60
 #: How long until drain is asked for again.
 ASK_AGAIN_S: Final = 0.2
-#: Control lines whose moment is remembered: more than can lie between two looks.
-KEEP_LINES: Final = 256
 
 
 class KitStopped(Exception):
@@ -57,13 +58,13 @@ class KitStopped(Exception):
 def play(
     scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int,
     listener: Listener | None = None, port: int = 0, parking: Parking | None = None,
-    inputs: InputMaker | None = None, facts: Mapping[str, Any] | None = None,
+    inputs: InputMaker | None = None, facts: Mapping[str, Any] | None = None, usage: bool = True,
 ) -> None:  # fmt: skip
     """Run ``scenario`` on the engine of ``spec``; all that happens lies in ``folder``.
 
     ``parking``: where to find an engine that a run before left, and to leave this one.
     ``inputs`` writes the input; None: it is made from the scenario's recipe. ``facts`` are
-    added to run.json.
+    added to run.json. ``usage`` False: somebody else looks at what the engine uses.
     Engine failures are recorded, not raised. Raises KitStopped when the kit could not
     record; the folder then holds what was recorded, with that reason.
     """
@@ -73,7 +74,7 @@ def play(
     run.record.add(**facts or {})
     try:
         run.prepare(inputs or partial(generators.build, scenario.recipe))
-        run.play()
+        run.play(usage)
         ended = {"how": "completed"}
     except EngineFailure as failure:
         ended = {"how": "engine-failure", "code": failure.code, "message": failure.message,
@@ -114,8 +115,6 @@ class _Run:
         self.id = uuid.uuid4().hex
         self.port, self.parking = port, parking
         self.prepared = False
-        #: Time of a control line from the engine -> how the run stood in that moment.
-        self.at_line: dict[int, dict[str, Any]] = {}
         self.drain: Pending | None = None
         self.drain_asked = 0.0
         self.ended_at = 0.0
@@ -140,6 +139,7 @@ class _Run:
         self.stack.callback(self.control.close)
         self.recording += [self.log, self.recorder, self.control]
         self.sink = Sink(scenario.sink, event)
+        self.standing = Standing(self.log, self.recorder, self.sink)
         self.faults = FaultController(
             scenario.faults, self.log, self.recorder, scenario.rate,
             self._aim, event, self.spec.timeouts.cut_s, scenario.one_each,
@@ -164,13 +164,15 @@ class _Run:
         self.run_limit = time.monotonic() + longest_s + SPARE_S
         self.prepared = True
 
-    def play(self) -> None:
-        """Drive the engine from start to stop; raises EngineFailure, KitStopped."""
-        self.engine.start(resume=False)
-        if self.scenario.probes:
-            self.engine.probe()
-        self.publisher.start()
-        self._follow()
+    def play(self, usage: bool) -> None:
+        """Drive the engine from start to stop; raises EngineFailure, KitStopped, OSError."""
+        sampler = UsageSampler(self.folder, Reapers(self.folder))
+        with sampler if usage else contextlib.nullcontext():
+            self.engine.start(resume=False)
+            if self.scenario.probes:
+                self.engine.probe()
+            self.publisher.start()
+            self._follow()
         self.engine.finish()
 
     def _aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
@@ -279,24 +281,12 @@ class _Run:
         assert self.drain is not None
         self.drain.wait(0)  # raises where the end of the engine was the answer
         t_ns = self.drain.answered_ns
-        self.events.add("drained", t_ns, **self.at_line.get(t_ns, self._standing()))
-
-    def _standing(self) -> dict[str, Any]:
-        """Return how far everything is now: what a drain answer is held against."""
-        return {
-            "open_acknowledgements": self.sink.open_acknowledgements,
-            "staged_open": self.recorder.staged_open,
-            "outputs": self.recorder.records,
-            "ended": self.log.ended,
-            "partitions": [list(state) for state in self.log.states()],
-        }
+        self.events.add("drained", t_ns, **self.standing.at(t_ns))
 
     def _on_line(self, direction: str, line: str, t_ns: int) -> None:
         """Record a control line; an answer finds the state of the run in its moment."""
         if direction == "from":
-            self.at_line[t_ns] = self._standing()
-            if len(self.at_line) > KEEP_LINES:
-                del self.at_line[next(iter(self.at_line))]
+            self.standing.note(t_ns)
         self.control.add(direction, line, t_ns)
 
     def _check_health(self) -> None:
