@@ -48,7 +48,7 @@ class Seen:
 @dataclass(frozen=True)
 class Tally:
     """Counts of runs. A void run never helps: over its limit it stands against a pass, under
-    it against a fail; else it is left out.
+    it against a fail; else it is left out. One that is over by noise stands against both.
 
     valid: runs that are not void. over, of_over: over the limit, among all that stand for or
     against a pass. under, of_under: not surely over, among all that stand for or against a
@@ -67,10 +67,7 @@ def tally(seen: Sequence[Seen], limit: float) -> Tally:
     """Count the runs by what they say of a limit."""
     valid = sum(not one.void for one in seen)
     over = [one for one in seen if one.over(limit)]
-    of_under = [
-        one for one in seen
-        if (not one.over(limit) if one.void else not one.set_aside(limit))
-    ]  # fmt: skip
+    of_under = [one for one in seen if not (one.void and one.over(limit))]
     return Tally(
         valid=valid,
         over=len(over),

@@ -49,7 +49,7 @@ def mann_kendall(values: np.ndarray) -> float:
     return math.erfc((abs(score) - 1) / deviation / math.sqrt(2))
 
 
-#: Above this many values the approximation is as good.
+#: Above this many values the approximation is close: within a tenth at p = 0.003.
 _EXACT = 60
 
 
