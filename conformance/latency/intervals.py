@@ -22,15 +22,19 @@ SECOND_NS: Final = 1_000_000_000
 #: Backlog is looked at so often, and its highest point taken over at least so long.
 _LOOK_NS: Final = 10_000_000
 _WINDOW_NS: Final = 100_000_000
-#: Highest points behind a growth: fewer say nothing.
-_FEWEST: Final = 5
-#: Growth below this share of the rate is none, nor is one below this share of the backlog.
+#: Teeth behind a growth: fewer say nothing.
+_FEWEST: Final = 6
+#: A growth is surely more than this share of the rate; in all it is at least this share of
+#: the usual backlog, and what is due in so many seconds: a busy machine leaves as much.
 _LEAST_OF_RATE: Final = 0.001
-_LEAST_OF_BACKLOG: Final = 0.1
-#: One-sided 99 % of a normal distribution.
-_SURE: Final = 2.326
-#: Each half of the time has to bring this share of the growth: a single step is none.
-_EACH_HALF: Final = 0.25
+_LEAST_OF_BACKLOG: Final = 0.12
+_LEAST_S: Final = 0.05
+#: One-sided 99.9 % of a normal distribution.
+_SURE: Final = 3.09
+#: Shares of a growth that have to come in the first and in the second half of the time: a
+#: single step is no growth, nor is one that comes to rest, as in an engine that warms up.
+_EARLY: Final = 0.2
+_LATE: Final = 0.35
 #: What an engine may have in its hands at the end of a phase counts as done if it comes
 #: within this time, or twice its usual lag.
 _GRACE_NS: Final = 1_000_000_000
@@ -119,32 +123,48 @@ def _longest_rest(done: Steps, start_ns: int, end_ns: int) -> int:
 def growth(load: Load, start_ns: int, end_ns: int) -> float:
     """Return by how many records a second the backlog grew between two times; 0.0: it did not.
 
-    The slope of Theil and Sen through the highest points of windows, each as long as the
-    longest time in which nothing was done. It counts where its lower bound (99 %, Kendall)
-    is above a thousandth of the rate, where it adds a tenth of the usual backlog at least,
-    and where both halves of the time have their part in it.
+    The slope of Theil and Sen through the highest points of its teeth. It counts where its
+    lower bound (99.9 %, Kendall) is above a thousandth of the rate, where it adds an eighth of
+    the usual backlog and 50 ms of load at least, and where it came neither in one step nor
+    to rest.
     """
-    length = max(_WINDOW_NS, _longest_rest(load.done, start_ns, end_ns))
-    windows = (end_ns - start_ns) // length
-    if windows < _FEWEST:
+    edges = _teeth(load.done, start_ns, end_ns)
+    if len(edges) - 1 < _FEWEST:
         return 0.0
-    edges = np.linspace(start_ns, end_ns, windows + 1).astype(np.int64)
     highest = np.array([
         load.backlog(np.append(np.arange(low, high, _LOOK_NS), high - 1)).max()
-        for low, high in pairwise(edges)
+        for low, high in pairwise(edges.tolist())
     ])  # fmt: skip
-    slope, lower = theil_sen(edges[:-1] / 1e9, highest)
+    slope, lower = theil_sen(edges[1:] / 1e9, highest)
     seconds = (end_ns - start_ns) / 1e9
     ends = load.due.at(np.array([start_ns, end_ns]))
     rate = (ends[1] - ends[0]) * load.weight / seconds
     first, middle, last = (float(np.median(part)) for part in np.array_split(highest, 3))
-    each = min(middle - first, last - middle) >= _EACH_HALF * (last - first)
-    much = slope * seconds >= _LEAST_OF_BACKLOG * float(np.median(highest))
-    return slope if lower > _LEAST_OF_RATE * rate and each and much else 0.0
+    rise = last - first
+    lasting = middle - first >= _EARLY * rise and last - middle >= _LATE * rise
+    least = max(_LEAST_OF_BACKLOG * float(np.median(highest)), _LEAST_S * rate)
+    much = slope * seconds >= least
+    return slope if lower > _LEAST_OF_RATE * rate and much and lasting else 0.0
+
+
+def _teeth(done: Steps, start_ns: int, end_ns: int) -> np.ndarray:
+    """Return times between which the backlog rises and falls at least once (int64, ascending).
+
+    Each is one at which something was done, and lies at least half as far behind the one
+    before as the usual time in which nothing is done: half of all time lies in longer ones.
+    """
+    moved = done.t_ns[slice(*np.searchsorted(done.t_ns, [start_ns, end_ns]))]
+    rests = np.sort(np.diff(np.concatenate(([start_ns], moved, [end_ns]))))
+    usual = rests[np.searchsorted(np.cumsum(rests), (end_ns - start_ns) // 2)]
+    least = max(_WINDOW_NS, int(usual) // 2)
+    edges = [start_ns]
+    while (place := int(np.searchsorted(moved, edges[-1] + least))) < len(moved):
+        edges.append(int(moved[place]))
+    return np.array(edges)
 
 
 def theil_sen(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Return the median slope of all pairs, and its lower bound at 99 % by Kendall's variance.
+    """Return the median slope of all pairs, and its lower bound at 99.9 % by Kendall's variance.
 
     ``x`` ascends; both have the same length, 2 or more.
     """
