@@ -95,6 +95,10 @@ class Look:
         except OSError:
             return []
 
+    def numbered(self, path: str) -> list[str]:
+        """Return the names in a folder that are numbers, in their order."""
+        return sorted(filter(str.isdecimal, self.names(path, "[0-9]*")), key=int)
+
     @property
     def online(self) -> tuple[int, ...]:
         """The cores that are online."""

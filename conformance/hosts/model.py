@@ -88,7 +88,12 @@ class Attestation:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict; `from_json` is its inverse."""
-        return asdict(self) | {"readings": [asdict(r) for r in self.readings]}
+        return {
+            "level": self.level,
+            "readings": [asdict(r) | {"status": r.status.value} for r in self.readings],
+            "kit_cores": list(self.kit_cores),
+            "engine_cores": list(self.engine_cores),
+        }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Attestation:

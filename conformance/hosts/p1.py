@@ -52,14 +52,10 @@ def idle_states(look: Look) -> Seen:
     """Look for idle states deeper than C1 that a measuring core may enter."""
     usable: dict[int, str] = {}
     folder = f"{_CPU}/cpu{look.cores[0]}/cpuidle"
-    limit_us = _latency_limit_us(look)
     for core in look.cores:
-        states = look.names(f"{_CPU}/cpu{core}/cpuidle", "state[0-9]*")
-        if not states:
+        if not look.names(f"{_CPU}/cpu{core}/cpuidle", "state[0-9]*"):
             return _without_states(look, f"{_CPU}/cpu{core}/cpuidle")
-        paths = [f"{_CPU}/cpu{core}/cpuidle/{state}" for state in states]
-        deep = [name for path in paths if (name := _deep(look, path, limit_us))]
-        usable[core] = " ".join(deep)
+        usable[core] = " ".join(deep_states(look, core).values())
     if any("haltpoll" in names for names in usable.values()):
         raise Unseen(f"/{folder}", f"haltpoll, {_GUEST}")
     if any(usable.values()):
@@ -67,13 +63,17 @@ def idle_states(look: Look) -> Seen:
     return Seen(f"/{folder}", "none deeper than C1", True)
 
 
-def _deep(look: Look, path: str, limit_us: int) -> str:
-    """Return the name of an idle state that is deeper than C1 and may be entered, else ""."""
-    name = look.text(f"{path}/name")
-    disabled, latency_us = look.number(f"{path}/disable"), look.number(f"{path}/latency")
-    if _SHALLOW.fullmatch(name) or disabled == 1 or latency_us > limit_us:
-        return ""
-    return name
+def deep_states(look: Look, core: int) -> dict[str, str]:
+    """Return folder -> name of each idle state deeper than C1 that a core may enter."""
+    limit_us = _latency_limit_us(look)
+    found = {}
+    for state in look.names(f"{_CPU}/cpu{core}/cpuidle", "state[0-9]*"):
+        path = f"{_CPU}/cpu{core}/cpuidle/{state}"
+        name = look.text(f"{path}/name")
+        disabled, latency_us = look.number(f"{path}/disable"), look.number(f"{path}/latency")
+        if not _SHALLOW.fullmatch(name) and disabled != 1 and latency_us <= limit_us:
+            found[state] = name
+    return found
 
 
 def _latency_limit_us(look: Look) -> int:
@@ -96,7 +96,7 @@ def _without_states(look: Look, folder: str) -> Seen:
 
 def interrupts(look: Look) -> Seen:
     """Look for interrupts that are handled on a measuring core, now or when next requested."""
-    numbers = sorted(look.names(_IRQ, "[0-9]*"), key=int)
+    numbers = look.numbered(_IRQ)
     if not numbers:
         raise Unseen(f"/{_IRQ}", "absent")
     measuring = set(look.cores)
@@ -148,7 +148,7 @@ def swap(look: Look) -> Seen:
         eager = f", swappiness {look.number('proc/sys/vm/swappiness')}"
     except Unseen:
         eager = ""
-    names = ", ".join(line.split()[0] for line in lines[1:])
+    names = ", ".join(line.split()[0] for line in lines[1:] if line.strip())
     return Seen(f"/{_SWAPS}", names + eager if names else "no swap", not names)
 
 

@@ -15,6 +15,7 @@ from conformance.hosts import p2
 from conformance.hosts.cgroups import chain
 from conformance.hosts.look import Look, Unseen, listed
 from conformance.hosts.model import Reading, Status
+from conformance.hosts.p1 import deep_states
 
 ROOT, REBOOT, METAL, NOTHING = "root", "reboot", "bare metal", "nothing"
 CPU = "sys/devices/system/cpu"
@@ -191,15 +192,7 @@ def _idle(at: Context) -> Step:
     if at.reading.status is Status.UNOBSERVABLE:
         raise Cannot(_hidden(at, "no idle states are to be seen: limit them in the firmware, or "
                                  "idle=poll on the command line"))  # fmt: skip
-    states: dict[int, str] = {}
-    names = set(re.findall(r"[^\s,]+", at.reading.value))
-    for core in at.look.cores:
-        folder = f"{CPU}/cpu{core}/cpuidle"
-        states[core] = " ".join(
-            state for state in at.look.names(folder, "state[0-9]*")
-            if at.look.text(f"{folder}/{state}/name") in names
-            and at.look.number(f"{folder}/{state}/disable") == 0
-        )  # fmt: skip
+    states = {core: " ".join(deep_states(at.look, core)) for core in at.look.cores}
     commands = {"1": [], "0": []}
     for held, cores in grouped(states).items():
         for value, lines in commands.items():
@@ -213,7 +206,7 @@ def _interrupts(at: Context) -> Step:
         raise Cannot("no interrupts are to be seen here: look from outside of the container")
     at.need_others()
     old: dict[str, str] = {}
-    for number in sorted(at.look.names("proc/irq", "[0-9]*"), key=int):
+    for number in at.look.numbered("proc/irq"):
         cores = at.look.cores_in(f"proc/irq/{number}/smp_affinity_list")
         if set(cores) & set(at.measuring):
             old[number] = listed(cores)
