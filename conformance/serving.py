@@ -27,6 +27,7 @@ def of(
     """Open the log server of a run, and return it with what publishes, not yet started.
 
     ``plan``: the publication plan of the input. ``tell`` hears of an open loop's schedule.
+    Raises OSError where the port is taken, or what publishes may not run as its pace asks.
     """
     server: LogServer | LoopServer
     publisher: Publisher | OpenLoop
@@ -34,8 +35,9 @@ def of(
         server = LogServer(log, recorder, sink, event, port, faults.observe)
         publisher = Publisher(log, plan, scenario.rate, faults.limit, scenario.hold)
     else:
-        server = loop = LoopServer(log, recorder, event, faults.observe)
+        server = loop = LoopServer(log, recorder, event, faults.observe, port)
         publisher = clock = OpenLoop(log, plan, scenario.pace, faults.limit, folder, tell)
+        faults.apart = True
         loop.start(clock, clock.prepare)
     faults.opened = lambda: server.connections
     faults.links = server.links

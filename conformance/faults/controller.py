@@ -66,6 +66,8 @@ class FaultController:
         self._killed_at = self._due_at = 0.0
         #: Faults of connections; the runner points it at the server's.
         self.links: Links | None = None
+        #: Strike in a thread of its own: the one that observes has a schedule to keep.
+        self.apart = False
         #: What went wrong in a thread that fired; the runner raises it.
         self.failure: BaseException | None = None
 
@@ -151,7 +153,7 @@ class FaultController:
             self._busy = True
         if step.at == "losing":
             return self._later(step, moment)
-        if step.delay_s:
+        if step.delay_s or self.apart:
             threading.Thread(target=self._later, args=(step, moment), daemon=True).start()
         else:
             self._fire(step, moment)

@@ -46,8 +46,7 @@ class OpenLoop:
         tell: Callable[..., Any],
     ) -> None:  # fmt: skip
         self._log, self._pace, self._passed, self._tell = log, pace, passed, tell
-        self._plan = plan.tolist()
-        self._totals = plan.sum(axis=1).tolist()
+        self._plan, self._totals = plan, plan.sum(axis=1)
         self._table = Table(folder / FILE, TICK)
         self._rows = np.zeros(BLOCK, TICK)
         self._filled = self._done = 0
@@ -61,7 +60,11 @@ class OpenLoop:
         """Make the calling thread, which will publish, wake up in time; raises OSError."""
         ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
         if self._pace.priority:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(self._pace.priority))
+            try:
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(self._pace.priority))
+            except OSError as error:
+                what = f"SCHED_FIFO, priority {self._pace.priority}, for what publishes"
+                raise OSError(error.errno, f"{what}: {error.strerror}") from error
 
     def start(self) -> None:
         """Fix the schedule: from now on ticks fall due."""
@@ -78,8 +81,8 @@ class OpenLoop:
             last, tick_ns = len(self._plan) - 1, self._pace.tick_ns
             row = min(last, (time.monotonic_ns() - self._t0) // tick_ns + 1)
             if row > self._done:
-                self._passed(self._totals[row])
-                self._log.publish(self._plan[row])
+                self._passed(int(self._totals[row]))
+                self._log.publish(self._plan[row].tolist())
                 self._note(time.monotonic_ns(), row - self._done)
                 self._done = row
             self.due_ns = self._t0 + row * tick_ns

@@ -149,8 +149,8 @@ _COMMITTED = struct.Struct("<QB")
 _GREETED = struct.Struct("<HI")
 _CODE = struct.Struct("<H")
 
-HEAD_BYTES: Final = _HEAD.size
-FETCHED_BYTES: Final = _FETCHED.size
+#: Bytes of records that fit a reply to FETCH.
+FETCHED_ROOM: Final = MAX_FRAME - _HEAD.size - _FETCHED.size
 
 
 def decode_request(op: int, body: memoryview) -> Request:

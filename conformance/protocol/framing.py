@@ -31,9 +31,9 @@ class FrameReader:
         self._start = self._end = 0
 
     def ready(self) -> bool:
-        """Say whether a whole frame lies in the buffer."""
+        """Say whether a frame lies in the buffer: whole, or one that `next` will not take."""
         have = self._end - self._start
-        return have >= 4 and have >= 4 + self._length()
+        return have >= 4 and (have >= 4 + (length := self._length()) or length > MAX_FRAME)
 
     def _length(self) -> int:
         return _LENGTH.unpack_from(self._buffer, self._start)[0]
@@ -52,19 +52,33 @@ class FrameReader:
         self._start = begin + length
         return self._buffer[begin], memoryview(self._buffer)[begin + 1 : begin + length]
 
+    def receive(self) -> bool:
+        """Read once of what is not `ready` yet; False at a clean end of the stream.
+
+        For a socket that does not block: where nothing has come, nothing is read. Raises
+        Truncated, OSError.
+        """
+        have = self._end - self._start
+        try:
+            return self._read(4 + self._length() if have >= 4 else 4)
+        except BlockingIOError:
+            return True
+
     def _fill(self, wanted: int) -> bool:
         """Have ``wanted`` bytes in the buffer; False at the end of the stream."""
         while self._end - self._start < wanted:
-            self._make_room(wanted)
-            got = self._sock.recv_into(memoryview(self._buffer)[self._end :])
-            if not got:
-                if self._end > self._start:
-                    raise Truncated(
-                        f"the connection ended {self._end - self._start} bytes into a frame"
-                    )
+            if not self._read(wanted):
                 return False
-            self._end += got
         return True
+
+    def _read(self, wanted: int) -> bool:
+        """Read once, into a buffer that has room for ``wanted`` bytes; False at the end."""
+        self._make_room(wanted)
+        got = self._sock.recv_into(memoryview(self._buffer)[self._end :])
+        self._end += got
+        if not got and self._end > self._start:
+            raise Truncated(f"the connection ended {self._end - self._start} bytes into a frame")
+        return bool(got)
 
     def _make_room(self, wanted: int) -> None:
         have = self._end - self._start

@@ -7,27 +7,28 @@ the interpreter, and the schedule is published by the same thread that answers.
 
 from __future__ import annotations
 
-import contextlib
-import os
+import math
 import secrets
 import select
-import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from conformance.protocol import frames
-from conformance.protocol.answering import ACKED, RECEIVED, Answering, greeting_problem
-from conformance.protocol.frames import BadFrame, Code, Fetch, Op
-from conformance.protocol.framing import FrameReader, FrameTooLarge, Truncated
+from conformance.protocol.conversation import Conversation
 from conformance.protocol.links import Links
-from conformance.protocol.recorder import Recorder, Refused
-from conformance.protocol.source import MAX_WAIT_MS, InputLog
+from conformance.protocol.listening import listener
+from conformance.protocol.recorder import Recorder
+from conformance.protocol.server import Observer
+from conformance.protocol.source import InputLog
 
 #: The longest wait: how late a request of another thread (hurry, close) may be seen.
 NAP_S: Final = 0.02
-_ROOM: Final = frames.MAX_FRAME - frames.HEAD_BYTES - frames.FETCHED_BYTES
+#: How long no connection is accepted after one could not be, if none ends before.
+ACCEPT_AGAIN_S: Final = 0.1
+_IN, _OUT = select.EPOLLIN, select.EPOLLOUT
 
 
 class Clock(Protocol):
@@ -42,35 +43,58 @@ class Clock(Protocol):
 
 
 class LoopServer:
-    """Listens on 127.0.0.1; all work is done in one thread.
+    """Listens on 127.0.0.1; ``port`` 0 lets the system choose. All work is done in one thread.
 
-    ``observer`` as for `server.LogServer`; faults of connections are not carried out here.
+    ``observer`` as for `server.LogServer`; it must not wait for anything. Faults of connections
+    are not carried out here. Raises OSError with the port in its text where the port is taken.
     """
 
     def __init__(
         self, log: InputLog, recorder: Recorder, on_event: Callable[..., None],
-        observer: Callable[[str, int], object],
+        observer: Observer, port: int = 0,
     ) -> None:  # fmt: skip
         self.log, self.recorder, self.event, self.observer = log, recorder, on_event, observer
         self.token = secrets.token_bytes(frames.TOKEN_BYTES)
         self.links = Links(log, on_event)
         self.connections = 0
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._listener = listener(port)
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
-        self._open: dict[int, _Connection] = {}
-        self._waiting: set[_Connection] = set()
+        # Only select() wakes in less than a millisecond; it watches over the epoll object, which
+        # knows all connections however many they are.
+        self._epoll = select.epoll()
+        self._epoll.register(self._listener, _IN)
+        #: When connections are accepted again (time.monotonic), 0 while they are.
+        self._accept_again = 0.0
+        self._open: dict[int, Conversation] = {}
+        self._waiting: set[Conversation] = set()
+        #: When the first of them gives up (time.monotonic).
+        self._until = math.inf
+        #: Connections with more requests than were answered at once.
+        self._more: set[Conversation] = set()
         self._idle = threading.Condition()
         self._hurried = self._closing = False
-        self._clock: Clock | None = None
+        self._prepared = threading.Event()
         #: What ended the loop though it should not have, None while all is well.
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="log-loop", daemon=True)
 
     def start(self, clock: Clock, prepare: Callable[[], None]) -> None:
-        """Begin to serve; ``prepare`` is called first, in the thread that serves."""
+        """Begin to serve; ``prepare`` is called first, in the thread that serves.
+
+        What it raises is raised here, and the server is closed.
+        """
         self._clock, self._prepare = clock, prepare
         self._thread.start()
+        self._prepared.wait()
+        if self.failure is not None:
+            self.close()
+            raise self.failure
+
+    @property
+    def live(self) -> int:
+        """Connections that are open now."""
+        return len(self._open)
 
     def hurry(self, on: bool) -> None:
         """End (or allow again) all waiting: the engine is dead, read what it left."""
@@ -89,7 +113,9 @@ class LoopServer:
             self._thread.join(10)
         self._listener.close()
         self.log.close()
-        self.log.close_files()
+        if not self._thread.is_alive():
+            self._epoll.close()
+            self.log.close_files()
 
     def __enter__(self) -> LoopServer:
         return self
@@ -97,217 +123,124 @@ class LoopServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # -- the thread ------------------------------------------------------------------
+
     def _run(self) -> None:
         try:
             self._prepare()
+            self._prepared.set()
             while not self._closing:
                 self._turn()
         except BaseException as error:
             self.failure = error
-        for connection in list(self._open.values()):
-            self._forget(connection)
+            self.event("loop-failed", text=traceback.format_exc())
+        finally:
+            self._prepared.set()
+            for connection in list(self._open.values()):
+                self._forget(connection)
 
     def _turn(self) -> None:
-        """Publish what is due, answer what waited for it, then what has come."""
-        assert self._clock is not None
-        left_s = NAP_S
-        if (due_ns := self._clock.due_ns) is not None:
-            if (ahead_ns := due_ns - time.monotonic_ns()) <= 0:
-                self._clock.publish_due()
-                self._serve_waiting()
-                ahead_ns = 0
-            left_s = min(NAP_S, ahead_ns / 1e9)
-        elif self._waiting:
+        """Answer what has come; what is due is published before, and between any two."""
+        ready = self._ready()
+        over = not ready or self._hurried or time.monotonic() >= self._until
+        if not self._publish() and over:
             self._serve_waiting()
-        # Behind a FETCH that waits nothing is read; whether its peer lives shows when it ends.
-        fds = [fd for fd, connection in self._open.items() if not connection.waits]
-        fds.append(self._listener.fileno())
-        full = [fd for fd, connection in self._open.items() if connection.unsent]
-        readable, writable, _ = select.select(fds, full, (), left_s)
-        for fd in writable:
-            self._guard(self._open[fd], _Connection.send)
-        for fd in readable:
+        for connection in list(self._more):
+            connection.work(readable=False)
+            self._settle(connection)
+            self._publish()
+        for fd, _ in ready:
             if connection := self._open.get(fd):
-                self._guard(connection, _Connection.receive)
-            elif fd == fds[-1]:
+                self._served(connection)
+            elif fd == self._listener.fileno():
                 self._accept()
+            self._publish()
+
+    def _ready(self) -> list[tuple[int, int]]:
+        """Wait until something comes, falls due or is over; return descriptors and events."""
+        now = time.monotonic()
+        self._until = min((connection.until for connection in self._waiting), default=math.inf)
+        left_s = 0.0 if self._more else min(NAP_S, self._until - now)
+        if (due_ns := self._clock.due_ns) is not None:
+            left_s = min(left_s, due_ns / 1e9 - now)
+        if 0 < self._accept_again <= now:
+            self._accept_again = 0.0
+            self._epoll.register(self._listener, _IN)
+        if select.select([self._epoll], (), (), max(0.0, left_s))[0]:
+            return self._epoll.poll(0)
+        return []
+
+    def _publish(self) -> bool:
+        """Publish what is due, and answer those that wait for it; False where nothing is."""
+        due_ns = self._clock.due_ns
+        if due_ns is None or time.monotonic_ns() < due_ns:
+            return False
+        self._clock.publish_due()
+        self._serve_waiting()
+        return True
 
     def _serve_waiting(self) -> None:
+        """Answer each FETCH that waited long enough."""
+        now = time.monotonic()
         for connection in list(self._waiting):
-            if self._hurried or not connection.would_wait():
-                self._guard(connection, _Connection.resume)
+            if self._hurried or not connection.would_wait(now):
+                connection.resume()
+                self._settle(connection)
+
+    def _served(self, connection: Conversation) -> None:
+        if connection.waits and not connection.unsent:
+            # Behind a FETCH that waits nothing is read; whether its peer lives shows when it ends.
+            self._watch(connection, 0)
+            return
+        connection.work(readable=True)
+        self._settle(connection)
+
+    def _settle(self, connection: Conversation) -> None:
+        """See what a connection needs next; forget it where it has ended."""
+        if connection.over:
+            self._forget(connection)
+            return
+        for held, belongs in ((self._waiting, connection.waits), (self._more, connection.more)):
+            (held.add if belongs else held.discard)(connection)
+        if connection.unsent:
+            self._watch(connection, _OUT)
+        elif connection.watched != _IN and not (connection.waits and not connection.watched):
+            self._watch(connection, _IN)
+
+    def _watch(self, connection: Conversation, events: int) -> None:
+        """Wait for some events of a connection; with 0 its end is not seen either."""
+        if events == connection.watched:
+            return
+        if not events:
+            self._epoll.unregister(connection.sock)
+        elif connection.watched:
+            self._epoll.modify(connection.sock, events)
+        else:
+            self._epoll.register(connection.sock, events)
+        connection.watched = events
 
     def _accept(self) -> None:
         try:
             sock, _ = self._listener.accept()
+            connection = Conversation(
+                sock, self.connections + 1, self.token, self.log, self.recorder, self.event,
+                self.observer,
+            )  # fmt: skip
         except OSError as error:
+            # No descriptor left, say: the peer waits in the backlog until one is free.
             self.event("accept-failed", text=str(error))
+            self._epoll.unregister(self._listener)
+            self._accept_again = time.monotonic() + ACCEPT_AGAIN_S
             return
         self.connections += 1
-        self._open[sock.fileno()] = _Connection(self, sock, self.connections)
+        self._open[sock.fileno()] = connection
+        self._watch(connection, _IN)
 
-    def _guard(self, connection: _Connection, work: Callable[[_Connection], bool]) -> None:
-        """Let a connection work; forget it where it has ended."""
-        try:
-            going_on = work(connection)
-        except OSError as error:
-            connection.note("connection-lost", text=str(error))
-            going_on = False
-        if not going_on:
-            self._forget(connection)
-        elif connection.waits:
-            self._waiting.add(connection)
-        else:
-            self._waiting.discard(connection)
-
-    def _forget(self, connection: _Connection) -> None:
+    def _forget(self, connection: Conversation) -> None:
         self._waiting.discard(connection)
+        self._more.discard(connection)
         with self._idle:
             del self._open[connection.sock.fileno()]
             connection.sock.close()
             self._idle.notify_all()
-
-
-class _Connection:
-    """One connection; its methods say whether it goes on."""
-
-    def __init__(self, server: LoopServer, sock: socket.socket, number: int) -> None:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setblocking(False)
-        self._server, self.sock, self._number = server, sock, number
-        self._reader = FrameReader(sock)
-        self._greeted = False
-        self._answering = Answering(server.log, server.recorder, number, server.event)
-        self.note = self._answering.note
-        self._out: list[bytes | memoryview] = []
-        self._after: list[str] = []
-        self._fetch: Fetch | None = None
-        self._until = 0.0
-
-    @property
-    def waits(self) -> bool:
-        """Whether a FETCH waits for more, and holds up what is behind it."""
-        return self._fetch is not None
-
-    @property
-    def unsent(self) -> bool:
-        """Whether the peer has yet to take a part of a reply."""
-        return bool(self._out)
-
-    def would_wait(self) -> bool:
-        """Whether the FETCH that waits has still nothing to get, and time."""
-        assert self._fetch is not None
-        return self._server.log.waits(self._fetch) and time.monotonic() < self._until
-
-    def receive(self) -> bool:
-        """Read what has come and answer it."""
-        try:
-            return self._requests(first=True) and self.send()
-        except Truncated as error:
-            self.note("truncated", text=str(error))
-        except FrameTooLarge as error:
-            self._refuse(Code.TOO_LARGE, str(error), op="?")
-        except BadFrame as error:
-            self._refuse(Code.BAD_FRAME, str(error), op="?")
-        self.send()
-        return False
-
-    def resume(self) -> bool:
-        """Answer the FETCH that waited, and what came behind it."""
-        request, self._fetch = self._fetch, None
-        assert request is not None
-        self._records(request._replace(wait_ms=0))
-        return self._requests(first=False) and self.send()
-
-    def _requests(self, first: bool) -> bool:
-        """Take requests while there are whole ones; ``first``: read for one."""
-        while not self.waits and (first or self._reader.ready()):
-            first = False
-            try:
-                request = self._reader.next()
-            except BlockingIOError:
-                return True
-            if request is None or not self._handle(*request):
-                self.send()
-                return False
-        return True
-
-    def _handle(self, op: int, body: memoryview) -> bool:
-        if not self._greeted:
-            return self._greet(op, body)
-        try:
-            request = frames.decode_request(op, body)
-        except BadFrame as error:
-            self._refuse(Code.BAD_FRAME, str(error), op=f"0x{op:02x}")
-            return False
-        try:
-            return self._answer(request)
-        except Refused as refused:
-            self._refuse(refused.code, str(refused), op=Op(op).name)
-        except OSError:
-            if (failure := self._server.recorder.failure) is None:
-                raise
-            self.note("recording-stopped", text=str(failure))
-            return False
-        return True
-
-    def _greet(self, op: int, body: memoryview) -> bool:
-        if problem := greeting_problem(op, body, self._server.token):
-            self.note("not-greeted", text=problem)
-            return False
-        self.note("connected")
-        self._out.append(frames.greeted())
-        self._greeted = True
-        return True
-
-    def _answer(self, request: frames.Request) -> bool:
-        server = self._server
-        if isinstance(request, Fetch):
-            if server.log.waits(request):
-                self._fetch = request
-                self._until = time.monotonic() + min(request.wait_ms, MAX_WAIT_MS) / 1000
-            else:
-                self._records(request)
-        elif isinstance(request, frames.Append | frames.Stage | frames.Commit):
-            full = self._answering.records(request)
-            received = RECEIVED.get(type(request))
-            if full and received and server.observer(received, self._number) is True:
-                self.note("frame-lost")
-                return False
-            moment, reply = self._answering.take(request)
-            if full:
-                server.observer(moment, self._number)
-                self._after.append(ACKED[moment])
-            self._out.append(reply)
-        else:
-            self._out.append(self._answering.plain(request))
-        return True
-
-    def _records(self, request: Fetch) -> None:
-        try:
-            part = self._server.log.fetch(request, _ROOM)
-        except Refused as refused:
-            self._refuse(refused.code, str(refused), op="FETCH")
-            return
-        head = frames.fetched_head(request, part.end, part.ended, part.count, part.length)
-        self._out.append(head + os.pread(part.fd, part.length, part.position))
-        self._after.append("fetched" if part.count else "fetched-nothing")
-
-    def _refuse(self, code: Code, text: str, op: str) -> None:
-        self.note("refused", code=int(code), text=text, op=op)
-        self._out.append(frames.error(code, text))
-
-    def send(self) -> bool:
-        """Send as much as the peer takes now."""
-        if self._out:
-            data = memoryview(self._out[0] if len(self._out) == 1 else b"".join(self._out))
-            self._out.clear()
-            with contextlib.suppress(BlockingIOError):
-                data = data[self.sock.send(data) :]
-            if data:
-                self._out.append(data)
-        for moment in () if self._out else self._after:
-            self._server.observer(moment, self._number)
-        if not self._out:
-            self._after.clear()
-        return True
+        self._accept_again = min(self._accept_again, time.monotonic())

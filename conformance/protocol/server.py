@@ -20,6 +20,7 @@ from conformance.protocol.answering import ACKED, RECEIVED, Answering, greeting_
 from conformance.protocol.frames import Append, BadFrame, Code, Fetch, Op, Stage
 from conformance.protocol.framing import FrameReader, FrameTooLarge, Truncated
 from conformance.protocol.links import Broken, Links
+from conformance.protocol.listening import listener
 from conformance.protocol.recorder import Recorder, Refused
 from conformance.protocol.sink import Sink
 from conformance.protocol.source import InputLog, Slice
@@ -60,14 +61,7 @@ class LogServer:
         self.event = on_event
         self.observer: Observer = observer or (lambda _kind, _connection: None)
         self.links = Links(log, on_event)
-        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._listener.bind(("127.0.0.1", port))
-        except OSError as error:
-            self._listener.close()
-            raise OSError(error.errno, f"port {port} on 127.0.0.1: {error.strerror}") from error
-        self._listener.listen(128)
+        self._listener = listener(port)
         self.port: int = self._listener.getsockname()[1]
         self._idle = threading.Condition()
         self._live: dict[int, _Connection] = {}
@@ -291,8 +285,7 @@ class _Connection:
         server = self.server
         if server.log.waits(request):
             self._flush()
-        room = frames.MAX_FRAME - frames.HEAD_BYTES - frames.FETCHED_BYTES
-        part = server.log.fetch(request, room, lambda: self.link.deaf)
+        part = server.log.fetch(request, frames.FETCHED_ROOM, lambda: self.link.deaf)
         head = frames.fetched_head(request, part.end, part.ended, part.count, part.length)
         if part.count and server.links.takes(self.link, "cut", "source"):
             self._flush()

@@ -14,6 +14,7 @@ import numpy as np
 from conformance.checkers.outputs import ARRIVAL
 from conformance.protocol import frames
 from conformance.protocol.framing import FrameReader
+from conformance.protocol.loop import LoopServer
 from conformance.protocol.recorder import Recorder
 from conformance.protocol.server import LogServer
 from conformance.protocol.sink import Sink, SinkBehaviour
@@ -46,7 +47,7 @@ def until(condition) -> None:
 class Client:
     """One greeted connection."""
 
-    def __init__(self, server: LogServer) -> None:
+    def __init__(self, server: LogServer | LoopServer) -> None:
         self.socket = socket.create_connection(("127.0.0.1", server.port), DEADLINE_S)
         self.reader = FrameReader(self.socket)
         assert self.call(frames.Hello(1, server.token)).fields == (1, frames.MAX_FRAME)
@@ -80,10 +81,28 @@ class Client:
         self.socket.close()
 
 
+class Still:
+    """A clock by which nothing is ever due."""
+
+    due_ns = None
+
+    def publish_due(self) -> None:
+        raise AssertionError("nothing is due")
+
+
+def serve(kind, log, recorder, sink, note, observer=None, port=0):
+    """Return a log server: "threads", one for each connection, or "loop", all in one."""
+    if kind == "threads":
+        return LogServer(log, recorder, sink, note, port, observer)
+    server = LoopServer(log, recorder, note, observer or (lambda *_: None), port)
+    server.start(Still(), lambda: None)
+    return server
+
+
 class LogBench:
     """Everything of a run's data plane; input partition 0 holds 0, 1, 2, ... as u64."""
 
-    def __init__(self, folder, records=0, behaviour=None, observer=None) -> None:
+    def __init__(self, folder, records=0, behaviour=None, observer=None, kind="threads") -> None:
         self.folder, self.events = folder, []
         path = folder / "input"
         path.write_bytes(region(*range(records)))
@@ -92,7 +111,7 @@ class LogBench:
         self.log = InputLog([source], folder, self.note)
         self.recorder = Recorder(folder / "output", {0: SIZE}, self.note)
         self.sink = Sink(behaviour or SinkBehaviour(), self.note)
-        self.server = LogServer(self.log, self.recorder, self.sink, self.note, observer=observer)
+        self.server = serve(kind, self.log, self.recorder, self.sink, self.note, observer)
         self._stack = ExitStack()
 
     def note(self, event, *_, **fields) -> None:
@@ -102,6 +121,11 @@ class LogBench:
         client = Client(self.server)
         self._stack.callback(client.close)
         return client
+
+    def await_waiting(self) -> None:
+        """Wait until a FETCH waits."""
+        threads = isinstance(self.server, LogServer)
+        until(lambda: self.log._changed._waiters if threads else self.server._waiting)
 
     def recorded(self) -> list[tuple[int, int, list[int]]]:
         """Return (writer, first_seq, numbers) of each arrival, from the files."""

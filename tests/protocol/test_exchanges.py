@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from logbench import serve
 
 from conformance.checkers.outputs import ARRIVAL
 from conformance.protocol.recorder import Recorder
-from conformance.protocol.server import LogServer
 from conformance.protocol.sink import Sink, SinkBehaviour
 from conformance.protocol.source import InputLog
 
@@ -27,10 +27,15 @@ NUMBER_BYTES = 8
 DEADLINE_S = 10
 
 
+@pytest.fixture(params=["threads", "loop"])
+def kind(request):
+    return request.param
+
+
 class Bench:
     """A log server with the given input, and named connections to it."""
 
-    def __init__(self, folder, inputs, outputs):
+    def __init__(self, folder, inputs, outputs, kind):
         self.folder, self.events, self.connections = folder, [], {}
         sources = [self.partition(number, entry) for number, entry in enumerate(inputs)]
         self.log = InputLog(sources, folder, self.note)
@@ -39,7 +44,7 @@ class Bench:
         if all(entry["ended"] for entry in inputs):
             self.log.end()
         sink = Sink(SinkBehaviour(), self.note)
-        self.server = LogServer(self.log, self.recorder, sink, self.note)
+        self.server = serve(kind, self.log, self.recorder, sink, self.note)
         self.server.token = bytes(range(16))
 
     def note(self, event, *_, **fields):
@@ -119,8 +124,8 @@ def play(bench, step):
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange["name"])
-def test_exchange(exchange, tmp_path):
-    with Bench(tmp_path, exchange["inputs"], exchange["outputs"]) as bench:
+def test_exchange(exchange, kind, tmp_path):
+    with Bench(tmp_path, exchange["inputs"], exchange["outputs"], kind) as bench:
         for number, step in enumerate(exchange["steps"]):
             try:
                 play(bench, step)
@@ -139,8 +144,8 @@ def end_of(connection):
 
 
 @pytest.mark.parametrize("vector", MALFORMED["after_hello"], ids=lambda vector: vector["name"])
-def test_malformed_frame_is_answered_and_ends_the_connection(vector, tmp_path):
-    with Bench(tmp_path, [], [0]) as bench:
+def test_malformed_frame_is_answered_and_ends_the_connection(vector, kind, tmp_path):
+    with Bench(tmp_path, [], [0], kind) as bench:
         connection = bench.connect("a")
         connection.sendall(HELLO)
         assert read_frame(connection) == GREETING
@@ -153,8 +158,8 @@ def test_malformed_frame_is_answered_and_ends_the_connection(vector, tmp_path):
 
 
 @pytest.mark.parametrize("vector", MALFORMED["as_first_frame"], ids=lambda vector: vector["name"])
-def test_wrong_first_frame_ends_the_connection_without_an_answer(vector, tmp_path):
-    with Bench(tmp_path, [], [0]) as bench:
+def test_wrong_first_frame_ends_the_connection_without_an_answer(vector, kind, tmp_path):
+    with Bench(tmp_path, [], [0], kind) as bench:
         connection = bench.connect("a")
         connection.sendall(bytes.fromhex(vector["hex"]))
         connection.shutdown(socket.SHUT_WR)
@@ -162,9 +167,9 @@ def test_wrong_first_frame_ends_the_connection_without_an_answer(vector, tmp_pat
     assert "not-greeted" in [event for event, _ in bench.events]
 
 
-def test_frame_cut_off_by_the_peer_is_noted(tmp_path):
+def test_frame_cut_off_by_the_peer_is_noted(kind, tmp_path):
     append = next(bytes.fromhex(v["hex"]) for v in FRAMES if v["name"] == "append-two-records")
-    with Bench(tmp_path, [], [0]) as bench:
+    with Bench(tmp_path, [], [0], kind) as bench:
         connection = bench.connect("a")
         connection.sendall(HELLO + append[:-1])
         connection.shutdown(socket.SHUT_WR)

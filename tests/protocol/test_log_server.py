@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from logbench import DEADLINE_S, LogBench, append, region, until
+from logbench import DEADLINE_S, LogBench, append, region, serve, until
 
 from conformance.protocol.frames import (
     Abort,
@@ -28,19 +28,19 @@ LONG_MS = DEADLINE_S * 1000
 UNNUMBERED = 2**64 - 1
 
 
+@pytest.fixture(params=["threads", "loop"])
+def kind(request):
+    return request.param
+
+
 @pytest.fixture
-def bench(tmp_path):
-    with LogBench(tmp_path, records=100_000) as made:
+def bench(tmp_path, kind):
+    with LogBench(tmp_path, records=100_000, kind=kind) as made:
         yield made
 
 
 def numbers(reply):
     return np.frombuffer(reply.region, [("size", "<u4"), ("x", "<u8")])["x"].tolist()
-
-
-def waiting(bench):
-    """Wait until a FETCH waits in the log."""
-    until(lambda: bench.log._changed._waiters)
 
 
 # -- FETCH ---------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def waiting(bench):
 def test_waiting_fetch_is_woken_by_a_publication(bench):
     client = bench.connect()
     client.send(Fetch(0, 0, 0, 1 << 20, LONG_MS))
-    waiting(bench)
+    bench.await_waiting()
     bench.log.publish([3])
     reply = client.receive()
     assert numbers(reply) == [0, 1, 2]
@@ -60,7 +60,7 @@ def test_waiting_fetch_is_woken_by_end(bench):
     bench.log.publish([5])
     client = bench.connect()
     client.send(Fetch(0, 0, 5, 1 << 20, LONG_MS))
-    waiting(bench)
+    bench.await_waiting()
     bench.log.end()
     assert client.receive().fields == (0, 0, 5, 5, 1, 0)
     assert client.call(Tail(0, 0)).fields == (0, 0, 0, 5, 1)
@@ -75,7 +75,7 @@ def test_waiting_fetch_does_not_hold_back_earlier_replies_or_other_connections(b
     waits, other = bench.connect(), bench.connect()
     waits.send(append(0, 7), Fetch(0, 0, 0, 1 << 20, LONG_MS))
     assert waits.receive().fields == (0, 1)
-    waiting(bench)
+    bench.await_waiting()
     assert other.call(append(0, 8, writer=1)).fields == (1, 1)
     bench.log.publish([1])
     assert numbers(waits.receive()) == [0]
@@ -85,7 +85,7 @@ def test_release_makes_lower_offsets_unfetchable_even_to_one_that_waits(bench):
     bench.log.publish([10])
     client, other = bench.connect(), bench.connect()
     client.send(Fetch(0, 0, 10, 1 << 20, LONG_MS))
-    waiting(bench)
+    bench.await_waiting()
     assert other.call(Release(0, 0, 6)).op == 0x84
     assert other.code(Fetch(0, 0, 5, 100, 0)) == Code.RELEASED
     assert numbers(other.fetch(6)) == [6, 7, 8, 9]
@@ -242,9 +242,9 @@ def test_records_of_another_size_are_kept_apart(bench):
 # -- observers and acknowledgements ---------------------------------------------------------------
 
 
-def test_moments_are_seen_in_order_and_before_the_reply(tmp_path):
+def test_moments_are_seen_in_order_and_before_the_reply(tmp_path, kind):
     seen = []
-    with LogBench(tmp_path, 3, observer=lambda moment, _: seen.append(moment)) as bench:
+    with LogBench(tmp_path, 3, None, lambda moment, _: seen.append(moment), kind) as bench:
         bench.log.publish([3])
         client = bench.connect()
         client.fetch(0)
@@ -257,9 +257,9 @@ def test_moments_are_seen_in_order_and_before_the_reply(tmp_path):
     ]  # fmt: skip
 
 
-def test_frames_without_records_are_no_moments(tmp_path):
+def test_frames_without_records_are_no_moments(tmp_path, kind):
     seen = []
-    with LogBench(tmp_path, 0, observer=lambda moment, _: seen.append(moment)) as bench:
+    with LogBench(tmp_path, 0, None, lambda moment, _: seen.append(moment), kind) as bench:
         client = bench.connect()
         assert client.call(append(0)).fields == (0, 0)
         assert client.call(Stage(1, append(0))).fields == (1,)
@@ -270,11 +270,11 @@ def test_frames_without_records_are_no_moments(tmp_path):
     assert seen == ["staged", "stage-acked", "commit-received", "committed", "commit-acked"]
 
 
-def test_a_lost_frame_and_what_follows_it_count_as_never_sent(tmp_path):
+def test_a_lost_frame_and_what_follows_it_count_as_never_sent(tmp_path, kind):
     def observer(moment, _):
         return moment == "commit-received"
 
-    with LogBench(tmp_path, 0, observer=observer) as bench:
+    with LogBench(tmp_path, 0, None, observer, kind) as bench:
         client = bench.connect()
         client.send(Stage(1, append(0, 1)), Commit(1), append(0, 2))
         until(lambda: bench.server.live == 0)
@@ -307,8 +307,7 @@ def test_every_connection_counts_until_it_is_read_to_its_end(bench):
     assert bench.sink.open_acknowledgements == 0
 
 
-def test_taken_port_is_named(bench, tmp_path):
-    from conformance.protocol.server import LogServer
-
-    with pytest.raises(OSError, match=f"port {bench.server.port} on 127.0.0.1"):
-        LogServer(bench.log, bench.recorder, bench.sink, bench.note, bench.server.port)
+def test_taken_port_is_named(bench, kind):
+    port = bench.server.port
+    with pytest.raises(OSError, match=f"port {port} on 127.0.0.1"):
+        serve(kind, bench.log, bench.recorder, bench.sink, bench.note, port=port)
