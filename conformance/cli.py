@@ -25,6 +25,7 @@ from conformance import (
     cli_explore,
     cli_generate,
     cli_host,
+    cli_latency,
     cli_runs,
     cli_selftest,
 )
@@ -337,6 +338,8 @@ def _listed(option: str, text: str, known: Sequence[str], *more: str) -> tuple[A
 cli.add_command(cli_explore.explore)
 cli.add_command(cli_generate.generate)
 cli.add_command(cli_host.host)
+cli.add_command(cli_latency.latency)
+cli.add_command(cli_latency.profiles)
 cli.add_command(cli_selftest.selftest)
 cli.add_command(cli_runs.check)
 cli.add_command(cli_explain.explain)

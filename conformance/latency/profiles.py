@@ -296,7 +296,7 @@ def _run_errors(model: ProfileFile) -> list[str]:
             )
         steady_s -= model.recovering.within_s
         where += f" less within_s {model.recovering.within_s:g}"
-    per_s = _measured_per_s(load)
+    per_s = measured_per_s(load)
     for name in model.limits:
         needs = samples_needed(QUANTILES[name]) if name in QUANTILES else 0
         gets = max(0, math.floor(per_s * steady_s))
@@ -308,7 +308,8 @@ def _run_errors(model: ProfileFile) -> list[str]:
     return errors
 
 
-def _measured_per_s(load: Load) -> float:
+def measured_per_s(load: Load) -> float:
+    """Return how many records a second have an answer that is measured."""
     if load.app == "market-spread":
         return load.probes_per_s or load.rate / 2
     return load.rate
