@@ -214,13 +214,15 @@ def _interrupts(at: Context) -> Step:
     path = "/proc/irq/$irq/smp_affinity_list"
     apply = [write(mask(at.others), default)]
     undo = [write(at.look.text(default), default)]
-    if at.look.names("usr/sbin", "irqbalance"):
+    balanced = bool(at.look.names("usr/sbin", "irqbalance"))
+    if balanced:
         apply.insert(0, "sudo systemctl stop irqbalance")
-        undo.append("sudo systemctl start irqbalance")
     if old:
         apply.append(f"for irq in {' '.join(old)}; do {write(listed(at.others), path)}; done")
     undo += [f"for irq in {' '.join(numbers)}; do {write(cores, path)}; done"
              for cores, numbers in grouped(old).items()]  # fmt: skip
+    if balanced:
+        undo.append("sudo systemctl start irqbalance")
     what = "send interrupts elsewhere (one that refuses belongs to its driver: managed_irq)"
     return at.step(what, apply, undo)
 

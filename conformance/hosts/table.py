@@ -16,14 +16,20 @@ from conformance.hosts.steps import Step
 from conformance.text import shown
 
 _COLOURS = {Status.OK: "green", Status.NOT_OK: "bold red", Status.UNOBSERVABLE: "yellow"}
-_MOST_WANTED = 23
+_MOST_WANTED, _LEAST_VALUE = 23, 12
+#: Two blanks between each two of four columns.
+_GAPS = 6
 
 
 def show(attested: Attestation, console: Console) -> None:
     """Print a table by level, then path and reason of what is not OK, then the counts."""
     table = Table(box=None, pad_edge=False)
     for column in ("probe", "status", "value", "wanted"):
-        table.add_column(column, no_wrap=True, overflow="ellipsis")
+        table.add_column(column, no_wrap=True)
+    # Where a terminal is narrow the value is cut: of what is not OK it follows in full.
+    names = max((len(r.probe) for r in attested.readings), default=0)
+    fixed = names + len(Status.UNOBSERVABLE) + _MOST_WANTED + _GAPS
+    room = max(console.width - fixed, _LEAST_VALUE)
     for level in LEVELS:
         rows = [reading for reading in attested.readings if reading.level == level]
         if rows:
@@ -31,7 +37,7 @@ def show(attested: Attestation, console: Console) -> None:
         for r in rows:
             status = Text(r.status.value, style=_COLOURS[r.status])
             wanted = Text(shown(r.wanted, _MOST_WANTED))
-            table.add_row(Text(r.probe), status, Text(r.value), wanted)
+            table.add_row(Text(r.probe), status, Text(shown(r.value, room)), wanted)
     console.print(table)
     for r in attested.problems():
         console.print()
