@@ -120,4 +120,6 @@ def _why(seen: Sequence[Seen], limit: float, count: Tally, most: int) -> str:
 
 
 def _commonest(codes: Sequence[str]) -> str:
-    return Counter(filter(None, codes)).most_common(1)[0][0] if any(codes) else ""
+    """Return the code that most runs have, "" where none has one; of as many, the first by name."""
+    counts = Counter(filter(None, codes))
+    return min(counts, key=lambda code: (-counts[code], code), default="")
