@@ -142,10 +142,14 @@ class InputLog:
         """Publish each partition (in the order of construction) up to its end."""
         with self._changed:
             t_ns = time.monotonic_ns()
-            for partition, end in zip(self._partitions, ends, strict=True):
-                if end > partition.published:
-                    self._note(self._publishes, t_ns, partition, end)
-                    partition.published = int(end)
+            moved = [
+                (partition, int(end))
+                for partition, end in zip(self._partitions, ends, strict=True)
+                if end > partition.published
+            ]
+            self._note(self._publishes, t_ns, *moved)
+            for partition, end in moved:
+                partition.published = end
             self._changed.notify_all()
 
     def end(self) -> None:
@@ -207,7 +211,7 @@ class InputLog:
             if count:
                 end = request.offset + count
                 partition.fetched = max(partition.fetched, end)
-                self._note(self._fetches, time.monotonic_ns(), partition, request.offset, end)
+                self._note(self._fetches, time.monotonic_ns(), (partition, request.offset, end))
             return Slice(
                 partition.end,
                 partition.over,
@@ -253,12 +257,12 @@ class InputLog:
                 )
             if request.offset > partition.released:
                 partition.released = request.offset
-                self._note(self._releases, time.monotonic_ns(), partition, request.offset)
+                self._note(self._releases, time.monotonic_ns(), (partition, request.offset))
 
-    def _note(self, table: Table, t_ns: int, partition: _Partition, *offsets: int) -> None:
-        """Add a row; note the first failure, so that the run ends with its reason."""
+    def _note(self, table: Table, t_ns: int, *rows: tuple[_Partition, *tuple[int, ...]]) -> None:
+        """Add rows; note the first failure, so that the run ends with its reason."""
         try:
-            table.add(t_ns, partition.stream, partition.partition, *offsets)
+            table.add_all((t_ns, p.stream, p.partition, *offsets) for p, *offsets in rows)
         except OSError as error:
             self.failure = self.failure or error
             raise
