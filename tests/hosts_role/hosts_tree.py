@@ -42,6 +42,7 @@ for _core in range(4):
     for _state, _name in enumerate(("POLL", "C1", "C6")):
         BEFORE[f"{_cpu}/cpuidle/state{_state}/name"] = f"{_name}\n"
         BEFORE[f"{_cpu}/cpuidle/state{_state}/disable"] = "0\n"
+        BEFORE[f"{_cpu}/cpuidle/state{_state}/latency"] = f"{_state * 60}\n"
 
 #: What is in them afterwards, with kit 2, engine 3: the other files stay as they were.
 AFTER = {
@@ -94,12 +95,12 @@ PROGRAMS = {
 SYSTEMD = {
     "sys/fs/cgroup/tickproof.slice/cpuset.cpus": "\n",
     "sys/fs/cgroup/tickproof.slice/cpuset.cpus.partition": "member\n",
-    "next": "quiet\n",
+    "next": "isolcpus=3\n",
 }
 GRUBBY = """case "$*" in
 *--info*) echo "args=\\"$(cat next)\\"" ;;
 *--args=*) echo "${2#--args=}" > next ;;
-*) echo quiet > next ;;
+*--remove*) echo > next ;;
 esac"""
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hosts_tree import AFTER, BEFORE, build, calls, held
 
+from conformance.hosts.attest import attest
+from conformance.hosts.model import Status
 from conformance.resources import fixtures
 
 HOSTS = fixtures() / "hosts"
@@ -19,6 +21,12 @@ ROLE = HOSTS / "roles" / "tickproof_host"
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 STORE = "var/lib/tickproof/before.json"
 CORES = {"tickproof_kit_cores": "2", "tickproof_engine_cores": [3]}
+#: Probes of the kit that the role makes right on the made-up host.
+PROBED = {
+    "governor", "turbo", "c-states", "interrupts", "huge-pages", "swap", "numa-balancing",
+    "work-queues", "real-time-throttling", "net-receive-buffer", "net-send-buffer",
+    "net-backlog", "net-busy-poll",
+}  # fmt: skip
 #: Files of this machine that the role would change if it were not told to look only.
 REAL = [
     *Path("/proc/sys/net/core").glob("*mem_max"),
@@ -102,83 +110,85 @@ def changed(said: str) -> list[str]:
     return re.findall(r"^changed: .*$", said, re.MULTILINE)
 
 
-@pytest.fixture
-def trees(tmp_path) -> tuple[Path, Path]:
-    """Return a host with GRUB and tuned, and one with systemd and grubby."""
-    plain, systemd = tmp_path / "plain host", tmp_path / "systemd"
-    build(plain)
-    build(systemd, systemd=True)
-    return plain, systemd
-
-
-def test_both_playbooks_are_sound_and_a_check_changes_nothing(tmp_path, trees):
+def test_both_playbooks_are_sound_and_a_check_of_this_machine_changes_nothing(tmp_path):
     play(tmp_path, inventory(), "--syntax-check", HOSTS / "apply.yml", HOSTS / "undo.yml")
-    plain, _ = trees
-    before, real = held(plain), {path: present(path) for path in REAL}
-    said = play(
-        tmp_path, inventory(localhost={}, plain=made_up(plain)), "--check", "--diff",
-        HOSTS / "apply.yml", HOSTS / "undo.yml",
-    )  # fmt: skip
-    assert held(plain) == before
-    assert calls(plain) == []
+    real = {path: present(path) for path in REAL}
+    hosts = inventory(localhost={"tickproof_rmem_max": 1 << 40})
+    said = play(tmp_path, hosts, "--check", "--diff", HOSTS / "apply.yml")
     assert {path: present(path) for path in REAL} == real
-    # It says what it would do, and not what a made-up host has no need of.
-    assert "governor: /sys/devices/system/cpu/cpu3/cpufreq/scaling_governor:" in said
-    assert "powersave -> performance" in said
-    assert "wmem_max: 999999999" not in said
+    # It says what it would do.
+    assert re.search(r"net-receive-buffer: /proc/sys/net/core/rmem_max: \d+ -> 1099511627776", said)
+    assert changed(said)
 
 
-def test_apply_sets_all_of_it_once_and_undo_gives_it_back_byte_for_byte(tmp_path, trees):
-    plain, systemd = trees
-    before = {tree: held(tree) for tree in trees}
-    hosts = inventory(plain=made_up(plain), systemd=made_up(systemd))
-    first = play(tmp_path, hosts, HOSTS / "apply.yml")
+def test_apply_sets_all_of_it_once_and_undo_gives_it_back_byte_for_byte(tmp_path):
+    tree = tmp_path / "plain host"
+    build(tree)
+    before = held(tree)
+    hosts = inventory(plain=made_up(tree))
+    said = play(tmp_path, hosts, HOSTS / "apply.yml", HOSTS / "apply.yml")
+    after = held(tree)
     expected = {name: text.encode() for name, text in (BEFORE | AFTER).items()}
-    after = held(plain)
     assert {name: after.get(name) for name in expected} == expected
-    assert set(after) - set(before[plain]) == {
+    assert set(after) - set(before) == {
         "sys/fs/cgroup/tickproof",
-        *(name for name in AFTER if name not in before[plain]),
+        *(name for name in AFTER if name not in before),
         *("var", "var/lib", "var/lib/tickproof", STORE),
     }
-    assert calls(plain) == ["tuned-adm profile cpu-partitioning", "update-grub ", "swapoff --all"]
-    assert calls(systemd) == [
-        "grubby --info=DEFAULT",
-        "grubby --update-kernel=ALL --args=isolcpus=2-3 nohz_full=2-3 rcu_nocbs=2-3"
-        " processor.max_cstate=1 intel_idle.max_cstate=1",
+    assert (tree / STORE).stat().st_mode & 0o777 == 0o600
+    # The second time there is nothing to do.
+    first, second = said.split("PLAY [Tune")[1:]
+    assert changed(first) and not changed(second)
+    assert "Say what differs] ***" in second and "differs]\nok" not in second
+    assert calls(tree) == ["tuned-adm profile cpu-partitioning", "update-grub ", "swapoff --all"]
+    attested(tree)
+
+    play(tmp_path, hosts, HOSTS / "undo.yml")
+    left = held(tree)
+    for folder in ("var", "var/lib", "var/lib/tickproof"):
+        assert left.pop(folder, b"") is None
+    assert left == before
+    assert calls(tree) == [
+        "swapon --priority=-2 /dev/sda 2", "update-grub ", "tuned-adm profile balanced",
+    ]  # fmt: skip
+
+
+def attested(tree: Path) -> None:
+    """The kit's own probes must find right what the role has set."""
+    # A kernel shows what it was told among the others.
+    pages = tree / "sys/kernel/mm/transparent_hugepage/enabled"
+    pages.write_text(f"always [{pages.read_text().strip()}] never\n")
+    attestation = attest("P2", kit_cores=(2,), engine_cores=(3,), root=tree)
+    status = {one.probe: one.status for one in attestation.readings}
+    assert {probe for probe in PROBED if status[probe] is not Status.OK} == set()
+
+
+def test_where_systemd_runs_a_slice_is_made_and_tags_choose(tmp_path):
+    tree = tmp_path / "systemd"
+    build(tree, systemd=True)
+    before = held(tree)
+    said = play(
+        tmp_path, inventory(systemd=made_up(tree)),
+        "--tags", "cpuset-partition,interrupts,isolated-cores",
+        HOSTS / "apply.yml", HOSTS / "undo.yml",
+    )  # fmt: skip
+    applied, undone = said.split("PLAY [Untune")
+    assert "/sys/fs/cgroup/tickproof.slice/cpuset.cpus.partition: member -> isolated" in applied
+    assert "/sys/fs/cgroup/cgroup.subtree_control" not in applied
+    assert not re.search("governor: |swap: |memlock: ", said)
+    arguments = "isolcpus=2-3 nohz_full=2-3 rcu_nocbs=2-3"
+    arguments += " processor.max_cstate=1 intel_idle.max_cstate=1"
+    assert [line for line in calls(tree) if line != "grubby --info=DEFAULT"] == [
+        f"grubby --update-kernel=ALL --args={arguments}",
         "systemctl start tickproof.slice",
         "systemctl set-property --runtime tickproof.slice AllowedCPUs=2-3",
         "systemctl try-restart irqbalance.service",
-        "swapoff --all",
-    ]
-    slice_ = systemd / "sys/fs/cgroup/tickproof.slice"
-    assert (slice_ / "cpuset.cpus.partition").read_text() == "isolated\n"
-    assert "could not be set" not in first.replace("TASK [tickproof_host : Say what could", "")
-
-    applied = {tree: held(tree) for tree in trees}
-    second = play(tmp_path, hosts, HOSTS / "apply.yml")
-    assert changed(second) == []
-    assert {tree: held(tree) for tree in trees} == applied
-    assert calls(plain) == []
-
-    calls(systemd)
-    undone = play(tmp_path, hosts, HOSTS / "undo.yml", HOSTS / "undo.yml")
-    for tree in trees:
-        left = held(tree)
-        for folder in ("var", "var/lib", "var/lib/tickproof"):
-            assert left.pop(folder, b"") is None
-        assert left == before[tree]
-    # The second undo has nothing to give back.
-    assert changed(undone) and not changed(undone.rpartition("PLAY [Untune")[2])
-    assert calls(plain) == [
-        "swapon --priority=-2 /dev/sda 2", "update-grub ", "tuned-adm profile balanced",
-    ]  # fmt: skip
-    assert [line for line in calls(systemd) if "--info" not in line] == [
         "systemctl stop tickproof.slice",
         "systemctl revert tickproof.slice",
-        "swapon --priority=-2 /dev/sda 2",
         "systemctl try-restart irqbalance.service",
-        "grubby --update-kernel=ALL --remove-args=isolcpus=2-3 nohz_full=2-3 rcu_nocbs=2-3"
-        " processor.max_cstate=1 intel_idle.max_cstate=1",
+        f"grubby --update-kernel=ALL --remove-args={arguments}",
         "grubby --update-kernel=ALL --args=isolcpus=3",
     ]
+    assert changed(undone)
+    assert {name: held(tree).get(name) for name in before} == before
+    assert not (tree / STORE).exists()
