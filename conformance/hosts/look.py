@@ -14,6 +14,11 @@ _LIST = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*")
 _MASK = re.compile(r"[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{8})*")
 _ONLINE = "sys/devices/system/cpu/online"
 _ISOLATED = "sys/devices/system/cpu/isolated"
+_MACHINE, _MADE_BY = "sys/class/dmi/id", ("sys_vendor", "product_name")
+_VIRTUAL = re.compile(
+    r"QEMU|KVM|VMware|VirtualBox|Xen|Virtual Machine|Google Compute|OpenStack|Firecracker"
+    r"|Amazon EC2 (?!.*metal)"
+)
 _PIECE = 1 << 16
 #: No machine has as many cores: a list beyond it is malformed, not a job for memory.
 _MOST_CORES = 1 << 16
@@ -118,15 +123,18 @@ class Look:
     @functools.cached_property
     def guest(self) -> bool:
         """Whether this is a virtual machine, as far as it can be seen."""
-        for path in ("sys/hypervisor/type", "proc/cpuinfo"):
-            try:
-                text = self.text(path)
-            except Unseen:
-                continue
-            flags = (line for line in text.splitlines() if line.startswith("flags"))
-            if path != "proc/cpuinfo" or " hypervisor" in next(flags, ""):
-                return True
-        return False
+        flags = re.search(r"^flags\s*:.*$", self._or_empty("proc/cpuinfo"), re.MULTILINE)
+        if flags and " hypervisor" in flags[0]:
+            return True
+        # Processors other than x86 have no such flag; their firmware names its maker.
+        made = " ".join(self._or_empty(f"{_MACHINE}/{name}") for name in _MADE_BY)
+        return bool(self._or_empty("sys/hypervisor/type") or _VIRTUAL.search(made))
+
+    def _or_empty(self, path: str) -> str:
+        try:
+            return self.text(path)
+        except Unseen:
+            return ""
 
 
 def malformed(path: str, text: str) -> Unseen:

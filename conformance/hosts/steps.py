@@ -16,6 +16,7 @@ from conformance.hosts.cgroups import chain
 from conformance.hosts.look import Look, Unseen, listed
 from conformance.hosts.model import Reading, Status
 from conformance.hosts.p1 import deep_states
+from conformance.hosts.reachable import nodes
 
 ROOT, REBOOT, METAL, NOTHING = "root", "reboot", "bare metal", "nothing"
 CPU = "sys/devices/system/cpu"
@@ -105,6 +106,8 @@ def _pressure(at: Context) -> Step:
 def _partition(at: Context) -> Step:
     at.need_others()
     groups = chain(at.look, "cpuset")
+    if not groups.whole:
+        raise Cannot("the root of the cpusets is out of sight: start the container in one")
     top, own = f"/{groups.folders[-1]}", f"/{groups.folders[0]}"
     new = f"{top}/tickproof"
     cores, nodes = listed(at.measuring), _nodes_of(at)
@@ -116,6 +119,8 @@ def _partition(at: Context) -> Step:
         setting += [write("1", f"{new}/cpuset.cpu_exclusive"), enter]
         return at.step("give the cores a cpuset of their own, and enter it with this shell",
                        setting, [leave, f"sudo rmdir {new}"])  # fmt: skip
+    if "cpuset" not in at.look.text(f"{groups.folders[-1]}/cgroup.controllers").split():
+        raise Cannot("this kernel offers no cpuset here: cgroup.controllers has none")
     undo = [leave, f"sudo rmdir {new}"]
     if "cpuset" not in at.look.text(f"{groups.folders[-1]}/cgroup.subtree_control").split():
         setting.insert(0, write("+cpuset", f"{top}/cgroup.subtree_control"))
@@ -126,12 +131,9 @@ def _partition(at: Context) -> Step:
 
 def _nodes_of(at: Context) -> str:
     """Return the NUMA nodes of the measuring cores as a list; 0 where none can be seen."""
-    folder = "sys/devices/system/node"
-    held = []
-    for name in at.look.names(folder, "node[0-9]*"):
-        if set(at.look.cores_in(f"{folder}/{name}/cpulist")) & set(at.measuring):
-            held.append(int(name.removeprefix("node")))
-    return listed(held) if held else "0"
+    held = [int(name.removeprefix("node")) for name, cores in nodes(at.look).items()
+            if set(cores) & set(at.measuring)]  # fmt: skip
+    return listed(held or [0])
 
 
 def _affinity(at: Context) -> Step:
@@ -253,11 +255,8 @@ def _rank(row: list[str]) -> str:
 
 
 def _node(at: Context) -> Step:
-    fits = [(len(cores), name) for name in at.look.names("sys/devices/system/node", "node[0-9]*")
-            if (cores := at.look.cores_in(f"sys/devices/system/node/{name}/cpulist"))]  # fmt: skip
-    if not fits:
-        raise Cannot("this kernel shows no NUMA nodes: CONFIG_NUMA")
-    node = max(fits)[1].removeprefix("node")
+    held = nodes(at.look)
+    node = max(held, key=lambda name: len(held[name])).removeprefix("node")
     command = f"numactl --cpunodebind={node} --membind={node} $SHELL"
     return at.step(f"ask for no more cores than node {node} has, and start the kit there",
                    [command], ["exit"], NOTHING)  # fmt: skip
@@ -320,11 +319,22 @@ STEPS: dict[str, Callable[[Context], Step]] = {
 }
 
 
+#: Those of them that know what to say of a reading that is UNOBSERVABLE.
+_UNSEEN = frozenset({
+    "cpu-quota", "cpu-pressure", "cpuset-partition", "governor", "turbo", "c-states",
+    "interrupts", "smt", "steal",
+})  # fmt: skip
+
+
 def by_hand(at: Context) -> Step:
     """Return the step for a reading that is not OK; raises Cannot."""
-    if at.reading.probe not in STEPS:
-        raise Cannot("nothing to set: see that the file can be read")
+    reading = at.reading
+    unseen = f"{reading.path}: {reading.value}"
+    if reading.probe not in STEPS:
+        raise Cannot(f"nothing to set, it is to be read: {unseen}")
+    if reading.status is Status.UNOBSERVABLE and reading.probe not in _UNSEEN:
+        raise Cannot(f"nothing to go back to: {unseen}")
     try:
-        return STEPS[at.reading.probe](at)
-    except Unseen as unseen:
-        raise Cannot(f"the present value cannot be read: {unseen}") from unseen
+        return STEPS[reading.probe](at)
+    except Unseen as error:
+        raise Cannot(f"nothing to go back to: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from conformance.hosts.cores import Cores
 from conformance.hosts.look import Look, Unseen, listed
+from conformance.hosts.reachable import nodes
 from conformance.hosts.steps import CPU, METAL, NOTHING, REBOOT, ROOT, Cannot, Step
 
 #: Probes that only the command line of the kernel puts right.
@@ -111,16 +112,10 @@ def start(look: Look, cores: Cores) -> list[Step]:
 
 def _only_node(look: Look, cores: Cores) -> str | None:
     """Return the NUMA node of all cores of the run, None where there is but one or several."""
-    folder = "sys/devices/system/node"
-    names = look.names(folder, "node[0-9]*")
+    held = nodes(look)
     wanted = set(cores.kit) | set(cores.engine)
-    for name in names if len(names) > 1 else []:
-        try:
-            if wanted <= set(look.cores_in(f"{folder}/{name}/cpulist")):
-                return name.removeprefix("node")
-        except Unseen:
-            continue
-    return None
+    fitting = [name.removeprefix("node") for name, node in held.items() if wanted <= set(node)]
+    return fitting[0] if fitting and len(held) > 1 else None
 
 
 def _text(look: Look, path: str) -> str:

@@ -191,6 +191,26 @@ def test_every_problem_has_a_step_or_a_reason(tmp_path):
         assert stepped | impossible == set(problems(made))
         assert not stepped & impossible
         assert all(one.reason for one in made.impossible)
+        lines = [line for step in made.by_hand for line in (*step.apply, *step.undo)]
+        assert not [line for line in lines if "absent" in line or "malformed" in line]
+
+
+def test_nothing_is_planned_where_nothing_could_be_taken_back(host):
+    files = {CLOCK: "what; now?", "sys/kernel/mm/transparent_hugepage/enabled": "always",
+             "sys/devices/virtual/workqueue/cpumask": "$(reboot)"}  # fmt: skip
+    made = plan(root=plant(host, files))
+    reasons = {one.probe: one.reason for one in made.impossible}
+    assert reasons.keys() == {"clock-source", "huge-pages", "work-queues"}
+    assert "malformed: '$(reboot)'" in reasons["work-queues"]
+
+
+def test_a_container_is_sent_to_its_host(host):
+    plant(host, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cgroup.type": "domain\n",
+                 "sys/fs/cgroup/cpu.max": "max 100000\n",
+                 "sys/fs/cgroup/cpuset.cpus.partition": "member\n"})  # fmt: skip
+    reasons = {one.probe: one.reason for one in plan(root=host).impossible}
+    assert reasons.keys() == {"cpu-quota", "cpuset-partition"}
+    assert "container" in reasons["cpu-quota"] and "container" in reasons["cpuset-partition"]
 
 
 def test_a_guest_is_sent_to_its_hypervisor(tmp_path):

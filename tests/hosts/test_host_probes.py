@@ -194,6 +194,22 @@ def test_tuned_settings_of_a_guest_say_nothing_of_its_host(host):
     assert {r.status for r in attested.problems()} == {Status.UNOBSERVABLE}
 
 
+@pytest.mark.parametrize(
+    ("vendor", "product", "virtual"),
+    [
+        ("QEMU", "Virtual Machine", True),
+        ("Amazon EC2", "c7g.large", True),
+        ("Amazon EC2", "c7g.metal", False),
+        ("Dell Inc.", "PowerEdge R660", False),
+    ],
+)
+def test_firmware_tells_a_guest_where_no_flag_does(host, vendor, product, virtual):
+    plant(host, {"proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd\nmicrocode\t: 0x1\n",
+                 "sys/class/dmi/id/sys_vendor": f"{vendor}\n",
+                 "sys/class/dmi/id/product_name": f"{product}\n"})  # fmt: skip
+    assert [r.probe for r in read(host).problems()] == ["smt", "steal"] * virtual
+
+
 def test_quota_above_a_container_cannot_be_seen(host):
     # A cgroup namespace: its root looks like any other cgroup, and has a type.
     plant(host, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cgroup.type": "domain\n",
