@@ -107,7 +107,7 @@ def _copy(source: Path, folder: Path) -> None:
             shutil.copyfile(source / name, target)
         else:
             target.symlink_to((source / name).resolve())
-    for name in ("run.json", "verdict.json", "stderr.log"):
+    for name in ("run.json", "verdict.json", "usage.json", "stderr.log"):
         if (source / name).exists():
             shutil.copyfile(source / name, folder / name)
     kind = history.run["input"]["recipe"]["kind"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -103,24 +103,26 @@ def sockets(pid: int) -> list[int]:
     return found
 
 
-def socket_queues(tables: Iterable[str] = ("/proc/net/tcp", "/proc/net/tcp6")) -> dict[
-    int, tuple[int, int]
-]:  # fmt: skip
+def socket_queues() -> dict[int, tuple[int, int]]:
     """Return inode -> bytes that wait to be read, and to be sent, of TCP sockets with any."""
+    found = _queues(_read("/proc/net/tcp"))
+    with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
+        # To list them takes a walk through a large table, however few there are.
+        if not _read("/proc/net/sockstat6").startswith(b"TCP6: inuse 0\n"):
+            found |= _queues(_read("/proc/net/tcp6"))
+    return found
+
+
+def _queues(table: bytes) -> dict[int, tuple[int, int]]:
     found = {}
-    for path in tables:
-        try:
-            lines = _read(path).splitlines()[1:]
-        except OSError:
-            continue  # a kernel without IPv6
-        for line in lines:
-            if b" 00000000:00000000 " in line:
-                continue  # nothing waits, as nearly always
-            fields = line.split()
-            # A socket that listens shows how many connections wait there, not bytes.
-            if fields[3] != b"0A":
-                send, receive = fields[4].split(b":")
-                found[int(fields[9])] = (int(receive, 16), int(send, 16))
+    for line in table.splitlines()[1:]:
+        if b" 00000000:00000000 " in line:
+            continue  # nothing waits, as nearly always
+        fields = line.split()
+        # A socket that listens shows how many connections wait there, not bytes.
+        if fields[3] != b"0A":
+            send, receive = fields[4].split(b":")
+            found[int(fields[9])] = (int(receive, 16), int(send, 16))
     return found
 
 

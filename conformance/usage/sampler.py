@@ -108,14 +108,15 @@ class UsageSampler:
         engine = accounts.look(proctable.table(), roots)
         steal_s, pressure_us = looks.steal_s(), looks.pressure_us()
         queues = looks.socket_queues()
+        rows = []
         for proc in filter(proctable.living, engine):
             try:
                 self._processes[proc.pid] = looks.manner(proc)
-                self._usage.add(*looks.row(t_ns, proc, queues))
+                rows.append(looks.row(t_ns, proc, queues))
             except (ProcessLookupError, FileNotFoundError):
                 continue  # it ended meanwhile
-        for core, cpu_s in accounts.others.items():
-            self._others.add(t_ns, core, cpu_s)
+        self._usage.add_all(rows)
+        self._others.add_all((t_ns, core, used_s) for core, used_s in accounts.others.items())
         self._machine.add(
             t_ns, accounts.busy_s, steal_s, accounts.kit_s, accounts.engine_s, pressure_us
         )

@@ -119,8 +119,22 @@ def test_bytes_that_wait_in_sockets_are_summed(family, host) -> None:
                 assert int(row["recv_queue"]) + int(row["send_queue"]) >= sent - 345
 
 
-def test_a_kernel_without_ipv6_has_no_such_table(tmp_path) -> None:
-    assert looks.socket_queues([str(tmp_path / "none")]) == {}
+def test_a_kernel_without_ipv6_has_no_such_table(monkeypatch) -> None:
+    read = looks._read
+
+    def without(path: str, *most: int) -> bytes:
+        if path.endswith("6"):
+            raise FileNotFoundError(path)
+        return read(path, *most)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_connection(server.getsockname()) as sender:
+            receiver, _ = server.accept()
+            with receiver:
+                sender.sendall(b"12345")
+                monkeypatch.setattr(looks, "_read", without)
+                inode = os.fstat(receiver.fileno()).st_ino
+                wait(lambda: looks.socket_queues().get(inode) == (5, 0))
 
 
 def test_pressure_and_steal_never_fall() -> None:
