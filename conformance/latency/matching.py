@@ -6,10 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from conformance.checkers.arrays import hash_records, pieces
+from conformance.checkers.arrays import hash_records, mix, pieces
 from conformance.checkers.symbols import order_by
 
 _NEVER: Final = -1
+#: Words that are matched at once, about.
+_PART: Final = 1 << 16
 #: Offsets that are noted at once.
 _PIECE: Final = 1 << 22
 
@@ -29,6 +31,25 @@ def first_arrivals(asked: np.ndarray, came: np.ndarray, t_ns: np.ndarray) -> np.
     ``came`` arrived at ``t_ns``, in order. Where a word is asked for k times, the k-th of
     them gets its k-th arrival.
     """
+    found = np.full(len(asked), _NEVER, np.int64)
+    # In parts that fit into a cache, whatever the words are like.
+    bits = min(16, max(1, len(asked) // _PART).bit_length() - 1)
+    asked_order, asked_ends = _parts(asked, bits)
+    came_order, came_ends = _parts(came, bits)
+    for part in range(1 << bits):
+        mine = asked_order[asked_ends[part] : asked_ends[part + 1]]
+        its = came_order[came_ends[part] : came_ends[part + 1]]
+        found[mine] = _first_arrivals(asked[mine], came[its], t_ns[its])
+    return found
+
+
+def _parts(words: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions by part, in each part in their order, and where the parts end."""
+    codes = (mix(words) >> np.uint64(48)).astype(np.uint16) >> np.uint16(16 - bits)
+    return np.argsort(codes, kind="stable"), _heads(codes, 1 << bits)
+
+
+def _first_arrivals(asked: np.ndarray, came: np.ndarray, t_ns: np.ndarray) -> np.ndarray:
     if not len(asked) or not len(came):
         return np.full(len(asked), _NEVER, np.int64)
     order = np.argsort(asked)
@@ -49,11 +70,11 @@ def first_arrivals(asked: np.ndarray, came: np.ndarray, t_ns: np.ndarray) -> np.
 def _with_repeats(
     asked: np.ndarray, came: np.ndarray, t_ns: np.ndarray, repeated: np.ndarray
 ) -> np.ndarray:
-    """Do as first_arrivals, ``repeated`` (ascending) being the words asked for repeatedly."""
+    """Do as _first_arrivals, ``repeated`` (ascending) being the words asked for repeatedly."""
     here, there = np.isin(asked, repeated), np.isin(came, repeated)
     found = np.empty(len(asked), np.int64)
-    found[~here] = first_arrivals(asked[~here], came[~there], t_ns[~there])
-    found[here] = first_arrivals(
+    found[~here] = _first_arrivals(asked[~here], came[~there], t_ns[~there])
+    found[here] = _first_arrivals(
         _numbered(asked[here], repeated), _numbered(came[there], repeated), t_ns[there]
     )
     return found
