@@ -16,6 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from conformance.latency.deciding import RECOVERY
 from conformance.reports.live import is_live
 from conformance.reports.style import badge, glyph
 from conformance.text import shown
@@ -88,13 +89,16 @@ def show(console: Console, document: dict[str, Any], folder: Path) -> None:
     _line(console, "folder", str(folder))
 
 
-def milliseconds(us: float | None) -> str:
-    """Return microseconds as milliseconds, three figures that count: "0.812", "1,250"."""
-    if us is None or math.isnan(us):
+def milliseconds(us: float | str | None) -> str:
+    """Return microseconds as milliseconds, three figures that count: "0.812", "1,250".
+
+    Infinity, in JSON the text "inf", is "never".
+    """
+    if us is None:
         return "-"
-    if math.isinf(us):
+    ms = float(us) / 1_000
+    if math.isinf(ms):
         return "never"
-    ms = us / 1_000
     if ms >= 100 or ms == 0:
         return f"{ms:,.0f}"
     return f"{ms:.{max(0, 2 - math.floor(math.log10(ms)))}f}"
@@ -103,8 +107,9 @@ def milliseconds(us: float | None) -> str:
 def _limits(console: Console, document: dict[str, Any]) -> None:
     """Print percentile by percentile: limit, what the runs showed, floor, verdict."""
     judged = {row["percentile"]: row for row in document["decision"]["limits"]}
-    rows = [row["percentiles"] for row in document["runs"] if row["percentiles"]]
-    floors = [row["floor"] for row in document["runs"] if row["floor"]]
+    runs = document["runs"]
+    rows = [row["percentiles"] for row in runs if row["percentiles"]]
+    floors = [row["floor"] for row in runs if row["floor"]]
     if not rows:
         _field(console, "figures", "none: of a rate that was not sustained no percentile is shown")
         return
@@ -113,7 +118,9 @@ def _limits(console: Console, document: dict[str, Any]) -> None:
     for name in ("limit", "min", "median", "max", "interval", "floor"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for name in _WHOLE:
+    if RECOVERY in judged:
+        rows = [row | {RECOVERY: us} for row, us in zip(rows, _recoveries(runs), strict=False)]
+    for name in (*_WHOLE, RECOVERY):
         found = [row[name] for row in rows if name in row]
         if not found:
             continue
@@ -145,6 +152,11 @@ def _said(reason: dict[str, Any], host: dict[str, Any]) -> str:
     names = [row["probe"] for row in host["problems"] if row["status"] == status]
     what = "not as asked" if status == "NOT_OK" else "cannot be seen here"
     return f"{what}: {', '.join(names)}"
+
+
+def _recoveries(runs: Sequence[dict[str, Any]]) -> list[float]:
+    """Return how long each run that recovered, or never did, took: microseconds."""
+    return [float(row["recovery_s"]) * 1e6 for row in runs if row["recovery_s"] is not None]
 
 
 def _floor_alone(console: Console, floor: dict[str, float]) -> None:
@@ -179,9 +191,8 @@ def _about_runs(console: Console, runs: Sequence[dict[str, Any]]) -> None:
     growth = max(row["backlog_growth"] for row in runs)
     grew = f"; the backlog grew by up to {growth:,.0f} records a second" if growth else ""
     _field(console, "rate", f"{_share(achieved)} of the rate achieved{grew}")
-    recovered = [row["recovery_s"] for row in runs if row["recovery_s"] is not None]
-    if recovered:
-        text = ", ".join("never" if math.isinf(s) else f"{s:.1f} s" for s in recovered)
+    if recovered := _recoveries(runs):
+        text = ", ".join("never" if math.isinf(us) else f"{us / 1e6:.1f} s" for us in recovered)
         _field(console, "recovery", f"p99 back under its limit after {text}")
 
 
