@@ -26,7 +26,6 @@ from conformance.engines.spec import EngineSpec
 from conformance.faults.controller import FaultController
 from conformance.history.control import ControlLog
 from conformance.history.events import EventLog, Listener
-from conformance.latency.open_loop import OpenLoop
 from conformance.protocol.recorder import Recorder
 from conformance.protocol.sink import Sink
 from conformance.protocol.source import InputLog
@@ -124,7 +123,8 @@ class _Run:
         self.seed = seed
         self.record = RunRecord(scenario, spec, folder, self.id, seed)
         self.stack = contextlib.ExitStack()
-        self.recording: list[EventLog | ControlLog | InputLog | Recorder | OpenLoop] = [events]
+        #: What must not break; ``failure`` of each says whether it did.
+        self.recording: list[Any] = [events]
 
     def prepare(self, inputs: InputMaker) -> None:
         """Make the input, open the log server, write the first run.json."""
@@ -148,8 +148,7 @@ class _Run:
             scenario, built.plan, self.log, self.recorder, self.sink, self.faults,
             folder=folder, event=event, tell=self.record.add, port=self.port,
         )  # fmt: skip
-        if isinstance(self.publisher, OpenLoop):
-            self.recording.append(self.publisher)
+        self.recording += [self.server, self.publisher]
         self.stack.enter_context(self.server)
         self.stack.callback(self.publisher.stop)
         widths = Counter(p.stream for p in built.partitions)
@@ -294,9 +293,8 @@ class _Run:
             raise KitStopped(self._stopped())
         if self.log.ended and not self.ended_at:
             self.ended_at = time.monotonic()
-        for failure in (self.faults.failure, self.server.failure):
-            if failure is not None:
-                raise failure
+        if self.faults.failure is not None:
+            raise self.faults.failure
         if self.recorder.records > ENDLESS_TIMES * self.log.total + ENDLESS_MORE:
             facts = f"{self.recorder.records:,} output records for {self.log.total:,} of input"
             raise EngineFailure(Code.ENDLESS, facts)
@@ -387,6 +385,9 @@ class _Run:
         return ended["message"] if ended["how"] == "kit-error" else ""
 
     def _stopped(self) -> str:
-        """Say why no more can be recorded, or ""."""
-        failed = [part.failure for part in self.recording if part.failure is not None]
-        return f"recording into {self.folder} stopped: {failed[0].strerror}" if failed else ""
+        """Say why no more can be recorded, or served, or ""."""
+        for failure in (part.failure for part in self.recording):
+            if failure is not None:
+                why = getattr(failure, "strerror", None) or repr(failure)
+                return f"recording into {self.folder} stopped: {why}"
+        return ""

@@ -17,15 +17,17 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import conformance
 from conformance.bench_engines.plan import patient
 from conformance.engines import spec as specs
-from conformance.engines.proctable import descendants, table
+from conformance.engines.affinity import go_to
 from conformance.engines.spec import EngineSpec
 from conformance.latency.pace import Pace
 from conformance.runner import KitStopped, play
 from conformance.scenario import Scenario
 from conformance.usage.hiccups import HiccupRecorders
 from conformance.usage.sampler import UsageSampler
+from conformance.usage.told import Reapers
 
 PR_SET_PDEATHSIG: Final = 1
 #: How long a thread that computes may keep the interpreter from one that has to publish.
@@ -33,6 +35,12 @@ SWITCH_S: Final = 0.0002
 #: How long the other process may take to end an engine after Ctrl-C.
 INTERRUPTED_S: Final = 60
 _STOPPED: Final = "tickproof-stopped: "
+#: What the other process runs. It finds the kit where this one did, whatever its folder holds;
+#: nothing is put into the environment, for that is the engine's too.
+_START: Final = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from conformance.latency.apart import main; sys.exit(main(int(sys.argv[2])))"
+)
 
 
 def play_apart(scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int) -> None:
@@ -43,20 +51,26 @@ def play_apart(scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int)
     if scenario.pace is None:
         raise ValueError(f"scenario {scenario.name}: expected a pace")
     folder.mkdir(parents=True)
-    job = {"scenario": scenario.to_json(), "engine": str(spec.path), "folder": str(folder),
-           "seed": seed}  # fmt: skip
     cores = scenario.pace.kit_cores or tuple(sorted(os.sched_getaffinity(0)))
-    with HiccupRecorders(folder, cores):
-        child = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        with UsageSampler(folder, lambda: _reapers(child.pid)):
-            said = _finished(child, json.dumps(job).encode())
+    with HiccupRecorders(folder, cores) as recorders, UsageSampler(folder, Reapers(folder)):
+        job = {"scenario": scenario.to_json(), "engine": str(spec.path), "folder": str(folder),
+               "seed": seed, "refused": recorders.refused}  # fmt: skip
+        child = _started()
+        said = _finished(child, json.dumps(job).encode())
     if child.returncode:
         *_, last = said.strip().splitlines() or ["no word of it"]
         if last.startswith(_STOPPED):
             raise KitStopped(json.loads(last.removeprefix(_STOPPED)))
         raise KitStopped(f"the process that played {folder} ended ({child.returncode}): {said}")
+
+
+def _started() -> subprocess.Popen[bytes]:
+    """Start the other process; Ctrl-C at the terminal does not reach it, but `_finished` does."""
+    root = Path(conformance.__file__).parents[1]
+    command = [sys.executable, "-P", "-c", _START, str(root), str(os.getpid())]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+    )  # fmt: skip
 
 
 def _finished(child: subprocess.Popen[bytes], job: bytes) -> str:
@@ -74,16 +88,14 @@ def _finished(child: subprocess.Popen[bytes], job: bytes) -> str:
             child.wait()
 
 
-def _reapers(kit: int) -> list[int]:
-    """Return the children of the process that plays: each is above one engine."""
-    return [proc.pid for proc in descendants(table(), kit) if proc.ppid == kit]
-
-
 def _settle(pace: Pace) -> dict[str, Any]:
-    """Place this process and keep it from pausing; return where kit and engine run."""
+    """Place this process and keep it from pausing; return where kit and engine run.
+
+    Raises OSError where it may not run on the kit's cores.
+    """
     everywhere = sorted(os.sched_getaffinity(0))
     if pace.kit_cores:
-        os.sched_setaffinity(0, pace.kit_cores)
+        go_to(pace.kit_cores)
     sys.setswitchinterval(SWITCH_S)
     gc.collect()
     gc.freeze()
@@ -92,9 +104,11 @@ def _settle(pace: Pace) -> dict[str, Any]:
     return {"kit": kit, "engine": engine, "shared": bool(set(kit) & set(engine))}
 
 
-def main() -> int:
+def main(parent: int) -> int:
     """Play the job on stdin; 1 where the kit stopped, with the reason as last line of stderr."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        return 1  # it died before the kernel was told whose death to report
     job = json.load(sys.stdin)
     scenario, folder = Scenario.from_json(job["scenario"]), Path(job["folder"])
     assert scenario.pace is not None
@@ -102,12 +116,9 @@ def main() -> int:
     spec = patient(specs.load(Path(job["engine"])), scenario.recipe["records"])
     try:
         play(scenario, spec, folder, seed=job["seed"],
-             facts={"cores": _settle(scenario.pace)}, usage=False)  # fmt: skip
+             facts={"cores": _settle(scenario.pace) | {"refused": job["refused"]}},
+             usage=False)  # fmt: skip
     except (KitStopped, OSError) as error:
         print(_STOPPED + json.dumps(str(error)), file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -20,6 +20,8 @@ from conformance.protocol.recorder import Recorder, Refused
 from conformance.protocol.server import SMALL_REPLY, Observer
 from conformance.protocol.source import MAX_WAIT_MS, InputLog
 
+#: Bytes that are read in one call; the buffer grows to a frame that is longer.
+READ: Final = 64 * 1024
 #: Requests that are answered in one call.
 BURST: Final = 16
 #: With so many bytes to be sent no further request is answered.
@@ -43,7 +45,7 @@ class Conversation:
         sock.setblocking(False)
         self.sock, self._number, self._token, self._log = sock, number, token, log
         self._recorder, self._observer = recorder, observer
-        self._reader = FrameReader(sock)
+        self._reader = FrameReader(sock, READ)
         self._answering = Answering(log, recorder, number, on_event)
         self._note = self._answering.note
         self._greeted = self._over = False

@@ -35,6 +35,9 @@ class Publisher:
     out and fetched. END is announced with the last record.
     """
 
+    #: It records nothing that could break.
+    failure: Final = None
+
     def __init__(
         self, log: InputLog, plan: np.ndarray, rate: float | None, limit: Limit,
         hold: tuple[float, float] | None = None,
