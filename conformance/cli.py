@@ -83,7 +83,7 @@ def cli() -> None:
     type=click.Choice(["quick", "full"]),
     default="quick",
     show_default=True,
-    help="How many and how long runs are made.",
+    help="How many and how long runs are made; quick leaves out latency (tier 5).",
 )
 @click.option(
     "--tier",
@@ -141,7 +141,7 @@ def run(
     ids = tuple(dict.fromkeys(id_.strip().upper() for o in only for id_ in o.split(",") if id_))
     ids = (schedules.REQUIREMENT,) if options["schedules"] else ids
     try:
-        selected = judging.select(known, options["tiers"], ids)
+        selected = judging.select(known, options["tiers"], ids, options["profile"])
         if options["port"] is not None:
             judging.check_port(options["port"])
         specs = cli_engines.load([*engines, *more], list(known), options["out"])

@@ -24,6 +24,7 @@ from conformance.reports import json_report, junit, terminal
 from conformance.reports.json_report import Report, Selection
 from conformance.reports.live import progress
 from conformance.reports.market import csv_notes
+from conformance.requirements import registry
 from conformance.requirements.registry import Requirement
 from conformance.session import SessionConfig, run_session
 from conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Outcome
@@ -60,9 +61,10 @@ class Request:
 
 
 def select(
-    known: Mapping[str, Requirement], tiers: Collection[int], only: Sequence[str]
-) -> dict[str, Requirement]:
-    """Return the requirements of the given tiers and ids (empty: all of them).
+    known: Mapping[str, Requirement], tiers: Collection[int], only: Sequence[str],
+    profile: str = "full",
+) -> dict[str, Requirement]:  # fmt: skip
+    """Return the requirements of the given tiers and ids (empty: all of them, see `chosen`).
 
     Raises RequestError for an id or a tier that does not exist, or if none is left.
     """
@@ -75,14 +77,10 @@ def select(
     for tier in tiers:
         if tier not in tiers_known:
             raise RequestError(f"--tier: expected one of {tiers_known}, got {tier}")
-    chosen = {
-        id_: requirement
-        for id_, requirement in known.items()
-        if (not tiers or requirement.tier in tiers) and (not only or id_ in only)
-    }
-    if not chosen:
+    selected = registry.chosen(known, tiers, only, profile)
+    if not selected:
         raise RequestError("--tier and --only: no requirement is in both")
-    return chosen
+    return selected
 
 
 def check_port(port: int) -> None:

@@ -13,6 +13,7 @@ from conformance import session, whereabouts
 from conformance.engines.spec import EngineSpec
 from conformance.explain import told
 from conformance.history.folder import History, HistoryError, write_json
+from conformance.latency.apart import play_apart
 from conformance.requirements import registry
 from conformance.runner import play
 from conformance.same_input import same_input
@@ -86,10 +87,13 @@ def _once(
     started = time.monotonic()
     scenario = Scenario.from_json(history.run["scenario"])
     try:
-        play(
-            scenario, spec, folder, seed=int(history.run["seed"]),
-            inputs=same_input(history.folder, history.run),
-        )  # fmt: skip
+        if scenario.pace is not None:  # its input is always made from its recipe
+            play_apart(scenario, spec, folder, seed=int(history.run["seed"]))
+        else:
+            play(
+                scenario, spec, folder, seed=int(history.run["seed"]),
+                inputs=same_input(history.folder, history.run),
+            )  # fmt: skip
     except HistoryError:  # without its input nothing was played
         shutil.rmtree(folder)
         raise

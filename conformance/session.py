@@ -69,11 +69,7 @@ def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
     were asked for. Raises KeyboardInterrupt when interrupted.
     """
     runs = new_runs_folder(config.out / "runs", config.seed)
-    selected = {
-        id_: requirement for id_, requirement in registry.load().items()
-        if (not config.tiers or requirement.tier in config.tiers)
-        and (not config.only or id_ in config.only)
-    }  # fmt: skip
+    selected = registry.chosen(registry.load(), config.tiers, config.only, config.profile)
     outcomes: list[Outcome] = []
     broken: list[str] = []
     for tier in sorted({requirement.tier for requirement in selected.values()}):
@@ -166,7 +162,8 @@ def _run_tier(config: SessionConfig, runs: Path, tier: int, on_event: OnEvent) -
     arguments += [f"--tickproof-only={id_}" for id_ in config.only]
     arguments += [f"--tickproof-tier={tier}"]
     arguments += [f"--tickproof-schedule={path}" for path in config.schedules]
-    if config.workers > 1:
+    # A run in which time counts shares the machine with no other run of the kit.
+    if config.workers > 1 and tier != registry.LATENCY_TIER:
         arguments += ["-n", str(config.workers), "--no-loadscope-reorder", "--max-worker-restart=0"]
     if config.quotes:
         arguments += ["--tickproof-quotes", str(config.quotes)]

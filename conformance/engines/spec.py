@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conformance import resources
 from conformance.engines import tomlmodel
 from conformance.text import shown
 
@@ -49,7 +50,8 @@ class Timeouts:
 class Claims:
     """What the engine promises for one app with given params.
 
-    ``freshness_s`` is set exactly where params has inputs = "two".
+    ``freshness_s`` is set exactly where params has inputs = "two". ``latency`` is the name
+    of an SLA profile, or None.
     """
 
     state: str
@@ -57,6 +59,7 @@ class Claims:
     survives: tuple[str, ...]
     rescale: str
     freshness_s: float | None = None
+    latency: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict."""
@@ -121,6 +124,15 @@ class EngineSpec:
         values = table.parameter_values()
         return all(value in values.get(name, ()) for name, value in params.items())
 
+    @property
+    def service_level(self) -> str | None:
+        """The SLA profile that the engine claims: in [claims], else in the first table of an app.
+
+        None: it claims none.
+        """
+        tables = [self._model.claims, *self._model.apps.offered().values()]
+        return next((table.latency for table in tables if table.latency), None)
+
     def claims(self, app: str, params: Mapping[str, str]) -> Claims:
         """Return the claims for one app: the table's, the app's, then the params' own.
 
@@ -150,9 +162,15 @@ def load(path: Path, requirement_ids: Collection[str] | None = None) -> EngineSp
     data = _read(path)
     model, errors = tomlmodel.parse(data)
     errors += tomlmodel.unknown_gaps(data, requirement_ids)
+    errors += tomlmodel.unknown_profiles(data, _profiles())
     if model is None or errors:
         raise EngineTomlError(path, errors)
     return EngineSpec(path, model)
+
+
+def _profiles() -> list[str]:
+    """Return the names of the SLA profiles that come with the kit."""
+    return [path.stem for path in (resources.fixtures() / "profiles").glob("*.toml")]
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -19,10 +19,12 @@ Emit = Literal["every", "some"]
 Inputs = Literal["merged", "two"]
 MarketEmit = Literal["rejects", "verdicts"]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
+#: The name of an SLA profile that comes with the kit.
+ProfileName = Annotated[str, Field(min_length=1, max_length=40)]
 Argument = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
-CLAIMS = ("state", "delivery", "survives", "rescale")
+CLAIMS = ("state", "delivery", "survives", "rescale", "latency")
 
 
 class _Table(BaseModel):
@@ -57,6 +59,7 @@ class ClaimsTable(_ClaimsTable):
     delivery: Delivery
     survives: list[Death]
     rescale: Rescale
+    latency: ProfileName | None = None
 
 
 class Overrides(_ClaimsTable):
@@ -66,6 +69,7 @@ class Overrides(_ClaimsTable):
     delivery: Delivery | None = None
     survives: list[Death] | None = None
     rescale: Rescale | None = None
+    latency: ProfileName | None = None
 
 
 class App(Overrides):
@@ -151,6 +155,31 @@ def unknown_gaps(data: dict[str, Any], known: Collection[str] | None) -> list[st
             hint = f" (did you mean {near[0]}?)" if near else ""
             errors.append(f"[known_gaps] {_quoted(name)}: expected the id of a requirement{hint}")
     return errors
+
+
+def unknown_profiles(data: dict[str, Any], known: Collection[str]) -> list[str]:
+    """Return an error for each claim of latency that names none of ``known``."""
+    errors = []
+    for where, table in _tables(data):
+        name = table.get("latency")
+        if isinstance(name, str) and name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            expected = f"the name of an SLA profile, one of {', '.join(sorted(known))}"
+            errors.append(f"{where} latency: expected {expected}; got {_quoted(name)}{hint}")
+    return errors
+
+
+def _tables(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return each table that may hold claims, and how to name it."""
+    found = [("[claims]", data.get("claims"))]
+    apps = data.get("apps")
+    for app, table in apps.items() if isinstance(apps, dict) else ():
+        where = f"[apps.{shown(str(app), 80)}"
+        found.append((f"{where}]", table))
+        below = table.items() if isinstance(table, dict) else ()
+        found += [(f"{where}.{shown(str(value), 80)}]", one) for value, one in below]
+    return [(where, table) for where, table in found if isinstance(table, dict)]
 
 
 def _across_keys(data: dict[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -23,9 +24,13 @@ FAMILIES: Final = {
     "EO": "Exactly-once under faults",
     "DL": "Delivery",
     "BP": "Back-pressure",
+    "LT": "Latency",
+    "HO": "Host",
 }
 LEVELS: Final = ("must", "should")
-TIERS: Final = (0, 1, 2, 3)
+TIERS: Final = (0, 1, 2, 3, 5)
+#: Takes the machine for itself: played where it is asked for, or in profile full.
+LATENCY_TIER: Final = 5
 
 _ID = re.compile(r"[A-Z]{2}(-[A-Z0-9]+)+")
 _CLAUSE = re.compile(r"[a-z]+(-[a-z0-9]+)+")
@@ -41,7 +46,8 @@ class Needs:
 
     ``survives``: the engine must claim all of them. Every other field: one of
     the values must be offered or claimed (``app``, ``emit``, ``inputs``: the
-    engine offers it; ``state``, ``delivery``: the claim is one of them).
+    engine offers it; ``state``, ``delivery``: the claim is one of them;
+    ``latency``: "claimed", a service level at all).
     """
 
     app: tuple[str, ...] = ()
@@ -50,6 +56,7 @@ class Needs:
     survives: tuple[str, ...] = ()
     emit: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    latency: tuple[str, ...] = ()
 
 
 #: The values that each claim may have in ``needs``.
@@ -60,6 +67,7 @@ CLAIM_VALUES: Final = {
     "survives": ("worker", "coordinator", "engine", "connection"),
     "emit": ("every", "some", "rejects", "verdicts"),
     "inputs": ("merged", "two"),
+    "latency": ("claimed",),
 }
 
 
@@ -94,6 +102,22 @@ def load(folder: Path = HERE) -> dict[str, Requirement]:
                 raise RegistryError(f"{path.name}: {requirement.id}: this id is used twice")
             found[requirement.id] = requirement
     return found
+
+
+def chosen(
+    known: Mapping[str, Requirement], tiers: Collection[int], only: Collection[str], profile: str
+) -> dict[str, Requirement]:
+    """Return the requirements of the given tiers and ids; empty: all of them.
+
+    With neither, and profile quick, all but those of LATENCY_TIER: latency is no part of the
+    quick judgement.
+    """
+    quick = profile == "quick" and not tiers and not only
+    return {
+        id_: one for id_, one in known.items()
+        if (not tiers or one.tier in tiers) and (not only or id_ in only)
+        and not (quick and one.tier == LATENCY_TIER)
+    }  # fmt: skip
 
 
 def load_unchecked(folder: Path = HERE) -> dict[str, str]:

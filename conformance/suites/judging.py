@@ -72,6 +72,8 @@ def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) ->
         wanted = getattr(needs, name)
         if wanted and claims[name] not in wanted:
             raise NotClaimed(f"claims {name} = {claims[name]}")
+    if needs.latency and not claims.get("latency"):
+        raise NotClaimed("claims no service level (latency)")
     asked = {step.needs for step in scenario.faults} - {None}
     missing = (set(needs.survives) | asked) - set(claims["survives"])
     if missing:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from conformance.engines import proctable
 from conformance.engines.parking import Parking
 from conformance.engines.spec import EngineSpec
 from conformance.faults.language import load_all
 from conformance.history.folder import History, HistoryError, write_json
+from conformance.latency import profiles
+from conformance.latency.apart import play_apart
 from conformance.requirements import registry
 from conformance.runner import KitStopped, play
 from conformance.scenario import Scenario
 from conformance.suites import evidence
-from conformance.suites.catalog import Context, draw, seconds
+from conformance.suites.catalog import Context, draw, seconds, service
 from conformance.suites.judging import KitError, NotClaimed, check_claims
+from conformance.usage.looks import manner
 from conformance.verdicts import Outcome
 
 #: Events of a run that a live view shows.
@@ -129,7 +134,11 @@ class Playing:
         two = {"inputs": "two", "emit": "verdicts"}
         fresh = self.spec.claims("market-spread", two).freshness_s if (
             self.spec.offers("market-spread", two)) else 0.0  # fmt: skip
-        return draw(name, Context(settings.seed, settings.profile, fresh or 0.0, market))
+        context = Context(
+            settings.seed, settings.profile, fresh or 0.0, market,
+            self.spec.service_level or Context.latency, self.spec.timeouts.recovery_s,
+        )  # fmt: skip
+        return draw(name, context)
 
     def _play(self, scenario: Scenario) -> History:
         folder = self.settings.out / scenario.name
@@ -141,9 +150,14 @@ class Playing:
         try:
             given = scenario.name in self.schedules
             seed = scenario.recipe["seed"] if given else self.settings.seed
-            play(scenario, self.spec, folder, seed=seed,
-                 listener=lambda row: feed(row) if row["event"] in _SHOWN else None,
-                 port=self.settings.port, parking=self._parking)  # fmt: skip
+            if scenario.pace is not None:
+                # A process of its own, and an engine that served nobody else.
+                self._parking.close(self.spec.timeouts.drain_s)
+                play_apart(scenario, self.spec, folder, seed=seed)
+            else:
+                play(scenario, self.spec, folder, seed=seed,
+                     listener=lambda row: feed(row) if row["event"] in _SHOWN else None,
+                     port=self.settings.port, parking=self._parking)  # fmt: skip
             history = History(folder)
             ended = history.ended["how"]
             add_facts(history, self.spec)
@@ -193,7 +207,22 @@ def add_facts(history: History, spec: EngineSpec) -> None:
     history.run["outputs"] = len(evidence.outputs(history))
     if history.run["input"]["recipe"]["kind"] == "market-csv":
         history.run["by_symbol"] = evidence.rejects_by_symbol(history)
+    if history.run["scenario"].get("pace"):
+        history.run["service"] = _service_facts(spec)
     write_json(history.folder / "run.json", history.run)
+
+
+def _service_facts(spec: EngineSpec) -> dict[str, Any]:
+    """Return what a run of tier 5 is judged by: profile, time to recover, how it was started."""
+    profile = profiles.load(spec.service_level or Context.latency)
+    own = proctable.read(os.getpid())
+    assert own is not None
+    return {
+        "profile": profile.to_json(),
+        "within_s": service.within_s(profile, spec.timeouts.recovery_s),
+        # An engine inherits both from the kit.
+        "manner": {key: value for key, value in manner(own).items() if key != "name"},
+    }
 
 
 def tidy(history: History) -> None:

@@ -126,6 +126,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     playing = config.stash.get(_PLAYING, None)
     named = config.option.tickproof_schedule
+    selected = registry.chosen(
+        registry.load(), tiers or (), only or (), config.option.tickproof_profile
+    )
 
     def dropped(item: pytest.Item) -> bool:
         if item not in decided:
@@ -134,8 +137,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         requirement, _ = decided[item]
         if named and "schedule" not in getattr(item, "fixturenames", ()):
             return True
-        wrong_tier = tiers and tier_of[requirement] not in tiers
-        return bool(wrong_tier or (only and requirement not in only))
+        return requirement not in selected
 
     def order(item: pytest.Item) -> tuple[int, float]:
         # In a tier the longest scenarios come first, so that none is left to the end.

@@ -6,7 +6,7 @@ from conformance.requirements import docs, registry
 
 PROTOCOL = (docs.DOCS / "protocol.md").read_text("utf-8")
 CLAUSES = docs.clauses(PROTOCOL)
-AREAS = {"eut", "toml", "ctl", "proc", "log", "conn", "out", "app", "ms", "fair"}
+AREAS = {"eut", "toml", "ctl", "proc", "log", "conn", "out", "app", "ms", "fair", "lat", "host"}
 
 
 def requirement(identity="PR-ONE", clauses=("ctl-one",), **needs):

@@ -21,13 +21,16 @@ SOME: Final = {"emit": "some"}
 class Context:
     """What a scenario is drawn for: seed, profile, the engine's claims, a market of one's own.
 
-    market: recipe keys of kind market-csv, or None for a generated market.
+    market: recipe keys of kind market-csv, or None for a generated market. latency: name of
+    the SLA profile that tier 5 plays. recovery_s: the engine's own limit of a recovery.
     """
 
     seed: int
     profile: str = "quick"
     freshness_s: float = 0.0
     market: dict[str, Any] | None = field(default=None)
+    latency: str = "steady"
+    recovery_s: float = 10.0
 
     def records(self, quick: int) -> int:
         """Return the size of an input in this profile."""

@@ -1,0 +1,279 @@
+"""Tier 5: latency under the load of the claimed profile, and the host left as it was.
+
+No engine is failed for what the machine or the kit did: what is over a limit has to be so
+in quiet seconds, and from the moment of publication on, too. What holds under noise holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from conformance.history.folder import History
+from conformance.latency.figures import QUANTILES, shown_us
+from conformance.latency.intervals import growth
+from conformance.latency.medians import samples_needed
+from conformance.suites.judging import Fail, NotClaimed, Unknown, completed, decides, fired
+from conformance.suites.service import (
+    ACHIEVED,
+    SECOND_NS,
+    Service,
+    compared,
+    excess_us,
+    longest_quiet,
+    medians,
+    percentile,
+    rise,
+    service,
+    share,
+    ways,
+)
+
+#: Of the measured seconds, so many need answers; for a pass, in words: 10 of 14.
+_COVERED: Final = 0.7
+#: Rejected orders that have to be held against probes, and how many far behind are too many.
+_REJECTS: Final = 100
+_FAR_BEHIND: Final = 0.9
+#: Of the seconds before a rise could be seen, so many have to be quiet.
+_QUIET_EARLY: Final = 3
+#: A backlog is looked at without noise for at least so long.
+_STRETCH_S: Final = 5
+
+
+def _trusted(history: History, start_ns: int | None = None) -> Service:
+    """Return the numbers of a run that came to its end, on time; else raises.
+
+    ``start_ns``: from when on the generator had to be on time; None: from the warm-up's end.
+    """
+    completed(history)
+    found = service(history)
+    late = found.lateness(start_ns or found.start_ns, found.end_ns)
+    bound = found.profile.generator.late_p99_us
+    if not len(late) or percentile(late, "p99") > bound * 1_000:
+        got = shown_us(percentile(late, "p99") / 1_000) if len(late) else "no tick"
+        raise Unknown(
+            "GENERATOR_LATE", f"input published on time: p99 at most {shown_us(bound)} late", got
+        )
+    return found
+
+
+def _covered(found: Service) -> None:
+    """Expect answers in most of the measured seconds: a pass rests on them."""
+    answered = found.answers.intended_ns[found.answers.answered]
+    seconds = len(found.starts_ns)
+    held = len(np.unique(found.at_seconds(answered))) if len(answered) else 0
+    if held < _COVERED * seconds or not seconds:
+        raise Unknown(
+            "TOO_FEW_SAMPLES", "answers in seven of ten measured seconds", f"{held} of {seconds}"
+        )
+
+
+def _above_the_floor(found: Service, name: str, late: np.ndarray) -> None:
+    """Expect a limit of at least twice the generator's own lateness."""
+    limit, own = found.profile.limits[name], percentile(late, name) / 1_000
+    if limit < 2 * own:
+        raise Unknown(
+            "KIT_FLOOR", f"a limit of at least twice the generator's own lateness, {shown_us(own)}",
+            f"{name} {shown_us(limit)}",
+        )  # fmt: skip
+
+
+def _each_limit(found: Service, check: Callable[[str], None]) -> None:
+    """Check every limit: a fail outweighs an unknown of another one."""
+    late = found.lateness(found.start_ns, found.end_ns)
+    unknown: list[Unknown] = []
+    for name in found.profile.limits:
+        try:
+            _above_the_floor(found, name, late)
+            check(name)
+        except Unknown as error:
+            unknown.append(error)
+    if unknown:
+        raise unknown[0]
+
+
+def _sure_excess(found: Service, name: str) -> float | None:
+    """Return the percentile (us) that passes its limit for certain; None: it holds.
+
+    Raises Unknown where noise or a late generator may be the cause.
+    """
+    value = excess_us(found, name, found.since(found.answers.intended_ns))
+    if value is not None and not excess_us(found, name, found.since(found.answers.published_ns)):
+        raise Unknown(
+            "GENERATOR_LATE", "a limit passed also from the publication on",
+            f"{name} {shown_us(value)} from the intended time, within the limit from publication",
+        )  # fmt: skip
+    return value
+
+
+def _figures(found: Service, waits: np.ndarray) -> dict[str, Any]:
+    """Return the percentiles of a run for its report, and how quiet it was."""
+    shown = {name: shown_us(percentile(waits, name) / 1_000) for name in QUANTILES}
+    return {"percentiles": shown, "samples": len(waits),
+            "quiet_seconds": f"{int(found.quiet.sum())} of {len(found.quiet)}"}  # fmt: skip
+
+
+@decides("LT-LIMITS", "service")
+def test_the_limits_hold(history: History) -> None:
+    found = _trusted(history)
+    waits = found.since(found.answers.intended_ns)
+
+    def check(name: str) -> None:
+        value = _sure_excess(found, name)
+        if value is not None:
+            limit = found.profile.limits[name]
+            raise Fail(
+                "OVER_LIMIT", f"{name} at most {shown_us(limit)} (profile {found.profile.name})",
+                f"{name} {shown_us(value)} in quiet seconds", **_figures(found, waits),
+            )  # fmt: skip
+
+    _each_limit(found, check)
+    _covered(found)
+
+
+@decides("LT-SOURCE", "service")
+def test_waiting_at_the_source_counts(history: History) -> None:
+    found = _trusted(history)
+    fetched = np.where(
+        found.answers.fetched_ns < 0, found.answers.intended_ns, found.answers.fetched_ns
+    )
+
+    def check(name: str) -> None:
+        value = _sure_excess(found, name)
+        if value is None:
+            return
+        limit, inside = found.profile.limits[name], found.since(fetched)[found.calm]
+        from_fetch = percentile(inside, name) / 1_000
+        if from_fetch <= limit:
+            raise Fail(
+                "HIDDEN_WAIT",
+                f"{name} at most {shown_us(limit)} from the intended time, as from the fetch",
+                f"{name} {shown_us(value)} from the intended time, {shown_us(from_fetch)} from the "
+                "first fetch on: records were left to wait in the log",
+            )  # fmt: skip
+        raise Unknown(
+            "NOT_SEEN", "a limit that holds from the fetch on",
+            f"{name} {shown_us(from_fetch)} from the fetch on, limit {shown_us(limit)}",
+        )  # fmt: skip
+
+    _each_limit(found, check)
+    _covered(found)
+
+
+@decides("LT-PROBES", "service")
+def test_probes_are_no_better_than_other_orders(history: History) -> None:
+    params = history.params
+    if (params.get("inputs"), params.get("emit")) != ("merged", "rejects"):
+        raise NotClaimed("the claimed profile has no probe orders beside others that are rejected")
+    found = _trusted(history)
+    seen = compared(found, history.fetches, calm=True)
+    if seen.count < _REJECTS:
+        every = compared(found, history.fetches, calm=False).count
+        raise Unknown(
+            "HOST_NOISE" if every >= _REJECTS else "TOO_FEW_SAMPLES",
+            f"{_REJECTS} rejected orders beside probes in quiet seconds",
+            f"{seen.count}; {every} in all",
+        )  # fmt: skip
+    if seen.behind >= _FAR_BEHIND * seen.count:
+        raise Fail(
+            "PROBES_FIRST", "probes and other rejected orders answered alike",
+            f"{seen.behind:,} of {seen.count:,} other orders took more than twice as long as the "
+            f"probes beside them: {shown_us(seen.others_ns / 1_000)}, these "
+            f"{shown_us(seen.probes_ns / 1_000)} (medians)",
+        )  # fmt: skip
+
+
+@decides("LT-STEADY", "service")
+def test_late_answers_are_as_quick_as_early_ones(history: History) -> None:
+    found = _trusted(history)
+    _covered(found)
+    levels = medians(found)
+    everywhere = np.ones(len(levels), bool)
+    split = rise(found.quiet, found.quiet, levels)
+    if split is not None:
+        before, after = (
+            np.median(part[quiet & ~np.isnan(part)]) / 1_000
+            for part, quiet in ((levels[:split], found.quiet[:split]),
+                                (levels[split:], found.quiet[split:]))
+        )  # fmt: skip
+        second = (found.starts_ns[split] - found.table.t0_ns) // SECOND_NS
+        raise Fail(
+            "NEW_LEVEL", f"a median that stays about {shown_us(before)}",
+            f"{shown_us(after)} from second {second} of the run on",
+            medians=[shown_us(level / 1_000) for level in levels if not np.isnan(level)],
+        )  # fmt: skip
+    early = int(found.quiet[: len(levels) // 2].sum())
+    if early < _QUIET_EARLY or rise(found.quiet, everywhere, levels) is not None:
+        raise Unknown(
+            "HOST_NOISE", f"{_QUIET_EARLY} quiet seconds in the first half, no rise after them",
+            f"{early} quiet seconds in the first half, {int(found.quiet.sum())} in all",
+        )  # fmt: skip
+
+
+@decides("LT-SUSTAINED", "service")
+def test_the_rate_is_sustained(history: History) -> None:
+    found = _trusted(history)
+    missing = ~found.answers.answered
+    if missing.any():
+        first = (found.answers.intended_ns[missing][0] - found.table.t0_ns) / 1e9
+        raise Fail(
+            "UNANSWERED", "an answer to each measured record",
+            f"{int(missing.sum()):,} of {len(missing):,} have none, the first of them due "
+            f"{first:.3f} s after the first record",
+        )  # fmt: skip
+    loads = ways(history, found)
+    grace_ns = round(found.p99_us * 1_000)
+    for way, load in loads.items():
+        done = share(load, found.start_ns, found.end_ns, grace_ns)
+        grown = growth(load, found.start_ns, found.end_ns)
+        if done >= ACHIEVED and not grown:
+            continue
+        seen = f"{done:.2%} of the rate {way} in time, backlog growing by {grown:,.0f} a second"
+        if found.quiet.all():
+            _unsustained(found, seen)
+        start, end = longest_quiet(found)
+        if end - start < _STRETCH_S * SECOND_NS or not growth(load, start, end):
+            raise Unknown(
+                "HOST_NOISE", f"{_STRETCH_S} quiet seconds in a row in which the backlog grows, "
+                "or a rate that is sustained", f"{seen}; {(end - start) / 1e9:g} quiet seconds",
+            )  # fmt: skip
+        _unsustained(found, seen)
+    _covered(found)
+
+
+def _unsustained(found: Service, seen: str) -> None:
+    raise Fail(
+        "UNSUSTAINED", f"{ACHIEVED:.1%} of {found.profile.load.rate:,} records a second done by "
+        f"{shown_us(found.p99_us)} after the end of the schedule, no backlog that grows", seen,
+    )  # fmt: skip
+
+
+@decides("LT-RECOVERY", "service-recovery")
+def test_the_limit_holds_again_after_a_death(history: History) -> None:
+    completed(history)
+    back_ns = fired(history)[0].t_ns + round(history.run["service"]["within_s"] * SECOND_NS)
+    found = service(history)
+    later = found.answers.intended_ns >= back_ns
+    limit, within = shown_us(found.p99_us), f"{history.run['service']['within_s']:g} s"
+    expected = f"p99 at most {limit} from {within} after the kill on"
+    if later.sum() < (needed := samples_needed(QUANTILES["p99"])):
+        raise Unknown("NO_RECOVERY_SEEN", expected, f"{later.sum()} records were due by then")
+    _trusted(history, back_ns)
+    values = [
+        percentile(found.since(begins)[chosen], "p99") / 1_000 if chosen.sum() >= needed else 0.0
+        for begins, chosen in (
+            (found.answers.intended_ns, later),
+            (found.answers.intended_ns, later & found.calm),
+            (found.answers.published_ns, later & found.calm),
+        )
+    ]
+    if values[0] <= found.p99_us:
+        return
+    if min(values) <= found.p99_us:
+        raise Unknown(
+            "HOST_NOISE", expected,
+            f"{shown_us(values[0])}; {shown_us(min(values))} without noise and lateness of the kit",
+        )  # fmt: skip
+    raise Fail("SLOW_RECOVERY", expected, f"p99 {shown_us(values[1])} in quiet seconds")

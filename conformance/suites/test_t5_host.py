@@ -1,0 +1,89 @@
+"""Tier 5: the engine on cores of its own stays there, and as it was started."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import numpy as np
+
+from conformance.history.folder import History, HistoryError
+from conformance.suites.judging import Fail, Unknown, completed, decides
+from conformance.text import shown
+
+#: Looks at one process, while the input came, for a pass.
+_LOOKS: Final = 3
+_BITS: Final = 64
+
+
+def _looked_at(history: History) -> np.ndarray:
+    """Return the USAGE rows; a pass needs several looks at several processes, or at one."""
+    rows = history.usage
+    if len(np.unique(rows["t_ns"])) < _LOOKS:
+        raise Unknown(
+            "TOO_FEW_SAMPLES", f"{_LOOKS} looks at the processes of the engine",
+            f"{len(np.unique(rows['t_ns']))}",
+        )  # fmt: skip
+    return rows
+
+
+def _named(history: History, pid: int) -> str:
+    known = _manners(history).get(str(pid), {})
+    return f"{known.get('role') or known.get('name') or 'process'} {pid}"
+
+
+def _manners(history: History) -> dict[str, dict[str, Any]]:
+    """Return pid -> name, role, policy and nice value; raises HistoryError."""
+    path = history.folder / "usage.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise HistoryError(f"{path}: expected JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise HistoryError(f"{path}: expected an object by process")
+    return found
+
+
+@decides("HO-CORES", "pinned")
+def test_the_engine_stays_on_its_cores(history: History) -> None:
+    completed(history)
+    cores = history.run.get("cores", {})
+    if not history.run["scenario"]["pace"]["engine_cores"]:
+        raise Unknown("TOO_FEW_CORES", "a core for the kit and one for the engine", "one core")
+    if cores.get("refused"):
+        raise Unknown("NOT_PINNED", "the engine on its own cores", "; ".join(cores["refused"]))
+    rows = _looked_at(history)
+    own = sorted(cores["engine"])
+    mask = np.uint64(sum(1 << core for core in own if core < _BITS))
+    beyond = (rows["affinity"] & ~mask) != 0
+    if not (rows["affinity"] & mask).any() and min(own) < _BITS:
+        # Nobody was ever where the kit had put it: then the kit did not put it there.
+        raise Unknown("NOT_PINNED", f"the engine on cores {own}", "no process ever was")
+    for row in rows[beyond][:1]:
+        may = [core for core in range(_BITS) if int(row["affinity"]) >> core & 1]
+        strays = np.unique(rows["pid"][beyond])
+        raise Fail(
+            "OFF_ITS_CORES", f"every process on cores {own} only",
+            f"{_named(history, int(row['pid']))} may run on {may}; {len(strays)} processes do so",
+            where={"t_ns": int(row["t_ns"])},
+        )  # fmt: skip
+
+
+@decides("HO-PRIORITY", "pinned")
+def test_the_engine_keeps_its_priority(history: History) -> None:
+    completed(history)
+    _looked_at(history)
+    given = history.run["service"]["manner"]
+    found = _manners(history)
+    if not found:
+        raise Unknown("TOO_FEW_SAMPLES", "policy and nice value of the engine's processes", "none")
+    wanted = f"{given['policy']}, nice {given['nice']}"
+    for pid, manner in found.items():
+        if (manner["policy"], manner["nice"]) != (given["policy"], given["nice"]):
+            raise Fail(
+                "ANOTHER_PRIORITY", f"{wanted}, as the process of argv was started",
+                shown(f"{_named(history, int(pid))}: {manner['policy']}, nice {manner['nice']}",
+                      200),
+            )  # fmt: skip
