@@ -128,6 +128,8 @@ def growth(load: Load, start_ns: int, end_ns: int) -> float:
     the usual backlog and 50 ms of load at least, and where it came neither in one step nor
     to rest.
     """
+    if end_ns - start_ns < _FEWEST * _WINDOW_NS:
+        return 0.0
     edges = _teeth(load.done, start_ns, end_ns)
     if len(edges) - 1 < _FEWEST:
         return 0.0
@@ -183,7 +185,7 @@ def achieved(load: Load, start_ns: int, end_ns: int) -> float:
     lag, but at most half of the time. 1.0 where nothing was due.
     """
     before, last = load.due.at(np.array([start_ns, end_ns]) - 1)
-    if last == before:
+    if last <= before:
         return 1.0
     looks = np.arange(start_ns, end_ns, _LOOK_NS)
     # The lag: for how long as much as is done now has been due.

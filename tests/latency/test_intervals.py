@@ -121,6 +121,15 @@ def test_what_is_never_answered_is_not_achieved():
     assert achieved(load(intended[:0], intended[:0]), STEADY, END) == 1.0
 
 
+@pytest.mark.parametrize("end", [STEADY - SECOND, STEADY, STEADY + 1, STEADY + 100_000_000])
+def test_a_phase_that_is_too_short_says_nothing(end):
+    """A kill may come within the warm-up, or right after it."""
+    intended = due(13)
+    one = load(intended, intended + 5_000_000)
+    assert sustained([one], STEADY, end).backlog_growth == 0.0
+    assert end > STEADY or sustained([one], STEADY, end).achieved == 1.0
+
+
 def test_a_few_teeth_say_nothing():
     def few(intended, draw):
         return batches(intended, 2.5, 0.1, 1.1 * RATE, 0, draw)
