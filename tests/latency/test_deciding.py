@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.latency import deciding
+from conformance.latency import deciding, profiles
 from conformance.verdicts import Verdict
 from tests.latency.made_figures import CI, FAST, NAMES, RECOVERY, SLOW, run, runs
 
@@ -168,6 +168,17 @@ def test_a_little_noise_is_no_fail_either_and_is_not_repeated():
 
 def test_under_all_limits_counts_however_noisy():
     assert decided(runs(5, noisy=0.9, quiet_samples=0, quiet_percentiles={})) == ("pass", [], 0)
+
+
+def test_quiet_seconds_that_happen_to_be_the_slower_ones_change_nothing():
+    assert decided(runs(9, noisy=0.5, quiet_percentiles=SLOW)) == ("pass", [], 0)
+
+
+def test_nobody_looks_at_the_interval_before_the_last_run():
+    longer = profiles.Profile.from_json(CI.to_json() | {"runs": {"least": 5, "most": 12}})
+    one_over = [run(1, SLOW), *runs(8, first=2)]
+    assert decided(one_over, longer) == ("unknown", ["TOO_FEW_RUNS"], 3)
+    assert decided([*one_over, *runs(3, first=10)], longer) == ("pass", [], 0)
 
 
 def test_a_rate_that_no_run_kept_fails_without_a_percentile():
