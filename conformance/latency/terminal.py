@@ -134,12 +134,13 @@ def _limits(console: Console, document: dict[str, Any]) -> None:
             milliseconds(float(np.median(found))), milliseconds(max(found)),
             _interval(limit.get("interval_us")), milliseconds(_median(floors, name)), said,
         )  # fmt: skip
-    counted = len(rows)
+    what = f"  latency in milliseconds, steady phase, over {len(rows)} run{'s' * (len(rows) != 1)}"
+    void = document["decision"]["void"]
+    if void:
+        codes = ", ".join(sorted(set(void.values())))
+        what += f"; {len(void)} run{'s' * (len(void) != 1)} void: {codes}"
     console.print()
-    console.print(Text(
-        f"  latency in milliseconds, steady phase, over {counted} run{'s' * (counted != 1)}",
-        style="dim",
-    ))  # fmt: skip
+    console.print(Text(what, style="dim"))
     console.print(Padding(table, (0, 0, 0, 2)))
 
 
