@@ -43,25 +43,40 @@ _START: Final = (
 )
 
 
-def play_apart(scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int) -> None:
+def play_apart(
+    scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int, port: int = 0
+) -> None:
     """Run ``scenario`` as `conformance.runner.play` does; see there for what is raised.
 
-    A scenario without a pace is a ValueError.
+    KitStopped comes too where usage or hiccups could not be recorded. A scenario without a
+    pace is a ValueError.
     """
     if scenario.pace is None:
         raise ValueError(f"scenario {scenario.name}: expected a pace")
     folder.mkdir(parents=True)
     cores = scenario.pace.kit_cores or tuple(sorted(os.sched_getaffinity(0)))
-    with HiccupRecorders(folder, cores) as recorders, UsageSampler(folder, Reapers(folder)):
-        job = {"scenario": scenario.to_json(), "engine": str(spec.path), "folder": str(folder),
-               "seed": seed, "refused": recorders.refused}  # fmt: skip
-        child = _started()
-        said = _finished(child, json.dumps(job).encode())
-    if child.returncode:
-        *_, last = said.strip().splitlines() or ["no word of it"]
-        if last.startswith(_STOPPED):
-            raise KitStopped(json.loads(last.removeprefix(_STOPPED)))
-        raise KitStopped(f"the process that played {folder} ended ({child.returncode}): {said}")
+    stopped = ""
+    try:
+        with HiccupRecorders(folder, cores) as recorders, UsageSampler(folder, Reapers(folder)):
+            job = {"scenario": scenario.to_json(), "engine": str(spec.path), "seed": seed,
+                   "folder": str(folder), "port": port, "refused": recorders.refused}  # fmt: skip
+            child = _started()
+            said = _finished(child, json.dumps(job).encode())
+            stopped = _reason(folder, child.returncode, said)
+    except OSError as error:
+        stopped = stopped or f"the run in {folder} cannot go on: {error}"
+    if stopped:
+        raise KitStopped(stopped)
+
+
+def _reason(folder: Path, status: int, said: str) -> str:
+    """Say why the other process could not play to the end, or ""."""
+    if not status:
+        return ""
+    *_, last = said.strip().splitlines() or [""]
+    if last.startswith(_STOPPED):
+        return str(json.loads(last.removeprefix(_STOPPED)))
+    return f"the process that played {folder} ended ({status}): {said or 'it said nothing'}"
 
 
 def _started() -> subprocess.Popen[bytes]:
@@ -115,7 +130,7 @@ def main(parent: int) -> int:
     # What falls behind is measured to its end: a limit of engine.toml would hide by how much.
     spec = patient(specs.load(Path(job["engine"])), scenario.recipe["records"])
     try:
-        play(scenario, spec, folder, seed=job["seed"],
+        play(scenario, spec, folder, seed=job["seed"], port=job["port"],
              facts={"cores": _settle(scenario.pace) | {"refused": job["refused"]}},
              usage=False)  # fmt: skip
     except (KitStopped, OSError) as error:
