@@ -132,7 +132,7 @@ def test_a_file_that_is_absent_is_made_only_where_it_shall_be():
 
 
 def test_only_states_deeper_than_c1_are_due():
-    names = ["POLL", "C1", "C1_ACPI", "C1E", "C6", "haltpoll"]
+    names = ["POLL", "C1", "C1_ACPI", "C1E", "C6", "haltpoll idle"]
     seen = {}
     for number, name in enumerate(names):
         seen |= {f"/s{number}/name": name + "\n", f"/s{number}/disable": "0\n"}
