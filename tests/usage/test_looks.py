@@ -78,7 +78,7 @@ def test_policy_and_nice_value_are_told(sleeper) -> None:
 def test_what_ended_is_no_row(sleeper) -> None:
     proc = proctable.read(sleeper.pid)
     sleeper.kill()
-    wait(lambda: proctable.read(sleeper.pid).state == "Z")
+    wait(lambda: not proctable.living(proctable.read(sleeper.pid)))
     with pytest.raises(ProcessLookupError):
         looks.row(0, proc, {})
     sleeper.wait()
