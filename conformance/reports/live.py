@@ -20,10 +20,13 @@ from rich.table import Table
 from rich.text import Text
 
 from conformance.reports.style import TIER_NAMES, badge, counts_line
+from conformance.requirements.registry import LATENCY_TIER
 from conformance.text import shown
 from conformance.verdicts import SEVERITY, Verdict
 
 _NAME_LIMIT: Final = 40
+#: Drawn anew so often while time counts: a redraw takes time from what is measured.
+QUIET_PER_S: Final = 0.5
 #: Runs shown at once, and faults remembered for each.
 _ROWS: Final = 8
 _SIGNALS: Final = {"kill": "SIGKILL", "pause": "SIGSTOP", "resume": "SIGCONT"}
@@ -196,6 +199,8 @@ class LiveProgress:
         """Take over one event; a fault, and what is not held, is printed to stay."""
         run = self._state.take(event)
         kind = event.get("event")
+        if kind == "tier-started" and event["tier"] == LATENCY_TIER:
+            self._redraw(QUIET_PER_S)
         if kind == "fault" and run:
             line = Text("  ").append(run.fault, style="bold red").append(f"  {run.name}", "dim")
             self._live.console.print(line, soft_wrap=True)
@@ -205,6 +210,11 @@ class LiveProgress:
             said = f" {outcome['requirement']} {outcome.get('reason', '')}"
             line.append(shown(said.rstrip(), 120), style="default")
             self._live.console.print(line, soft_wrap=True)
+
+    def _redraw(self, per_second: float) -> None:
+        self._live.stop()
+        self._live.refresh_per_second = per_second
+        self._live.start()
 
     def render(self) -> RenderableType:
         """Return the view of this moment."""

@@ -12,7 +12,7 @@ from conformance import mutants
 from conformance.engines import spec
 from conformance.mutants import Mutant, Oddity
 from conformance.requirements import registry
-from conformance.selftest.trying import Task, tests_of
+from conformance.selftest.trying import Task, alone, tests_of
 from conformance.suites.catalog import Context, draw, seconds
 from conformance.text import shown
 
@@ -75,7 +75,8 @@ def chosen(
     if sound:
         wrong = []
     elif half:
-        wrong = halved(wrong)
+        # Half a selftest is for shared machines: there time says little, and it costs most.
+        wrong = halved([m for m in wrong if not any(map(alone, scenarios_of([m])))])
     found = [_mutant(mutant, fixtures, folder) for mutant in wrong]
     shares = (2 * SHARE, 2 * SHARE) if half else (1, 1) if sound or only else (SHARE, 1)
     found += _sound_ones(fixtures, folder, odd, only, base, *shares)
@@ -99,13 +100,19 @@ def _sound_ones(
     for oddity in odd:
         if base in (None, oddity.engine) and (not only or oddity.id in only):
             toml = mutants.make(oddity, fixtures, folder / "oddities" / oddity.id)
-            mine = [s for s in everything if not oddity.apps or _app(s) in oddity.apps]
+            # What is odd is slow, as often as not: it promises no latency.
+            mine = [
+                s for s in everything
+                if not alone(s) and (not oddity.apps or _app(s) in oddity.apps)
+            ]  # fmt: skip
             scenarios = tuple(mine[number % share :: share] or mine[:1])
             yield Engine(oddity.id, toml, oddity.engine, scenarios, oddity=oddity)
             number += 1
     for name in SOUND if base is None else {base}.intersection(SOUND):
         if not only or name in only:
-            scenarios = everything[number % of_plain :: of_plain]
+            # A share is for shared machines, see above.
+            mine = everything if of_plain == 1 else [s for s in everything if not alone(s)]
+            scenarios = tuple(mine[number % of_plain :: of_plain])
             yield Engine(name, spec.find(name, fixtures), name, scenarios)
             number += 1
 
@@ -157,7 +164,10 @@ def rounds(engines: Sequence[Engine], folder: Path, seed: int) -> Iterator[list[
     number = 0
     while True:
         of_round = [engine for engine in engines if number == 0 or engine.repeats]
-        pairs = [(engine, scenario) for engine in of_round for scenario in engine.scenarios]
+        pairs = [
+            (engine, scenario) for engine in of_round for scenario in engine.scenarios
+            if number == 0 or not alone(scenario)
+        ]  # fmt: skip
         pairs.sort(key=lambda pair: -seconds_of(pair[1], pair[0].base))
         yield [
             Task(engine.id, engine.toml, scenario, seed + number,

@@ -19,6 +19,8 @@ from conformance.text import shown
 from conformance.verdicts import Verdict
 
 PROFILE: Final = "quick"
+#: What a machine that is not quiet does to a run in which time counts.
+HOST_REASONS: Final = frozenset(("HOST_NOISE", "GENERATOR_LATE", "KIT_FLOOR"))
 #: Longest text of a cell, in characters.
 _SAID: Final = 2000
 
@@ -44,6 +46,13 @@ def tests_of(requirements: set[str] | None = None) -> dict[str, list[tuple[str, 
         scenario: judges for scenario, judges in JUDGES.items()
         if requirements is None or requirements & {requirement for requirement, _ in judges}
     }  # fmt: skip
+
+
+@cache
+def alone(scenario: str) -> bool:
+    """Tell whether a scenario shares the machine with no other: time counts in it."""
+    known = registry.load()
+    return any(known[one].tier == registry.LATENCY_TIER for one, _ in tests_of()[scenario])
 
 
 def attempt(task: Task) -> Trial:

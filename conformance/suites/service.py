@@ -34,6 +34,8 @@ ACHIEVED: Final = 0.999
 TIMES: Final = 2.0
 STEADY_NS: Final = 10_000_000
 AHEAD_NS: Final = 1_000_000
+#: The rate is looked at at the end of each of so many last seconds.
+_ENDS: Final = 3
 #: Seconds on each side of a rise; samples behind the median of a second.
 _SIDE: Final = 3
 _SAMPLES: Final = 20
@@ -272,9 +274,21 @@ def ways(history: History, found: Service) -> dict[str, Load]:
         "answered": Load(
             Steps(everything.intended_ns, np.arange(1, len(everything) + 1)),
             Steps.of_events(everything.arrived_ns[everything.answered]),
+            int(due.sum()) / max(len(everything), 1),
         ),
         "fetched": Load(whole, Steps.of_partitions(history.fetches, "end")),
     }  # fmt: skip
+
+
+def late_share(found: Service, load: Load) -> float:
+    """Return which part of what was due was done in time (see share), 0.0 to 1.0.
+
+    The best of what is seen at the end of each of the last seconds: a single late answer at
+    the end of the schedule is no missing rate.
+    """
+    ends = [found.end_ns - back * SECOND_NS for back in range(_ENDS)]
+    grace_ns = round(found.p99_us * 1_000)
+    return max(share(load, found.start_ns, end, grace_ns) for end in ends)
 
 
 def share(load: Load, start_ns: int, end_ns: int, grace_ns: int) -> float:

@@ -26,7 +26,13 @@ ALL = mutants.available(fixtures())
 ODD = mutants.oddities(fixtures())
 #: CI tries half of them by `tickproof selftest --half`, but none of Spark: here are two.
 FEW = ("spark-commit-in-executors", "spark-release-when-read")
-LIVE = [m for m in ALL if os.environ.get("TICKPROOF_MUTANTS") != "few" or m.id in FEW]
+#: Where time counts, other tests beside are noise: those are left to `tickproof selftest`.
+TIMED = {one.id for one in registry.load().values() if one.tier == registry.LATENCY_TIER}
+LIVE = [
+    m for m in ALL
+    if m.requirement not in TIMED
+    and (os.environ.get("TICKPROOF_MUTANTS") != "few" or m.id in FEW)
+]  # fmt: skip
 
 
 def needs_spark(mutant: Mutant) -> None:
