@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.engines.affinity import on_cores
 from conformance.engines.parking import Parked, Parking
 from conformance.engines.process import Engine, EngineFailure, OnLine, ProcessInfo
 from conformance.engines.spec import EngineSpec
@@ -85,8 +84,7 @@ class DrivenEngine:
     def _started(self, resume: bool, left: Callable[[], float]) -> Engine:
         engine = Engine(self._spec, self._id, self._folder / "stderr.log", self._on_line)
         self._live, self._served = engine, 0
-        with on_cores(self._scenario.pace.engine_cores if self._scenario.pace else ()):
-            engine.start()
+        engine.start(self._scenario.pace.engine_cores if self._scenario.pace else ())
         self._events.add("started", pid=engine.pid, resume=resume)
         hello = engine.request("hello", left(), protocol=1)
         if not self.hello:

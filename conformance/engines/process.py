@@ -9,12 +9,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from conformance.engines import proctable
+from conformance.engines.affinity import on_cores
 from conformance.engines.dialogue import Dialogue, Pending, ending
 from conformance.engines.failures import Code, EngineFailure
 from conformance.engines.launching import launch
@@ -89,15 +90,19 @@ class Engine:
 
     # -- start ---------------------------------------------------------------
 
-    def start(self) -> None:
-        """Start argv's process; raises EngineFailure NOT_FOUND when it cannot be run."""
+    def start(self, cores: Collection[int] = ()) -> None:
+        """Start argv's process, on ``cores`` where some are given.
+
+        Raises EngineFailure NOT_FOUND when it cannot be run, OSError for cores that cannot be.
+        """
         try:
             command = self.spec.command()
         except EngineTomlError as error:
             raise EngineFailure(Code.NOT_FOUND, str(error)) from error
         self._stderr = StderrLog(self._stderr_path, self._stderr_limit)
         folder = self._stderr_path.parent
-        self._reaper, self._open = launch(command, self.run_id, folder)
+        with on_cores(cores):
+            self._reaper, self._open = launch(command, self.run_id, folder)
         self._roster = Roster(self._reaper.pid, self.run_id)
         self._thread = threading.Thread(target=self._io, name="engine-io", daemon=True)
         self._thread.start()

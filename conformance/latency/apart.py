@@ -20,7 +20,7 @@ from typing import Any, Final
 import conformance
 from conformance.bench_engines.plan import patient
 from conformance.engines import spec as specs
-from conformance.engines.affinity import go_to
+from conformance.engines.affinity import on_cores
 from conformance.engines.spec import EngineSpec
 from conformance.latency.pace import Pace
 from conformance.runner import KitStopped, play
@@ -59,8 +59,10 @@ def play_apart(
     try:
         with HiccupRecorders(folder, cores) as recorders, UsageSampler(folder, Reapers(folder)):
             job = {"scenario": scenario.to_json(), "engine": str(spec.path), "seed": seed,
-                   "folder": str(folder), "port": port, "refused": recorders.refused}  # fmt: skip
-            child = _started()
+                   "folder": str(folder), "port": port,
+                   "cores": _places(scenario.pace) | {"refused": recorders.refused}}  # fmt: skip
+            with on_cores(scenario.pace.kit_cores):  # threads of libraries start there too
+                child = _started()
             said = _finished(child, json.dumps(job).encode())
             stopped = _reason(folder, child.returncode, said)
     except OSError as error:
@@ -103,20 +105,19 @@ def _finished(child: subprocess.Popen[bytes], job: bytes) -> str:
             child.wait()
 
 
-def _settle(pace: Pace) -> dict[str, Any]:
-    """Place this process and keep it from pausing; return where kit and engine run.
-
-    Raises OSError where it may not run on the kit's cores.
-    """
+def _places(pace: Pace) -> dict[str, Any]:
+    """Return where kit and engine run."""
     everywhere = sorted(os.sched_getaffinity(0))
-    if pace.kit_cores:
-        go_to(pace.kit_cores)
+    kit, engine = list(pace.kit_cores) or everywhere, list(pace.engine_cores) or everywhere
+    return {"kit": kit, "engine": engine, "shared": bool(set(kit) & set(engine))}
+
+
+def _settle() -> None:
+    """Keep this process from pausing."""
     sys.setswitchinterval(SWITCH_S)
     gc.collect()
     gc.freeze()
     gc.disable()
-    kit, engine = list(pace.kit_cores) or everywhere, list(pace.engine_cores) or everywhere
-    return {"kit": kit, "engine": engine, "shared": bool(set(kit) & set(engine))}
 
 
 def main(parent: int) -> int:
@@ -126,13 +127,12 @@ def main(parent: int) -> int:
         return 1  # it died before the kernel was told whose death to report
     job = json.load(sys.stdin)
     scenario, folder = Scenario.from_json(job["scenario"]), Path(job["folder"])
-    assert scenario.pace is not None
     # What falls behind is measured to its end: a limit of engine.toml would hide by how much.
     spec = patient(specs.load(Path(job["engine"])), scenario.recipe["records"])
+    _settle()
     try:
         play(scenario, spec, folder, seed=job["seed"], port=job["port"],
-             facts={"cores": _settle(scenario.pace) | {"refused": job["refused"]}},
-             usage=False)  # fmt: skip
+             facts={"cores": job["cores"]}, usage=False)  # fmt: skip
     except (KitStopped, OSError) as error:
         print(_STOPPED + json.dumps(str(error)), file=sys.stderr)
         return 1
