@@ -93,13 +93,12 @@ def _played(
         spec, chosen, seed, options["out"], options["anyway"], options["keep"], shlex.join(words)
     )
     try:
-        session.check(request)
         if search:
             span = searching.span(chosen, low, high)
             return searching.play(request, span, console, as_json=as_json)
+        return session.play(request, console, as_json=as_json)
     except RequestError as error:
         raise click.UsageError(str(error)) from error
-    return session.play(request, console, as_json=as_json)
 
 
 @click.command()

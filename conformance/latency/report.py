@@ -54,6 +54,16 @@ def document(
     }
 
 
+def refused(folder: Path) -> list[str]:
+    """Return what could not be set in any run of a session, in words."""
+    found: set[str] = set()
+    for path in folder.glob("*/run.json"):
+        found |= set(
+            json.loads(path.read_text(encoding="utf-8")).get("cores", {}).get("refused", ())
+        )
+    return sorted(found)
+
+
 def write(folder: Path, name: str, data: dict[str, Any]) -> None:
     """Write a document into a session's folder; raises OSError."""
     write_json(folder / name, data)

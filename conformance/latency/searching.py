@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from conformance.judging import RequestError
+from conformance.judging import RequestError, check_out
 from conformance.latency import report, session, terminal
 from conformance.latency.deciding import FLOOR_FACTOR
 from conformance.latency.evidence import recovered, seen_of, sustained
@@ -16,7 +16,7 @@ from conformance.latency.figures import RunFigures, shown_us
 from conformance.latency.limits import Seen
 from conformance.latency.profiles import Profile, ProfileError, measured_per_s
 from conformance.latency.rounds import Rounds
-from conformance.latency.search import NEAR, Found, Kind, Tried, bisect
+from conformance.latency.search import AGAIN, NEAR, Found, Kind, Tried, bisect
 from conformance.reports import style
 from conformance.verdicts import EXIT_FAIL, EXIT_OK, EXIT_UNKNOWN
 
@@ -73,14 +73,20 @@ def at_rate(profile: Profile, rate: int) -> Profile:
 
 
 def play(request: session.Request, rates: Span, console: Console, *, as_json: bool) -> int:
-    """Search the highest rate; print the answer, or JSON. Returns the exit status."""
+    """Search the highest rate; print the answer, or JSON. Returns the exit status.
+
+    Raises RequestError for a search that cannot be made, before anything is started.
+    """
     spec, profile = request.spec, request.profile
-    if not session.offered(spec, profile, console):
+    if not session.claimed(spec, profile, console, as_json=as_json):
         return EXIT_OK
+    check_out(request.out)
     fit = session.fitness(profile)
     if fit.problems and not request.anyway:
         named = ", ".join(one.probe for one in fit.problems)
         raise RequestError(f"the host is not as the profile asks: {named}; --anyway searches")
+    # Few of the steps are played at the highest rate: each has half of what was left.
+    session.check_room(request, at_rate(profile, rates.high), 2 * (1 + AGAIN))
     folder = session.new_folder(request)
     status = terminal.Status(style.console(stderr=True))
     steps = _Steps(Rounds(spec, folder, fit.cores, request.keep, status), profile, request.seed)
@@ -89,8 +95,12 @@ def play(request: session.Request, rates: Span, console: Console, *, as_json: bo
     document = report.facts(
         session.engine_facts(spec), profile, request.seed, fit.cores, fit.problems,
         fit.attested, request.asked,
-    ) | {"answer": answer(found, rates), "found": found.to_json(),
-         "runs": [run.to_json() for run in steps.runs]}  # fmt: skip
+    )  # fmt: skip
+    document["cores"] |= {"refused": report.refused(folder)}
+    document |= {
+        "answer": answer(found, rates), "found": found.to_json(),
+        "runs": [run.to_json() for run in steps.runs],
+    }  # fmt: skip
     report.write(folder, report.SEARCH_FILE, document)
     if as_json:
         print(json.dumps(document, indent=1))

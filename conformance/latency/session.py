@@ -33,8 +33,8 @@ from conformance.reports import style
 from conformance.text import shown
 from conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK, Verdict, exit_status
 
-#: The most that a record takes on disk in a run: input and output.
-RECORD_BYTES: Final = 2 * 64
+#: The most that a record, or its answer, takes on disk.
+RECORD_BYTES: Final = 64
 #: Seeds of the runs of a session follow each other.
 _SEEDS: Final = 2**63
 
@@ -97,27 +97,31 @@ def with_runs(profile: Profile, runs: int) -> Profile:
     return Profile.from_json(data | {"runs": data["runs"] | {"least": runs, "most": most}})
 
 
-def check(request: Request) -> None:
-    """Raise RequestError for a session that cannot be held, before anything is started."""
-    check_out(request.out)
-    load, runs = request.profile.load, request.profile.runs
-    records = load.rate * (load.warm_up_s + load.duration_s)
-    # Input and output of two runs at once; of the others the output stays.
-    needed = int(RECORD_BYTES * records * (2 + (runs.most + runs.void_most)))
+def check_room(request: Request, profile: Profile, rounds: int) -> None:
+    """Raise RequestError where so many rounds do not fit on the disk."""
+    records = profile.load.rate * (profile.load.warm_up_s + profile.load.duration_s)
+    # Of each round the answers stay, those of its floor too; of the last, or of all, the input.
+    needed = int(records * 2 * RECORD_BYTES * (rounds * (1 + request.keep) + 1))
     free = shutil.disk_usage(request.out).free
     if needed > free:
         raise RequestError(
-            f"--out: {runs.most} runs of {records:,.0f} records take up to {needed >> 20:,} MiB, "
+            f"--out: {rounds} runs of {records:,.0f} records take up to {needed >> 20:,} MiB, "
             f"but {request.out} has {free >> 20:,} MiB left"
         )
 
 
 def play(request: Request, console: Console, *, as_json: bool) -> int:
-    """Judge the engine by the profile; print it, or JSON. Returns the exit status."""
+    """Judge the engine by the profile; print it, or JSON. Returns the exit status.
+
+    Raises RequestError for a session that cannot be held, before anything is started.
+    """
     spec, profile = request.spec, request.profile
-    if not offered(spec, profile, console):
+    if not claimed(spec, profile, console, as_json=as_json):
         return EXIT_OK
+    check_out(request.out)
     fit = fitness(profile)
+    alone = bool(fit.problems) and not request.anyway
+    check_room(request, profile, 1 if alone else profile.runs.most + profile.runs.void_most)
     folder = new_folder(request)
     known = report.facts(
         engine_facts(spec), profile, request.seed, fit.cores, fit.problems, fit.attested,
@@ -126,10 +130,11 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
     status = terminal.Status(style.console(stderr=True))
     rounds = Rounds(spec, folder, fit.cores, request.keep, status)
     with status:
-        if fit.problems and not request.anyway:
+        if alone:
             runs, floor = [], rounds.floor_alone(profile, request.seed)
         else:
             runs, floor = _rounds(rounds, profile, request.seed), None
+    known["cores"] |= {"refused": report.refused(folder)}
     found = report.document(known, runs, floor, decide(profile, runs, fit.problems, floor))
     report.write(folder, report.FILE_NAME, found)
     return shown_status(found, folder, console, as_json=as_json)
@@ -140,15 +145,24 @@ def engine_facts(spec: EngineSpec) -> dict[str, str]:
     return {"name": spec.name, "version": spec.version, "language": spec.language}
 
 
-def offered(spec: EngineSpec, profile: Profile, console: Console) -> bool:
-    """Whether the engine offers the profile's app; says so where it does not."""
-    app, params = profile.load.app, profile.load.params
-    if spec.offers(app, params):
-        return True
-    words = " ".join([app, *(f"{key}={value}" for key, value in params.items())])
-    line = style.badge(Verdict.NOT_CLAIMED, console)
-    line.append(f"  {shown(spec.name, 60)} does not offer {words}: nothing was played")
-    console.print(line, soft_wrap=True)
+def claimed(spec: EngineSpec, profile: Profile, console: Console, *, as_json: bool) -> bool:
+    """Whether the engine claims what the profile asks of it; says so where it does not."""
+    load = profile.load
+    words = " ".join([load.app, *(f"{key}={value}" for key, value in load.params.items())])
+    if not spec.offers(load.app, load.params):
+        why = f"does not offer {words}"
+    else:
+        needs = {step.needs for step in profile.scenario(0).faults} - {None}
+        if needs <= set(spec.claims(load.app, load.params).survives):
+            return True
+        why = f"does not claim to survive a kill of {', '.join(map(str, needs))} with {words}"
+    if as_json:
+        print(json.dumps({"engine": engine_facts(spec), "profile": profile.to_json(),
+                          "decision": {"verdict": Verdict.NOT_CLAIMED, "why": why}}))  # fmt: skip
+    else:
+        line = style.badge(Verdict.NOT_CLAIMED, console)
+        line.append(f"  {shown(spec.name, 60)} {why}: nothing was played")
+        console.print(line, soft_wrap=True)
     return False
 
 

@@ -76,6 +76,27 @@ def test_an_app_that_is_not_offered_is_said_and_nothing_is_played(tickproof, eng
     assert not list(Path("out").glob("*seed*"))
 
 
+def test_a_kill_that_is_not_claimed_to_be_survived_is_not_made(tickproof, played):
+    played.append(None)
+    minimal = ["latency", "minimal", "--profile", "recovery", "--out", "out"]
+    status, out, _ = tickproof(*minimal)
+    assert status == 0 and played == [None]
+    assert "minimal does not claim to survive a kill of engine" in " ".join(out.split())
+    status, out, _ = tickproof(*minimal, "--json")
+    assert status == 0 and json.loads(out)["decision"]["verdict"] == "not-claimed"
+
+
+def test_a_disk_that_is_too_small_is_named_before_an_engine_starts(tickproof, played, monkeypatch):
+    played.append(None)
+    usage = type("Usage", (), {"free": 1 << 20})
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+    for more in ([], ["--search"]):
+        status, _, err = tickproof("latency", "miniature", "--profile", "ci", *more)
+        assert status == 2 and played == [None]
+        assert "but tickproof-out/latency has 1 MiB left" in " ".join(err.split())
+    assert not list(Path("tickproof-out/latency").glob("*seed*"))
+
+
 def test_more_cores_than_there_are_is_unknown_before_an_engine_starts(
     tickproof, played, monkeypatch
 ):

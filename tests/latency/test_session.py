@@ -132,6 +132,17 @@ def test_a_folder_that_is_not_whole_is_named(session, tmp_path):
     assert "run-2/output/s0.log" in again.err and "Traceback" not in again.err
 
 
+def test_an_engine_that_fails_is_a_fail(sessions):
+    profile = session_profiles.write(sessions.folder, duration=0.4)
+    ends = sessions.toml("ends", ["{python}", "-c", "pass"])
+    done = sessions.tickproof("latency", ends, "--profile", profile, "--out", "out")
+    assert done.status == 1
+    assert "ENGINE_FAILURE run-1: EXITED" in " ".join(done.out.split())
+    (folder,) = sessions.folder.glob("out/*ends*")
+    again = sessions.tickproof("latency", "--again", folder)
+    assert (again.status, again.out.splitlines()[:4]) == (1, done.out.splitlines()[:4])
+
+
 def test_ctrl_c_leaves_no_process(sessions, wait_until):
     profile = session_profiles.write(sessions.folder, duration=30.0)
     process = sessions.start("latency", HOLDING, "--profile", profile, "--out", "out")
