@@ -188,10 +188,12 @@ def medians(found: Service) -> np.ndarray:
 def rise(early: np.ndarray, late: np.ndarray, levels: np.ndarray) -> int | None:
     """Return the second from which the levels are new and stay so, None: there is none.
 
-    ``early``, ``late``: which seconds may stand before and after it (bool). The level before
-    is the median of those before; of the seconds on both sides _AGREE lie on their side.
+    Of several that one which divides them best. ``early``, ``late``: which seconds may stand
+    before and after it (bool). The level before is the median of those before; of the seconds
+    on both sides _AGREE lie on their side.
     """
     known = ~np.isnan(levels)
+    best, where = 0.0, None
     for split in range(1, len(levels)):
         before = levels[:split][(early & known)[:split]]
         after = levels[split:][(late & known)[split:]]
@@ -199,13 +201,10 @@ def rise(early: np.ndarray, late: np.ndarray, levels: np.ndarray) -> int | None:
             continue
         old = float(np.median(before))
         bar = max(TIMES * old, old + STEADY_NS)
-        if (
-            (after > bar).mean() >= _AGREE
-            and (before <= bar).mean() >= _AGREE
-            and (after[-1] > bar)
-        ):
-            return split
-    return None
+        shares = float((before <= bar).mean()), float((after > bar).mean())
+        if min(shares) >= _AGREE and after[-1] > bar and sum(shares) > best:
+            best, where = sum(shares), split
+    return where
 
 
 # -- probes ------------------------------------------------------------------------------

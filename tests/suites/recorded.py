@@ -1,5 +1,7 @@
 """Small real runs of the miniature, one for each scenario of the catalog, played once.
 
+Those of tier 5 are imagined: on a machine with other tests no time would be worth a verdict.
+
 All processes of a session under pytest-xdist share them.
 """
 
@@ -12,6 +14,8 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+
+import imagined
 
 from conformance.engines.spec import EngineSpec, load
 from conformance.history.folder import History
@@ -45,6 +49,8 @@ def shared(tmp_path_factory) -> Recorded:
 def small(name: str) -> Scenario:
     """Return a scenario of the catalog with less input, shorter pauses and stalls."""
     drawn = draw(name, Context(SEED, freshness_s=FRESHNESS_S))
+    if drawn.pace is not None:
+        return imagined.smaller(drawn)
     records = drawn.recipe.get("records", 0)
     fewer = min(records, STALLED_RECORDS if drawn.sink.stall_after else RECORDS)
     recipe = drawn.recipe | ({"records": fewer} if records else {})
@@ -82,9 +88,11 @@ class Recorded:
         """Return the folder of a scenario's run."""
         folder = self.folder / name
         with self._alone(name):
+            scenario = small(name)
             for _ in range(0 if folder.exists() else TRIES):
                 shutil.rmtree(folder, ignore_errors=True)
-                play(small(name), self.spec, folder, seed=SEED)
+                played = play if scenario.pace is None else imagined.play
+                played(scenario, self.spec, folder, seed=SEED)
                 if not History(folder).missed_faults:
                     break
         return folder

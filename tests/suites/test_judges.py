@@ -7,6 +7,7 @@ import shutil
 
 import cases
 import cases_links
+import cases_service
 import cases_state
 import pytest
 import tampering
@@ -27,8 +28,8 @@ from conformance.suites.verdict import outcome_of
 from conformance.verdicts import Verdict
 
 import_suites()
-REJECTS = cases.REJECTS | cases_state.REJECTS | cases_links.REJECTS
-UNKNOWNS = cases.UNKNOWNS | cases_state.UNKNOWNS | cases_links.UNKNOWNS
+REJECTS = cases.REJECTS | cases_state.REJECTS | cases_links.REJECTS | cases_service.REJECTS
+UNKNOWNS = cases.UNKNOWNS | cases_state.UNKNOWNS | cases_links.UNKNOWNS | cases_service.UNKNOWNS
 #: (requirement, scenario, judge), each test of the suites once.
 ALL = [(id_, name, judge) for name, rows in JUDGES.items() for id_, judge in rows]
 #: What they decide does not need the run to come to its end.
