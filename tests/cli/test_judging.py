@@ -36,3 +36,14 @@ def test_a_traceback_that_cannot_be_kept_is_printed(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "ValueError: boom" in out
     assert "shown above" in out
+
+
+def test_latency_is_no_part_of_the_quick_judgement():
+    known = registry.load()
+    latency = {id_ for id_, one in known.items() if one.tier == registry.LATENCY_TIER}
+    assert latency
+    assert latency.isdisjoint(judging.select(known, (), (), "quick"))
+    assert known.keys() - latency == judging.select(known, (), (), "quick").keys()
+    assert latency < judging.select(known, (), (), "full").keys()
+    assert judging.select(known, (registry.LATENCY_TIER,), (), "quick").keys() == latency
+    assert set(judging.select(known, (), ("LT-LIMITS",), "quick")) == {"LT-LIMITS"}

@@ -205,3 +205,33 @@ def test_finding_by_name_and_by_path(load, tmp_path, monkeypatch):
     assert spec.find("engine.toml", fixtures()).samefile(tmp_path / "engine.toml")
     with pytest.raises(EngineTomlError, match=r"no such engine; .* one of .*miniature"):
         spec.find("maxiature", fixtures())
+
+
+def test_a_service_level_is_claimed_for_all_apps_or_for_some(load):
+    everywhere = load(GOOD.replace('rescale = "none"\n', 'rescale = "none"\nlatency = "ci"\n', 1))
+    assert everywhere.service_level == "ci"
+    assert everywhere.claims("count", {"emit": "every"}).latency == "ci"
+    of_count = load(GOOD.replace("survives = []\n", 'survives = []\nlatency = "steady"\n', 1))
+    assert of_count.service_level == "steady"
+    assert of_count.claims("count", {"emit": "some"}).latency == "steady"
+    assert of_count.claims("passthrough", {}).latency is None
+    assert load(GOOD).service_level is None
+
+
+@pytest.mark.parametrize(
+    ("old", "where"),
+    [
+        ('rescale = "none"\n', "[claims]"),
+        ("survives = []\n", "[apps.count]"),
+        ('delivery = "exactly-once"\nsurvives = ["engine"]\n', "[apps.count.some]"),
+    ],
+)
+def test_a_service_level_that_is_no_profile_is_named(load, old, where):
+    (error,) = errors_of(load, GOOD.replace(old, old + 'latency = "stedy"\n', 1))
+    assert error.startswith(f"{where} latency: expected the name of an SLA profile, one of ")
+    assert error.endswith("; got 'stedy' (did you mean steady?)")
+
+
+def test_a_service_level_is_text(load):
+    text = GOOD.replace('rescale = "none"\n', 'rescale = "none"\nlatency = 7\n', 1)
+    assert errors_of(load, text) == ["[claims] latency: expected text; got 7"]

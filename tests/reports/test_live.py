@@ -100,3 +100,14 @@ def test_many_runs_at_once_stay_bounded(terminal):
     text = target.file.getvalue()
     assert "and 22 more" in text
     assert len(text.splitlines()) == 10
+
+
+def test_the_view_rests_while_time_counts():
+    console = Console(file=io.StringIO(), width=100, force_terminal=True)
+    with live.LiveProgress(console) as view:
+        before = view._live.refresh_per_second
+        view({"event": "tier-started", "tier": 3})
+        assert view._live.refresh_per_second == before
+        view({"event": "tier-started", "tier": 5})
+        assert view._live.refresh_per_second == live.QUIET_PER_S < before
+        assert view._live.is_started

@@ -1,0 +1,81 @@
+"""Runs in which time counts: after all others, one by one, again where the machine was noisy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.requirements import registry
+from conformance.selftest import session, trying
+from conformance.selftest.model import Cell, Trial
+from conformance.selftest.trying import Task
+from conformance.verdicts import Verdict
+
+
+def task(subject: str, scenario: str) -> Task:
+    return Task(subject, Path("engine.toml"), scenario, 1, Path("runs"))
+
+
+def trial(one: Task, verdict: Verdict, reason: str = "", requirement: str = "LT-LIMITS") -> Trial:
+    cell = Cell(requirement=requirement, test="t", verdict=verdict, reason=reason, said="")
+    return Trial(subject=one.subject, scenario=one.scenario, seed=1, played=True, seconds=0,
+                 cells=[cell])  # fmt: skip
+
+
+def test_the_scenarios_of_tier_5_are_alone_and_no_others() -> None:
+    known = registry.load()
+    for scenario, judges in trying.tests_of().items():
+        tiers = {known[requirement].tier for requirement, _ in judges}
+        assert trying.alone(scenario) == (registry.LATENCY_TIER in tiers)
+        assert len(tiers) == 1 or registry.LATENCY_TIER not in tiers, scenario
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], int]]:
+    """What was tried together, and by how many processes; noisy trials until the last try."""
+    seen: list[tuple[list[str], int]] = []
+
+    def tried(tasks, workers):
+        seen.append(([one.subject for one in tasks], workers))
+        for one in tasks:
+            noisy = one.subject == "noisy" and len(seen) < 4
+            verdict = Verdict.UNKNOWN if noisy else Verdict.FAIL
+            yield trial(one, verdict, "HOST_NOISE" if noisy else "OVER_LIMIT")
+
+    monkeypatch.setattr(session, "_tried", tried)
+    return seen
+
+
+def test_they_come_last_one_by_one_and_again_after_noise(rounds) -> None:
+    tasks = [task("noisy", "service"), task("a", "count"), task("b", "pinned"), task("c", "double")]
+    found = list(session._each_tried(tasks, 8, {}))
+    alone = [(["noisy"], 1)] * 3 + [(["b"], 1)]
+    assert rounds == [(["a", "c"], 8), *alone]
+    assert [one.subject for one in found] == ["a", "c", "noisy", "b"]
+    assert found[2].cells[0].verdict is Verdict.FAIL
+
+
+def test_a_machine_that_stays_noisy_is_asked_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def tried(tasks, _workers):
+        asked.extend(tasks)
+        return [trial(one, Verdict.UNKNOWN, "HOST_NOISE") for one in tasks]
+
+    monkeypatch.setattr(session, "_tried", tried)
+    (found,) = session._each_tried([task("m", "service")], 2, {})
+    assert len(asked) == 3
+    assert found.cells[0].reason == "HOST_NOISE"
+
+
+def test_only_what_a_mutant_names_has_to_be_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    from conformance import mutants
+    from conformance.resources import fixtures
+
+    spikes = mutants.find("mutant:spikes", fixtures())
+    of_another = trial(task("m", "service"), Verdict.UNKNOWN, "HOST_NOISE", "LT-STEADY")
+    assert not session._void(of_another, spikes)
+    assert session._void(of_another, None)
+    assert session._void(trial(task("m", "service"), Verdict.UNKNOWN, "KIT_FLOOR"), spikes)
+    assert not session._void(trial(task("m", "service"), Verdict.UNKNOWN, "NOT_SEEN"), spikes)
