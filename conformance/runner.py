@@ -39,6 +39,9 @@ from conformance.usage.told import Reapers
 
 STEP_S: Final = 0.01
 PROGRESS_S: Final = 0.2
+#: The same where latency is measured: looking takes the interpreter from the log server.
+PACED_STEP_S: Final = 0.05
+PACED_PROGRESS_S: Final = 1.0
 #: How long what the kit itself has under way may take to come to its end.
 SETTLE_S: Final = 30
 #: More output than so many times the input and so much more is output without an end.
@@ -120,6 +123,8 @@ class _Run:
         self.moved_at = 0.0
         self.moved = -1
         self.told_at = 0.0
+        self.step_s = PACED_STEP_S if scenario.pace else STEP_S
+        self.progress_s = PACED_PROGRESS_S if scenario.pace else PROGRESS_S
         self.seed = seed
         self.record = RunRecord(scenario, spec, folder, self.id, seed)
         self.stack = contextlib.ExitStack()
@@ -200,7 +205,7 @@ class _Run:
         """Wait until all input is published, every fault fired and drain answered."""
         tick = threading.Event()
         while True:
-            tick.wait(STEP_S)
+            tick.wait(self.step_s)
             self._check_health()
             self.engine.strikes.undo_due()
             self._tell_progress()
@@ -352,7 +357,7 @@ class _Run:
 
     def _tell_progress(self) -> None:
         now = time.monotonic()
-        if now - self.told_at >= PROGRESS_S:
+        if now - self.told_at >= self.progress_s:
             self.told_at = now
             self.events.add(
                 "progress",

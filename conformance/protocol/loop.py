@@ -68,7 +68,7 @@ class LoopServer:
         self._accept_again = 0.0
         self._open: dict[int, Conversation] = {}
         self._waiting: set[Conversation] = set()
-        #: When the first of them gives up (time.monotonic).
+        #: None of them gives up before this (time.monotonic).
         self._until = math.inf
         #: Connections with more requests than were answered at once.
         self._more: set[Conversation] = set()
@@ -159,14 +159,16 @@ class LoopServer:
     def _ready(self) -> list[tuple[int, int]]:
         """Wait until something comes, falls due or is over; return descriptors and events."""
         now = time.monotonic()
-        self._until = min((connection.until for connection in self._waiting), default=math.inf)
-        left_s = 0.0 if self._more else min(NAP_S, self._until - now)
-        if (due_ns := self._clock.due_ns) is not None:
-            left_s = min(left_s, due_ns / 1e9 - now)
         if 0 < self._accept_again <= now:
             self._accept_again = 0.0
             self._epoll.register(self._listener, _IN)
-        if select.select([self._epoll], (), (), max(0.0, left_s))[0]:
+        ready = self._epoll.poll(0)
+        if ready or self._more:
+            return ready
+        left_s = min(NAP_S, self._until - now)
+        if (due_ns := self._clock.due_ns) is not None:
+            left_s = min(left_s, due_ns / 1e9 - now)
+        if left_s > 0 and select.select([self._epoll], (), (), left_s)[0]:
             return self._epoll.poll(0)
         return []
 
@@ -186,6 +188,7 @@ class LoopServer:
             if self._hurried or not connection.would_wait(now):
                 connection.resume()
                 self._settle(connection)
+        self._until = min((one.until for one in self._waiting), default=math.inf)
 
     def _served(self, connection: Conversation) -> None:
         if connection.waits and not connection.unsent:
@@ -200,8 +203,15 @@ class LoopServer:
         if connection.over:
             self._forget(connection)
             return
-        for held, belongs in ((self._waiting, connection.waits), (self._more, connection.more)):
-            (held.add if belongs else held.discard)(connection)
+        if connection.waits:
+            self._waiting.add(connection)
+            self._until = min(self._until, connection.until)
+        else:
+            self._waiting.discard(connection)
+        if connection.more:
+            self._more.add(connection)
+        else:
+            self._more.discard(connection)
         if connection.unsent:
             self._watch(connection, _OUT)
         elif connection.watched != _IN and not (connection.waits and not connection.watched):
