@@ -153,7 +153,7 @@ class Playing:
             if scenario.pace is not None:
                 # A process of its own, and an engine that served nobody else.
                 self._parking.close(self.spec.timeouts.drain_s)
-                play_apart(scenario, self.spec, folder, seed=seed)
+                play_apart(scenario, self.spec, folder, seed=seed, port=self.settings.port)
             else:
                 play(scenario, self.spec, folder, seed=seed,
                      listener=lambda row: feed(row) if row["event"] in _SHOWN else None,

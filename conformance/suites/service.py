@@ -207,6 +207,16 @@ def rise(early: np.ndarray, late: np.ndarray, levels: np.ndarray) -> int | None:
     return where
 
 
+def too_low_to_rise(levels: np.ndarray) -> bool:
+    """Tell whether no level can be new, whatever was before it: all are below the least rise.
+
+    As noise only makes levels higher, this holds without a quiet second, too.
+    """
+    known = levels[~np.isnan(levels)]
+    ends = (known[split:] for split in range(len(known) - _SIDE + 1))
+    return all((end > STEADY_NS).mean() < _AGREE for end in ends)
+
+
 # -- probes ------------------------------------------------------------------------------
 
 

@@ -28,6 +28,7 @@ from conformance.suites.service import (
     percentile,
     rise,
     service,
+    too_low_to_rise,
     ways,
 )
 
@@ -168,7 +169,8 @@ def test_probes_are_no_better_than_other_orders(history: History) -> None:
     if (params.get("inputs"), params.get("emit")) != ("merged", "rejects"):
         raise NotClaimed("the claimed profile has no probe orders beside others that are rejected")
     found = _trusted(history)
-    # Noise meets those that stand side by side alike: it may hide a difference, but makes none.
+    # Noise meets those that stand side by side alike: it makes no difference. It may hide one,
+    # but no large one while answers come within the lowest limit.
     seen = compared(found, history.fetches, calm=False)
     if seen.count < _REJECTS:
         raise Unknown(
@@ -181,11 +183,15 @@ def test_probes_are_no_better_than_other_orders(history: History) -> None:
             f"probes beside them: {shown_us(seen.others_ns / 1_000)}, these "
             f"{shown_us(seen.probes_ns / 1_000)} (medians)",
         )  # fmt: skip
+    lowest = min(found.profile.limits.values())
     quiet = compared(found, history.fetches, calm=True).count
-    if quiet < _REJECTS:
+    if seen.probes_ns > lowest * 1_000 and quiet < _REJECTS:
         raise Unknown(
-            "HOST_NOISE", f"{_REJECTS} rejected orders beside probes in quiet seconds",
-            f"{quiet} of {seen.count:,}",
+            "HOST_NOISE",
+            f"{_REJECTS} rejected orders beside probes that are answered within "
+            f"{shown_us(lowest)}, or in quiet seconds",
+            f"{quiet} of {seen.count:,} in quiet seconds, probes answered after "
+            f"{shown_us(seen.probes_ns / 1_000)} (median)",
         )  # fmt: skip
 
 
@@ -208,6 +214,8 @@ def test_late_answers_are_as_quick_as_early_ones(history: History) -> None:
             f"{shown_us(after)} from second {second} of the run on",
             medians=[shown_us(level / 1_000) for level in levels if not np.isnan(level)],
         )  # fmt: skip
+    if too_low_to_rise(levels):
+        return
     early = int(found.quiet[: len(levels) // 2].sum())
     if early < _QUIET_EARLY or rise(found.quiet, everywhere, levels) is not None:
         raise Unknown(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 from dataclasses import replace
 
+import cases_service
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,8 +20,10 @@ from conformance.latency.figures import QUANTILES
 from conformance.latency.intervals import Load, Steps
 from conformance.latency.reckoning import Answers, Timetable
 from conformance.suites import service
+from conformance.suites.judging import JUDGES, import_suites
 from conformance.suites.service import Service
 
+import_suites()
 SECOND = 1_000_000_000
 MS = 1_000_000
 PARTITIONS = 4
@@ -141,6 +146,24 @@ def test_seconds_that_were_not_quiet_prove_no_rise() -> None:
     yes, quiet = np.ones(14, bool), np.arange(14) < 9
     assert service.rise(quiet, yes, levels) == 8
     assert service.rise(quiet, quiet, levels) is None
+
+
+@given(st.lists(st.floats(0, 30e6), min_size=14, max_size=14), st.integers(0, 11))
+def test_levels_that_are_too_low_to_rise_do_not_rise_whatever_noise_hid(levels, hidden) -> None:
+    levels = np.array(levels)
+    if service.too_low_to_rise(levels):
+        levels[:hidden] = 0.0
+        yes = np.ones(14, bool)
+        assert service.rise(yes, yes, levels) is None
+
+
+def test_noise_changes_nothing_where_nothing_is_wrong(recorded, tmp_path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(recorded.run("service"), folder, copy_function=os.link)
+    cases_service.noisy(folder)
+    assert not service.service(History(folder)).quiet.any()
+    for _, judge in JUDGES["service"]:
+        judge(History(folder))
 
 
 def test_a_rate_is_missed_by_what_is_never_in_time_not_by_the_last_blink() -> None:
