@@ -27,7 +27,7 @@ ODD = mutants.oddities(fixtures())
 #: CI tries half of them by `tickproof selftest --half`, but none of Spark: here are two.
 FEW = ("spark-commit-in-executors", "spark-release-when-read")
 #: Where time counts, other tests beside are noise: those are left to `tickproof selftest`.
-TIMED = {one.id for one in registry.load().values() if one.tier == registry.LATENCY_TIER}
+TIMED = {one.id for one in registry.load().values() if one.family == "LT"}
 LIVE = [
     m for m in ALL
     if m.requirement not in TIMED
