@@ -68,8 +68,8 @@ class LoopServer:
         self._accept_again = 0.0
         self._open: dict[int, Conversation] = {}
         self._waiting: set[Conversation] = set()
-        #: None of them gives up before this (time.monotonic).
-        self._until = math.inf
+        #: When they are looked at next, though nothing was published (time.monotonic).
+        self._look_at = 0.0
         #: Connections with more requests than were answered at once.
         self._more: set[Conversation] = set()
         self._idle = threading.Condition()
@@ -142,8 +142,7 @@ class LoopServer:
     def _turn(self) -> None:
         """Answer what has come; what is due is published before, and between any two."""
         ready = self._ready()
-        over = not ready or self._hurried or time.monotonic() >= self._until
-        if not self._publish() and over:
+        if not self._publish() and (self._hurried or time.monotonic() >= self._look_at):
             self._serve_waiting()
         for connection in list(self._more):
             connection.work(readable=False)
@@ -165,7 +164,7 @@ class LoopServer:
         ready = self._epoll.poll(0)
         if ready or self._more:
             return ready
-        left_s = min(NAP_S, self._until - now)
+        left_s = self._look_at - now
         if (due_ns := self._clock.due_ns) is not None:
             left_s = min(left_s, due_ns / 1e9 - now)
         if left_s > 0 and select.select([self._epoll], (), (), left_s)[0]:
@@ -188,7 +187,8 @@ class LoopServer:
             if self._hurried or not connection.would_wait(now):
                 connection.resume()
                 self._settle(connection)
-        self._until = min((one.until for one in self._waiting), default=math.inf)
+        self._look_at = min((one.until for one in self._waiting), default=math.inf)
+        self._look_at = min(self._look_at, now + NAP_S)
 
     def _served(self, connection: Conversation) -> None:
         if connection.waits and not connection.unsent:
@@ -205,7 +205,7 @@ class LoopServer:
             return
         if connection.waits:
             self._waiting.add(connection)
-            self._until = min(self._until, connection.until)
+            self._look_at = min(self._look_at, connection.until)
         else:
             self._waiting.discard(connection)
         if connection.more:

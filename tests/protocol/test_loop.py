@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import socket
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -287,6 +288,16 @@ def test_ticks_come_between_the_pieces_of_a_large_reply(tmp_path):
 # -- limits of the system --------------------------------------------------------------------
 
 
+@pytest.fixture
+def quick_switches():
+    """Let the threads of this process take turns more often: server and clients are two."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.0002)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("quick_switches")
 def test_more_connections_than_select_knows(tmp_path):
     many = 1_100
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
