@@ -15,7 +15,7 @@ import numpy as np
 
 from conformance.history.folder import History, HistoryError
 from conformance.latency.figures import QUANTILES, shown_us
-from conformance.latency.intervals import Load, Steps
+from conformance.latency.intervals import Load, Steps, growth
 from conformance.latency.medians import samples_needed
 from conformance.latency.profiles import Profile, ProfileError
 from conformance.latency.reckoning import Answers, Timetable, answers, timetable
@@ -36,6 +36,8 @@ STEADY_NS: Final = 10_000_000
 AHEAD_NS: Final = 1_000_000
 #: The rate is looked at at the end of each of so many last seconds.
 _ENDS: Final = 3
+#: A backlog grows that would add so much of the limit of p99 over the measured time.
+_PART_OF_P99: Final = 0.25
 #: Seconds on each side of a rise; samples behind the median of a second.
 _SIDE: Final = 3
 _SAMPLES: Final = 20
@@ -305,6 +307,17 @@ def share(load: Load, start_ns: int, end_ns: int, grace_ns: int) -> float:
     before, due = load.due.at(np.array([start_ns - 1, end_ns - 1]))
     done = load.done.at(np.array([end_ns + grace_ns]))[0]
     return float(np.clip((done - before) / (due - before), 0, 1)) if due > before else 1.0
+
+
+def backlog_growth(found: Service, load: Load, start_ns: int, end_ns: int) -> float:
+    """Return by how many records a second the backlog grew between two times; 0.0: it did not.
+
+    Less than what adds a part of the limit of p99 over the measured time is none: it may as
+    well be an engine that warms up, or whose batches wander.
+    """
+    grown = growth(load, start_ns, end_ns)
+    least = _PART_OF_P99 * found.p99_us / 1e6 * found.profile.load.rate
+    return grown if grown * (found.end_ns - found.start_ns) / 1e9 >= least else 0.0
 
 
 def longest_quiet(found: Service) -> tuple[int, int]:

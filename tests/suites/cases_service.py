@@ -201,6 +201,7 @@ REJECTS: dict[str, Cases] = {
     "test_the_rate_is_sustained": [
         (_unanswered, "UNANSWERED"),
         (both(_unanswered, noisy), "UNANSWERED"),
+        (both(_unanswered, LATE[0]), "UNANSWERED"),
         (LESS, "UNSUSTAINED"),
         (both(LESS, noise(3, 4)), "UNSUSTAINED"),
         FAILED,

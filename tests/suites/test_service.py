@@ -177,6 +177,15 @@ def test_a_rate_is_missed_by_what_is_never_in_time_not_by_the_last_blink() -> No
     assert service.late_share(found, slower) < service.ACHIEVED
 
 
+def test_a_backlog_grows_that_adds_to_the_limit_of_p99() -> None:
+    intended = MS // 20 * np.arange(14 * 20_000)
+    found = made(intended, intended, intended, np.zeros(len(intended), bool))
+    due = Steps(intended, np.arange(1, len(intended) + 1))
+    for slower, grows in ((0.03, True), (0.01, True), (0.001, False), (0.0, False)):
+        load = Load(due, Steps.of_events(intended + (intended * slower).astype(np.int64)))
+        assert bool(service.backlog_growth(found, load, 0, 14 * SECOND)) is grows, slower
+
+
 def test_longest_quiet_row_of_seconds() -> None:
     none = np.zeros(0, np.int64)
     found = made(none, none, none, none.astype(bool))
