@@ -6,7 +6,6 @@ import errno
 import os
 import resource
 import socket
-import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -288,18 +287,8 @@ def test_ticks_come_between_the_pieces_of_a_large_reply(tmp_path):
 # -- limits of the system --------------------------------------------------------------------
 
 
-@pytest.fixture
-def quick_switches():
-    """Let the threads of this process take turns more often: server and clients are two."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(0.0002)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.usefixtures("quick_switches")
 def test_more_connections_than_select_knows(tmp_path):
-    many = 1_100
+    many = 1_030
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 3 * many:
         pytest.skip(f"at most {hard} files may be open")
