@@ -128,7 +128,7 @@ def decide(
 
     problems: probes of the host that are not met; with any, nothing but wrong answers and a
     failure of the engine is a fail. floor: percentiles in microseconds that were measured
-    where there are no runs.
+    where there are no runs, empty where the null engine fell behind; None: not measured.
     """
     runs = _judgeable(figures)
     broken = _broken(figures)
@@ -147,7 +147,13 @@ def decide(
         reasons += [*_together(profile, rate, limits, runs), *_trend(profile, runs)]
     elif problems:
         code = _host(problems)[0].code
-        limits = [replace(one, verdict=Verdict.UNKNOWN, reason=code) for one in limits]
+        limits = [
+            one if one.reason == KIT_FLOOR
+            else replace(one, verdict=Verdict.UNKNOWN, reason=code)
+            for one in limits
+        ]  # fmt: skip
+        if texts := [one.text for one in limits if one.reason == KIT_FLOOR]:
+            reasons.append(Reason(KIT_FLOOR, "; ".join(dict.fromkeys(texts))))
     reasons.sort(key=lambda one: list(REASONS).index(one.code))
     verdicts = [Verdict.PASS, *(one.verdict for one in reasons)]
     return Decision(
@@ -255,7 +261,9 @@ def _percentile(
     profile: Profile, name: str, runs: Sequence[RunFigures], floor: Mapping[str, float] | None
 ) -> LimitDecision:
     limit = profile.limits[name]
-    floor_us = _floor_us(name, runs) if runs else (floor or {}).get(name)
+    floor_us = None if floor is None else floor.get(name, float("inf"))
+    if runs:
+        floor_us = _floor_us(name, runs)
     seen = seen_of(profile, name, runs)
     values = tuple(None if unsustained(run) else run.percentiles.get(name) for run in runs)
     verdict, code = judged(seen, limit, profile.runs.least, profile.runs.most)
