@@ -97,12 +97,26 @@ def test_text_of_an_engine_is_made_safe():
 def test_a_host_that_is_not_as_asked_is_unknown_whatever_the_figures():
     probes = [Probe("governor", "NOT_OK"), Probe("turbo", "UNOBSERVABLE", "no such file", "off")]
     for figures in ([], runs(5), runs(9, SLOW), runs(9, achieved=0.5)):
-        found = deciding.decide(CI, figures, probes, floor={"p50": 7.0})
+        found = deciding.decide(CI, figures, probes, floor=dict.fromkeys(NAMES, 7.0))
         assert found.verdict is Verdict.UNKNOWN
         assert [one.code for one in found.reasons] == ["HOST_NOT_OK", "UNOBSERVABLE_HOST"]
         assert {row.verdict for row in found.limits} == {Verdict.UNKNOWN}
     assert found.reasons[0].text == "governor: powersave, wanted performance"
-    assert deciding.decide(CI, [], probes, floor={"p50": 7.0}).limits[0].floor_us == 7.0
+    assert (
+        deciding.decide(CI, [], probes, floor=dict.fromkeys(NAMES, 7.0)).limits[0].floor_us == 7.0
+    )
+
+
+def test_a_floor_that_is_too_high_is_named_beside_a_host_that_is_not_as_asked():
+    probes = [Probe("governor", "NOT_OK")]
+    high = dict.fromkeys(NAMES, 7.0) | {"p99": 130e3}
+    found = deciding.decide(CI, [], probes, floor=high)
+    assert [one.code for one in found.reasons] == ["HOST_NOT_OK", "KIT_FLOOR"]
+    assert found.reasons[1].text == "p99: limit 250 ms, below twice the kit's own 130 ms"
+    assert [row.reason for row in found.limits] == ["HOST_NOT_OK", "KIT_FLOOR", "HOST_NOT_OK"]
+    fell_behind = deciding.decide(CI, [], probes, floor={})
+    assert {row.reason for row in fell_behind.limits} == {"KIT_FLOOR"}
+    assert {row.floor_us for row in deciding.decide(CI, [], probes).limits} == {None}
 
 
 def test_a_late_generator_makes_a_run_void_and_void_runs_are_repeated_so_many_times():
