@@ -14,13 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.checkers.tables import FETCH
+from conformance.engines import spec
 from conformance.history.folder import History, HistoryError
 from conformance.latency import profiles
 from conformance.latency.figures import QUANTILES
 from conformance.latency.intervals import Load, Steps
 from conformance.latency.reckoning import Answers, Timetable
+from conformance.resources import fixtures
 from conformance.suites import service
 from conformance.suites.judging import JUDGES, import_suites
+from conformance.suites.playing import level
 from conformance.suites.service import Service
 
 import_suites()
@@ -217,3 +220,11 @@ def test_an_unanswered_record_is_slower_than_any_limit(recorded) -> None:
 def test_a_run_of_another_tier_is_refused(recorded) -> None:
     with pytest.raises(HistoryError, match=r"service\.profile"):
         service.service(History(recorded.run("count")))
+
+
+def test_after_a_kill_the_level_claimed_for_count_counts():
+    spark = spec.load(fixtures() / "engines" / "spark")
+    assert level(spark, "service") == level(spark, "pinned") == "microbatch"
+    assert level(spark, "service-recovery") == "microbatch-state"
+    miniature = spec.load(fixtures() / "engines" / "miniature")
+    assert level(miniature, "service") == level(miniature, "service-recovery") == "steady"

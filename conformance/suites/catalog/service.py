@@ -20,6 +20,7 @@ MEASURED_S: Final = 14.0
 #: Of the orders, one in so many is rejected by its quote: company for the probes.
 REJECT_ONE_IN: Final = 50
 TICK_US: Final = 1_000
+RECOVERY: Final = "service-recovery"
 RECOVERY_RATE: Final = 10_000
 #: From the end of the warm-up to the kill (drawn), and what is looked at after the recovery.
 KILL_S: Final = (0.5, 1.5)
@@ -56,7 +57,7 @@ def _(context: Context, _rng: random.Random) -> Scenario:
     return replace(drawn, recipe=recipe, faults=(), pace=pace)
 
 
-@scenario("service-recovery")
+@scenario(RECOVERY)
 def _(context: Context, rng: random.Random) -> Scenario:
     profile = profiles.load(context.latency)
     warm_up_s = profile.load.warm_up_s
