@@ -17,6 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from conformance.latency.deciding import RECOVERY
+from conformance.latency.figures import QUANTILES
+from conformance.latency.medians import samples_needed
 from conformance.reports.live import is_live
 from conformance.reports.style import badge, glyph
 from conformance.text import shown
@@ -26,7 +28,9 @@ _LABEL: Final = 11
 _TEXT: Final = 600
 #: Percentiles shown of what is not judged: lateness, hiccups.
 _SHORT: Final = ("p50", "p99", "max")
-_WHOLE: Final = ("p50", "p90", "p95", "p99", "p99.9", "p99.99", "max")
+_WHOLE: Final = (*QUANTILES, "max")
+#: Samples that each percentile needs.
+_NEEDED: Final = {name: samples_needed(share) for name, share in QUANTILES.items()}
 
 
 class Status:
@@ -120,9 +124,11 @@ def _limits(console: Console, document: dict[str, Any]) -> None:
     table.add_column("", no_wrap=True)
     if RECOVERY in judged:
         rows = [row | {RECOVERY: us} for row, us in zip(rows, _recoveries(runs), strict=False)]
+    samples = min(row["samples"] for row in runs if row["percentiles"])
     for name in (*_WHOLE, RECOVERY):
         found = [row[name] for row in rows if name in row]
-        if not found:
+        # Of too few samples a percentile is their maximum under another name.
+        if not found or (name not in judged and samples < _NEEDED.get(name, 0)):
             continue
         limit = judged.get(name, {})
         said = Text()
