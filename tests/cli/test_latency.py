@@ -279,3 +279,14 @@ def test_answers_of_a_search_are_words_where_there_is_no_number():
 def test_figures_come_from_the_folder_of_the_round(tmp_path):
     with pytest.raises(ValueError, match=r"run-1/run\.json: not found"):
         measuring.figures(tmp_path, 1, profiles.load("ci"))
+
+
+def test_a_percentile_without_its_samples_is_shown_only_where_it_has_a_limit(tickproof, played):
+    def shown(samples: int) -> set[str]:
+        played.extend(figures(number, samples=samples) for number in range(1, 6))
+        _, out, _ = tickproof("latency", "miniature", "--profile", "ci", "--out", "out")
+        return {line.split()[0] for line in out.splitlines() if line.startswith(("  p", "  max"))}
+
+    assert shown(29_956) == {*LEVELS}
+    assert shown(29_955) == {*LEVELS} - {"p99.99"}
+    assert shown(2_000) == {*LEVELS} - {"p99.99"}  # p99.9 has a limit: unknown, and it says why
