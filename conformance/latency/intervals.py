@@ -6,7 +6,6 @@ and falls by a batch, however sound it is; growth is what remains between the hi
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -17,6 +16,7 @@ from conformance.history.folder import History
 from conformance.latency.reckoning import Answers, Timetable, latencies
 from conformance.latency.recording import Interval, histogram
 from conformance.latency.recovery import Phase
+from conformance.latency.trend import least_slope, theil_sen
 
 SECOND_NS: Final = 1_000_000_000
 #: Backlog is looked at so often, and its highest point taken over at least so long.
@@ -29,8 +29,6 @@ _FEWEST: Final = 6
 _LEAST_OF_RATE: Final = 0.001
 _LEAST_OF_BACKLOG: Final = 0.12
 _LEAST_S: Final = 0.05
-#: One-sided 99.9 % of a normal distribution.
-_SURE: Final = 3.09
 #: Shares of a growth that have to come in the first and in the second half of the time: a
 #: single step is no growth, nor is one that comes to rest, as in an engine that warms up.
 _EARLY: Final = 0.2
@@ -137,7 +135,8 @@ def growth(load: Load, start_ns: int, end_ns: int) -> float:
         load.backlog(np.append(np.arange(low, high, _LOOK_NS), high - 1)).max()
         for low, high in pairwise(edges.tolist())
     ])  # fmt: skip
-    slope, lower = theil_sen(edges[1:] / 1e9, highest)
+    seen_s = edges[1:] / 1e9
+    slope, lower = theil_sen(seen_s, highest), least_slope(seen_s, highest)
     seconds = (end_ns - start_ns) / 1e9
     ends = load.due.at(np.array([start_ns, end_ns]))
     rate = (ends[1] - ends[0]) * load.weight / seconds
@@ -163,19 +162,6 @@ def _teeth(done: Steps, start_ns: int, end_ns: int) -> np.ndarray:
     while (place := int(np.searchsorted(moved, edges[-1] + least))) < len(moved):
         edges.append(int(moved[place]))
     return np.array(edges)
-
-
-def theil_sen(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Return the median slope of all pairs, and its lower bound at 99.9 % by Kendall's variance.
-
-    ``x`` ascends; both have the same length, 2 or more.
-    """
-    i, j = np.triu_indices(len(x), 1)
-    slopes = np.sort((y[j] - y[i]) / (x[j] - x[i]))
-    n = len(x)
-    spread = _SURE * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
-    lower = max(0, math.floor((len(slopes) - spread) / 2))
-    return float(np.median(slopes)), float(slopes[lower])
 
 
 def achieved(load: Load, start_ns: int, end_ns: int) -> float:
