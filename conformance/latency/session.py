@@ -6,6 +6,7 @@ All checks of a request come before any engine starts. Everything lies in one fo
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -129,14 +130,26 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
     )  # fmt: skip
     status = terminal.Status(style.console(stderr=True))
     rounds = Rounds(spec, folder, fit.cores, request.keep, status)
-    with status:
-        if alone:
-            runs, floor = [], rounds.floor_alone(profile, request.seed)
-        else:
-            runs, floor = _rounds(rounds, profile, request.seed), None
-    known["cores"] |= {"refused": report.refused(folder)}
-    found = report.document(known, runs, floor, decide(profile, runs, fit.problems, floor))
-    report.write(folder, report.FILE_NAME, found)
+    runs: list[RunFigures] = []
+
+    def written(floor: dict[str, float] | None) -> dict[str, Any]:
+        known["cores"] |= {"refused": report.refused(folder)}
+        made = report.document(known, runs, floor, decide(profile, runs, fit.problems, floor))
+        report.write(folder, report.FILE_NAME, made)
+        return made
+
+    floor = None
+    try:
+        with status:
+            if alone:
+                floor = rounds.floor_alone(profile, request.seed)
+            else:
+                _rounds(rounds, profile, request.seed, runs)
+    except BaseException:
+        with contextlib.suppress(OSError):  # what was played can still be decided
+            written(None)
+        raise
+    found = written(floor)
     return shown_status(found, folder, console, as_json=as_json)
 
 
@@ -180,14 +193,12 @@ def new_folder(request: Request) -> Path:
     raise FileExistsError(f"{request.out}: a hundred sessions began in the same second")
 
 
-def _rounds(rounds: Rounds, profile: Profile, seed: int) -> list[RunFigures]:
-    """Play as many rounds as the verdict needs."""
-    runs: list[RunFigures] = []
+def _rounds(rounds: Rounds, profile: Profile, seed: int, runs: list[RunFigures]) -> None:
+    """Play as many rounds as the verdict needs, and add their figures to ``runs``."""
     while wanted := more_runs(profile, runs):
         number, last = len(runs) + 1, len(runs) + wanted
         what = f"run {number} of {last}"
         runs.append(rounds.play(profile, number, (seed + number - 1) % _SEEDS, what))
-    return runs
 
 
 def shown_status(found: dict[str, Any], folder: Path, console: Console, *, as_json: bool) -> int:

@@ -290,3 +290,14 @@ def test_a_percentile_without_its_samples_is_shown_only_where_it_has_a_limit(tic
     assert shown(29_956) == {*LEVELS}
     assert shown(29_955) == {*LEVELS} - {"p99.99"}
     assert shown(2_000) == {*LEVELS} - {"p99.99"}  # p99.9 has a limit: unknown, and it says why
+
+
+def test_what_was_played_stays_when_a_later_round_breaks_the_kit(tickproof, played, tmp_path):
+    played.extend(figures(number) for number in range(1, 4))  # then there is none to be given
+    status, out, err = tickproof("latency", "miniature", "--profile", "ci", "--out", "out")
+    assert status == 4 and "kit-error" in err and "pass" not in out
+    (path,) = Path("out").glob("*/latency.json")
+    found = json.loads(path.read_text())
+    assert [run["number"] for run in found["runs"]] == [1, 2, 3]
+    assert found["decision"]["verdict"] == "unknown"
+    assert [one["code"] for one in found["decision"]["reasons"]] == ["TOO_FEW_RUNS"]
