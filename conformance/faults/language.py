@@ -210,7 +210,7 @@ def from_scenario(scenario: Scenario, failure: Failure | None = None) -> Schedul
         plain, sink=SinkBehaviour()
     ):
         raise ValueError(
-            f"{scenario.name}: sink, hold, drain_at, ending, probes, fresh cannot be said"
+            f"{scenario.name}: sink, hold, drain_at, ending, probes, fresh, pace cannot be said"
         )
     return Schedule(
         app=scenario.app, params=scenario.params, workers=scenario.workers, seed=seed,
