@@ -117,7 +117,7 @@ def test_scenarios_of_the_catalog_with_faults_can_be_said():
 
 def test_scenario_that_a_schedule_cannot_say_is_refused():
     drawn = draw("passthrough-drain-first", Context(1))
-    with pytest.raises(ValueError, match="drain_at, ending, probes, fresh cannot"):
+    with pytest.raises(ValueError, match="drain_at, ending, probes, fresh, pace cannot"):
         language.from_scenario(drawn)
     with pytest.raises(ValueError, match="'script' cannot be said"):
         language.from_scenario(draw("market-boundaries", Context(1)))

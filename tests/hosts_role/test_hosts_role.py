@@ -51,6 +51,9 @@ REAL = [
     ),
 ]
 
+LONG = pytest.mark.skipif(
+    os.environ.get("TICKPROOF_TESTS") == "few", reason="half a minute of plays; not in CI"
+)
 pytestmark = pytest.mark.skipif(
     not PLAYBOOK.exists(), reason="ansible-playbook is not installed: it plays the role"
 )
@@ -121,6 +124,7 @@ def test_both_playbooks_are_sound_and_a_check_of_this_machine_changes_nothing(tm
     assert changed(said)
 
 
+@LONG
 def test_apply_sets_all_of_it_once_and_undo_gives_it_back_byte_for_byte(tmp_path):
     tree = tmp_path / "plain host"
     build(tree)
@@ -163,9 +167,7 @@ def attested(tree: Path) -> None:
     assert {probe for probe in PROBED if status[probe] is not Status.OK} == set()
 
 
-@pytest.mark.skipif(
-    os.environ.get("TICKPROOF_TESTS") == "few", reason="half a minute of plays; not in CI"
-)
+@LONG
 def test_where_systemd_runs_a_slice_is_made_and_tags_choose(tmp_path):
     tree = tmp_path / "systemd"
     build(tree, systemd=True)
