@@ -14,21 +14,14 @@ from typing import Any
 
 from conformance import resources
 from conformance.engines import tomlmodel
+from conformance.filefault import FileFault
 from conformance.text import shown
 
 FILE_NAME = "engine.toml"
 
 
-class EngineTomlError(Exception):
+class EngineTomlError(FileFault):
     """engine.toml cannot be used; ``errors`` holds every reason, one line each."""
-
-    def __init__(self, path: Path, errors: list[str]) -> None:
-        super().__init__(path, errors)
-        self.path = path
-        self.errors = errors
-
-    def __str__(self) -> str:
-        return "\n".join(f"{self.path}: {error}" for error in self.errors)
 
 
 @dataclass(frozen=True)

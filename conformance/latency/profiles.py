@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from conformance import resources
+from conformance.filefault import FileFault
 from conformance.latency import profile_model
 from conformance.latency.figures import QUANTILES, shown_us
 from conformance.latency.medians import samples_needed
@@ -35,16 +36,8 @@ _PARAMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 }
 
 
-class ProfileError(Exception):
+class ProfileError(FileFault):
     """A profile cannot be used; ``errors`` holds every reason, one line each."""
-
-    def __init__(self, path: Path, errors: list[str]) -> None:
-        super().__init__(path, errors)
-        self.path = path
-        self.errors = errors
-
-    def __str__(self) -> str:
-        return "\n".join(f"{self.path}: {error}" for error in self.errors)
 
 
 class CoresGiven(Protocol):
