@@ -12,15 +12,17 @@ def fixtures() -> Path:
 
     Raises FileNotFoundError when the installation is not whole.
     """
-    for folder in (_PACKAGE / "_fixtures", _PACKAGE.parent / "fixtures"):
-        if (folder / "engines").is_dir():
-            return folder
-    raise FileNotFoundError(f"no fixtures beside {_PACKAGE}: the installation is not whole")
+    return _beside("fixtures", "engines")
 
 
 def reference() -> Path:
     """Return the folder of the package ``reference``; raises FileNotFoundError without it."""
-    folder = _PACKAGE.parent / "reference"
-    if not (folder / "session.py").is_file():
-        raise FileNotFoundError(f"no reference beside {_PACKAGE}: the installation is not whole")
+    return _beside("reference", "session.py")
+
+
+def _beside(name: str, within: str) -> Path:
+    """Return a folder that lies beside this package and holds ``within``."""
+    folder = _PACKAGE.parent / name
+    if not (folder / within).exists():
+        raise FileNotFoundError(f"no {name} beside {_PACKAGE}: the installation is not whole")
     return folder

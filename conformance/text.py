@@ -1,6 +1,14 @@
-"""Text from an engine, made safe for a terminal and a report."""
+"""Text from an engine: made safe for a terminal and a report, stack traces cut short."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Final
+
+#: The innermost frame of a trace: where it is, and its line of code.
+_KEPT: Final = 2
+_BLANKS: Final = (" ", "\t", "\\t")  # the last one: a tab that was made safe to print
 
 
 def shown(text: str, limit: int) -> str:
@@ -30,3 +38,20 @@ def _cut(pieces: list[str], limit: int) -> str:
     while pieces and length > limit - 1:
         length -= len(pieces.pop())
     return "".join(pieces) + "…"
+
+
+def shortened(lines: Iterable[str]) -> list[str]:
+    """Return lines of standard error with all frames but the last taken out of each trace.
+
+    A trace is a run of indented lines, as in Python, Java and Rust. What stands around it
+    stays: with its last frame and the error below it, a trace keeps three lines.
+    """
+    found: list[str] = []
+    marked = (line for line in lines if not line.strip() or line.strip(" ^~"))
+    for inside, run in groupby(marked, key=lambda line: line.startswith(_BLANKS)):
+        some = list(run)
+        if inside and len(some) > _KEPT + 1:
+            found.append(f"  ... {len(some) - _KEPT} lines of the trace left out")
+            some = some[-_KEPT:]
+        found += some
+    return found

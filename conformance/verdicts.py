@@ -42,7 +42,7 @@ class Outcome:
 
     A fail, unknown or kit-error carries ``reason`` (a stable code), ``expected``
     and ``actual``; all text may come from an engine and is not safe to print raw.
-    story: what conformance.explain tells of it: ``lines``, ``brief``, ``picture``; or empty.
+    story: what `explain` tells of it: ``lines``, ``brief``, ``picture``; or empty.
     """
 
     requirement: str

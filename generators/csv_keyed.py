@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from generators.csv_market import checked_sha256
-from generators.csv_table import batches
-from generators.decimals import parse
-from generators.files import ranges
-from generators.layouts import COUNT_IN, framed
-from generators.numbers import chunk_records
-from generators.partitions import Chunk, Source
+from tickproof.generators.csv_market import checked_sha256
+from tickproof.generators.csv_table import batches
+from tickproof.generators.decimals import parse
+from tickproof.generators.files import ranges
+from tickproof.generators.layouts import COUNT_IN, framed
+from tickproof.generators.numbers import chunk_records
+from tickproof.generators.partitions import Chunk, Source
 
 
 def read_keyed(path: Path) -> np.ndarray:

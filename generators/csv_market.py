@@ -19,13 +19,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from generators.csv_table import Batch, CsvError, batches
-from generators.decimals import parse
-from generators.files import Progress, ranges, write_chunks
-from generators.layouts import BUY, MESSAGE, ORDER, ORDER_KIND, QUOTE, QUOTE_KIND, SELL, framed
-from generators.numbers import chunk_records
-from generators.partitions import Chunk, Source
-from generators.symbols import aliases, with_words, words
+from tickproof.generators.csv_table import Batch, CsvError, batches
+from tickproof.generators.decimals import parse
+from tickproof.generators.files import Progress, ranges, write_chunks
+from tickproof.generators.layouts import (
+    BUY,
+    MESSAGE,
+    ORDER,
+    ORDER_KIND,
+    QUOTE,
+    QUOTE_KIND,
+    SELL,
+    framed,
+)
+from tickproof.generators.numbers import chunk_records
+from tickproof.generators.partitions import Chunk, Source
+from tickproof.generators.symbols import aliases, with_words, words
 
 MAX_PRICE: Final = 2**53
 MAX_SIZE: Final = 2**32 - 1

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from generators.csv_table import Fields
+from tickproof.generators.csv_table import Fields
 
 #: Longest number that is read; a longer one is bad.
 MAX_CHARS: Final = 64

@@ -15,9 +15,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from generators.layouts import MESSAGE, framed
-from generators.market import Market, MarketParams
-from generators.numbers import Keyed, KeyedParams, Numbers, Payloads, chunk_records
+from tickproof.generators.layouts import MESSAGE, framed
+from tickproof.generators.market import Market, MarketParams
+from tickproof.generators.numbers import Keyed, KeyedParams, Numbers, Payloads, chunk_records
 
 Progress = Callable[[int], None]
 

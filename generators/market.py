@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from generators.hashing import hashed, key_of, scaled
-from generators.layouts import BUY, MESSAGE, ORDER, ORDER_KIND, QUOTE, QUOTE_KIND, framed
-from generators.prices import BLOCK, BLOCK_BITS, PricePaths
-from generators.symbols import PROBE_SYMBOLS, tickers, with_words, words
+from tickproof.generators.hashing import hashed, key_of, scaled
+from tickproof.generators.layouts import BUY, MESSAGE, ORDER, ORDER_KIND, QUOTE, QUOTE_KIND, framed
+from tickproof.generators.prices import BLOCK, BLOCK_BITS, PricePaths
+from tickproof.generators.symbols import PROBE_SYMBOLS, tickers, with_words, words
 
 #: client_tag of a probe order: this bit and the probe's running number from 0.
 PROBE_TAG: Final = 1 << 63

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from generators.hashing import hashed, key_avoiding, key_of, scaled
-from generators.layouts import COUNT_IN, NUMBER, framed, opaque
+from tickproof.generators.hashing import hashed, key_avoiding, key_of, scaled
+from tickproof.generators.layouts import COUNT_IN, NUMBER, framed, opaque
 
 _MASK: Final = 2**64 - 1
 #: The first records of app ``double``: where doubling overflows, and its neighbours.

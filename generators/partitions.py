@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from generators.files import Progress, replacing
-from generators.hashing import hashed
-from generators.layouts import ORDER, ORDER_KIND, framed
+from tickproof.generators.files import Progress, replacing
+from tickproof.generators.hashing import hashed
+from tickproof.generators.layouts import ORDER, ORDER_KIND, framed
 
 #: The plan never has more ticks than this: ticks grow instead.
 MAX_TICKS: Final = 1 << 20

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from generators.hashing import hashed, key_of, scaled
+from tickproof.generators.hashing import hashed, key_of, scaled
 
 #: Quotes (and orders) between two points of the finest lattice.
 BLOCK_BITS: Final = 13

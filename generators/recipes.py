@@ -23,11 +23,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from generators.files import Progress, market_chunks, record_chunks
-from generators.layouts import MESSAGE, framed
-from generators.market import MarketParams
-from generators.numbers import Keyed, KeyedParams, Numbers, Payloads
-from generators.partitions import BuiltInput, Chunk, Source, split
+from tickproof.generators.files import Progress, market_chunks, record_chunks
+from tickproof.generators.layouts import MESSAGE, framed
+from tickproof.generators.market import MarketParams
+from tickproof.generators.numbers import Keyed, KeyedParams, Numbers, Payloads
+from tickproof.generators.partitions import BuiltInput, Chunk, Source, split
 
 REQUIRED: Final = object()
 INPUTS: Final = ("merged", "two")
@@ -138,20 +138,20 @@ def _subset(recipe: dict[str, Any], params: type) -> dict[str, Any]:
 
 
 def _script(recipe: dict[str, Any]) -> Source:
-    from generators.script import script_source
+    from tickproof.generators.script import script_source
 
     return script_source(recipe["rows"], recipe["repeat"], recipe["inputs"] == "two")
 
 
 def _market_csv(recipe: dict[str, Any]) -> Source:
     # pyarrow takes 0.2 s and 50 MB: only for those who bring a CSV.
-    from generators.csv_market import csv_source
+    from tickproof.generators.csv_market import csv_source
 
     return csv_source(recipe)
 
 
 def _keyed_csv(recipe: dict[str, Any]) -> Source:
-    from generators.csv_keyed import csv_source
+    from tickproof.generators.csv_keyed import csv_source
 
     return csv_source(recipe)
 

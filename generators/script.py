@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from generators.files import ranges
-from generators.layouts import (
+from tickproof.generators.files import ranges
+from tickproof.generators.layouts import (
     BUY,
     COUNT_IN,
     MESSAGE,
@@ -19,8 +19,8 @@ from generators.layouts import (
     QUOTE_KIND,
     framed,
 )
-from generators.numbers import chunk_records
-from generators.partitions import Chunk, Source
+from tickproof.generators.numbers import chunk_records
+from tickproof.generators.partitions import Chunk, Source
 
 _I64: Final = (-(2**63), 2**63 - 1)
 _U64: Final = (0, 2**64 - 1)

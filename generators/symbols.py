@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from generators.hashing import hashed, key_of
-from generators.layouts import framed
+from tickproof.generators.hashing import hashed, key_of
+from tickproof.generators.layouts import framed
 
 #: Reserved symbols of the probe orders. No quote ever carries one of them.
 PROBE_SYMBOLS: Final = tuple(f"PROBE.{number:02d}" for number in range(16))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from generators.market import ACCOUNTS, MarketParams
-from generators.symbols import tickers
+from tickproof.generators.market import ACCOUNTS, MarketParams
+from tickproof.generators.symbols import tickers
 
 BROKERS: Final = 20
 

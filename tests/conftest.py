@@ -16,8 +16,8 @@ import psutil
 import pytest
 from hypothesis import settings
 
-import conformance
-from conformance.resources import fixtures
+from tickproof import conformance
+from tickproof.conformance.resources import fixtures
 
 # A machine may stand still for a moment: that is no failure.
 settings.register_profile("tickproof", deadline=None)
@@ -89,9 +89,9 @@ class Sessions:
 
     def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
         """Start ``tickproof`` in a process group of its own."""
-        path = [str(Path(conformance.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        path = [str(Path(conformance.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         process = subprocess.Popen(
-            [sys.executable, "-m", "conformance.cli", *map(str, arguments)],
+            [sys.executable, "-m", "tickproof.conformance.cli.main", *map(str, arguments)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)), "CI": "1"},
             start_new_session=True, **options,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.text import shown
+from tickproof.conformance.text import shown
 
 
 @given(st.text(st.characters()), st.integers(1, 60))

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.session import combined
-from conformance.suites.verdict import with_known_gaps
-from conformance.verdicts import SEVERITY, Outcome, Verdict, exit_status, worst
+from tickproof.conformance.session.tiers import combined
+from tickproof.conformance.suites.outcomes import with_known_gaps
+from tickproof.conformance.verdicts import SEVERITY, Outcome, Verdict, exit_status, worst
 
 verdicts = st.lists(st.sampled_from(list(Verdict)), max_size=6)
 

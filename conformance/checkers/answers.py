@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from conformance.checkers.arrays import drop_pages, first_positions, gather, read
-from conformance.checkers.market_rule import ANSWER
-from conformance.checkers.outputs import OutputLog
-from conformance.checkers.sightings import Sightings
+from tickproof.conformance.checkers.arrays import drop_pages, first_positions, gather, read
+from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.market_rule import ANSWER
+from tickproof.conformance.history.outputs import OutputLog
 
 _BLOCK: Final = 1 << 16
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from conformance.checkers.arrays import drop_pages, first_positions, gather, mix, pieces
-from conformance.checkers.count_diagnosis import diagnose_total, figures
-from conformance.checkers.delivery import place
-from conformance.checkers.findings import Finding, Findings
-from conformance.checkers.outputs import OutputLog
-from conformance.checkers.sightings import Sightings
+from tickproof.conformance.checkers.arrays import drop_pages, first_positions, gather, mix, pieces
+from tickproof.conformance.checkers.count_diagnosis import diagnose_total, figures
+from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.delivery import place
+from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.history.outputs import OutputLog
 
 _MAX_BUCKETS: Final = 256
 _HIGHEST: Final = 2**64 - 1

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from conformance.checkers.arrays import differ, gather, piece_rows
-from conformance.checkers.findings import Finding, Findings
-from conformance.checkers.outputs import UNNUMBERED, OutputLog
-from conformance.checkers.sightings import Sightings
+from tickproof.conformance.checkers.arrays import differ, gather, piece_rows
+from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.history.outputs import UNNUMBERED, OutputLog
 
 
 def place(outputs: OutputLog, index: int) -> dict[str, int | str]:

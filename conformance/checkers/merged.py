@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from conformance.checkers.answers import Answers
-from conformance.checkers.arrays import pieces, read
-from conformance.checkers.delivery import place
-from conformance.checkers.findings import Finding, Findings
-from conformance.checkers.market_rule import (
+from tickproof.conformance.checkers.answers import Answers
+from tickproof.conformance.checkers.arrays import pieces, read
+from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.delivery import place
+from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.checkers.market_rule import (
     ANSWER,
     RECORD,
     VERDICT_BYTE,
@@ -23,10 +24,9 @@ from conformance.checkers.market_rule import (
     show_answer,
     symbol_text,
 )
-from conformance.checkers.outputs import OutputLog
-from conformance.checkers.sightings import Sightings
-from conformance.checkers.symbols import Symbols, order_by
-from generators.layouts import ORDER_KIND, QUOTE_KIND
+from tickproof.conformance.checkers.symbols import Symbols, order_by
+from tickproof.conformance.history.outputs import OutputLog
+from tickproof.generators.layouts import ORDER_KIND, QUOTE_KIND
 
 
 def check_merged(

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from conformance.checkers.arrays import differ, gather, hash_records, piece_rows, pieces
-from conformance.checkers.delivery import place, show
-from conformance.checkers.findings import Finding, Findings
-from conformance.checkers.outputs import OutputLog
-from conformance.checkers.sightings import Sightings
+from tickproof.conformance.checkers.arrays import differ, gather, hash_records, piece_rows, pieces
+from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.delivery import place, show
+from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.history.outputs import OutputLog
 
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _STEP: Final = 1 << 20

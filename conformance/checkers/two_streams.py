@@ -8,17 +8,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from conformance.checkers.answers import Answers
-from conformance.checkers.arrays import read
-from conformance.checkers.findings import Findings
-from conformance.checkers.market_rule import RECORD
-from conformance.checkers.outputs import OutputLog
-from conformance.checkers.sightings import Sightings
-from conformance.checkers.symbols import Symbols
-from conformance.checkers.tables import of_partition
-from conformance.checkers.timeline import Active, Fetched
-from conformance.checkers.two_explain import explain_two
-from conformance.checkers.two_group import Group, Picked, Rules, judge_group
+from tickproof.conformance.checkers.answers import Answers
+from tickproof.conformance.checkers.arrays import read
+from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.findings import Findings
+from tickproof.conformance.checkers.market_rule import RECORD
+from tickproof.conformance.checkers.symbols import Symbols
+from tickproof.conformance.checkers.timeline import Active, Fetched
+from tickproof.conformance.checkers.two_stream_findings import explain_two
+from tickproof.conformance.checkers.two_stream_symbols import Group, Picked, Rules, judge_group
+from tickproof.conformance.history.outputs import OutputLog
+from tickproof.conformance.history.rows import of_partition
 
 QUOTES: Final = 0
 ORDERS: Final = 1

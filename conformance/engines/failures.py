@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from conformance.text import shown
+from tickproof.conformance.text import shown
 
 
 class Code(enum.StrEnum):

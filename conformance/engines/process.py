@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conformance.engines import proctable
-from conformance.engines.affinity import on_cores
-from conformance.engines.dialogue import Dialogue, Pending, ending
-from conformance.engines.failures import Code, EngineFailure
-from conformance.engines.launching import launch
-from conformance.engines.spec import EngineSpec, EngineTomlError
-from conformance.engines.streams import MAX_STDERR, LineSplitter, StderrLog
-from conformance.engines.topology import Member, NoSuchProcess, Roster
-from conformance.text import shown
+from tickproof.conformance.engines import process_table
+from tickproof.conformance.engines.affinity import on_cores
+from tickproof.conformance.engines.control_channel import Dialogue, Pending, ending
+from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.engines.launcher import launch
+from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
+from tickproof.conformance.engines.spec import EngineSpec, EngineTomlError
+from tickproof.conformance.engines.topology import Member, NoSuchProcess, Roster
+from tickproof.conformance.text import shown
 
 __all__ = ["Engine", "EngineFailure", "Pending", "ProcessInfo"]
 
@@ -210,7 +210,7 @@ class Engine:
 
     def _plight(self) -> str:
         """Say what else is wrong with argv's process."""
-        proc = proctable.read(self.pid) if self.returncode is None else None
+        proc = process_table.read(self.pid) if self.returncode is None else None
         return "; its process is stopped by a signal" if proc and proc.state in "Tt" else ""
 
     # -- the thread that reads -------------------------------------------------
@@ -340,11 +340,11 @@ class Engine:
         words = self._status_lines[-1:]
         return not self._open or (bool(words) and words[0].split()[0] in ("gone", "failed"))
 
-    def living(self) -> list[proctable.Proc]:
+    def living(self) -> list[process_table.Proc]:
         """Return the processes of the engine that live now, those it has not named too."""
-        return [] if self._gone() else proctable.own(self._reaper.pid, self.run_id)
+        return [] if self._gone() else process_table.own(self._reaper.pid, self.run_id)
 
-    def _followed(self) -> list[proctable.Proc]:
+    def _followed(self) -> list[process_table.Proc]:
         # The reaper alone knows when none is left: a look at the process table misses a
         # child that was forked in the middle of it by a parent that has ended since.
         self._await_status(lambda: "alone" in self._status_lines, FOLLOW_TIMEOUT_S)
@@ -363,8 +363,8 @@ class Engine:
     def _sweep(self) -> None:
         """Do the reaper's work after it was killed or held up."""
         below = self._reaper.pid
-        left = proctable.kill_all(
-            lambda: proctable.own(below, self.run_id), lambda: True, KILL_TIMEOUT_S
+        left = process_table.kill_all(
+            lambda: process_table.own(below, self.run_id), lambda: True, KILL_TIMEOUT_S
         )
         self._reaper.kill()
         if left:

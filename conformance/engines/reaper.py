@@ -18,7 +18,7 @@ import signal
 import sys
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 (-I drops it)
-import proctable
+import process_table
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KILL_TIMEOUT_S = 10.0
@@ -40,7 +40,7 @@ def run_command(command: list[str], run_id: str, failure: int, reaper: int) -> N
             for number in signal.valid_signals() - set(NOT_CATCHABLE):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, [])
-            os.execve(command[0], command, os.environ | {proctable.RUN_VARIABLE: run_id})
+            os.execve(command[0], command, os.environ | {process_table.RUN_VARIABLE: run_id})
     except OSError as error:
         os.write(failure, str(error.errno).encode())
     finally:
@@ -122,7 +122,8 @@ def main(control: int, status: int, run_id: str, command: list[str]) -> None:
             return True
 
     watch(control, kit, wake_read, reap, report)
-    left = proctable.kill_all(lambda: proctable.own(os.getpid(), run_id), reap, KILL_TIMEOUT_S)
+    mine = lambda: process_table.own(os.getpid(), run_id)  # noqa: E731
+    left = process_table.kill_all(mine, reap, KILL_TIMEOUT_S)
     report("stuck " + " ".join(str(proc.pid) for proc in left) if left else "gone")
 
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conformance import resources
-from conformance.engines import tomlmodel
-from conformance.filefault import FileFault
-from conformance.text import shown
+from tickproof.conformance import resources
+from tickproof.conformance.engines import toml_model
+from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.text import shown
 
 FILE_NAME = "engine.toml"
 
 
-class EngineTomlError(FileFault):
+class EngineTomlError(InvalidFile):
     """engine.toml cannot be used; ``errors`` holds every reason, one line each."""
 
 
@@ -62,7 +62,7 @@ class Claims:
 class EngineSpec:
     """One loaded engine.toml; ``path`` is the absolute path of the file."""
 
-    def __init__(self, path: Path, model: tomlmodel.EngineFile) -> None:
+    def __init__(self, path: Path, model: toml_model.EngineFile) -> None:
         engine = model.engine
         self.path = path
         self.name = engine.name
@@ -153,9 +153,9 @@ def load(path: Path, requirement_ids: Collection[str] | None = None) -> EngineSp
     if path.is_dir():
         path = path / FILE_NAME
     data = _read(path)
-    model, errors = tomlmodel.parse(data)
-    errors += tomlmodel.unknown_gaps(data, requirement_ids)
-    errors += tomlmodel.unknown_profiles(data, _profiles())
+    model, errors = toml_model.parse(data)
+    errors += toml_model.unknown_gaps(data, requirement_ids)
+    errors += toml_model.unknown_profiles(data, _profiles())
     if model is None or errors:
         raise EngineTomlError(path, errors)
     return EngineSpec(path, model)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from conformance.engines import proctable
-from conformance.engines.failures import Code, EngineFailure
-from conformance.text import shown
+from tickproof.conformance.engines import process_table
+from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.text import shown
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PAUSE_TIMEOUT_S = 5.0
@@ -69,7 +69,7 @@ class Member:
             return False
         deadline = time.monotonic() + _PAUSE_TIMEOUT_S
         while self.alive and time.monotonic() < deadline:
-            proc = proctable.read(self.pid)
+            proc = process_table.read(self.pid)
             if proc is not None and proc.state in "Tt":
                 return True
             self.wait_gone(0.001)
@@ -152,8 +152,8 @@ class Roster:
     def _member(self, pid: int, role: str, name: str) -> Member:
         known = self._known.get((pid, role, name))
         if known is not None:
-            now = proctable.read(pid)
-            if known.alive or now is None or not proctable.living(now):
+            now = process_table.read(pid)
+            if known.alive or now is None or not process_table.living(now):
                 return known
         try:
             pidfd = os.pidfd_open(pid)
@@ -182,17 +182,17 @@ class Roster:
             raise _foreign(pid, role, name, "its environment cannot be read") from None
         except OSError:
             raise _gone(pid, role, name) from None
-        where = f"nor carries this run's {proctable.RUN_VARIABLE}"
+        where = f"nor carries this run's {process_table.RUN_VARIABLE}"
         raise _foreign(pid, role, name, f"it neither descends from the engine {where}")
 
     def _carries_id(self, pid: int) -> bool:
         deadline = time.monotonic() + _EXEC_TIMEOUT_S
-        while not (entries := proctable.environment(pid)) and time.monotonic() < deadline:
-            proc = proctable.read(pid)
-            if proc is None or not proctable.living(proc):
+        while not (entries := process_table.environment(pid)) and time.monotonic() < deadline:
+            proc = process_table.read(pid)
+            if proc is None or not process_table.living(proc):
                 return False
-            proctable.wait_for_one([proc])
-        return proctable.entry(self._run_id) in entries
+            process_table.wait_for_one([proc])
+        return process_table.entry(self._run_id) in entries
 
     def _below_reaper(self, pid: int) -> bool:
         """Tell whether the engine started it: only the engine's processes are below the reaper.
@@ -200,12 +200,12 @@ class Roster:
         A daemon of the engine, parted from argv's process, is adopted by the reaper.
         """
         seen: set[int] = set()
-        proc = proctable.read(pid)
+        proc = process_table.read(pid)
         while proc is not None and proc.pid not in seen:
             if proc.ppid == self._reaper_pid:
                 return True
             seen.add(proc.pid)
-            proc = proctable.read(proc.ppid)
+            proc = process_table.read(proc.ppid)
         return False
 
     def close(self) -> None:

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from conformance.explain import behind, transactions
-from conformance.explain.facts import Facts, counted
-from conformance.explain.reading import Part
-from conformance.text import shown
-from conformance.verdicts import Outcome
+from tickproof.conformance.explain import fetch_below_release, transactions
+from tickproof.conformance.explain.facts import Facts, counted
+from tickproof.conformance.explain.passage import Part
+from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import Outcome
 
 #: Control requests that wait for an answer.
 _OPS: Final = ("hello", "deploy", "topology", "drain", "checkpoint", "scale", "stop")
@@ -26,8 +26,8 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     if outcome.reason in ("NO_ANSWER", "HELD_BACK"):
         return _unanswered(facts)
     refused = facts.history.all("refused")
-    if below := behind.asked(facts):
-        return behind.tell(facts, below)
+    if below := fetch_below_release.asked(facts):
+        return fetch_below_release.tell(facts, below)
     if refused:
         return _refused(facts, outcome, refused)
     return _ended(facts)

@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from conformance.checkers.count_diagnosis import Diagnosis, diagnose_total
-from conformance.explain.facts import Facts, counted, ranges
-from conformance.explain.recovery import Aftermath, Place
-from conformance.explain.relations import Relation, relations
-from conformance.explain.restored import Restored, restored
-from generators.layouts import COUNT_IN
+from tickproof.conformance.checkers.count_diagnosis import Diagnosis, diagnose_total
+from tickproof.conformance.explain.facts import Facts, counted, ranges
+from tickproof.conformance.explain.recovery import Aftermath, Place
+from tickproof.conformance.explain.relations import Relation, relations
+from tickproof.conformance.explain.restored import Restored, restored
+from tickproof.generators.layouts import COUNT_IN
 
 #: Values of a key that a diagnosis looks at behind the total.
 _TAIL: Final = 4096

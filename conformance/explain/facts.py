@@ -6,12 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
-from conformance.checkers.tables import of_partition
-from conformance.explain.matching import Matching, matching
-from conformance.explain.moments import deed, end_ns, origin_ns
-from conformance.explain.recovery import Aftermath, aftermaths
-from conformance.history.folder import History
-from conformance.suites.evidence import outputs
+from tickproof.conformance.explain.matching import Matching, matching
+from tickproof.conformance.explain.moments import deed, end_ns, origin_ns
+from tickproof.conformance.explain.recovery import Aftermath, aftermaths
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.rows import of_partition
+from tickproof.conformance.suites.evidence import outputs
 
 
 class Facts:

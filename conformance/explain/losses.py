@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformance.checkers.outputs import UNNUMBERED
-from conformance.explain import transactions
-from conformance.explain.facts import Facts, counted, ranges
-from conformance.explain.reading import Part
-from conformance.explain.recovery import Aftermath
-from conformance.explain.relations import nearest, places, relations, whole_replies
-from conformance.verdicts import Outcome
+from tickproof.conformance.explain import transactions
+from tickproof.conformance.explain.facts import Facts, counted, ranges
+from tickproof.conformance.explain.passage import Part
+from tickproof.conformance.explain.recovery import Aftermath
+from tickproof.conformance.explain.relations import nearest, places, relations, whole_replies
+from tickproof.conformance.history.outputs import UNNUMBERED
+from tickproof.conformance.verdicts import Outcome
 
 
 def tell(facts: Facts, outcome: Outcome) -> Part:

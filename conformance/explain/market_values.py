@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformance.checkers.market_rule import ANSWER, RECORD, show_answer, symbol_text
-from conformance.checkers.tables import of_partition
-from conformance.checkers.timeline import publish_times
-from conformance.explain.facts import Facts, counted
-from conformance.explain.recovery import Aftermath
-from conformance.explain.relations import places, relations
-from generators.layouts import MESSAGE, QUOTE, QUOTE_KIND
+from tickproof.conformance.checkers.market_rule import ANSWER, RECORD, show_answer, symbol_text
+from tickproof.conformance.checkers.timeline import publish_times
+from tickproof.conformance.explain.facts import Facts, counted
+from tickproof.conformance.explain.recovery import Aftermath
+from tickproof.conformance.explain.relations import places, relations
+from tickproof.conformance.history.rows import of_partition
+from tickproof.generators.layouts import MESSAGE, QUOTE, QUOTE_KIND
 
 __all__ = ["said", "tell"]
 

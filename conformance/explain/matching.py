@@ -8,13 +8,21 @@ from typing import Final
 
 import numpy as np
 
-from conformance.checkers.arrays import gather, hash_records, pieces
-from conformance.checkers.market_rule import ANSWER, RECORD
-from conformance.checkers.merged import expected_merged
-from conformance.checkers.outputs import OutputLog
-from conformance.history.folder import History
-from conformance.suites.evidence import doubled, outputs
-from generators.layouts import COUNT_IN, COUNT_OUT, MESSAGE, NUMBER, ORDER, ORDER_KIND, opaque
+from tickproof.conformance.checkers.arrays import gather, hash_records, pieces
+from tickproof.conformance.checkers.market_rule import ANSWER, RECORD
+from tickproof.conformance.checkers.merged import expected_merged
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.outputs import OutputLog
+from tickproof.conformance.suites.evidence import doubled, outputs
+from tickproof.generators.layouts import (
+    COUNT_IN,
+    COUNT_OUT,
+    MESSAGE,
+    NUMBER,
+    ORDER,
+    ORDER_KIND,
+    opaque,
+)
 
 #: Records in and out together; beyond this a story is told without them.
 MOST: Final = 20_000_000

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from conformance.history.folder import History
-from conformance.schedule import LASTING, FaultStep
-from conformance.text import shown
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.scenario import LASTING, FaultStep
+from tickproof.conformance.text import shown
 
 #: Engine text in a legend is cut to this.
 _TEXT: Final = 48

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from conformance.explain.facts import Facts
-from conformance.explain.moments import Moment, moments
-from conformance.history.folder import History
+from tickproof.conformance.explain.facts import Facts
+from tickproof.conformance.explain.moments import Moment, moments
+from tickproof.conformance.history.folder import History
 
 LEAST: Final = 60
 MOST: Final = 120

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conformance.checkers.tables import of_partition
-from conformance.history.folder import FiredFault, History
-from conformance.schedule import LASTING
+from tickproof.conformance.history.folder import FiredFault, History
+from tickproof.conformance.history.rows import of_partition
+from tickproof.conformance.scenario import LASTING
 
 
 @dataclass(frozen=True)

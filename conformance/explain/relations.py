@@ -6,9 +6,9 @@ from typing import Final, Literal
 
 import numpy as np
 
-from conformance.checkers.tables import of_partition
-from conformance.explain.facts import Facts
-from conformance.explain.recovery import Aftermath
+from tickproof.conformance.explain.facts import Facts
+from tickproof.conformance.explain.recovery import Aftermath
+from tickproof.conformance.history.rows import of_partition
 
 #: given-up: released before the fault. left: fetched before it, not released, not fetched
 #: again. again: fetched before and after it. never: not fetched at all. later: first fetched

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from conformance.checkers.outputs import UNNUMBERED
-from conformance.explain import transactions
-from conformance.explain.facts import Facts, counted
-from conformance.explain.reading import Part
-from conformance.explain.recovery import Aftermath
-from conformance.explain.relations import places, relations
-from conformance.suites.evidence import CHANGED
-from conformance.verdicts import Outcome
+from tickproof.conformance.explain import transactions
+from tickproof.conformance.explain.facts import Facts, counted
+from tickproof.conformance.explain.passage import Part
+from tickproof.conformance.explain.recovery import Aftermath
+from tickproof.conformance.explain.relations import places, relations
+from tickproof.conformance.history.outputs import UNNUMBERED
+from tickproof.conformance.suites.evidence import CHANGED
+from tickproof.conformance.verdicts import Outcome
 
 
 def tell(facts: Facts, outcome: Outcome) -> Part:

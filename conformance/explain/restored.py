@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from conformance.explain.matching import by_key
+from tickproof.conformance.explain.matching import by_key
 
 #: Outputs in the order of the input that find their place in it.
 _ENOUGH: Final = 8

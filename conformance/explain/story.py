@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from conformance.explain import conduct, done, losses, repeats, values
-from conformance.explain.facts import Facts
-from conformance.explain.moments import Moment
-from conformance.explain.reading import Part
-from conformance.history.folder import History
-from conformance.suites.evidence import CHANGED, TWICE, VALUES
-from conformance.text import shown
-from conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.explain import conduct, fault_sentences, losses, repeats, values
+from tickproof.conformance.explain.facts import Facts
+from tickproof.conformance.explain.moments import Moment
+from tickproof.conformance.explain.passage import Part
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.suites.evidence import CHANGED, TWICE, VALUES
+from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import Outcome, Verdict
 
 #: Outcomes that have a story.
 TOLD: Final = (Verdict.FAIL, Verdict.KNOWN_GAP, Verdict.UNKNOWN)
@@ -62,11 +62,13 @@ def story(history: History, outcome: Outcome) -> Story:
     said = part.said or (f"Expected was {outcome.expected}; what came is {outcome.actual}.",)
     end = conduct.status(facts)
     near = facts.before(part.mark_ns) if part.mark_ns is not None else None
-    struck = [done.met(facts, near), done.followed(facts, near)] if near else []
+    struck = (
+        [fault_sentences.met(facts, near), fault_sentences.followed(facts, near)] if near else []
+    )
     return Story(
         outcome.requirement,
         outcome.verdict,
-        _safe([facts.title, *done.faults(facts), *said, *part.point, *end]),
+        _safe([facts.title, *fault_sentences.faults(facts), *said, *part.point, *end]),
         _safe([*struck, *said[:1], *part.point, *end][:_BRIEF]),
         Moment(part.mark_ns, "X", part.mark, 0) if part.mark_ns is not None else None,
     )
@@ -85,7 +87,7 @@ def _part(facts: Facts, outcome: Outcome) -> Part:
 
 def _missing(facts: Facts, outcome: Outcome) -> str:
     """Say in one sentence which evidence is missing, and what there was in its place."""
-    faults = " ".join(done.struck(facts, after) for after in facts.after[:1])
+    faults = " ".join(fault_sentences.struck(facts, after) for after in facts.after[:1])
     seen = faults or "No fault was carried out."
     return (
         f"Nothing was seen to be wrong, but to pass needs {outcome.expected}; there was: "

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from conformance.checkers.outputs import UNNUMBERED
-from conformance.checkers.tables import of_partition
-from conformance.explain.facts import Facts, counted
-from conformance.explain.relations import places
+from tickproof.conformance.explain.facts import Facts, counted
+from tickproof.conformance.explain.relations import places
+from tickproof.conformance.history.outputs import UNNUMBERED
+from tickproof.conformance.history.rows import of_partition
 
 #: Outcomes of COMMIT, in words.
 OUTCOMES: Final = {

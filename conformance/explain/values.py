@@ -6,15 +6,15 @@ from typing import Final
 
 import numpy as np
 
-from conformance.checkers.outputs import UNNUMBERED
-from conformance.explain import count_values, market_values
-from conformance.explain.facts import Facts, counted
-from conformance.explain.reading import Part
-from conformance.explain.recovery import Aftermath
-from conformance.explain.repeats import alike, shared
-from conformance.suites.evidence import ORDER_KINDS
-from conformance.text import shown
-from conformance.verdicts import Outcome
+from tickproof.conformance.explain import count_values, market_values
+from tickproof.conformance.explain.facts import Facts, counted
+from tickproof.conformance.explain.passage import Part
+from tickproof.conformance.explain.recovery import Aftermath
+from tickproof.conformance.explain.repeats import alike, shared
+from tickproof.conformance.history.outputs import UNNUMBERED
+from tickproof.conformance.suites.evidence import ORDER_KINDS
+from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import Outcome
 
 #: Kinds of findings about the order of outputs: their values may be right.
 _ORDER: Final = (*ORDER_KINDS, "gap")

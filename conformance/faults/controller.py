@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from conformance.protocol.links import Links
-from conformance.protocol.recorder import Recorder
-from conformance.protocol.source import InputLog
-from conformance.schedule import FaultStep
+from tickproof.conformance.log_server.connection_faults import Links
+from tickproof.conformance.log_server.input_log import InputLog
+from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.scenario import FaultStep
 
 #: How long a delayed fault waits for data to be in flight before it fires anyway.
 IN_FLIGHT_WAIT_S: Final = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from conformance.faults.language import Schedule, to_toml
+from tickproof.conformance.faults.schedule_file import Schedule, to_toml
 
 FOLDER: Final = "regressions"
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.engines.proctable import Proc, read
-from conformance.text import shown
+from tickproof.conformance.engines.process_table import Proc, read
+from tickproof.conformance.text import shown
 
 #: So often it is looked for processes that were forked in the middle of the last look.
 _PASSES: Final = 50

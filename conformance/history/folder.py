@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-import generators
-from conformance.checkers.outputs import ARRIVAL, OutputLog
-from conformance.history.lines import read_json_lines
-from conformance.history.tables import (
+from tickproof import generators
+from tickproof.conformance.history.json_lines import read_json_lines
+from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
+from tickproof.conformance.history.rows import (
     FETCH,
     HICCUP,
     MACHINE,
@@ -25,11 +25,11 @@ from conformance.history.tables import (
     PUBLISH,
     RELEASE,
     USAGE,
-    read_table,
 )
-from conformance.schedule import FaultStep, one_each
-from conformance.text import shown
-from generators.layouts import framed
+from tickproof.conformance.history.tables import read_table
+from tickproof.conformance.scenario import FaultStep, one_each
+from tickproof.conformance.text import shown
+from tickproof.generators.layouts import framed
 
 FORMAT: Final = 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conformance.hosts.look import Look, Unseen, malformed
+from tickproof.conformance.hosts.host_files import Look, Unseen, malformed
 
 _OWN = "proc/self/cgroup"
 _MOUNTS = "proc/self/mountinfo"

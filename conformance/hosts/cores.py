@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.hosts import reachable
-from conformance.hosts.look import Look, Unseen, listed
-from conformance.hosts.model import HostError
+from tickproof.conformance.hosts import visible_cores
+from tickproof.conformance.hosts.host_files import Look, Unseen, listed
+from tickproof.conformance.hosts.model import HostError
 
 #: From so many on, cores are split where no counts are asked for: one for everything else,
 #: one for the kit, two for the engine.
@@ -39,14 +39,14 @@ def assign(kit: int = 0, engine: int = 0, *, root: Path = Path("/")) -> Cores:
     """
     look = Look(root)
     try:
-        usable = reachable.usable(look)
+        usable = visible_cores.usable(look)
     except Unseen as unseen:
         if not look.live:
             raise HostError(f"cores: {unseen}") from unseen
         usable = tuple(sorted(os.sched_getaffinity(0)))
-    pairs = [siblings for core in usable if (siblings := reachable.siblings(look, core))]
-    nodes = tuple(reachable.nodes(look).values())
-    return divide(kit, engine, usable, reachable.isolated_of(look), pairs, nodes)
+    pairs = [siblings for core in usable if (siblings := visible_cores.siblings(look, core))]
+    nodes = tuple(visible_cores.nodes(look).values())
+    return divide(kit, engine, usable, visible_cores.isolated_of(look), pairs, nodes)
 
 
 def divide(

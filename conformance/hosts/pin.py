@@ -9,9 +9,9 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from conformance.hosts.look import Look, Unseen, listed, parse_list
-from conformance.hosts.model import HostError
-from conformance.hosts.realtime import LEAST_PRIORITY, MOST_PRIORITY
+from tickproof.conformance.hosts.host_files import Look, Unseen, listed, parse_list
+from tickproof.conformance.hosts.model import HostError
+from tickproof.conformance.hosts.realtime import LEAST_PRIORITY, MOST_PRIORITY
 
 POLICIES = {"other": os.SCHED_OTHER, "fifo": os.SCHED_FIFO, "rr": os.SCHED_RR}
 #: What no wrapper can do, said whenever a lock is asked for.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.hosts import tools
-from conformance.hosts.attest import attest
-from conformance.hosts.cores import Cores, assign
-from conformance.hosts.look import Look, Unseen
-from conformance.hosts.model import Attestation
-from conformance.hosts.steps import Cannot, Context, Step, by_hand
+from tickproof.conformance.hosts import tuning_tools
+from tickproof.conformance.hosts.attestation import attest
+from tickproof.conformance.hosts.cores import Cores, assign
+from tickproof.conformance.hosts.host_files import Look, Unseen
+from tickproof.conformance.hosts.model import Attestation
+from tickproof.conformance.hosts.remedies import Cannot, Context, Step, by_hand
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,20 @@ def plan(kit: int = 0, engine: int = 0, *, root: Path = Path("/")) -> Plan:
     problems = {reading.probe: reading for reading in attested.problems()}
     steps: list[Step] = []
     impossible: list[Impossible] = []
-    boot = {probe for probe in problems if probe in tools.BOOT}
+    boot = {probe for probe in problems if probe in tuning_tools.BOOT}
     for probe, reading in problems.items():
         try:
             if probe not in boot:
                 steps.append(by_hand(Context(look, reading, look.cores, others)))
             elif probe == min(boot):
-                steps.append(tools.boot(look, boot, look.cores, others))
+                steps.append(tuning_tools.boot(look, boot, look.cores, others))
         except Cannot as cannot:
             together = sorted(boot) if probe in boot else [probe]
             impossible += [Impossible(one, str(cannot)) for one in together]
     able = set(problems) - {one.probe for one in impossible}
-    by_tool = tools.by_tool(look, able, look.cores, others)
-    return Plan(cores, attested, tuple(steps), tuple(by_tool), tuple(tools.start(look, cores)),
-                tuple(impossible))  # fmt: skip
+    by_tool = tuning_tools.by_tool(look, able, look.cores, others)
+    start = tuning_tools.start(look, cores)
+    return Plan(cores, attested, tuple(steps), tuple(by_tool), tuple(start), tuple(impossible))
 
 
 def _others(look: Look) -> tuple[int, ...]:

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from conformance.hosts.look import listed
-from conformance.hosts.model import LEVELS, Attestation, Status
-from conformance.hosts.plan import Plan
-from conformance.hosts.steps import Step
-from conformance.text import shown
+from tickproof.conformance.hosts.host_files import listed
+from tickproof.conformance.hosts.model import LEVELS, Attestation, Status
+from tickproof.conformance.hosts.plan import Plan
+from tickproof.conformance.hosts.remedies import Step
+from tickproof.conformance.text import shown
 
 _COLOURS = {Status.OK: "green", Status.NOT_OK: "bold red", Status.UNOBSERVABLE: "yellow"}
 _MOST_WANTED, _LEAST_VALUE = 23, 12

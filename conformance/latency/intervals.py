@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from conformance.history.folder import History
-from conformance.latency.reckoning import Answers, Timetable, latencies
-from conformance.latency.recording import Interval, histogram
-from conformance.latency.recovery import Phase
-from conformance.latency.trend import least_slope, theil_sen
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.latency.histogram import Interval, histogram
+from tickproof.conformance.latency.phases import Phase
+from tickproof.conformance.latency.samples import Answers, Timetable, latencies
+from tickproof.conformance.latency.trend import least_slope, theil_sen
 
 SECOND_NS: Final = 1_000_000_000
 #: Backlog is looked at so often, and its highest point taken over at least so long.

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from conformance.checkers.arrays import hash_records, mix, pieces
-from conformance.checkers.symbols import order_by
+from tickproof.conformance.checkers.arrays import hash_records, mix, pieces
+from tickproof.conformance.checkers.symbols import order_by
 
 _NEVER: Final = -1
 #: Words that are matched at once, about.

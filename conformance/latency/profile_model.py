@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from conformance.scenario import App
-from conformance.text import shown
+from tickproof.conformance.scenario import App
+from tickproof.conformance.text import shown
 
 Text = Annotated[str, Field(min_length=1, max_length=400)]
 #: A time or a rate that is not 0; no more than a day in microseconds.

@@ -11,17 +11,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from conformance import resources
-from conformance.filefault import FileFault
-from conformance.latency import profile_model
-from conformance.latency.figures import QUANTILES, shown_us
-from conformance.latency.medians import samples_needed
-from conformance.latency.pace import Pace
-from conformance.latency.profile_model import Load, ProfileFile
-from conformance.scenario import Scenario
-from conformance.schedule import FaultStep
-from conformance.text import shown
-from generators.partitions import MAX_TICKS
+from tickproof.conformance import resources
+from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.latency import profile_model
+from tickproof.conformance.latency.figures import QUANTILES, shown_us
+from tickproof.conformance.latency.medians import samples_needed
+from tickproof.conformance.latency.profile_model import Load, ProfileFile
+from tickproof.conformance.scenario import FaultStep, Pace, Scenario
+from tickproof.conformance.text import shown
+from tickproof.generators.partitions import MAX_TICKS
 
 SUFFIX: Final = ".toml"
 SECOND_US: Final = 1_000_000
@@ -36,12 +34,12 @@ _PARAMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 }
 
 
-class ProfileError(FileFault):
+class ProfileError(InvalidFile):
     """A profile cannot be used; ``errors`` holds every reason, one line each."""
 
 
 class CoresGiven(Protocol):
-    """Core numbers; those of conformance.hosts.cores will do."""
+    """Core numbers; those of tickproof.conformance.hosts.cores will do."""
 
     @property
     def kit(self) -> tuple[int, ...]:

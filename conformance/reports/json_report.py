@@ -1,7 +1,7 @@
 """report.json: the one record of a session that all other reports are drawn from.
 
 `Report` is the format, `report.schema.json` beside this file its published JSON
-Schema. ``python -m conformance.reports.json_report`` writes the schema anew.
+Schema. ``python -m tickproof.conformance.reports.json_report`` writes the schema anew.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-import conformance
-from conformance.reports import host
-from conformance.verdicts import Outcome, Verdict, exit_status, worst
+from tickproof import conformance
+from tickproof.conformance.reports import machine
+from tickproof.conformance.verdicts import Outcome, Verdict, exit_status, worst
 
 if TYPE_CHECKING:
-    from conformance.requirements.registry import Requirement
+    from tickproof.conformance.requirements.registry import Requirement
 
 FORMAT: Final = 1
 FILE_NAME: Final = "report.json"
@@ -179,16 +179,16 @@ def build(
 
 def this_kit() -> Kit:
     """Return the kit part of a report: this one."""
-    return Kit(version=conformance.__version__, git=host.git_hash())
+    return Kit(version=conformance.__version__, git=machine.git_hash())
 
 
 def this_host() -> Host:
     """Return the host part of a report: this machine."""
     return Host(
-        platform=host.system(),
-        cpu=host.cpu_model(),
-        cpus=host.usable_cpus(),
-        memory_bytes=host.memory_bytes(),
+        platform=machine.system(),
+        cpu=machine.cpu_model(),
+        cpus=machine.usable_cpus(),
+        memory_bytes=machine.memory_bytes(),
         python=platform.python_version(),
     )
 

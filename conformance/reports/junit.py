@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-from conformance.reports.json_report import Report, Result
-from conformance.verdicts import Verdict
+from tickproof.conformance.reports.json_report import Report, Result
+from tickproof.conformance.verdicts import Verdict
 
 FILE_NAME: Final = "junit.xml"
 

@@ -1,6 +1,6 @@
 """Progress while a session runs: a live view on a terminal, plain lines elsewhere.
 
-Both take the event dicts of `conformance.session.run_session`; an event that a
+Both take the event dicts of `tickproof.conformance.session.tiers.run_session`; an event that a
 newer session adds is passed over.
 """
 
@@ -19,10 +19,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from conformance.reports.style import TIER_NAMES, badge, counts_line
-from conformance.requirements.registry import LATENCY_TIER
-from conformance.text import shown
-from conformance.verdicts import SEVERITY, Verdict
+from tickproof.conformance.reports.style import TIER_NAMES, badge, counts_line
+from tickproof.conformance.requirements.registry import LATENCY_TIER
+from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import SEVERITY, Verdict
 
 _NAME_LIMIT: Final = 40
 #: Drawn anew so often while time counts: a redraw takes time from what is measured.

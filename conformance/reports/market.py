@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.text import Text
 
-from conformance.text import shown
+from tickproof.conformance.text import shown
 
 
 def csv_notes(console: Console, warnings: Mapping[str, int], symbols: Mapping[str, str]) -> None:

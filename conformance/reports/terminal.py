@@ -13,13 +13,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from conformance.explain.picture import plain
-from conformance.reports.json_report import FILE_NAME, Report, Result
-from conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
-from conformance.requirements.hints import halves
-from conformance.text import shown
-from conformance.traces import shortened
-from conformance.verdicts import Verdict
+from tickproof.conformance.explain.picture import plain
+from tickproof.conformance.reports.json_report import FILE_NAME, Report, Result
+from tickproof.conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
+from tickproof.conformance.requirements.hints import halves
+from tickproof.conformance.text import shortened, shown
+from tickproof.conformance.verdicts import Verdict
 
 _FIELD_LIMIT: Final = 600
 _ID_LIMIT: Final = 40

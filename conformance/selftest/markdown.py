@@ -8,11 +8,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from conformance.requirements import registry
-from conformance.selftest import matrix
-from conformance.selftest.model import SelfTest, Subject
-from conformance.selftest.terminal import score
-from conformance.text import shown
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.selftest import matrix
+from tickproof.conformance.selftest.model import SelfTest, Subject
+from tickproof.conformance.selftest.terminal import score
+from tickproof.conformance.text import shown
 
 FILE_NAME: Final = "matrix.md"
 _SAID: Final = 120

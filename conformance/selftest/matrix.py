@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from conformance.requirements import registry
-from conformance.selftest.model import SelfTest
-from conformance.verdicts import Verdict
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.selftest.model import SelfTest
+from tickproof.conformance.verdicts import Verdict
 
 
 @dataclass

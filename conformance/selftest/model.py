@@ -14,14 +14,8 @@ from typing import Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from conformance.reports.json_report import Host, Kit
-from conformance.verdicts import (
-    EXIT_FAIL,
-    EXIT_KIT_ERROR,
-    EXIT_OK,
-    EXIT_UNKNOWN,
-    Verdict,
-)
+from tickproof.conformance.reports.json_report import Host, Kit
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
 
 FORMAT: Final = 1
 FILE_NAME: Final = "selftest.json"

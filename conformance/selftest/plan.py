@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from conformance import mutants
-from conformance.engines import spec
-from conformance.mutants import Mutant, Oddity
-from conformance.requirements import registry
-from conformance.selftest.trying import Task, alone, tests_of
-from conformance.suites.catalog import Context, draw, seconds
-from conformance.text import shown
+from tickproof.conformance.engines import spec
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.selftest import mutants
+from tickproof.conformance.selftest.mutants import Mutant, Oddity
+from tickproof.conformance.selftest.trial import Task, alone, tests_of
+from tickproof.conformance.suites.catalog import Context, draw, seconds
+from tickproof.conformance.text import shown
 
 #: Sound engines that are always there; Spark is tried where a mutant of it is.
 SOUND: Final = ("miniature", "minimal")

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from conformance.mutants import Mutant
-from conformance.reports.json_report import this_host, this_kit
-from conformance.selftest import model, plan
-from conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
-from conformance.selftest.plan import Engine
-from conformance.selftest.trying import HOST_REASONS, Task, alone, attempt, tests_of
-from conformance.verdicts import SEVERITY, Verdict
+from tickproof.conformance.reports.json_report import this_host, this_kit
+from tickproof.conformance.selftest import model, plan
+from tickproof.conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
+from tickproof.conformance.selftest.mutants import Mutant
+from tickproof.conformance.selftest.plan import Engine
+from tickproof.conformance.selftest.trial import HOST_REASONS, Task, alone, attempt, tests_of
+from tickproof.conformance.verdicts import SEVERITY, Verdict
 
 #: A run in which time counts is played so often while the machine is not quiet.
 _TRIES: Final = 3

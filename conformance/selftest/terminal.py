@@ -11,11 +11,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from conformance.reports.style import counts_line
-from conformance.selftest import matrix
-from conformance.selftest.model import SelfTest, Trial
-from conformance.text import shown
-from conformance.verdicts import EXIT_OK
+from tickproof.conformance.reports.style import counts_line
+from tickproof.conformance.selftest import matrix
+from tickproof.conformance.selftest.model import SelfTest, Trial
+from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import EXIT_OK
 
 _LINE: Final = 300
 #: Cases of one problem that are printed; the report holds all.

@@ -7,11 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from conformance.checkers import count, delivery, merged, multiset, two_streams
-from conformance.checkers.findings import Findings
-from conformance.checkers.outputs import OutputLog
-from conformance.history.folder import History
-from generators.layouts import COUNT_IN, COUNT_OUT, MESSAGE, NUMBER, ORDER, QUOTE, VERDICT, opaque
+from tickproof.conformance.checkers import count, delivery, merged, multiset, two_streams
+from tickproof.conformance.checkers.findings import Findings
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.outputs import OutputLog
+from tickproof.generators.layouts import (
+    COUNT_IN,
+    COUNT_OUT,
+    MESSAGE,
+    NUMBER,
+    ORDER,
+    QUOTE,
+    VERDICT,
+    opaque,
+)
 
 #: Kinds of findings by what they break; see the checkers for each.
 STATE = ("unknown-key", "beyond-input", "wrong-total")

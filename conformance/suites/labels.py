@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance.history.folder import History
-from generators.recipes import market_params
-from generators.universe import load_universe, write_universe
+from tickproof.conformance.history.folder import History
+from tickproof.generators.recipes import market_params
+from tickproof.generators.universe import load_universe, write_universe
 
 
 def labelled(history: History, where: dict[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.history.folder import History
-from conformance.suites.evidence import (
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.suites.evidence import (
     CHANGED,
     LOSS,
     ORDER_KINDS,
@@ -12,7 +12,7 @@ from conformance.suites.evidence import (
     outputs,
     whole,
 )
-from conformance.suites.judging import Fail, judged
+from tickproof.conformance.suites.judge import Fail, judged
 
 
 def twice(history: History) -> tuple[str, ...]:

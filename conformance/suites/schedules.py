@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from conformance.faults.language import PREFIX
-from conformance.history.folder import FiredFault, History
-from conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
-from conformance.suites.judging import JUDGES, Judge, Unknown, fired, judged, raise_first
-from conformance.suites.promises import twice
+from tickproof.conformance.faults.schedule_file import PREFIX
+from tickproof.conformance.history.folder import FiredFault, History
+from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
+from tickproof.conformance.suites.judge import JUDGES, Judge, Unknown, fired, judged, raise_first
+from tickproof.conformance.suites.promises import twice
 
 #: The requirement that every schedule decides.
 REQUIREMENT: Final = "EO-SCHEDULE"

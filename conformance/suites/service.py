@@ -13,15 +13,15 @@ from typing import Final
 
 import numpy as np
 
-from conformance.history.folder import History, HistoryError
-from conformance.latency.figures import QUANTILES, shown_us
-from conformance.latency.intervals import Load, Steps, growth
-from conformance.latency.medians import samples_needed
-from conformance.latency.profiles import Profile, ProfileError
-from conformance.latency.reckoning import Answers, Timetable, answers, timetable
-from conformance.suites.evidence import cached
-from conformance.suites.judging import Unknown
-from conformance.usage import noise
+from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.latency.figures import QUANTILES, shown_us
+from tickproof.conformance.latency.intervals import Load, Steps, growth
+from tickproof.conformance.latency.medians import samples_needed
+from tickproof.conformance.latency.profiles import Profile, ProfileError
+from tickproof.conformance.latency.samples import Answers, Timetable, answers, timetable
+from tickproof.conformance.suites.evidence import cached
+from tickproof.conformance.suites.judge import Unknown
+from tickproof.conformance.usage import noise
 
 SECOND_NS: Final = 1_000_000_000
 #: Probes and other orders are compared within a partition and so many nanoseconds.

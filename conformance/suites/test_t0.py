@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 
-from conformance.history.folder import History
-from conformance.protocol.frames import Code
-from conformance.suites.evidence import (
-    outputs,
-    sequences,
-    values,
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.log_server.frames import Code
+from tickproof.conformance.suites.evidence import outputs, sequences, values
+from tickproof.conformance.suites.judge import (
+    Fail,
+    Unknown,
+    completed,
+    decides,
+    judged,
+    raise_first,
 )
-from conformance.suites.judging import Fail, Unknown, completed, decides, judged, raise_first
-from conformance.suites.promises import correct
+from tickproof.conformance.suites.promises import correct
 
 
 def _refused(history: History, codes: set[Code], expected: str, *ops: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.history.folder import History
-from conformance.suites.evidence import (
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.suites.evidence import (
     CHANGED,
     ENDS,
     LOSS,
@@ -15,8 +15,8 @@ from conformance.suites.evidence import (
     whole,
     wrapping_inputs,
 )
-from conformance.suites.judging import Fail, Unknown, completed, decides, judged
-from conformance.suites.promises import acknowledged, correct, twice
+from tickproof.conformance.suites.judge import Fail, Unknown, completed, decides, judged
+from tickproof.conformance.suites.promises import acknowledged, correct, twice
 
 #: Growth of resident memory that no bounded engine needs while the sink stands still.
 UNBOUNDED_BYTES = 96 << 20

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformance.checkers.merged import check_merged
-from conformance.history.folder import History
-from conformance.suites.catalog.calm import BOUNDARIES
-from conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, values
-from conformance.suites.judging import Unknown, decides, judged
-from conformance.suites.promises import correct
-from generators.layouts import MESSAGE, ORDER_KIND, QUOTE, QUOTE_KIND
+from tickproof.conformance.checkers.merged import check_merged
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.suites.catalog.fault_free import BOUNDARIES
+from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, values
+from tickproof.conformance.suites.judge import Unknown, decides, judged
+from tickproof.conformance.suites.promises import correct
+from tickproof.generators.layouts import MESSAGE, ORDER_KIND, QUOTE, QUOTE_KIND
 
 
 @decides("MS-MERGED", "market-merged-verdicts")

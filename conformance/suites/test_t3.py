@@ -6,9 +6,9 @@ while data was in flight: without it a clean history proves nothing.
 
 from __future__ import annotations
 
-from conformance.history.folder import FiredFault, History
-from conformance.protocol.frames import Code
-from conformance.suites.evidence import (
+from tickproof.conformance.history.folder import FiredFault, History
+from tickproof.conformance.log_server.frames import Code
+from tickproof.conformance.suites.evidence import (
     CHANGED,
     LOSS,
     ORDER_KINDS,
@@ -18,7 +18,7 @@ from conformance.suites.evidence import (
     values,
     whole,
 )
-from conformance.suites.judging import (
+from tickproof.conformance.suites.judge import (
     Fail,
     NotClaimed,
     Unknown,
@@ -27,7 +27,7 @@ from conformance.suites.judging import (
     fired,
     judged,
 )
-from conformance.suites.promises import acknowledged, twice
+from tickproof.conformance.suites.promises import acknowledged, twice
 
 
 def _state(history: History, faults: int = 1) -> None:

@@ -5,11 +5,11 @@ Several faults meet one run; each test asks for the proof that its own fault met
 
 from __future__ import annotations
 
-from conformance.history.folder import History
-from conformance.schedule import Do, Target
-from conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
-from conformance.suites.judging import Unknown, completed, decides, judged
-from conformance.suites.promises import twice
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.scenario import Do, Target
+from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
+from tickproof.conformance.suites.judge import Unknown, completed, decides, judged
+from tickproof.conformance.suites.promises import twice
 
 
 def _met(history: History, do: Do, target: Target) -> None:

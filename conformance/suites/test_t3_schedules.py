@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from conformance.history.folder import History
-from conformance.suites.judging import decides
-from conformance.suites.schedules import held
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.suites.judge import decides
+from tickproof.conformance.suites.schedules import held
 
 
 @decides("EO-SCHEDULE", "count-mixed-deaths")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformance.history.folder import FiredFault, History
-from conformance.protocol.frames import Code
-from conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
-from conformance.suites.judging import Fail, Unknown, decides, fired, judged, raise_first
-from conformance.suites.promises import twice
+from tickproof.conformance.history.folder import FiredFault, History
+from tickproof.conformance.log_server.frames import Code
+from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
+from tickproof.conformance.suites.judge import Fail, Unknown, decides, fired, judged, raise_first
+from tickproof.conformance.suites.promises import twice
 
 #: A RELEASE that stays away for so many of its longest usual gaps is held back.
 _QUIET_GAPS = 2

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from conformance.history.folder import History
-from conformance.latency.figures import QUANTILES, shown_us
-from conformance.latency.medians import samples_needed
-from conformance.suites.judging import Fail, NotClaimed, Unknown, completed, decides, fired
-from conformance.suites.service import (
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.latency.figures import QUANTILES, shown_us
+from tickproof.conformance.latency.medians import samples_needed
+from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown, completed, decides, fired
+from tickproof.conformance.suites.service import (
     ACHIEVED,
     SECOND_NS,
     Service,

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from conformance.history.folder import History, HistoryError
-from conformance.suites.judging import Fail, Unknown, completed, decides
-from conformance.text import shown
+from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.suites.judge import Fail, Unknown, completed, decides
+from tickproof.conformance.text import shown
 
 #: Looks at one process, while the input came, for a pass.
 _LOOKS: Final = 3

@@ -1,9 +1,9 @@
 """The hiccup recorder: how late a process wakes that asked for nothing but a short sleep.
 
-``python -m conformance.usage.hiccups CORE PATH`` records until SIGTERM or the death of its
-parent. What it meets is the platform: hypervisor, interrupts, a core that nobody gave it.
-It runs ahead of all ordinary processes where that is allowed, for an engine that keeps a
-core busy must not look like a machine that stalls; other programs are seen by their CPU.
+``python -m tickproof.conformance.usage.hiccups CORE PATH`` records until SIGTERM or the
+death of its parent. What it meets is the platform: hypervisor, interrupts, a busy core.
+It runs ahead of all ordinary processes where that is allowed, for an engine that keeps a core
+busy must not look like a machine that stalls; other programs are seen by their CPU.
 
 Standard library only: it is started by its path, and is up within some 30 ms.
 """

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from conformance.history.folder import History
-from conformance.history.tables import ANY_CORE
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.rows import ANY_CORE
 
 SECOND_NS: Final = 1_000_000_000
 #: A record that is due so short before a hiccup may still be under way when it comes.

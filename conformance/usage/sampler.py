@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.engines import proctable
-from conformance.history.folder import write_json
-from conformance.history.tables import MACHINE, OTHERS, USAGE, Table
-from conformance.usage import looks
-from conformance.usage.accounts import Accounts
-from conformance.usage.told import roles
+from tickproof.conformance.engines import process_table
+from tickproof.conformance.history.folder import write_json
+from tickproof.conformance.history.rows import MACHINE, OTHERS, USAGE
+from tickproof.conformance.history.tables import Table
+from tickproof.conformance.usage import process_sample
+from tickproof.conformance.usage.engine_pids import roles
+from tickproof.conformance.usage.processor_time import Accounts
 
 PERIOD_S: Final = 1.0
 #: How long until it is asked again whether the engine has started.
@@ -105,14 +106,14 @@ class UsageSampler:
         roots = self._roots()
         t_ns = time.monotonic_ns()
         accounts = self._accounts
-        engine = accounts.look(proctable.table(), roots)
-        steal_s, pressure_us = looks.steal_s(), looks.pressure_us()
-        queues = looks.socket_queues()
+        engine = accounts.look(process_table.table(), roots)
+        steal_s, pressure_us = process_sample.steal_s(), process_sample.pressure_us()
+        queues = process_sample.socket_queues()
         rows = []
-        for proc in filter(proctable.living, engine):
+        for proc in filter(process_table.living, engine):
             try:
-                self._processes[proc.pid] = looks.manner(proc)
-                rows.append(looks.row(t_ns, proc, queues))
+                self._processes[proc.pid] = process_sample.manner(proc)
+                rows.append(process_sample.row(t_ns, proc, queues))
             except (ProcessLookupError, FileNotFoundError):
                 continue  # it ended meanwhile
         self._usage.add_all(rows)

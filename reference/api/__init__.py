@@ -1,6 +1,6 @@
 """The five words: Computation, StateComputation, Source, Sink, Pipeline."""
 
-from reference.api.words import (  # noqa: F401
+from tickproof.reference.api.words import (
     Application,
     Computation,
     Pipeline,
@@ -11,3 +11,15 @@ from reference.api.words import (  # noqa: F401
     StateComputation,
     on_arrays,
 )
+
+__all__ = [
+    "Application",
+    "Computation",
+    "Pipeline",
+    "PipelineError",
+    "Sink",
+    "Source",
+    "State",
+    "StateComputation",
+    "on_arrays",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reference.api.words import Application, StateComputation
+from tickproof.reference.api.words import Application, StateComputation
 
 
 def text(application: Application) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.api.layouts import Layout
+from tickproof.reference.api.layouts import Layout
 
 
 class PipelineError(ValueError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reference.api import Application
-from reference.apps import count, double, market_spread, passthrough
+from tickproof.reference.api import Application
+from tickproof.reference.apps import count, double, market_spread, passthrough
 
 
 def make(app: str, params: Mapping[str, str]) -> Application:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reference.api import (
+from tickproof.reference.api import (
     Application,
     Pipeline,
     Sink,
@@ -11,7 +11,7 @@ from reference.api import (
     StateComputation,
     on_arrays,
 )
-from reference.api.layouts import framed, grouped, new
+from tickproof.reference.api.layouts import framed, grouped, new
 
 VALUE = framed(("key", "<u8"), ("value", "<i8"))
 POINT = framed(("key", "<u8"), ("n", "<u8"), ("total", "<i8"))

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from reference.api import Application, Computation, Pipeline, Sink, Source, on_arrays
-from reference.api.layouts import framed
+from tickproof.reference.api import Application, Computation, Pipeline, Sink, Source, on_arrays
+from tickproof.reference.api.layouts import framed
 
 NUMBER = framed(("x", "<i8"))
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from reference.api import (
+from tickproof.reference.api import (
     Application,
     Computation,
     Pipeline,
@@ -18,7 +18,7 @@ from reference.api import (
     StateComputation,
     on_arrays,
 )
-from reference.api.layouts import BadRecord, framed, grouped, new, numbered
+from tickproof.reference.api.layouts import BadRecord, framed, grouped, new, numbered
 
 #: A quote or an order; bid and offer mean something in quotes only. A symbol is eight
 #: letters, taken as one number.

@@ -1,6 +1,6 @@
 """Passthrough: what comes in goes out. The floor of every comparison."""
 
-from reference.api import Application, Pipeline, Sink, Source
+from tickproof.reference.api import Application, Pipeline, Sink, Source
 
 
 def application() -> Application:

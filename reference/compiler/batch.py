@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from reference.api import Application
-from reference.api.layouts import Layout
-from reference.compiler.steps import computed, finished, stepped
+from tickproof.reference.api import Application
+from tickproof.reference.api.layouts import Layout
+from tickproof.reference.compiler.steps import computed, finished, stepped
 
 ROW_SCHEMA = "pipeline int, path string, place long, key long, record binary"
 

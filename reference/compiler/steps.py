@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reference.api import Application, Computation, Pipeline, Source, StateComputation
-from reference.api.layouts import BadRecord, Layout, new, numbered, view
-from reference.connectors.wire import Chunk
+from tickproof.reference.api import Application, Computation, Pipeline, Source, StateComputation
+from tickproof.reference.api.layouts import BadRecord, Layout, new, numbered, view
+from tickproof.reference.connectors.wire import Chunk
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: Fibonacci hashing
 

@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState
 
-from reference.api import Application, PipelineError
-from reference.compiler.steps import Block, Reading, advanced, table_of
-from reference.connectors.progress import CheckpointError
-from reference.connectors.sink import FORMAT, LogSink
-from reference.connectors.source import ROW, ROW_SCHEMA, log_source, record_batch
-from reference.connectors.wire import Chunk
+from tickproof.reference.api import Application, PipelineError
+from tickproof.reference.compiler.steps import Block, Reading, advanced, table_of
+from tickproof.reference.connectors.progress import CheckpointError
+from tickproof.reference.connectors.sink import FORMAT, LogSink
+from tickproof.reference.connectors.source import ROW, ROW_SCHEMA, log_source, record_batch
+from tickproof.reference.connectors.wire import Chunk
 
 #: What a checkpoint is good for, kept beside Spark's own files.
 FACTS = "application.json"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from reference.connectors.wire import Log
+from tickproof.reference.connectors.wire import Log
 
 Offsets = dict[str, int]
 

@@ -25,8 +25,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from reference.connectors.source import persistently
-from reference.connectors.wire import STAGE_BYTES, Chunk, Log, LogError
+from tickproof.reference.connectors.source import persistently
+from tickproof.reference.connectors.wire import STAGE_BYTES, Chunk, Log, LogError
 
 FORMAT = "tickproof-sink"
 COMMITTED, ALREADY, UNKNOWN = 1, 2, 3

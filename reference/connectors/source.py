@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from reference.connectors.wire import Chunk, Log, Passing
+from tickproof.reference.connectors.wire import Chunk, Log, Passing
 
-#: One row: a block of records (see reference.compiler.steps.Block).
+#: One row: a block of records (see tickproof.reference.compiler.steps.Block).
 ROW = pa.schema(
     [
         pa.field("bucket", pa.int32()),

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from hypothesis import strategies as st
 
-from conformance.checkers.outputs import ARRIVAL, UNNUMBERED, OutputLog
-from generators.layouts import MESSAGE, ORDER, QUOTE, VERDICT
+from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog
+from tickproof.generators.layouts import MESSAGE, ORDER, QUOTE, VERDICT
 
 SYMBOLS = [b"A       ", b"BB      ", b"LONGNAME"]
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.checkers.count import check_count
-from conformance.checkers.count_diagnosis import diagnose_total
-from conformance.checkers.outputs import ARRIVAL, UNNUMBERED, OutputLog, single_writer
-from generators.layouts import COUNT_IN, COUNT_OUT
+from tickproof.conformance.checkers.count import check_count
+from tickproof.conformance.checkers.count_diagnosis import diagnose_total
+from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog, single_writer
+from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
 
 Point = tuple[int, int, int]
 

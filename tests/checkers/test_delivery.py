@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.checkers import arrays, multiset
-from conformance.checkers.delivery import check_sequences
-from conformance.checkers.multiset import check_multiset
-from conformance.checkers.outputs import ARRIVAL, UNNUMBERED, OutputLog, single_writer
-from generators.layouts import NUMBER, opaque
+from tickproof.conformance.checkers import arrays, multiset
+from tickproof.conformance.checkers.delivery import check_sequences
+from tickproof.conformance.checkers.multiset import check_multiset
+from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog, single_writer
+from tickproof.generators.layouts import NUMBER, opaque
 
 
 def log_of(appends: list[tuple[int, int, list[int]]]) -> OutputLog:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from market_cases import (
+
+from tests.checkers.market_cases import (
     SYMBOLS,
     log,
     merged_market,
@@ -18,11 +19,10 @@ from market_cases import (
     steps,
     verdict,
 )
-
-from conformance.checkers import answers as answers_module
-from conformance.checkers.answers import Answers
-from conformance.checkers.merged import check_merged, rejects_by_symbol
-from conformance.checkers.symbols import Symbols
+from tickproof.conformance.checkers import answers as answers_module
+from tickproof.conformance.checkers.answers import Answers
+from tickproof.conformance.checkers.merged import check_merged, rejects_by_symbol
+from tickproof.conformance.checkers.symbols import Symbols
 
 A = SYMBOLS[0]
 markets = st.lists(steps, min_size=1, max_size=3)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from market_cases import PRICES, SYMBOLS, log, order, quote, slow_rejects, verdict
 
-from conformance.checkers.tables import FETCH, PUBLISH
-from conformance.checkers.timeline import NEVER, Active, Fetched, publish_times
-from conformance.checkers.two_streams import check_two
-from generators.layouts import ORDER, QUOTE
+from tests.checkers.market_cases import PRICES, SYMBOLS, log, order, quote, slow_rejects, verdict
+from tickproof.conformance.checkers.timeline import NEVER, Active, Fetched, publish_times
+from tickproof.conformance.checkers.two_streams import check_two
+from tickproof.conformance.history.rows import FETCH, PUBLISH
+from tickproof.generators.layouts import ORDER, QUOTE
 
 A, B = SYMBOLS[:2]
 GOOD, BAD = PRICES[0], PRICES[1]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance import cli, judging
-from conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.cli import main
+from tickproof.conformance.session import run_command
+from tickproof.conformance.verdicts import Outcome, Verdict
 
 TOML = """
 [engine]
@@ -48,7 +49,7 @@ class FakeSession:
 @pytest.fixture
 def session(monkeypatch) -> FakeSession:
     fake = FakeSession()
-    monkeypatch.setattr(judging, "run_session", fake)
+    monkeypatch.setattr(run_command, "run_session", fake)
     return fake
 
 
@@ -59,7 +60,7 @@ def tickproof(capsys, monkeypatch, tmp_path) -> Callable[..., tuple[int, str, st
 
     def call(*arguments: object) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as stopped:
-            cli.main([str(argument) for argument in arguments])
+            main.main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return stopped.value.code, captured.out, captured.err
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import conformance.session
-from conformance import cli
-from conformance.history.folder import HistoryError
-from conformance.reports import json_report
-from conformance.requirements import registry
-from conformance.verdicts import Outcome, Verdict
-from generators.layouts import MESSAGE, NUMBER, framed
+from tickproof.conformance.cli import main
+from tickproof.conformance.history.folder import HistoryError
+from tickproof.conformance.reports import json_report
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.session import tiers
+from tickproof.conformance.verdicts import Outcome, Verdict
+from tickproof.generators.layouts import MESSAGE, NUMBER, framed
 
 DEADLINE_S = 60
 
@@ -223,7 +223,7 @@ def test_check_of_a_broken_run_folder_is_wrong_usage(tickproof, tmp_path, monkey
         raise HistoryError("run.json: not JSON")
 
     (tmp_path / "run.json").write_text("{")
-    monkeypatch.setattr(conformance.session, "recheck", recheck)
+    monkeypatch.setattr(tiers, "recheck", recheck)
     code, _, err = tickproof("check", tmp_path)
 
     assert code == 2
@@ -233,7 +233,7 @@ def test_check_of_a_broken_run_folder_is_wrong_usage(tickproof, tmp_path, monkey
 def test_check_judges_from_disk(tickproof, tmp_path, monkeypatch):
     (tmp_path / "run.json").write_text("{}")
     outcome = Outcome("EO-TAIL", Verdict.FAIL, expected="all", actual="less", reason="lost")
-    monkeypatch.setattr(conformance.session, "recheck", lambda _folder: [outcome])
+    monkeypatch.setattr(tiers, "recheck", lambda _folder: [outcome])
     code, out, _ = tickproof("check", tmp_path)
 
     assert code == 1
@@ -321,8 +321,8 @@ def test_an_unwritable_output_is_wrong_usage(tickproof):
 
 def test_output_into_a_pipe_has_no_control_characters(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "conformance.cli", "requirements"],
-        capture_output=True, timeout=DEADLINE_S, cwd=Path(cli.__file__).parents[1],
+        [sys.executable, "-m", "tickproof.conformance.cli.main", "requirements"],
+        capture_output=True, timeout=DEADLINE_S, cwd=Path(main.__file__).parents[3],
     )  # fmt: skip
 
     assert done.returncode == 0

@@ -9,10 +9,17 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from conformance import cli
-from conformance.latency import measuring, profiles, rounds, search, searching, terminal
-from conformance.latency.figures import RunFigures
-from conformance.runner import KitStopped
+from tickproof.conformance.cli import main
+from tickproof.conformance.latency import profiles
+from tickproof.conformance.latency.figures import RunFigures
+from tickproof.conformance.runner.run import KitStopped
+from tickproof.conformance.service_level import (
+    measurement,
+    rate_search,
+    rounds,
+    search_session,
+    terminal,
+)
 
 LEVELS = {name: 1_000.0 for name in ("p50", "p90", "p95", "p99", "p99.9", "p99.99", "max")}
 
@@ -190,8 +197,8 @@ def test_a_kit_that_breaks_is_not_blamed_on_the_engine(tickproof, monkeypatch):
 
 
 def test_profiles_are_listed():
-    listed = CliRunner().invoke(cli.cli, ["profiles"]).output
-    as_json = json.loads(CliRunner().invoke(cli.cli, ["profiles", "--json"]).output)
+    listed = CliRunner().invoke(main.cli, ["profiles"]).output
+    as_json = json.loads(CliRunner().invoke(main.cli, ["profiles", "--json"]).output)
     names = [profile.name for profile in profiles.available()]
     assert [row["name"] for row in as_json] == names
     assert all(name in listed for name in names)
@@ -217,7 +224,7 @@ def test_profiles_are_listed():
     ],
 )  # fmt: skip
 def test_what_a_step_of_a_search_shows(changed, result, said):
-    tried = searching.tried(profiles.load("ci"), figures(**changed))
+    tried = search_session.tried(profiles.load("ci"), figures(**changed))
     assert (tried.result, tried.why) == (result, said)
     near = changed.get("percentiles", {}).get("p99") == 240_000.0
     assert tried.near is near
@@ -235,7 +242,7 @@ def test_a_search_says_rate_and_steps(tickproof, monkeypatch):
     assert status == 0
     assert "30,000 records a second; not 32,000" in " ".join(out.split())
     assert "--seed 3 --search\n" in out
-    (path,) = Path("out").glob("*seed3/search.json")
+    (path,) = Path("out").glob("*seed3/rate_search.json")
     found = json.loads(path.read_text())["found"]
     assert (found["kind"], found["rate"], found["below"]) == ("found", 30_000, 32_000)
     assert {step["rate"] for step in found["steps"]} >= {2_000, 30_000, 32_000}
@@ -246,10 +253,10 @@ def test_a_slower_rate_is_played_for_longer_where_a_percentile_needs_it():
     load = {"app": "passthrough", "params": {}, "rate": 20_000, "duration_s": 2.0}
     kept = {k: v for k, v in data["load"].items() if k not in ("probes_per_s", *load)}
     profile = profiles.Profile.from_json(data | {"load": kept | load})
-    assert searching.at_rate(profile, 40_000).load.duration_s == 2.0
-    slow = searching.at_rate(profile, 1_000)
+    assert search_session.at_rate(profile, 40_000).load.duration_s == 2.0
+    slow = search_session.at_rate(profile, 1_000)
     assert slow.load.duration_s * slow.load.rate >= 2_995
-    assert searching.span(profile, None, None) == searching.Span(2_000, 160_000, 1_000)
+    assert search_session.span(profile, None, None) == search_session.Span(2_000, 160_000, 1_000)
 
 
 def test_milliseconds_have_three_figures_that_count():
@@ -266,10 +273,13 @@ def test_a_status_line_says_what_and_how_long(capsys):
 
 
 def test_answers_of_a_search_are_words_where_there_is_no_number():
-    step = search.Step(1_000, "over", "p99 2 s, limit 1 s", ())
-    rates = searching.Span(1_000, 8_000, 1_000)
-    kinds: list[search.Kind] = ["not-even-at-low", "still-at-high", "void", "broken", "found"]
-    said = [searching.answer(search.Found(kind, 1_000, 2_000, (step,)), rates) for kind in kinds]
+    step = rate_search.Step(1_000, "over", "p99 2 s, limit 1 s", ())
+    rates = search_session.Span(1_000, 8_000, 1_000)
+    kinds: list[rate_search.Kind] = ["not-even-at-low", "still-at-high", "void", "broken", "found"]
+    said = [
+        search_session.answer(rate_search.Found(kind, 1_000, 2_000, (step,)), rates)
+        for kind in kinds
+    ]
     assert said[0].startswith("not even at 1,000")
     assert "still holds at 8,000" in said[1]
     assert said[2].startswith("no answer") and said[3].startswith("no answer")
@@ -278,7 +288,7 @@ def test_answers_of_a_search_are_words_where_there_is_no_number():
 
 def test_figures_come_from_the_folder_of_the_round(tmp_path):
     with pytest.raises(ValueError, match=r"run-1/run\.json: not found"):
-        measuring.figures(tmp_path, 1, profiles.load("ci"))
+        measurement.figures(tmp_path, 1, profiles.load("ci"))
 
 
 def test_a_percentile_without_its_samples_is_shown_only_where_it_has_a_limit(tickproof, played):

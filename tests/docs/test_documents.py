@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance import verdicts
-from conformance.engines import spec
-from conformance.requirements import registry
+from tickproof.conformance import verdicts
+from tickproof.conformance.engines import spec
+from tickproof.conformance.requirements import registry
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conformance.engines import proctable, spec
-from conformance.engines.process import Engine
-from conformance.resources import fixtures
+from tickproof.conformance.engines import process_table, spec
+from tickproof.conformance.engines.process import Engine
+from tickproof.conformance.resources import fixtures
 
 ROGUE = fixtures() / "rogues" / "rogue.py"
 
@@ -59,7 +59,7 @@ def carriers(run_id: str) -> list[int]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(proctable.RUN_VARIABLE) == run_id:
+            if process.environ().get(process_table.RUN_VARIABLE) == run_id:
                 found.append(process.pid)
         except psutil.Error:
             continue

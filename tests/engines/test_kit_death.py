@@ -12,13 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-import conformance
+from tickproof import conformance
 
 KIT = """
 import sys
 from pathlib import Path
-from conformance.engines import spec
-from conformance.engines.process import Engine
+from tickproof.conformance.engines import spec
+from tickproof.conformance.engines.process import Engine
 
 toml, run_id, folder = sys.argv[1:]
 with Engine(spec.load(Path(toml)), run_id, Path(folder, "stderr.log"), lambda *_: None) as engine:
@@ -39,7 +39,7 @@ def kit(workshop, tmp_path, rogue_path, request):
     run_id = uuid.uuid4().hex
     workshop.run_ids.append(run_id)
     toml = workshop.toml(["{python}", str(rogue_path), request.param])
-    root = Path(conformance.__file__).parents[1]
+    root = Path(conformance.__file__).parents[2]
     process = subprocess.Popen(
         [sys.executable, "-c", KIT, str(toml), run_id, str(tmp_path)],
         stdout=subprocess.PIPE,

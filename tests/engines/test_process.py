@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conformance.engines.failures import EngineFailure
-from conformance.engines.topology import check_survives
+from tickproof.conformance.engines.failures import EngineFailure
+from tickproof.conformance.engines.topology import check_survives
 
 SOON = 20.0
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.engines import spec
-from conformance.engines.spec import EngineTomlError
-from conformance.resources import fixtures
+from tickproof.conformance.engines import spec
+from tickproof.conformance.engines.spec import EngineTomlError
+from tickproof.conformance.resources import fixtures
 
 GOOD = """
 [engine]

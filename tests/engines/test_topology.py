@@ -9,9 +9,9 @@ import sys
 import psutil
 import pytest
 
-from conformance.engines import proctable
-from conformance.engines.failures import EngineFailure
-from conformance.engines.topology import Roster
+from tickproof.conformance.engines import process_table
+from tickproof.conformance.engines.failures import EngineFailure
+from tickproof.conformance.engines.topology import Roster
 
 WAITS = [sys.executable, "-c", "input()"]
 
@@ -82,13 +82,13 @@ def test_an_environment_that_cannot_be_read(roster, stranger, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     pid = stranger(TICKPROOF_RUN="run-7")
-    monkeypatch.setattr(proctable, "environment", unreadable)
+    monkeypatch.setattr(process_table, "environment", unreadable)
     assert "its environment cannot be read" in refusal(roster, pid)
 
 
 def test_a_process_that_is_being_started_is_waited_for(roster, stranger, monkeypatch):
     reads = [[], [], [b"TICKPROOF_RUN=run-7"]]
-    monkeypatch.setattr(proctable, "environment", lambda pid: reads.pop(0))
+    monkeypatch.setattr(process_table, "environment", lambda pid: reads.pop(0))
     (member,) = roster.members(named(stranger()))
     assert member.alive
     assert reads == []
@@ -138,16 +138,16 @@ def test_a_failure_leaves_no_descriptor(roster, stranger):
 
 def test_descendants_come_parents_first():
     rows = [(5, 4), (2, 1), (4, 2), (3, 2), (9, 8), (8, 9)]
-    processes = {p: proctable.Proc(p, parent, "S", 0, 1, "x") for p, parent in rows}
-    found = [proc.pid for proc in proctable.descendants(processes, 1)]
+    processes = {p: process_table.Proc(p, parent, "S", 0, 1, "x") for p, parent in rows}
+    found = [proc.pid for proc in process_table.descendants(processes, 1)]
     assert sorted(found) == [2, 3, 4, 5]
     assert found.index(2) < found.index(4) < found.index(5)
 
 
 def test_a_signal_for_an_earlier_holder_of_a_pid_is_not_sent(stranger):
-    proc = proctable.read(stranger())
-    assert not proctable.send(proc._replace(started=proc.started - 1), 9)
-    assert proctable.living(proctable.read(proc.pid))
+    proc = process_table.read(stranger())
+    assert not process_table.send(proc._replace(started=proc.started - 1), 9)
+    assert process_table.living(process_table.read(proc.pid))
 
 
 def test_a_process_with_a_strange_name_is_read():
@@ -156,6 +156,6 @@ def test_a_process_with_a_strange_name_is_read():
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         process.stdout.readline()
-        proc = proctable.read(process.pid)
+        proc = process_table.read(process.pid)
         process.communicate(b"\n")
     assert (proc.name, proc.ppid) == ("a) S 1 (b", os.getpid())

@@ -1,25 +1,24 @@
-"""Small real runs of mutants and of the sound miniature, one of each, played once a session."""
+"""Small real runs of mutants and of the sound miniature, one of each, played once a tiers."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from conformance import mutants, session
-from conformance.engines.spec import load
-from conformance.requirements import registry
-from conformance.resources import fixtures
-from conformance.runner import play
-from conformance.verdicts import Verdict
+from tickproof.conformance.engines.spec import load
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.runner.run import play
+from tickproof.conformance.selftest import mutants
+from tickproof.conformance.session import tiers
+from tickproof.conformance.verdicts import Verdict
 
 # The recorded runs and the ways to tamper with them are those of the suites' tests.
-sys.path.insert(0, str(Path(__file__).parents[1] / "suites"))
 #: Runs of mutants: records, the seconds that they take by their pace, runs at most.
 RECORDS, PACED_S, TRIES = 30_000, 1.0, 5
 
@@ -47,7 +46,7 @@ def copy_of(recorded, tmp_path):
 
 @pytest.fixture(scope="session")
 def mutant_run(tmp_path_factory):
-    """Return the folder of a small run of a mutant, the same for all processes of a session."""
+    """Return the folder of a small run of a mutant, the same for all processes of a tiers."""
     from recorded import SEED, small
 
     base = tmp_path_factory.getbasetemp()
@@ -80,5 +79,5 @@ def mutant_run(tmp_path_factory):
 
 
 def _failed(folder: Path, requirement: str) -> bool:
-    outcomes = session.recheck(folder)
+    outcomes = tiers.recheck(folder)
     return any(o.requirement == requirement and o.verdict is Verdict.FAIL for o in outcomes)

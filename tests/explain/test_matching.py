@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.checkers.outputs import single_writer
-from conformance.explain.matching import match_count, match_payloads
-from conformance.explain.restored import restored
-from generators.layouts import COUNT_IN, COUNT_OUT, NUMBER
+from tickproof.conformance.explain.matching import match_count, match_payloads
+from tickproof.conformance.explain.restored import restored
+from tickproof.conformance.history.outputs import single_writer
+from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER
 
 INPUT = st.lists(
     st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9)), max_size=12), min_size=1, max_size=3

@@ -7,14 +7,14 @@ import re
 
 import numpy as np
 import pytest
-import tampering
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.checkers.tables import FETCH
-from conformance.explain.moments import Moment, moments
-from conformance.explain.picture import Scale, arranged, picture, plain
-from conformance.history.folder import History
+from tests.suites import tampering
+from tickproof.conformance.explain.moments import Moment, moments
+from tickproof.conformance.explain.picture import Scale, arranged, picture, plain
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.rows import FETCH
 
 TIMES = st.lists(st.integers(0, 10**12), max_size=60)
 

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tampering
 
-from conformance import session
-from conformance.explain import story
-from conformance.history.folder import History
-from conformance.suites.evidence import outputs
-from conformance.verdicts import Outcome, Verdict
-from generators.layouts import COUNT_IN, COUNT_OUT
+from tests.suites import tampering
+from tickproof.conformance.explain import story
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.session import tiers
+from tickproof.conformance.suites.evidence import outputs
+from tickproof.conformance.verdicts import Outcome, Verdict
+from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
 
 
 def told(folder: Path, requirement: str):
     """Judge a run again; return its history, the outcome of a requirement, and the story."""
-    (outcome,) = [o for o in session.recheck(folder) if o.requirement == requirement]
+    (outcome,) = [o for o in tiers.recheck(folder) if o.requirement == requirement]
     history = History(folder)
     return history, outcome, story(history, outcome)
 

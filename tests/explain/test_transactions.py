@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-import tampering
 
-from conformance.explain import story, transactions
-from conformance.explain.facts import Facts
-from conformance.history.folder import History
-from conformance.verdicts import Outcome, Verdict
+from tests.suites import tampering
+from tickproof.conformance.explain import story, transactions
+from tickproof.conformance.explain.facts import Facts
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.verdicts import Outcome, Verdict
 
 
 def stage(count, txn=21):

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.faults.controller import FaultController
-from conformance.schedule import FaultStep
+from tickproof.conformance.faults.controller import FaultController
+from tickproof.conformance.scenario import FaultStep
 
 TOTAL = 100_000
 DEADLINE_S = 20

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.engines import proctable
-from conformance.faults.state_dir import Damage, Fill, newest
+from tickproof.conformance.engines import process_table
+from tickproof.conformance.faults.state_dir import Damage, Fill, newest
 
 SOFT = 1 << 30
 #: Answers each line "HOW PATH" on stdin with 0 or the error's number; "child ..." in a new process.
@@ -65,10 +65,10 @@ class Writer:
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
 
-    def living(self) -> list[proctable.Proc]:
-        me = proctable.read(self.process.pid)
-        below = proctable.descendants(proctable.table(), self.process.pid)
-        return [proc for proc in [me, *below] if proc and proctable.living(proc)]
+    def living(self) -> list[process_table.Proc]:
+        me = process_table.read(self.process.pid)
+        below = process_table.descendants(process_table.table(), self.process.pid)
+        return [proc for proc in [me, *below] if proc and process_table.living(proc)]
 
     def soft_limit(self) -> int:
         return resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE)[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from generators.layouts import ORDER, QUOTE, QUOTE_KIND, framed
+from tickproof.generators.layouts import ORDER, QUOTE, QUOTE_KIND, framed
 
 
 def _judge(records: np.ndarray) -> list[tuple[int, bytes, bool]]:

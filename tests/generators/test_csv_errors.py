@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from generators.csv_market import CsvError, read_market
+from tickproof.generators.csv_market import CsvError, read_market
 
 QUOTES = b"ts_ns,symbol,bid,offer,bid_size,offer_size\n"
 ORDERS = b"ts_ns,symbol,side,price,qty\n"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators import build
-from generators.csv_market import CsvError, read_market, write_market_csv
-from generators.layouts import COUNT_IN, MESSAGE, ORDER, QUOTE, framed
-from generators.symbols import aliases
+from tickproof.generators import build
+from tickproof.generators.csv_market import CsvError, read_market, write_market_csv
+from tickproof.generators.layouts import COUNT_IN, MESSAGE, ORDER, QUOTE, framed
+from tickproof.generators.symbols import aliases
 
 QUOTES = "ts_ns,symbol,bid,offer,bid_size,offer_size\n"
 ORDERS = "ts_ns,symbol,side,price,qty\n"

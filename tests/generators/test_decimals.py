@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.csv_table import Fields
-from generators.decimals import parse
+from tickproof.generators.csv_table import Fields
+from tickproof.generators.decimals import parse
 
 DIGITS = st.text("0123456789", max_size=22)
 PLAIN = st.builds(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from generators.files import (
+from tickproof.generators.files import (
     write_chunks,
     write_keyed,
     write_market,
@@ -9,9 +9,9 @@ from generators.files import (
     write_orders,
     write_quotes,
 )
-from generators.layouts import COUNT_IN, MESSAGE, NUMBER, ORDER, QUOTE, framed
-from generators.market import Market, MarketParams
-from generators.numbers import Keyed, KeyedParams, Numbers
+from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER, ORDER, QUOTE, framed
+from tickproof.generators.market import Market, MarketParams
+from tickproof.generators.numbers import Keyed, KeyedParams, Numbers
 
 PARAMS = MarketParams(messages=40_000, symbols=17)
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.hashing import hashed, index_of, key_avoiding, key_of, scaled
+from tickproof.generators.hashing import hashed, index_of, key_avoiding, key_of, scaled
 
 U64 = st.integers(0, 2**64 - 1)
 MASK = 2**64 - 1

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.layouts import BUY, ORDER, ORDER_KIND, QUOTE, QUOTE_KIND, SELL, framed
-from generators.market import PROBE_TAG, Market, MarketParams
-from generators.prices import BLOCK
-from generators.symbols import PROBE_SYMBOLS, tickers
+from tickproof.generators.layouts import BUY, ORDER, ORDER_KIND, QUOTE, QUOTE_KIND, SELL, framed
+from tickproof.generators.market import PROBE_TAG, Market, MarketParams
+from tickproof.generators.prices import BLOCK
+from tickproof.generators.symbols import PROBE_SYMBOLS, tickers
 
 ONE_IN = st.one_of(st.integers(0, 5), st.integers(6, 400))
 

@@ -5,8 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.hashing import index_of
-from generators.numbers import EDGE_KEYS, EDGE_NUMBERS, Keyed, KeyedParams, Numbers, Payloads
+from tickproof.generators.hashing import index_of
+from tickproof.generators.numbers import (
+    EDGE_KEYS,
+    EDGE_NUMBERS,
+    Keyed,
+    KeyedParams,
+    Numbers,
+    Payloads,
+)
 
 SOURCES = [
     (Numbers(5), "e697a1337a40d68e1710db21614314315bad287fa47fc4cb6ab794439a26e79f"),

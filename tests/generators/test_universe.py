@@ -1,8 +1,8 @@
 import pytest
 
-from generators.market import MarketParams
-from generators.symbols import tickers
-from generators.universe import load_universe, write_universe
+from tickproof.generators.market import MarketParams
+from tickproof.generators.symbols import tickers
+from tickproof.generators.universe import load_universe, write_universe
 
 
 def test_labels_for_every_symbol_and_account(tmp_path):

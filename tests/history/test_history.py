@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import generators
-from conformance.checkers.outputs import ARRIVAL, UNNUMBERED
-from conformance.history.control import ControlLog
-from conformance.history.events import KEEP_PER_KIND, EventLog
-from conformance.history.folder import FORMAT, History, HistoryError, write_json
-from conformance.history.lines import read_json_lines
-from conformance.history.tables import FETCH, PUBLISH, Table, read_table
-from conformance.scenario import Scenario
-from generators.layouts import COUNT_IN, COUNT_OUT, framed
+from tickproof import generators
+from tickproof.conformance.history.control_log import ControlLog
+from tickproof.conformance.history.event_log import KEEP_PER_KIND, EventLog
+from tickproof.conformance.history.folder import FORMAT, History, HistoryError, write_json
+from tickproof.conformance.history.json_lines import read_json_lines
+from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED
+from tickproof.conformance.history.rows import FETCH, PUBLISH
+from tickproof.conformance.history.tables import Table, read_table
+from tickproof.conformance.scenario import Scenario
+from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, framed
 
 RECIPE = {"kind": "keyed", "records": 500, "keys": 20, "partitions": 3, "seed": 5}
 

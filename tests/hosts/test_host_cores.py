@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.hosts.cores import Cores, assign, divide
-from conformance.hosts.look import listed, parse_list
-from conformance.hosts.model import HostError
 from tests.hosts.trees import CPU, plant, tuned
+from tickproof.conformance.hosts.cores import Cores, assign, divide
+from tickproof.conformance.hosts.host_files import listed, parse_list
+from tickproof.conformance.hosts.model import HostError
 
 
 @st.composite

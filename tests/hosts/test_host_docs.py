@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from conformance.hosts.attest import PROBES
+from tickproof.conformance.hosts.attestation import PROBES
 
 PAGE = Path(__file__).parents[2] / "docs" / "hosts.md"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance.hosts.attest import attest
-from conformance.hosts.model import HostError, Status
-from conformance.hosts.plan import Plan, plan
-from conformance.hosts.steps import mask
 from tests.hosts.trees import CPU, LIMITS, OWN, SWAPS, guest, plant, tuned
+from tickproof.conformance.hosts.attestation import attest
+from tickproof.conformance.hosts.model import HostError, Status
+from tickproof.conformance.hosts.plan import Plan, plan
+from tickproof.conformance.hosts.remedies import mask
 
 CLOCK = "sys/devices/system/clocksource/clocksource0/current_clocksource"
 #: What a host of bare metal has before anybody tunes it, where a command can be run on files.

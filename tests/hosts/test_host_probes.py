@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conformance.hosts.attest import PROBES, attest
-from conformance.hosts.model import MOVING, Attestation, HostError, Status
 from tests.hosts.trees import CPU, LIMITS, NODE, OWN, SWAPS, guest, plant, tuned
+from tickproof.conformance.hosts.attestation import PROBES, attest
+from tickproof.conformance.hosts.model import MOVING, Attestation, HostError, Status
 
 KIT, ENGINE = (2, 3), (4, 5, 6, 7)
 CLOCK = "sys/devices/system/clocksource/clocksource0/current_clocksource"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformance.latency.intervals import Load, Steps
+from tickproof.conformance.latency.intervals import Load, Steps
 
 RATE = 20_000
 SECOND = 1_000_000_000

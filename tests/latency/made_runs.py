@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-import generators
-from conformance.checkers.outputs import ARRIVAL, UNNUMBERED
-from conformance.history.folder import History, recorded_files, write_json
-from conformance.history.tables import FETCH, RELEASE
-from conformance.same_input import save_plan
-from generators.layouts import framed
+from tickproof import generators
+from tickproof.conformance.history.folder import History, recorded_files, write_json
+from tickproof.conformance.history.input_replay import save_plan
+from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED
+from tickproof.conformance.history.rows import FETCH, RELEASE
+from tickproof.generators.layouts import framed
 
 T0 = 5_000_000_000
 TICK = 1_000_000

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from conformance.latency.figures import RunFigures, shown_us
+from tickproof.conformance.latency.figures import RunFigures, shown_us
 
 RUN = RunFigures(
     3, 7, "run-3", "completed", samples=10, percentiles={"p50": 1.5, "p99": math.inf},

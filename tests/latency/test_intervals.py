@@ -8,9 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from conformance.history.folder import History
-from conformance.latency import intervals
-from conformance.latency.intervals import (
+from tests.latency.made_loads import RATE, SECOND, batches, continuous, due, load
+from tests.latency.made_runs import T0, TICK, make_run, record, record_fetches, record_releases
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.latency import intervals
+from tickproof.conformance.latency.histogram import histogram, percentiles_us
+from tickproof.conformance.latency.intervals import (
     Load,
     Steps,
     achieved,
@@ -20,13 +23,10 @@ from conformance.latency.intervals import (
     per_second,
     sustained,
 )
-from conformance.latency.reckoning import NEVER, Answers, answers, latencies, timetable
-from conformance.latency.recording import histogram, percentiles_us
-from conformance.latency.recovery import Phase, phases
-from conformance.latency.trend import least_slope, theil_sen
-from generators.layouts import VERDICT
-from tests.latency.made_loads import RATE, SECOND, batches, continuous, due, load
-from tests.latency.made_runs import T0, TICK, make_run, record, record_fetches, record_releases
+from tickproof.conformance.latency.phases import Phase, phases
+from tickproof.conformance.latency.samples import NEVER, Answers, answers, latencies, timetable
+from tickproof.conformance.latency.trend import least_slope, theil_sen
+from tickproof.generators.layouts import VERDICT
 
 STEADY, END = 3 * SECOND, 13 * SECOND
 SEEDS = range(8)

@@ -6,8 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from conformance.latency.figures import QUANTILES
-from conformance.latency.medians import median_interval, samples_needed, tolerated, wrong_pass
+from tickproof.conformance.latency.figures import QUANTILES
+from tickproof.conformance.latency.medians import (
+    median_interval,
+    samples_needed,
+    tolerated,
+    wrong_pass,
+)
 
 
 def test_the_published_sample_sizes():

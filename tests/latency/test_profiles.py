@@ -7,12 +7,12 @@ import tomllib
 import pytest
 import tomli_w
 
-import generators
-from conformance import resources
-from conformance.engines import spec
-from conformance.latency import profiles
-from conformance.latency.profiles import Profile, ProfileError
-from conformance.scenario import Scenario
+from tickproof import generators
+from tickproof.conformance import resources
+from tickproof.conformance.engines import spec
+from tickproof.conformance.latency import profiles
+from tickproof.conformance.latency.profiles import Profile, ProfileError
+from tickproof.conformance.scenario import Scenario
 
 FOLDER = resources.fixtures() / "profiles"
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))

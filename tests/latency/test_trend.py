@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.latency import trend
+from tickproof.conformance.latency import trend
 
 values = st.lists(st.integers(-20, 20).map(float), min_size=2, max_size=7)
 

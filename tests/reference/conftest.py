@@ -21,7 +21,7 @@ def spark():
     """Give a local Spark as the reference starts it; other tests of the process may share it."""
     from pyspark.sql import SparkSession
 
-    from reference import java, session
+    from tickproof.reference import java, session
 
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYSPARK_PYTHON", sys.executable)

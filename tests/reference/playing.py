@@ -10,9 +10,9 @@ from random import Random
 import numpy as np
 from hypothesis import strategies as st
 
-from reference.api import Application
-from reference.compiler.steps import Block, Reading, advanced, table_of
-from reference.connectors.wire import Chunk
+from tickproof.reference.api import Application
+from tickproof.reference.compiler.steps import Block, Reading, advanced, table_of
+from tickproof.reference.connectors.wire import Chunk
 
 #: The records of each (stream, partition), in log order.
 Input = dict[tuple[int, int], np.ndarray]

@@ -11,12 +11,12 @@ from typing import NamedTuple
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from served import Served
 
-from reference.api import Application
-from reference.compiler import batch, streaming
-from reference.connectors.progress import Progress
-from reference.connectors.wire import Log
+from tests.reference.served import Served
+from tickproof.reference.api import Application
+from tickproof.reference.compiler import batch, streaming
+from tickproof.reference.connectors.progress import Progress
+from tickproof.reference.connectors.wire import Log
 
 DEADLINE_S = 180
 

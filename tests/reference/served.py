@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from conformance.checkers.outputs import ARRIVAL
-from conformance.protocol.recorder import Recorder
-from conformance.protocol.server import LogServer
-from conformance.protocol.sink import Sink, SinkBehaviour
-from conformance.protocol.source import InputLog
-from reference.connectors.wire import Log
+from tickproof.conformance.history.outputs import ARRIVAL
+from tickproof.conformance.log_server.input_log import InputLog
+from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
+from tickproof.conformance.log_server.threaded import LogServer
+from tickproof.reference.connectors.wire import Log
 
 DEADLINE_S = 60
 

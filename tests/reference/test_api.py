@@ -8,8 +8,8 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from reference import apps
-from reference.api import (
+from tickproof.reference import apps
+from tickproof.reference.api import (
     Application,
     Computation,
     Pipeline,
@@ -20,7 +20,7 @@ from reference.api import (
     StateComputation,
     diagram,
 )
-from reference.api.layouts import BadRecord, framed, grouped, new, numbered, view
+from tickproof.reference.api.layouts import BadRecord, framed, grouped, new, numbered, view
 
 RECORD = framed(("key", "<u8"), ("value", "<i8"))
 OTHER = framed(("key", "<u8"))

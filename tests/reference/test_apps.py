@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playing import Input, Split, plain, play, splits
 
-from generators import build
-from generators.numbers import EDGE_KEYS, EDGE_NUMBERS
-from reference.api import Computation
-from reference.api.layouts import framed, new
-from reference.apps import count, double, market_spread
-from reference.compiler.steps import computed
+from tests.reference.playing import Input, Split, plain, play, splits
+from tickproof.generators import build
+from tickproof.generators.numbers import EDGE_KEYS, EDGE_NUMBERS
+from tickproof.reference.api import Computation
+from tickproof.reference.api.layouts import framed, new
+from tickproof.reference.apps import count, double, market_spread
+from tickproof.reference.compiler.steps import computed
 
 SYMBOLS = (b"A       ", b"BRK B   ", b"ZVZZTEST")
 #: Bid and offer at the edges of the rule, no quote worth the name, and crossed ones.

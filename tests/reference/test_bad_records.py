@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.api.layouts import new
-from reference.apps import count, double, market_spread
-from reference.compiler.steps import Reading, RecordError, decoded
-from reference.connectors.wire import Chunk
+from tickproof.reference.api.layouts import new
+from tickproof.reference.apps import count, double, market_spread
+from tickproof.reference.compiler.steps import Reading, RecordError, decoded
+from tickproof.reference.connectors.wire import Chunk
 
 MARKET = market_spread.merged("verdicts").pipelines[0].source
 SYMBOL = int.from_bytes(b"ABC     ", "little")

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from chispa import assert_df_equality
-from querying import recorded, running
-from served import Served, partition
 
-from reference import apps
-from reference.api import Application, Sink, State
-from reference.api.layouts import new
-from reference.apps import count, market_spread
-from reference.compiler import batch
-from reference.compiler.streaming import CheckpointError
+from tests.reference.querying import recorded, running
+from tests.reference.served import Served, partition
+from tickproof.reference import apps
+from tickproof.reference.api import Application, Sink, State
+from tickproof.reference.api.layouts import new
+from tickproof.reference.apps import count, market_spread
+from tickproof.reference.compiler import batch
+from tickproof.reference.compiler.streaming import CheckpointError
 
 RECORDS = 300
 COUNT = apps.make("count", {"emit": "every"})

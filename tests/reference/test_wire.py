@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from served import DEADLINE_S, Served, partition
 
-from reference.api.layouts import new
-from reference.apps.double import NUMBER
-from reference.connectors import sink, wire
-from reference.connectors.progress import Progress
-from reference.connectors.wire import Chunk, Log, LogError
+from tests.reference.served import DEADLINE_S, Served, partition
+from tickproof.reference.api.layouts import new
+from tickproof.reference.apps.double import NUMBER
+from tickproof.reference.connectors import sink, wire
+from tickproof.reference.connectors.progress import Progress
+from tickproof.reference.connectors.wire import Chunk, Log, LogError
 
 RECORDS = 40
 

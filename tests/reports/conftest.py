@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance.reports import json_report
-from conformance.reports.json_report import Report
-from conformance.requirements import registry
-from conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.reports import json_report
+from tickproof.conformance.reports.json_report import Report
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.verdicts import Outcome, Verdict
 
 _IDS = {
     Verdict.PASS: "PR-HELLO",

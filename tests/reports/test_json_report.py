@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from conformance.reports import json_report
-from conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.reports import json_report
+from tickproof.conformance.verdicts import Outcome, Verdict
 
 
 def test_one_of_each_verdict_comes_back_from_the_file(one_of_each, tmp_path, ids):
@@ -25,7 +25,7 @@ def test_one_of_each_verdict_comes_back_from_the_file(one_of_each, tmp_path, ids
 
 def test_the_published_schema_is_in_step():
     assert json_report.SCHEMA_PATH.read_text() == json_report.schema_text(), (
-        "write it anew: python -m conformance.reports.json_report"
+        "write it anew: python -m tickproof.conformance.reports.json_report"
     )
 
 

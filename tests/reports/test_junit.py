@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.reports import junit
-from conformance.verdicts import Verdict
+from tickproof.conformance.reports import junit
+from tickproof.conformance.verdicts import Verdict
 
 EXPECTED = {
     Verdict.PASS: None,

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from conformance.reports import live
+from tickproof.conformance.reports import live
 
 EVENTS = (
     {"event": "tier-started", "tier": 3},

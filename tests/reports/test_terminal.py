@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from conformance.reports import terminal
-from conformance.requirements import registry
-from conformance.requirements.hints import halves
-from conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.reports import terminal
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.requirements.hints import halves
+from tickproof.conformance.verdicts import Outcome, Verdict
 
 
 def printed(show, width=80, encoding="utf-8"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.requirements import docs, registry
+from tickproof.conformance.requirements import docs, registry
 
 PROTOCOL = (docs.DOCS / "protocol.md").read_text("utf-8")
 CLAUSES = docs.clauses(PROTOCOL)
@@ -18,7 +18,7 @@ def requirement(identity="PR-ONE", clauses=("ctl-one",), **needs):
 @pytest.mark.parametrize("path", docs.pages(), ids=lambda path: path.name)
 def test_regenerating_leaves_no_difference(path):
     assert path.read_text("utf-8") == docs.pages()[path], (
-        f"docs/{path.name} is stale: run python -m conformance.requirements.docs"
+        f"docs/{path.name} is stale: run python -m tickproof.conformance.requirements.docs"
     )
 
 

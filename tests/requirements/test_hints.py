@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.requirements import registry
-from conformance.requirements.hints import halves
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.requirements.hints import halves
 
 
 def test_every_promise_has_two_halves_and_nothing_is_lost():

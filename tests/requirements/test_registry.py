@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.requirements import registry
+from tickproof.conformance.requirements import registry
 
 GOOD = """
 [[requirement]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from conformance.resources import fixtures
+from tickproof.conformance.resources import fixtures
 
 #: An edit that makes no difference, and one that makes double a passthrough.
 HARMLESS = ("apps.py", "def double(", "# Nothing is different.\ndef double(")

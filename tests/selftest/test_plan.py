@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from houses import DEFECT, HARMLESS, house, mutant, oddity
 
-from conformance import mutants
-from conformance.mutants import Edit, Mutant
-from conformance.requirements import registry
-from conformance.resources import fixtures
-from conformance.selftest import plan
+from tests.selftest.houses import DEFECT, HARMLESS, house, mutant, oddity
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.selftest import mutants, plan
+from tickproof.conformance.selftest.mutants import Edit, Mutant
 
 
 def made(id_: str, *breaks: str) -> Mutant:

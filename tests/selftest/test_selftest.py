@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from houses import DEFECT, HARMLESS, house, mutant, oddity
 
-from conformance import cli, resources
-from conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_USAGE
+from tests.selftest.houses import DEFECT, HARMLESS, house, mutant, oddity
+from tickproof.conformance import resources
+from tickproof.conformance.cli import main
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_USAGE
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def selftest(*arguments: str) -> int:
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["selftest", "--out", "out", "-n", "2", *arguments])
+        main.main(["selftest", "--out", "out", "-n", "2", *arguments])
     return stopped.value.code
 
 
@@ -98,7 +99,7 @@ def test_rounds_go_on_until_there_are_enough_runs(fixtures: Path) -> None:
 
 
 def test_an_engine_that_cannot_be_tried_is_a_kit_error(fixtures: Path, monkeypatch) -> None:
-    from conformance import mutants
+    from tickproof.conformance.selftest import mutants
 
     oddity(fixtures, "gone", HARMLESS)
     make = mutants.make

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from conformance.requirements import registry
-from conformance.selftest import session, trying
-from conformance.selftest.model import Cell, Trial
-from conformance.selftest.trying import Task
-from conformance.verdicts import Verdict
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.selftest import session
+from tickproof.conformance.selftest import trial as trials
+from tickproof.conformance.selftest.model import Cell, Trial
+from tickproof.conformance.selftest.trial import Task
+from tickproof.conformance.verdicts import Verdict
 
 
 def task(subject: str, scenario: str) -> Task:
@@ -25,9 +26,9 @@ def trial(one: Task, verdict: Verdict, reason: str = "", requirement: str = "LT-
 
 def test_the_scenarios_of_tier_5_are_alone_and_no_others() -> None:
     known = registry.load()
-    for scenario, judges in trying.tests_of().items():
+    for scenario, judges in trials.tests_of().items():
         tiers = {known[requirement].tier for requirement, _ in judges}
-        assert trying.alone(scenario) == (registry.LATENCY_TIER in tiers)
+        assert trials.alone(scenario) == (registry.LATENCY_TIER in tiers)
         assert len(tiers) == 1 or registry.LATENCY_TIER not in tiers, scenario
 
 
@@ -70,8 +71,8 @@ def test_a_machine_that_stays_noisy_is_asked_three_times(monkeypatch: pytest.Mon
 
 
 def test_only_what_a_mutant_names_has_to_be_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    from conformance import mutants
-    from conformance.resources import fixtures
+    from tickproof.conformance.resources import fixtures
+    from tickproof.conformance.selftest import mutants
 
     spikes = mutants.find("mutant:spikes", fixtures())
     of_another = trial(task("m", "service"), Verdict.UNKNOWN, "HOST_NOISE", "LT-STEADY")

@@ -10,16 +10,10 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
-from conformance.reports.json_report import this_host, this_kit
-from conformance.selftest import markdown, matrix, model, terminal
-from conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
-from conformance.verdicts import (
-    EXIT_FAIL,
-    EXIT_KIT_ERROR,
-    EXIT_OK,
-    EXIT_UNKNOWN,
-    Verdict,
-)
+from tickproof.conformance.reports.json_report import this_host, this_kit
+from tickproof.conformance.selftest import markdown, matrix, model, terminal
+from tickproof.conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
 
 NASTY = "a|b <script>alert(1)</script> *bold* `code` [x](javascript:y) \x1b[31m\n# head"
 

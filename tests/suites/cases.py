@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import tampering as t
 
-from conformance.checkers.tables import PUBLISH
-from conformance.history.folder import History
-from conformance.suites.catalog.calm import BOUNDARIES
-from generators.layouts import COUNT_OUT, ORDER, QUOTE, VERDICT
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.rows import PUBLISH
+from tickproof.conformance.suites.catalog.fault_free import BOUNDARIES
+from tickproof.generators.layouts import COUNT_OUT, ORDER, QUOTE, VERDICT
 
 Cases = list[tuple[t.Tamper, str]]
 

@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 import tampering as t
-from imagined import MS, PIDS, SECOND, T0
 
-from conformance.checkers.outputs import ARRIVAL
-from conformance.checkers.tables import FETCH
-from conformance.history.folder import History
-from conformance.history.tables import HICCUP, MACHINE, USAGE
-from conformance.latency.open_loop import TICK
-from generators.layouts import MESSAGE, ORDER, VERDICT
-from generators.market import PROBE_TAG
+from tests.suites.imagined import MS, PIDS, SECOND, T0
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.outputs import ARRIVAL
+from tickproof.conformance.history.rows import FETCH, HICCUP, MACHINE, TICK, USAGE
+from tickproof.generators.layouts import MESSAGE, ORDER, VERDICT
+from tickproof.generators.market import PROBE_TAG
 
 Cases = list[tuple[t.Tamper, str]]
 #: Times of a table (int64 ns since the first intended time) -> new ones.

@@ -5,7 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import tampering as t
-from cases import BEYOND, MISSED, NOT_STATE, NOTHING, TWICE, UNKNOWN_KEY, WRONG_TOTAL, Cases
+
+from tests.suites.cases import (
+    BEYOND,
+    MISSED,
+    NOT_STATE,
+    NOTHING,
+    TWICE,
+    UNKNOWN_KEY,
+    WRONG_TOTAL,
+    Cases,
+)
 
 
 def _went_on(*more: t.Tamper) -> t.Tamper:

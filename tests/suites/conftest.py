@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from recorded import shared
+
+from tests.suites.recorded import shared
 
 
 @pytest.fixture(scope="session")

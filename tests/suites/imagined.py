@@ -12,17 +12,24 @@ from typing import Any, Final
 
 import numpy as np
 
-import generators
-from conformance.checkers.arrays import pieces
-from conformance.checkers.outputs import ARRIVAL
-from conformance.engines.spec import EngineSpec
-from conformance.history.folder import History
-from conformance.history.tables import FETCH, HICCUP, MACHINE, PUBLISH, RELEASE, USAGE
-from conformance.latency.pace import Pace
-from conformance.run_record import RunRecord
-from conformance.scenario import Scenario
-from conformance.suites.playing import add_facts
-from generators.layouts import COUNT_IN, COUNT_OUT, MESSAGE, ORDER, VERDICT, framed, opaque
+from tickproof import generators
+from tickproof.conformance.checkers.arrays import pieces
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.outputs import ARRIVAL
+from tickproof.conformance.history.rows import FETCH, HICCUP, MACHINE, PUBLISH, RELEASE, USAGE
+from tickproof.conformance.runner.manifest import RunRecord
+from tickproof.conformance.scenario import Pace, Scenario
+from tickproof.conformance.session.scenario_player import add_facts
+from tickproof.generators.layouts import (
+    COUNT_IN,
+    COUNT_OUT,
+    MESSAGE,
+    ORDER,
+    VERDICT,
+    framed,
+    opaque,
+)
 
 T0: Final = 7_000_000_000
 SECOND: Final = 1_000_000_000

@@ -15,15 +15,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import imagined
-
-from conformance.engines.spec import EngineSpec, load
-from conformance.history.folder import History
-from conformance.requirements import registry
-from conformance.resources import fixtures
-from conformance.runner import play
-from conformance.scenario import Scenario
-from conformance.suites.catalog import Context, draw
+from tests.suites import imagined
+from tickproof.conformance.engines.spec import EngineSpec, load
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.runner.run import play
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.suites.catalog import Context, draw
 
 SEED = 11
 #: Short, so that the silence of market-two-fresh is short too.

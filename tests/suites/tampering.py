@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from conformance.checkers.outputs import ARRIVAL, UNNUMBERED
-from conformance.history.lines import read_json_lines
-from conformance.history.tables import FETCH
+from tickproof.conformance.history.json_lines import read_json_lines
+from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED
+from tickproof.conformance.history.rows import FETCH
 
 Tamper = Callable[[Path], None]
 

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from conformance.scenario import Scenario
-from conformance.suites.catalog import CATALOG, Context, draw
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.suites.catalog import CATALOG, Context, draw
 
 QUICK = Context(1, freshness_s=5.0)
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 
-import cases
-import cases_links
-import cases_service
-import cases_state
 import pytest
-import tampering
-from cases import Cases
 
-from conformance.history.folder import History
-from conformance.requirements import registry
-from conformance.suites.catalog import CATALOG
-from conformance.suites.judging import (
+from tests.suites import cases, cases_service, cases_state, tampering
+from tests.suites import cases_connections as cases_links
+from tests.suites.cases import Cases
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.suites.catalog import CATALOG
+from tickproof.conformance.suites.judge import (
     JUDGES,
     Fail,
     KitError,
@@ -24,8 +21,8 @@ from conformance.suites.judging import (
     Unknown,
     import_suites,
 )
-from conformance.suites.verdict import outcome_of
-from conformance.verdicts import Verdict
+from tickproof.conformance.suites.outcomes import outcome_of
+from tickproof.conformance.verdicts import Verdict
 
 import_suites()
 REJECTS = cases.REJECTS | cases_state.REJECTS | cases_links.REJECTS | cases_service.REJECTS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-from conformance.suites.labels import labelled
-from generators.market import MarketParams
-from generators.recipes import complete, market_params
-from generators.universe import load_universe, make_universe
+from tickproof.conformance.suites.labels import labelled
+from tickproof.generators.market import MarketParams
+from tickproof.generators.recipes import complete, market_params
+from tickproof.generators.universe import load_universe, make_universe
 
 
 def test_the_company_of_a_symbol_is_added_and_kept_with_the_run(tmp_path: Path) -> None:

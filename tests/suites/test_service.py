@@ -7,24 +7,24 @@ import os
 import shutil
 from dataclasses import replace
 
-import cases_service
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.checkers.tables import FETCH
-from conformance.engines import spec
-from conformance.history.folder import History, HistoryError
-from conformance.latency import profiles
-from conformance.latency.figures import QUANTILES
-from conformance.latency.intervals import Load, Steps
-from conformance.latency.reckoning import Answers, Timetable
-from conformance.resources import fixtures
-from conformance.suites import service
-from conformance.suites.judging import JUDGES, import_suites
-from conformance.suites.playing import level
-from conformance.suites.service import Service
+from tests.suites import cases_service
+from tickproof.conformance.engines import spec
+from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.history.rows import FETCH
+from tickproof.conformance.latency import profiles
+from tickproof.conformance.latency.figures import QUANTILES
+from tickproof.conformance.latency.intervals import Load, Steps
+from tickproof.conformance.latency.samples import Answers, Timetable
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.session.scenario_player import level
+from tickproof.conformance.suites import service
+from tickproof.conformance.suites.judge import JUDGES, import_suites
+from tickproof.conformance.suites.service import Service
 
 import_suites()
 SECOND = 1_000_000_000

@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conformance.engines import proctable
-from conformance.history.tables import HICCUP, read_table
-from conformance.usage import hiccups
-from conformance.usage.hiccups import SLEEP_NS, HiccupRecorders
+from tickproof.conformance.engines import process_table
+from tickproof.conformance.history.rows import HICCUP
+from tickproof.conformance.history.tables import read_table
+from tickproof.conformance.usage import hiccups
+from tickproof.conformance.usage.hiccups import SLEEP_NS, HiccupRecorders
 
 DEADLINE_S = 30
 
@@ -31,8 +32,8 @@ def wait(condition: Callable[[], bool]) -> None:
 
 
 def gone(pid: int) -> bool:
-    proc = proctable.read(pid)
-    return proc is None or not proctable.living(proc)
+    proc = process_table.read(pid)
+    return proc is None or not process_table.living(proc)
 
 
 def test_each_millisecond_has_its_row(tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ def test_a_stall_has_a_row_for_each_millisecond_that_it_lasts(tmp_path: Path) ->
     with HiccupRecorders(tmp_path, [-1]) as recorders:
         (pid,) = recorders.pids
         os.kill(pid, signal.SIGSTOP)
-        wait(lambda: proctable.read(pid).state == "T")
+        wait(lambda: process_table.read(pid).state == "T")
         from_ns = time.monotonic_ns()
         wait(lambda: time.monotonic_ns() > from_ns + 100_000_000)
         to_ns = time.monotonic_ns()
@@ -79,14 +80,14 @@ def test_a_stall_has_a_row_for_each_millisecond_that_it_lasts(tmp_path: Path) ->
 def test_recorders_die_with_a_kit_that_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, threading; from pathlib import Path\n"
-        "from conformance.usage.hiccups import HiccupRecorders\n"
+        "from tickproof.conformance.usage.hiccups import HiccupRecorders\n"
         "with HiccupRecorders(Path(sys.argv[1]), [-1, -1]) as recorders:\n"
         "    print(*recorders.pids, flush=True)\n"
         "    threading.Event().wait()\n"
     ).replace("[-1, -1]", "[min(__import__('os').sched_getaffinity(0)), -1]")
     kit = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True,
-        env=os.environ | {"PYTHONPATH": str(Path(hiccups.__file__).parents[2])},
+        env=os.environ | {"PYTHONPATH": str(Path(hiccups.__file__).parents[3])},
     )  # fmt: skip
     try:
         pids = [int(word) for word in kit.stdout.readline().split()]
@@ -108,12 +109,12 @@ def test_recorders_die_with_a_kit_that_is_killed(tmp_path: Path) -> None:
 
 def test_no_such_core_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     recorders = HiccupRecorders(tmp_path, [-1, 8_191])
-    before = {proc.pid for proc in proctable.descendants(proctable.table(), os.getpid())}
+    before = {proc.pid for proc in process_table.descendants(process_table.table(), os.getpid())}
     with pytest.raises(OSError, match=r"hiccup recorder of core 8191: cannot run on core 8191"):
         with recorders:
             pass
-    children = proctable.descendants(proctable.table(), os.getpid())
-    left = [proc for proc in children if proctable.living(proc) and proc.pid not in before]
+    children = process_table.descendants(process_table.table(), os.getpid())
+    left = [proc for proc in children if process_table.living(proc) and proc.pid not in before]
     assert left == []
 
 

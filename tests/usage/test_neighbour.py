@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conformance.engines.spec import load
-from conformance.history.folder import History
-from conformance.resources import fixtures
-from conformance.runner import play
-from conformance.suites.catalog import Context, draw
-from conformance.usage.accounts import TICKS
-from conformance.usage.hiccups import HiccupRecorders
-from conformance.usage.noise import SECOND_NS, noisy, seconds
+from tickproof.conformance.engines.spec import load
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.runner.run import play
+from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.usage.hiccups import HiccupRecorders
+from tickproof.conformance.usage.noise import SECOND_NS, noisy, seconds
+from tickproof.conformance.usage.processor_time import TICKS
 
 BURN_S = 2.0
 RECORDS = 60_000

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.history.tables import ANY_CORE, HICCUP, MACHINE, OTHERS, PUBLISH, USAGE
-from conformance.usage.noise import Seconds, noisy, seconds
+from tickproof.conformance.history.rows import ANY_CORE, HICCUP, MACHINE, OTHERS, PUBLISH, USAGE
+from tickproof.conformance.usage.noise import Seconds, noisy, seconds
 
 S = 1_000_000_000
 MS = 1_000_000

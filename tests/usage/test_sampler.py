@@ -17,17 +17,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conformance.engines.parking import Parking
-from conformance.engines.spec import load
-from conformance.history.events import EventLog
-from conformance.history.folder import History
-from conformance.resources import fixtures
-from conformance.runner import KitStopped, play
-from conformance.schedule import FaultStep
-from conformance.suites.catalog import Context, draw
-from conformance.usage import sampler
-from conformance.usage.sampler import SPARING, Looking, UsageSampler
-from conformance.usage.told import Reapers
+from tickproof.conformance.engines.engine_reuse import Parking
+from tickproof.conformance.engines.spec import load
+from tickproof.conformance.history.event_log import EventLog
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.runner.run import KitStopped, play
+from tickproof.conformance.scenario import FaultStep
+from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.usage import sampler
+from tickproof.conformance.usage.engine_pids import Reapers
+from tickproof.conformance.usage.sampler import SPARING, Looking, UsageSampler
 
 DEADLINE_S = 30
 #: What the copied adapter of the minimal engine does at deploy.

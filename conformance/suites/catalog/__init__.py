@@ -1,6 +1,16 @@
 """The scenarios: what is done to an engine, by name. Random parts come from the seed."""
 
-from conformance.suites.catalog import calm, deaths, links, service, state
-from conformance.suites.catalog.drawing import CATALOG, Context, draw, seconds
+from tickproof.conformance.suites.catalog import connections, deaths, fault_free, service, state
+from tickproof.conformance.suites.catalog.builders import CATALOG, Context, draw, seconds
 
-__all__ = ["CATALOG", "Context", "calm", "deaths", "draw", "links", "seconds", "service", "state"]
+__all__ = [
+    "CATALOG",
+    "Context",
+    "connections",
+    "deaths",
+    "draw",
+    "fault_free",
+    "seconds",
+    "service",
+    "state",
+]

@@ -10,10 +10,8 @@ import random
 from dataclasses import replace
 from typing import Any, Final
 
-from conformance.protocol.sink import SinkBehaviour
-from conformance.scenario import Scenario
-from conformance.schedule import FaultStep, Moment
-from conformance.suites.catalog.drawing import (
+from tickproof.conformance.scenario import FaultStep, Moment, Scenario, SinkBehaviour
+from tickproof.conformance.suites.catalog.builders import (
     SOME,
     Context,
     count,

@@ -6,14 +6,12 @@ import random
 from dataclasses import replace
 from typing import Any, Final
 
-from conformance.hosts import cores
-from conformance.hosts.model import HostError
-from conformance.latency import profiles
-from conformance.latency.pace import Pace
-from conformance.latency.profiles import Profile
-from conformance.scenario import Scenario
-from conformance.schedule import FaultStep
-from conformance.suites.catalog.drawing import EVERY, Context, scenario
+from tickproof.conformance.hosts import cores
+from tickproof.conformance.hosts.model import HostError
+from tickproof.conformance.latency import profiles
+from tickproof.conformance.latency.profiles import Profile
+from tickproof.conformance.scenario import FaultStep, Pace, Scenario
+from tickproof.conformance.suites.catalog.builders import EVERY, Context, scenario
 
 #: Measured seconds: long enough for what begins after ten seconds.
 MEASURED_S: Final = 14.0

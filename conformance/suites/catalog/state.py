@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from conformance.scenario import Scenario
-from conformance.schedule import FaultStep
-from conformance.suites.catalog.drawing import Context, count, kill, scenario
+from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.suites.catalog.builders import Context, count, kill, scenario
 
 
 @scenario("count-all-workers-death")

@@ -1,0 +1,1 @@
+"""Benchmarks: the kit itself, and engines side by side."""

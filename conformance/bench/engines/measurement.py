@@ -1,0 +1,225 @@
+"""Plays the runs of a bench, judges each, and measures those that are right.
+
+A fast answer that is wrong gets no figure: every run is judged by the local checker.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from tickproof.conformance.bench.engines.costs import STATE_AT, costs
+from tickproof.conformance.bench.engines.plan import Plan, kill_scenario, steady_scenario
+from tickproof.conformance.bench.engines.process_samples import Sampler, folder_size
+from tickproof.conformance.bench.engines.recovery import recovery
+from tickproof.conformance.bench.engines.throughput import Window, drained_ns, window
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.runner.limits import patient
+from tickproof.conformance.runner.run import KitStopped, play
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session.run_command import engine_folders
+from tickproof.conformance.suites.evidence import outputs
+from tickproof.conformance.suites.judge import Fail, KitError, Unknown, completed, fired
+from tickproof.conformance.suites.promises import acknowledged, correct
+
+#: failed: the answer was wrong, or the engine gave none.
+Status = Literal["measured", "not-offered", "not-claimed", "failed", "unknown", "kit-error"]
+Tell = Callable[[str], None]
+Measure = Callable[[History, Sampler], dict[str, Any]]
+
+
+@dataclass
+class Series:
+    """All rounds of one thing that is measured on one engine.
+
+    what: an app or whom the kill meets. status: that of the worst round; ``why`` explains
+    it. rounds: the figures of each round. run: the folder that was kept of a round that
+    went wrong.
+    """
+
+    what: str
+    app: str = ""
+    params: dict[str, str] = field(default_factory=dict)
+    status: Status = "measured"
+    why: str = ""
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+    run: str = ""
+
+    def spread(self, name: str) -> dict[str, float] | None:
+        """Return median, min and max of a figure over the rounds; None without any."""
+        values = [row[name] for row in self.rounds if row.get(name) is not None]
+        if self.status != "measured" or not values:
+            return None
+        return {
+            "median": float(np.median(values)), "min": min(values), "max": max(values)
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EngineResult:
+    """What was measured of one engine."""
+
+    spec: EngineSpec
+    apps: list[Series]
+    kills: list[Series]
+
+
+def measure_all(
+    specs: Sequence[EngineSpec], plan: Plan, out: Path, *, keep: bool, tell: Tell
+) -> list[EngineResult]:
+    """Measure every engine; runs go to folders under ``out``, and are removed unless ``keep``.
+
+    The engines take turns within a round, so that a machine that changes meets them all.
+    ``tell`` hears what is being done.
+    """
+    bench = _Bench(plan, keep, tell)
+    results = [
+        EngineResult(spec, [Series(app) for app in plan.apps], [Series(t) for t in plan.kills])
+        for spec in specs
+    ]
+    folders = engine_folders(specs, out / "runs")
+    for number in range(plan.rounds):
+        for i in range(len(plan.apps)):
+            for result, folder in zip(results, folders, strict=True):
+                bench.steady(result.spec, result.apps[i], number, folder)
+    for number in range(plan.rounds):
+        for i in range(len(plan.kills)):
+            for result, folder in zip(results, folders, strict=True):
+                bench.kill(result.spec, result.kills[i], number, folder)
+    return results
+
+
+class _Bench:
+    """Plays single rounds into their series."""
+
+    def __init__(self, plan: Plan, keep: bool, tell: Tell) -> None:
+        self._plan, self._keep, self._tell = plan, keep, tell
+
+    def steady(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:
+        """Measure one round of an app."""
+        scenario = steady_scenario(spec, series.what, self._plan, number)  # type: ignore[arg-type]
+        if scenario is None:
+            series.status, series.why = "not-offered", f"app {series.what} is not offered"
+        else:
+            folder = parent / f"{series.what}-{number}"
+            self._round(spec, series, scenario, folder, steady_figures)
+
+    def kill(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:
+        """Measure one round of a death, where the engine claims to survive it."""
+        scenario = kill_scenario(spec, series.what, self._plan, number)  # type: ignore[arg-type]
+        if scenario is None:
+            series.status = "not-offered"
+            series.why = "neither count nor passthrough is offered"
+        elif series.what not in (survives := spec.claims(scenario.app, scenario.params).survives):
+            claimed = ", ".join(survives) or "no death"
+            series.status, series.why = "not-claimed", f"claims to survive: {claimed}"
+        else:
+            folder = parent / f"kill-{series.what}-{number}"
+            self._round(spec, series, scenario, folder, kill_figures)
+
+    def _round(
+        self, spec: EngineSpec, series: Series, scenario: Scenario, folder: Path, measure: Measure
+    ) -> None:
+        """Play, judge and measure; after a round that went wrong no more are played."""
+        if series.status != "measured":
+            return
+        series.app, series.params = scenario.app, scenario.params
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            self._play(spec, series, scenario, folder, measure)
+        except Fail as fail:
+            series.status, series.why = "failed", str(fail)
+        except Unknown as unknown:
+            series.status, series.why = "unknown", str(unknown)
+        except (KitError, KitStopped, HistoryError, OSError) as error:
+            series.status, series.why = "kit-error", str(error)
+        finally:
+            if series.status != "measured":
+                series.run = str(folder)
+                series.rounds.clear()  # an engine that is wrong at times gets no figure at all
+            if not self._keep:
+                _drop(folder, whole=series.status == "measured")
+
+    def _play(
+        self, spec: EngineSpec, series: Series, scenario: Scenario, folder: Path, measure: Measure
+    ) -> None:
+        seed = scenario.recipe["seed"]
+        self._tell(f"{spec.name}: {folder.name}")
+        with Sampler(folder / "state") as sampler:
+            play(
+                scenario, patient(spec, scenario.recipe["records"]), folder, seed=seed,
+                listener=sampler.listen,
+            )  # fmt: skip
+        history = History(folder)
+        self._tell(f"{spec.name}: {folder.name}, judging")
+        judge(history)
+        series.rounds.append({"seed": seed} | measure(history, sampler))
+
+
+def _drop(folder: Path, whole: bool) -> None:
+    """Remove a run folder, or only the input, which can be made again, and the state."""
+    for path in [folder] if whole else [folder / "input", folder / "state"]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def judge(history: History) -> None:
+    """Raise Fail, Unknown or KitError where a run earns no figure.
+
+    The values are judged where the claims make them certain: without a death always,
+    after one for an engine with exactly-once state.
+    """
+    completed(history)
+    acknowledged(history)
+    faults = history.run["scenario"]["faults"]
+    if not faults or history.claims["state"] == "exactly-once":
+        correct(history)
+    if faults:
+        fired(history, len(faults), in_flight=False)
+
+
+def steady_figures(history: History, sampler: Sampler) -> dict[str, Any]:
+    """Return the figures of a run without faults, as plain JSON values."""
+    steady, samples = window(history), sampler.samples()
+    took = costs(history, samples, sampler.cpu_s, steady)
+    first_ns = int(history.fetches["t_ns"].min(initial=drained_ns(history)))
+    whole_s = (drained_ns(history) - first_ns) / 1e9
+    size, files = folder_size(history.folder / "state")
+    state = dict(zip([f"{part:.0%}" for part in STATE_AT], took.state, strict=True))
+    return {
+        "records": history.input_records,
+        "outputs": len(outputs(history)),
+        "rate": steady.rate if steady else None,
+        "window": _window(steady, first_ns),
+        "whole_s": whole_s,
+        "whole_rate": history.input_records / whole_s if whole_s > 0 else None,
+        **{name: value for name, value in asdict(took).items() if name != "state"},
+        "memory_kind": sampler.memory_kind,
+        "samples": len(samples),
+        "state_bytes": state | {"end": size},
+        "state_files": files,
+    }
+
+
+def _window(steady: Window | None, first_ns: int) -> dict[str, Any] | None:
+    if steady is None:
+        return None
+    return {
+        "opens_after_s": (steady.opens_ns - first_ns) / 1e9, "seconds": steady.seconds,
+        "records": steady.records, "progress": steady.progress, "steps": steady.steps,
+    }  # fmt: skip
+
+
+def kill_figures(history: History, _sampler: Sampler) -> dict[str, Any]:
+    """Return the figures of a run with a kill, as plain JSON values."""
+    fault = history.faults[0]
+    return asdict(recovery(history)) | {
+        "killed_at": fault.fetched,
+        "in_flight": fault.in_flight,
+        "backlog": fault.backlog,
+    }

@@ -1,0 +1,107 @@
+"""What a bench does: its parameters, and the scenario of each of its runs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.scenario import App, FaultStep, Scenario, Target
+
+APPS: Final[tuple[App, ...]] = ("passthrough", "double", "count", "market-spread")
+TARGETS: Final[tuple[Target, ...]] = ("worker", "engine")
+PARTITIONS: Final = 4
+#: A passthrough message weighs as much as one of Market Spread.
+PAYLOAD_BYTES: Final = 52
+KEYS: Final = 10_000
+#: The most that a record takes on disk, in the input and again in the output.
+RECORD_BYTES: Final = 2 * (PAYLOAD_BYTES + 4)
+#: The kill comes in this part of a paced input, drawn: not always in the same phase of a batch.
+KILL_PART: Final = (0.4, 0.6)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parameters of a bench, the same for every engine.
+
+    messages: records of each steady run. symbols: of the market. pace (records a second)
+    and seconds: the input of a run with a kill. kills: whose deaths are measured.
+    """
+
+    apps: tuple[App, ...] = ("passthrough", "count", "market-spread")
+    messages: int = 20_000_000
+    workers: int = 2
+    symbols: int = 350
+    rounds: int = 1
+    kills: tuple[Target, ...] = TARGETS
+    pace: int = 20_000
+    seconds: float = 30.0
+    seed: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-able dict, with what is the same in every bench."""
+        fixed = {"partitions": PARTITIONS, "payload_bytes": PAYLOAD_BYTES, "keys": KEYS}
+        return asdict(self) | fixed
+
+    @property
+    def disk_bytes(self) -> int:
+        """What the largest run takes on disk, without the state of its engine."""
+        return int(max(self.messages, self.pace * self.seconds)) * RECORD_BYTES
+
+
+def steady_scenario(spec: EngineSpec, app: App, plan: Plan, number: int) -> Scenario | None:
+    """Return round ``number`` of an app, all input there at once; None if it is not offered."""
+    params = _offered(spec, app, ("some", "every"), "rejects")
+    if params is None:
+        return None
+    recipe = recipe_of(app, plan, plan.messages, plan.seed + number)
+    return Scenario(f"bench-{app}", app, params, recipe, workers=plan.workers)
+
+
+def kill_scenario(spec: EngineSpec, target: Target, plan: Plan, number: int) -> Scenario | None:
+    """Return a paced run with one kill; None where no app shows which record came out.
+
+    App count, every point if the engine offers that, else passthrough: output flows
+    all the time, and each output tells its partition.
+    """
+    for app, emits in (("count", ("every",)), ("passthrough", ()), ("count", ("some",))):
+        params = _offered(spec, app, emits, "")  # type: ignore[arg-type]
+        if params is not None:
+            break
+    else:
+        return None
+    part = random.Random(f"{plan.seed}:{target}:{number}").uniform(*KILL_PART)
+    kill = FaultStep("kill", target, "fetched", fraction=round(part, 4), cut=True)
+    recipe = recipe_of(app, plan, int(plan.pace * plan.seconds), plan.seed + number)  # type: ignore[arg-type]
+    return Scenario(
+        f"bench-kill-{target}", app, params, recipe | {"tick": 64},  # type: ignore[arg-type]
+        workers=plan.workers, rate=float(plan.pace), faults=(kill,),
+    )  # fmt: skip
+
+
+def _offered(
+    spec: EngineSpec, app: App, emits: Sequence[str], market: str
+) -> dict[str, str] | None:
+    """Return the first params of an app that the engine offers, or None."""
+    choices: dict[str, list[dict[str, str]]] = {
+        "count": [{"emit": emit} for emit in emits],
+        "market-spread": [{"inputs": "merged", "emit": market}],
+    }
+    for params in choices.get(app, [{}]):
+        if spec.offers(app, params):
+            return params
+    return None
+
+
+def recipe_of(app: App, plan: Plan, records: int, seed: int) -> dict[str, Any]:
+    """Return the input recipe of an app."""
+    kinds: dict[str, dict[str, Any]] = {
+        "passthrough": {"kind": "payloads", "size": PAYLOAD_BYTES},
+        "double": {"kind": "numbers"},
+        "count": {"kind": "keyed", "keys": KEYS},
+        "market-spread": {"kind": "market", "inputs": "merged", "symbols": plan.symbols,
+                          "reject_one_in": 70_000},
+    }  # fmt: skip
+    return kinds[app] | {"records": records, "partitions": PARTITIONS, "seed": seed}

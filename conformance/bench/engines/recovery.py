@@ -1,0 +1,117 @@
+"""How long the output stood still after a kill, from the history of a paced run alone.
+
+Looked at partition by partition: a worker that lives on goes on delivering, which says
+nothing of the partitions of the dead one. Only new output counts, not what is delivered
+again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.suites.evidence import outputs
+from tickproof.generators.layouts import opaque
+from tickproof.generators.partitions import partition_of
+
+#: Of the time before the kill, the last part of this length shows the engine's usual silences.
+USUAL: Final = 0.5
+#: A run has fewer records than this many bits count.
+_N_BITS: Final = 36
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Seconds, each the worst of all partitions; None where nothing came after the kill.
+
+    output_s: longest silence between two new outputs, from the last before the kill on.
+    release_s: the same between two RELEASEs. usual_output_s, usual_release_s: the longest
+    in the second half of the time before the kill.
+    """
+
+    output_s: float | None
+    release_s: float | None
+    usual_output_s: float | None
+    usual_release_s: float | None
+
+
+def recovery(history: History) -> Recovery:
+    """Measure a run of count or passthrough with one kill that was carried out."""
+    kill_ns = history.faults[0].t_ns
+    t_ns, partition = _new_outputs(history)
+    released = history.releases
+    lists = [
+        [t_ns[partition == p] for p in range(len(history.partitions))],
+        [released["t_ns"][released["partition"] == p] for p in range(len(history.partitions))],
+    ]
+    began_ns = min((int(t[0]) for t in lists[0] if len(t)), default=kill_ns)
+    half_ns = kill_ns - int((kill_ns - began_ns) * USUAL)
+    after = [_worst([silence(t, kill_ns) for t in times]) for times in lists]
+    before = [_worst([silence(t[t <= kill_ns], half_ns) for t in times]) for times in lists]
+    return Recovery(*after, *before)
+
+
+def silence(t_ns: np.ndarray, kill_ns: int) -> float | None:
+    """Return the longest gap in seconds from the last time before the kill on.
+
+    t_ns: ascending int64. None where nothing came after the kill; the kill itself stands
+    for the last time before it where there is none.
+    """
+    after = t_ns[t_ns > kill_ns]
+    if not len(after):
+        return None
+    last = t_ns[t_ns <= kill_ns].max(initial=0) or kill_ns
+    return float(np.diff(after, prepend=last).max()) / 1e9
+
+
+def _worst(silences: list[float | None]) -> float | None:
+    """Return the longest; a partition that stays silent for good is worse than any."""
+    return max(silences) if silences and None not in silences else None  # type: ignore[type-var]
+
+
+def _new_outputs(history: History) -> tuple[np.ndarray, np.ndarray]:
+    """Return arrival time and input partition of every output that brought something new.
+
+    A point of app count is new if it lies beyond all earlier ones of its key, a payload
+    of passthrough if it came for the first time.
+    """
+    log = outputs(history)
+    if history.app == "count":
+        key, n = np.array(log.payloads["key"]), log.payloads["n"].astype(np.int64)
+        where = partition_of(key, len(history.partitions))
+    else:
+        key, n = _first_words(log.payloads), np.ones(len(log), np.int64)
+        where = _source(history, key)
+    new = beyond(key, n)
+    return log.t_ns(np.flatnonzero(new)), where[new]
+
+
+def beyond(key: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """Return which rows have a larger n than every earlier row of the same key."""
+    order = np.argsort(key, kind="stable")
+    sorted_key = key[order]
+    segment = np.cumsum(np.append(False, sorted_key[1:] != sorted_key[:-1])[: len(key)])
+    # Keys ascend above, n below: one running maximum serves all keys.
+    height = (segment << _N_BITS) | n[order].clip(0, (1 << _N_BITS) - 1)
+    new = np.ones(len(key), bool)
+    new[order[1:]] = height[1:] > np.maximum.accumulate(height)[:-1]
+    return new
+
+
+def _source(history: History, key: np.ndarray) -> np.ndarray:
+    """Return the partition that each payload came from; their first 8 bytes are distinct."""
+    dtype = opaque(history.partitions[0]["record_size"])
+    words = [_first_words(part) for part in history.inputs(dtype)]
+    known = np.concatenate(words)
+    owner = np.repeat(np.arange(len(words)), [len(w) for w in words])
+    order = np.argsort(known)
+    at = np.searchsorted(known[order], key).clip(max=max(0, len(known) - 1))
+    return owner[order[at]]
+
+
+def _first_words(payloads: np.ndarray) -> np.ndarray:
+    raw = np.ascontiguousarray(payloads).view(np.uint8).reshape(len(payloads), -1)
+    return np.ascontiguousarray(raw[:, :8]).view("<u8").reshape(-1)

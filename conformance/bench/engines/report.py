@@ -1,0 +1,210 @@
+"""A bench as one JSON object and as tables on a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from tickproof.conformance.bench.engines.measurement import EngineResult, Series
+from tickproof.conformance.bench.engines.plan import Plan
+
+FORMAT: Final = 1
+#: From a row of the document and the document to what is shown.
+Cell = Callable[[dict[str, Any], dict[str, Any]], str]
+#: A rate over fewer RELEASEs of a partition than this is coarse.
+_FEW_STEPS: Final = 4
+#: What else goes on may take this part of the machine without a word.
+_BUSY: Final = 0.1
+#: No table takes more columns than this.
+_WIDEST: Final = 200
+#: The figures of a series that are shown with their spread.
+_SPREAD: Final = {
+    "apps": ("rate", "whole_rate", "whole_s", "cpu_s", "cores", "us_a_record", "kit_cores",
+             "other_cores", "peak_memory"),
+    "kills": ("output_s", "release_s", "usual_output_s", "usual_release_s"),
+}  # fmt: skip
+
+
+def document(
+    results: Sequence[EngineResult], plan: Plan, machine: dict[str, Any]
+) -> dict[str, Any]:
+    """Return everything that was measured as JSON values; see docs/bench.md for each."""
+    return {
+        "format": FORMAT,
+        "machine": machine,
+        "parameters": plan.to_json(),
+        "engines": [_engine(result) for result in results],
+    }
+
+
+def _engine(result: EngineResult) -> dict[str, Any]:
+    spec = result.spec
+    apps = [_series(series, "apps") for series in result.apps]
+    base = next((row["rate"] for row in apps if row["app"] == "passthrough"), None)
+    for row in apps:
+        both = base is not None and row["rate"] is not None
+        row["to_passthrough"] = row["rate"]["median"] / base["median"] if both else None
+    kills = [
+        {"target": series.what} | _series(series, "kills") for series in result.kills
+    ]  # fmt: skip
+    return {
+        "name": spec.name, "version": spec.version, "language": spec.language,
+        "apps": apps, "kills": kills,
+    }  # fmt: skip
+
+
+def _series(series: Series, kind: str) -> dict[str, Any]:
+    spreads = {name: series.spread(name) for name in _SPREAD[kind]}
+    return {
+        "app": series.app or (series.what if kind == "apps" else ""), "params": series.params,
+        "status": series.status, "why": series.why, "run": series.run,
+        **spreads, "rounds": series.rounds,
+    }  # fmt: skip
+
+
+def show(console: Console, found: dict[str, Any]) -> None:
+    """Print the tables of a document: speed, what it took, deaths, and what went wrong."""
+    facts, plan = found["machine"], found["parameters"]
+    line = (
+        f"{facts['cpu']}, {facts['cpus']} cores; {plan['messages']:,} records, seed {plan['seed']}"
+    )
+    line += f", {plan['workers']} workers"
+    if plan["rounds"] > 1:
+        line += f"; medians of {plan['rounds']} rounds, in brackets the smallest and the largest"
+    console.print(Text(line, style="dim"))
+    _table(console, found, _SPEED, "apps")
+    _table(console, found, _COSTS, "apps")
+    if plan["kills"]:
+        console.print(Text(
+            f"\nKills at {plan['pace']:,} records a second: the longest silence of a partition, "
+            "in seconds, after the kill and usually", style="dim",
+        ))  # fmt: skip
+        _table(console, found, _KILLS, "kills")
+    _notes(console, found)
+    for engine in found["engines"]:
+        for row in (*engine["apps"], *engine["kills"]):
+            if row["status"] in ("failed", "unknown", "kit-error"):
+                what = f"kill of {row['target']}" if "target" in row else row["app"]
+                text = f"{engine['name']}, {what}: {row['status']}: {row['why']}"
+                console.print(Text(f"{text}\n  run kept in {row['run']}", style="bold red"))
+
+
+def _notes(console: Console, found: dict[str, Any]) -> None:
+    """Say where a rate is coarse, missing, or taken on a machine that was busy otherwise."""
+    notes, busy, cpus = [], 0.0, found["machine"]["cpus"]
+    for engine in found["engines"]:
+        for row in engine["apps"]:
+            busy = max(busy, (row["other_cores"] or {}).get("max", 0.0))
+            windows = [one["window"] for one in row["rounds"]]
+            steps = [one["steps"] for one in windows if one and one["steps"]]
+            if None in windows:
+                why = "nothing was left to do after the warm-up"
+            elif steps and min(steps) < _FEW_STEPS:
+                why = f"RELEASEs of a partition after the warm-up: only {min(steps)}"
+            else:
+                continue
+            more = "more --messages give a better rate"
+            notes.append(f"{engine['name']}, {row['app']}: {why}; {more}")
+    if busy > _BUSY * cpus:
+        notes.append(
+            f"Something else kept up to {_number(busy)} of {cpus} processors busy meanwhile: "
+            "rates may be too low."
+        )
+    for note in notes:
+        console.print(Text(note, style="yellow"))
+
+
+def _table(console: Console, found: dict[str, Any], columns: dict[str, Cell], key: str) -> None:
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="left" if number < 2 else "right", no_wrap=True)
+    for engine in found["engines"]:
+        for row in engine[key]:
+            first, second, *rest = (cell(engine | row, found) for cell in columns.values())
+            if row["status"] != "measured" and columns is _COSTS:
+                continue  # the table before it says why there is nothing
+            if row["status"] != "measured":
+                rest = [row["status"], *[""] * (len(rest) - 1)]
+            table.add_row(*map(Text, (first, second, *rest)))
+    console.print()
+    # A figure that is cut off is worse than a line that is broken.
+    wide = console.options.update_width(_WIDEST)
+    table.width = Measurement.get(console, wide, table).maximum
+    console.print(table, crop=False)
+
+
+def _number(value: float | None) -> str:
+    """Return a number with three figures that count, or more before the point."""
+    if value is None:
+        return "-"
+    if abs(value) >= 100 or value == 0:
+        return f"{value:,.0f}"
+    return f"{value:.{2 - math.floor(math.log10(abs(value)))}f}"
+
+
+def _bytes(value: float | None) -> str:
+    """Return a size with its unit: B, K, M or G, each 1024 of the one before."""
+    if value is None:
+        return "-"
+    power = min(3, max(0, int(math.log(value, 1024)))) if value else 0
+    return f"{_number(value / 1024**power)}{'BKMG'[power]}"
+
+
+def _median(name: str, show: Callable[[float | None], str] = _number) -> Cell:
+    return lambda row, _: show(row[name] and row[name]["median"])
+
+
+def _spread(name: str, scale: float = 1.0) -> Cell:
+    def cell(row: dict[str, Any], found: dict[str, Any]) -> str:
+        spread = row[name]
+        if spread is None:
+            return "-"
+        text = _number(spread["median"] / scale)
+        if found["parameters"]["rounds"] > 1:
+            text += f" [{_number(spread['min'] / scale)} {_number(spread['max'] / scale)}]"
+        return text
+
+    return cell
+
+
+def _label(row: dict[str, Any], _found: dict[str, Any]) -> str:
+    return f"count {row['params'].get('emit', '')}" if row["app"] == "count" else row["app"]
+
+
+def _state(part: str) -> Cell:
+    return lambda row, _: _bytes(row["rounds"][-1]["state_bytes"][part] if row["rounds"] else None)
+
+
+_NAME: Final[dict[str, Cell]] = {"engine": lambda row, _: row["name"]}
+_SPEED: Final[dict[str, Cell]] = _NAME | {
+    "app": _label,
+    "million\nrecords/s": _spread("rate", 1e6),
+    "of pass-\nthrough": lambda row, _: _number(row["to_passthrough"]),
+    "whole\nrun, s": _median("whole_s"),
+    "million/s\nof it": _median("whole_rate", lambda rate: _number(rate and rate / 1e6)),
+}
+_COSTS: Final[dict[str, Cell]] = _NAME | {
+    "app": _label,
+    "CPU s": _median("cpu_s"),
+    "cores": _median("cores"),
+    "kit's\ncores": _median("kit_cores"),
+    "others'\ncores": _median("other_cores"),
+    "us a\nrecord": _median("us_a_record"),
+    "peak\nmemory": _median("peak_memory", _bytes),
+    "state\n20 %": _state("20%"),
+    "\n50 %": _state("50%"),
+    "\nend": _state("end"),
+}
+_KILLS: Final[dict[str, Cell]] = _NAME | {
+    "kill of": lambda row, _: f"{row['target']}, {row['app']}".rstrip(", "),
+    "output": _spread("output_s"),
+    "usual\noutput": _median("usual_output_s"),
+    "RELEASE": _median("release_s"),
+    "usual\nRELEASE": _median("usual_release_s"),
+}

@@ -1,0 +1,73 @@
+"""`tickproof bench engines`: measure, print, write bench.json, say how it ended."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from tickproof.conformance.bench.engines import report
+from tickproof.conformance.bench.engines.measurement import EngineResult, Series, measure_all
+from tickproof.conformance.bench.engines.plan import Plan, recipe_of, steady_scenario
+from tickproof.conformance.bench.kit import machine
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.history.folder import write_json
+from tickproof.conformance.reports import style
+from tickproof.conformance.session.run_command import RequestError, check_out
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN
+from tickproof.generators.recipes import complete, market_params
+
+FILE_NAME: Final = "bench.json"
+#: Worst first.
+_STATUSES: Final = (
+    ("kit-error", EXIT_KIT_ERROR), ("failed", EXIT_FAIL), ("unknown", EXIT_UNKNOWN)
+)  # fmt: skip
+
+
+def check(specs: Sequence[EngineSpec], plan: Plan, out: Path) -> None:
+    """Raise RequestError for a bench that cannot be made, before anything is started."""
+    check_out(out)
+    try:
+        market_params(complete(recipe_of("market-spread", plan, plan.messages, plan.seed)))
+    except ValueError as error:
+        raise RequestError(f"--messages, --symbols: {error}") from error
+    if not any(steady_scenario(spec, app, plan, 0) for spec in specs for app in plan.apps):
+        apps = ", ".join(plan.apps)
+        raise RequestError(f"--app: expected an app that one of the engines offers; got {apps}")
+    free = shutil.disk_usage(out).free
+    if plan.disk_bytes > free:
+        raise RequestError(
+            f"--messages: input and output of one run take {plan.disk_bytes >> 20:,} MiB, "
+            f"but {out} has {free >> 20:,} MiB left"
+        )
+
+
+def bench(
+    specs: Sequence[EngineSpec], plan: Plan, out: Path, *, keep: bool, as_json: bool,
+    console: Console,
+) -> int:  # fmt: skip
+    """Measure the engines side by side; prints tables, or JSON. Returns the exit status.
+
+    The same JSON goes to ``out``/bench.json.
+    """
+    facts = machine()
+    with style.console(stderr=True).status("measuring") as status:
+        results = measure_all(specs, plan, out, keep=keep, tell=status.update)
+    found = report.document(results, plan, facts)
+    write_json(out / FILE_NAME, found)
+    if as_json:
+        print(json.dumps(found, indent=1))
+    else:
+        report.show(console, found)
+    return exit_status(results)
+
+
+def exit_status(results: Sequence[EngineResult]) -> int:
+    """Return 0 when all that is offered was measured, else the status of the worst."""
+    series: list[Series] = [one for result in results for one in (*result.apps, *result.kills)]
+    found = {one.status for one in series}
+    return next((status for name, status in _STATUSES if name in found), EXIT_OK)

@@ -1,0 +1,119 @@
+"""How fast an engine was in a run, from the history of the run alone.
+
+The warm-up is cut: the window opens when the first fifth of the input is done. A record
+counts if it was first fetched after the window opened and done before it closed, so
+whatever lay in the engine's hands at the opening is not counted. "Done" means released;
+for an engine that never releases, all is done when drain is answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from tickproof.conformance.history.folder import History
+
+WARM_UP: Final = 0.2
+
+Progress = Literal["release", "fetch"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of a run in which the rate is taken.
+
+    opens_ns, closes_ns: times of the kit's clock. records: those that count. progress:
+    by what the opening was found. steps: RELEASEs of one partition in the window (0
+    without any); few steps make the rate coarse.
+    """
+
+    opens_ns: int
+    closes_ns: int
+    records: int
+    progress: Progress
+    steps: int
+
+    @property
+    def seconds(self) -> float:
+        """Length of the window."""
+        return (self.closes_ns - self.opens_ns) / 1e9
+
+    @property
+    def rate(self) -> float:
+        """Records a second."""
+        return self.records / self.seconds
+
+
+def window(history: History) -> Window | None:
+    """Return the steady window of a run that was drained, None where nothing is left in it.
+
+    That is so for an engine that fetches everything before it releases a fifth of it.
+    """
+    records, closes_ns = WARM_UP * history.input_records, drained_ns(history)
+    releases = history.releases[history.releases["t_ns"] <= closes_ns]
+    opens_ns = reached(releases["t_ns"], _advanced(releases, "offset"), records)
+    if opens_ns is not None:
+        found = _counted(history, opens_ns, int(releases["t_ns"].max()), "release", releases)
+        if found.records:
+            return found
+    fetches = history.fetches
+    opens_ns = reached(fetches["t_ns"], _advanced(fetches, "end"), records)
+    if opens_ns is None:
+        return None
+    found = _counted(history, opens_ns, closes_ns, "fetch", releases)
+    return found if found.records else None
+
+
+def _counted(
+    history: History, opens_ns: int, closes_ns: int, progress: Progress, steps: np.ndarray
+) -> Window:
+    """Count what was fetched for the first time after the opening and done at the close."""
+    records = most = 0
+    inside = steps[(steps["t_ns"] > opens_ns) & (steps["t_ns"] <= closes_ns)]
+    before = history.fetches[history.fetches["t_ns"] <= opens_ns]
+    for row in history.partitions:
+        fetched = _of(before, row)["end"].max(initial=0)
+        done = _of(steps, row)["offset"].max(initial=0) if progress == "release" else row["records"]
+        records += max(0, int(done) - int(fetched))
+        most = max(most, len(_of(inside, row)))
+    return Window(opens_ns, closes_ns, records, progress, most)
+
+
+def progress(history: History) -> tuple[np.ndarray, np.ndarray]:
+    """Return (t_ns, records done) of a run: released, or fetched where nothing is released."""
+    rows, name = history.releases, "offset"
+    if not len(rows):
+        rows, name = history.fetches, "end"
+    return rows["t_ns"], _advanced(rows, name)
+
+
+def reached(t_ns: np.ndarray, done: np.ndarray, records: float) -> int | None:
+    """Return when so many records were done, None if never."""
+    at = int(np.searchsorted(done, records, side="left"))
+    return int(t_ns[at]) if at < len(t_ns) else None
+
+
+def drained_ns(history: History) -> int:
+    """Return when drain was answered; ValueError for a run in which it never was."""
+    drained = history.all("drained")
+    if not drained:
+        raise ValueError(f"{history.folder}: drain was never answered")
+    return drained[-1]["t_ns"]
+
+
+def _advanced(rows: np.ndarray, name: str) -> np.ndarray:
+    """Return, after each row, the sum over all partitions of how far each has come."""
+    total = np.zeros(len(rows), np.int64)
+    where = rows["stream"].astype(np.int64) << 16 | rows["partition"]
+    for address in np.unique(where):
+        mine = where == address
+        ends = np.maximum.accumulate(rows[name][mine].astype(np.int64))
+        total[mine] += np.diff(ends, prepend=0)
+    return np.cumsum(total)
+
+
+def _of(rows: np.ndarray, partition: dict) -> np.ndarray:
+    mine = rows["stream"] == partition["stream"]
+    return rows[mine & (rows["partition"] == partition["partition"])]

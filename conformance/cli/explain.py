@@ -1,0 +1,47 @@
+"""``tickproof explain``: the story of a recorded run, with its picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from tickproof.conformance.reports import style
+from tickproof.conformance.verdicts import EXIT_OK
+
+
+@click.command()
+@click.argument(
+    "run", type=click.Path(exists=True, readable=True, path_type=Path), metavar="RUN"
+)  # fmt: skip
+@click.option("--requirement", metavar="ID", help="Only what this requirement saw.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def explain(run: Path, requirement: str | None, as_json: bool) -> int:
+    """Tell what happened in a recorded RUN (a folder or a pack), and why a requirement failed."""
+    if run.is_dir() and not (run / "run.json").is_file():
+        raise click.UsageError(f"RUN: {run} holds no run.json: expected a run folder")
+    from tickproof.conformance.explain import outcomes
+    from tickproof.conformance.explain.picture import plain
+    from tickproof.conformance.history.folder import HistoryError
+    from tickproof.conformance.pack import opened_run
+    from tickproof.conformance.session import tiers
+
+    console, id_ = style.console(), requirement.upper() if requirement else None
+    try:
+        with opened_run(run) as folder:
+            outcomes = tiers.recheck(folder)
+            wanted = [o for o in outcomes if id_ in (None, o.requirement)]
+            if not wanted:
+                expected = ", ".join(outcome.requirement for outcome in outcomes)
+                raise click.UsageError(f"--requirement: expected one of {expected}; got {id_}")
+            with outcomes.opened(folder) as history:
+                if as_json:
+                    found = outcomes.as_json(history, wanted, width=console.width)
+                    click.echo(json.dumps(found, indent=2))
+                    return EXIT_OK
+                for line in outcomes.text(history, wanted, width=console.width).splitlines():
+                    click.echo(style.glyph(line, plain(line), console))
+    except HistoryError as error:
+        raise click.UsageError(f"RUN: {error}") from error
+    return EXIT_OK

@@ -1,0 +1,213 @@
+"""``tickproof generate``: input streams into files of framed records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tickproof.conformance.reports import style
+from tickproof.conformance.reports.market import csv_notes
+
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+_CSV = click.Path(exists=True, dir_okay=False, path_type=Path)
+_COUNT = click.IntRange(0, 2**32)
+_SHARE = click.FloatRange(0, 1)
+
+
+@click.group()
+def generate() -> None:
+    """Write input streams: the same options give the same bytes, on any machine."""
+
+
+def _options(*options: Option) -> Option:
+    """Return several options as one decorator, in the order in which help shows them."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_output = _options(
+    click.option(
+        "--out", type=click.Path(dir_okay=False, path_type=Path), required=True,
+        help="File to write.",
+    ),
+    click.option(
+        "--messages", "--count", "messages", type=_COUNT, default=1_000_000, show_default=True,
+        help="How many records.",
+    ),
+    click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True),
+)  # fmt: skip
+
+_market = _options(
+    _output,
+    click.option("--symbols", type=int, default=350, show_default=True),
+    click.option(
+        "--rate", type=int, default=1_000_000, show_default=True,
+        help="Messages a second on the time axis of the records.",
+    ),
+    click.option(
+        "--start-ns", type=int, default=1_704_205_800_000_000_000, show_default=True,
+        help="Time of the first record.",
+    ),
+    click.option(
+        "--hot-share", type=_SHARE, default=0.8, show_default=True,
+        help="Share of records on the hot symbols.",
+    ),
+    click.option(
+        "--hot-symbols", type=_SHARE, default=0.2, show_default=True,
+        help="Share of symbols that are hot.",
+    ),
+    click.option(
+        "--reject-one-in", type=int, default=70_000, show_default=True,
+        help="One order in N is rejected (0: none).",
+    ),
+    click.option(
+        "--probe-one-in", type=int, default=0, show_default=True,
+        help="One order in N is a probe that is always rejected (0: none).",
+    ),
+    click.option("--crossed", is_flag=True, help="Allow crossed quotes."),
+)  # fmt: skip
+
+
+@generate.command()
+@_market
+def quotes(out: Path, **options: Any) -> None:
+    """NBBO quotes alone (52-byte payloads), with universe.json beside."""
+    _write_market("write_quotes", out, options)
+
+
+@generate.command()
+@_market
+def orders(out: Path, **options: Any) -> None:
+    """Orders alone (52-byte payloads), with universe.json beside."""
+    _write_market("write_orders", out, options)
+
+
+@generate.command()
+@_market
+@click.option(
+    "--from-csv", type=_CSV, nargs=2, metavar="QUOTES ORDERS",
+    help="Read a recorded market instead: quotes.csv[.gz] and orders.csv[.gz].",
+)  # fmt: skip
+@click.option("--strict", is_flag=True, help="A doubtful CSV value is an error.")
+def market(out: Path, from_csv: tuple[Path, Path] | None, strict: bool, **options: Any) -> None:
+    """Quotes and orders in one agreed order, with universe.json beside."""
+    if from_csv is None:
+        if strict:
+            raise click.UsageError("--strict: expected together with --from-csv")
+        _write_market("write_market", out, options)
+        return
+    _only_csv_options("messages", "seed", "symbols", "rate", "start_ns", "hot_share",
+                      "hot_symbols", "reject_one_in", "probe_one_in", "crossed")  # fmt: skip
+    from tickproof.generators.csv_market import write_market_csv
+
+    with _writing(out, None) as progress:
+        read = write_market_csv(*from_csv, out, progress, strict=strict)
+    csv_notes(style.console(), read.warnings, read.symbols)
+
+
+@generate.command()
+@_output
+@click.option(
+    "--app", type=click.Choice(["double", "count"]), default="double", show_default=True,
+    help="double: distinct integers. count: keys and values.",
+)  # fmt: skip
+@click.option("--keys", type=int, default=1000, show_default=True, help="count: how many keys.")
+@click.option("--hot-share", type=_SHARE, default=0.8, show_default=True,
+              help="count: share of records on the hot keys.")  # fmt: skip
+@click.option("--hot-keys", type=_SHARE, default=0.2, show_default=True,
+              help="count: share of keys that are hot.")  # fmt: skip
+@click.option("--edge-keys", is_flag=True, help="count: keys such as 0 and 2^64-1 among them.")
+@click.option("--wrap", is_flag=True, help="count: values that wrap the totals.")
+@click.option("--from-csv", type=_CSV, metavar="FILE", help="count: read a CSV with key,value.")
+def numbers(
+    out: Path, messages: int, seed: int, app: str, from_csv: Path | None, **keyed: Any
+) -> None:
+    """Input of the apps double and count."""
+    from tickproof.generators import files
+    from tickproof.generators.numbers import KeyedParams
+
+    if from_csv is not None:
+        _only_csv_options("messages", "seed", *keyed)
+        from tickproof.generators.csv_keyed import read_keyed
+
+        with _writing(out, None) as progress:
+            files.write_chunks([read_keyed(from_csv)], out, progress)
+        return
+    if app == "double":
+        _only_for("--app count", *keyed)
+        with _writing(out, messages) as progress:
+            files.write_numbers(messages, out, progress, seed=seed)
+        return
+    with _writing(out, messages) as progress:
+        files.write_keyed(KeyedParams(seed=seed, **keyed), messages, out, progress)
+
+
+def _write_market(writer: str, out: Path, options: dict[str, Any]) -> None:
+    from tickproof.generators import files
+    from tickproof.generators.market import MarketParams
+    from tickproof.generators.universe import write_universe
+
+    with _writing(out, options["messages"]) as progress:
+        params = MarketParams(**options)
+        getattr(files, writer)(params, out, progress)
+        write_universe(params, out.with_name("universe.json"))
+
+
+def _only_csv_options(*names: str) -> None:
+    """Refuse options that a CSV decides, rather than pass over them in silence."""
+    _refuse_given(names, "not together with --from-csv")
+
+
+def _only_for(what: str, *names: str) -> None:
+    _refuse_given(names, f"expected only with {what}")
+
+
+def _refuse_given(names: tuple[str, ...], why: str) -> None:
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"--{name.replace('_', '-')}: {why}")
+
+
+@contextmanager
+def _writing(out: Path, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Give the progress callback of one file; a bar on a terminal, one line at the end.
+
+    A wrong parameter or wrong data (ValueError) becomes a usage error; so does a file
+    that cannot be written.
+    """
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        console=style.console(stderr=True), transient=True,
+        disable=not style.console(stderr=True).is_terminal,
+    )  # fmt: skip
+    done = 0
+
+    def progress(records: int) -> None:
+        nonlocal done
+        done = records
+        bar.update(task, completed=records)
+
+    started = time.perf_counter()
+    try:
+        with bar:
+            task = bar.add_task(out.name, total=total)
+            yield progress
+        size = out.stat().st_size
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    except OSError as error:
+        raise click.UsageError(f"--out {out}: {error.strerror}") from error
+    seconds = time.perf_counter() - started
+    click.echo(f"{out}: {done:,} records, {size:,} bytes in {seconds:.1f} s")

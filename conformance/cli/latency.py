@@ -1,0 +1,124 @@
+"""``tickproof latency``: does an engine answer in time? ``tickproof profiles``: by which limits."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from tickproof.conformance.cli import engine_argument
+from tickproof.conformance.reports import style
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_RATE = click.IntRange(1, 10_000_000)
+
+
+@click.command()
+@click.argument("engine", required=False, metavar="[ENGINE]")
+@click.option("--profile", metavar="NAME|PATH", help="What is asked for; see tickproof profiles.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N",
+              help="Default: random, and printed.")  # fmt: skip
+@click.option("--runs", type=click.IntRange(5, 30), metavar="N",
+              help="Runs to begin with, instead of the profile's number.")  # fmt: skip
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), show_default=True,
+              default=Path("tickproof-out/latency"),
+              help="Where the folder of this session goes.")  # fmt: skip
+@click.option("--anyway", is_flag=True,
+              help="Play although the host is not as asked; that cannot pass.")  # fmt: skip
+@click.option("--keep/--tidy", default=False, show_default=True,
+              help="Keep input and engine state of each run, or remove them.")  # fmt: skip
+@click.option("--search", is_flag=True, help="Find the highest rate at which every limit holds.")
+@click.option("--low", type=_RATE, metavar="N",
+              help="With --search: records a second. Default: an eighth of the rate.")  # fmt: skip
+@click.option("--high", type=_RATE, metavar="N",
+              help="With --search: default is eight times the rate.")  # fmt: skip
+@click.option("--again", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              metavar="FOLDER", help="Decide a session again, from its folder alone.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def latency(
+    engine: str | None, profile: str | None, again: Path | None, as_json: bool, **options: Any
+) -> int:
+    """Judge by statistics whether ENGINE answers in time, as a profile asks.
+
+    ENGINE is a name, a path to an engine.toml, mutant:ID or oddity:ID.
+    """
+    from tickproof.conformance.service_level import report, session
+
+    console = style.console()
+    if again is not None:
+        if engine is not None or profile is not None:
+            raise click.UsageError("--again: expected without ENGINE and --profile")
+        try:
+            return session.again(again, console, as_json=as_json)
+        except report.SessionError as error:
+            raise click.UsageError(f"--again: {error}") from error
+    if engine is None or profile is None:
+        raise click.UsageError("expected ENGINE and --profile NAME|PATH, or --again FOLDER")
+    if not options["search"] and (options["low"] or options["high"]):
+        raise click.UsageError("--low, --high: expected together with --search")
+    return _played(engine, profile, console, as_json=as_json, **options)
+
+
+def _played(
+    engine: str, profile: str, console: Console, *, as_json: bool, search: bool, runs: int | None,
+    low: int | None, high: int | None, **options: Any,
+) -> int:  # fmt: skip
+    """Check the whole request, then play it."""
+    from tickproof.conformance.latency import profiles
+    from tickproof.conformance.requirements import registry
+    from tickproof.conformance.service_level import search_session, session
+    from tickproof.conformance.session.run_command import RequestError
+
+    try:
+        chosen = profiles.load(profile)
+        if runs is not None:
+            chosen = session.with_runs(chosen, runs)
+    except profiles.ProfileError as error:
+        raise click.UsageError(f"--profile: {error}") from error
+    (spec,) = engine_argument.load([engine], list(registry.load()), options["out"])
+    seed = secrets.randbelow(2**32) if options["seed"] is None else options["seed"]
+    words = ["tickproof", "latency", engine, "--profile", profile, "--seed", str(seed)]
+    words += ["--runs", str(runs)] * (runs is not None) + ["--anyway"] * options["anyway"]
+    if search:
+        words += ["--search", *(["--low", str(low)] if low else [])]
+        words += ["--high", str(high)] if high else []
+    request = session.Request(
+        spec, chosen, seed, options["out"], options["anyway"], options["keep"], shlex.join(words)
+    )
+    try:
+        if search:
+            span = search_session.span(chosen, low, high)
+            return search_session.play(request, span, console, as_json=as_json)
+        return session.play(request, console, as_json=as_json)
+    except RequestError as error:
+        raise click.UsageError(str(error)) from error
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="As a JSON list.")
+def profiles(as_json: bool) -> None:
+    """List the profiles that come with the kit: rate, limits, host level."""
+    from tickproof.conformance.latency.figures import shown_us
+    from tickproof.conformance.latency.profiles import available
+
+    found = available()
+    if as_json:
+        click.echo(json.dumps([profile.to_json() for profile in found], indent=1))
+        return
+    console = style.console()
+    table = Table(box=None, pad_edge=False)
+    for column in ("profile", "records/s", "limits", "host"):
+        table.add_column(column, overflow="fold", justify="right" if "/" in column else "left")
+    for profile in found:
+        limits = ", ".join(f"{name} {shown_us(us)}" for name, us in profile.limits.items())
+        row = (profile.name, f"{profile.load.rate:,}", limits, profile.host.level)
+        table.add_row(*map(Text, row))
+    console.print(table)

@@ -1,0 +1,147 @@
+"""``tickproof check``, ``replay``, ``pack``: what is done with a recorded run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from tickproof.conformance.cli import engine_argument
+from tickproof.conformance.errors import SparkNotStarted
+from tickproof.conformance.reports import style
+from tickproof.conformance.verdicts import EXIT_KIT_ERROR, exit_status
+
+_RUN = click.Path(exists=True, readable=True, path_type=Path)
+
+
+@click.command()
+@click.argument("run", type=_RUN, metavar="RUN")
+@click.option("--spark", is_flag=True, help="Judge on Spark: for more than one machine can hold.")
+@click.option("--master", metavar="URL", help="Where Spark runs, with --spark. Default: local[*]")
+def check(run: Path, spark: bool, master: str | None) -> int:
+    """Judge a recorded RUN again, from disk alone: its folder, or a pack of it."""
+    if master is not None and not spark:
+        raise click.UsageError("--master: expected together with --spark")
+    _expect_run(run)
+    from tickproof.conformance import spark_check
+    from tickproof.conformance.explain import told
+    from tickproof.conformance.history.folder import HistoryError
+    from tickproof.conformance.pack import opened_run
+    from tickproof.conformance.reports import terminal
+    from tickproof.conformance.reports.json_report import result
+    from tickproof.conformance.requirements import registry
+    from tickproof.conformance.session import tiers
+
+    known = registry.load()
+    try:
+        with opened_run(run) as folder:
+            if spark:
+                outcomes = spark_check.recheck(folder, master or "local[*]")
+            else:
+                outcomes = told(tiers.recheck(folder))
+    except HistoryError as error:
+        raise click.UsageError(f"RUN: {error}") from error
+    except SparkNotStarted as error:
+        raise click.UsageError(f"--spark: {error}") from error
+    results = [
+        result(replace(outcome, run=str(run)), known.get(outcome.requirement))
+        for outcome in outcomes
+    ]
+    terminal.details(style.console(), results, None)
+    return exit_status(decided.verdict for decided in results)
+
+
+def _expect_run(run: Path) -> None:
+    if run.is_dir() and not (run / "run.json").is_file():
+        raise click.UsageError(f"RUN: {run} holds no run.json: expected a run folder")
+
+
+@click.command()
+@click.argument("run", type=_RUN, metavar="RUN")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Default: ENGINE-SCENARIO-SEED.tickproof.zip",
+)  # fmt: skip
+def pack(run: Path, output: Path | None) -> None:
+    """Make one file of a RUN, to be checked and replayed elsewhere; nothing names the machine."""
+    _expect_run(run)
+    from tickproof.conformance.history.folder import HistoryError
+    from tickproof.conformance.pack import writer
+
+    try:
+        made = writer.pack(run, output)
+    except HistoryError as error:
+        raise click.UsageError(f"RUN: {error}") from error
+    except OSError as error:
+        raise click.UsageError(f"--output: cannot be written: {error}") from error
+    for member, word in made.kept:
+        click.echo(f"warning: {member} holds {word}: the engine's own bytes, kept", err=True)
+    click.echo(f"{made.path}  {made.bytes:,} bytes")
+
+
+def _engine_of(run: Path, record: Mapping[str, Any]) -> str:
+    """Return the engine that a recorded run was made with."""
+    from tickproof.conformance.session import replay
+
+    # What a file from elsewhere names as its engine must not be started.
+    path = replay.engine_of(record) if run.is_dir() else ""
+    if not path:
+        raise click.UsageError("ENGINE: expected an engine, because a pack does not hold one")
+    if not Path(path).is_file():
+        raise click.UsageError(f"ENGINE: expected an engine; that of the run is gone: {path}")
+    return path
+
+
+@click.command()
+@click.argument("run", type=_RUN, metavar="RUN")
+@click.argument("engine", required=False, metavar="[ENGINE]")
+@click.option(
+    "--times", type=click.IntRange(1, 1000), default=1, show_default=True, metavar="N",
+    help="Play it so many times, and say how many failed.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("tickproof-out"),
+    show_default=True, help="Where the new runs go.",
+)  # fmt: skip
+def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
+    """Play a RUN (a folder or a pack) again: same input, faults, seed; on its ENGINE or another."""
+    _expect_run(run)
+    from tickproof.conformance.history.folder import History, HistoryError
+    from tickproof.conformance.pack import opened_run
+    from tickproof.conformance.reports import replay_report
+    from tickproof.conformance.requirements import registry
+    from tickproof.conformance.runner.run import KitStopped
+    from tickproof.conformance.session import replay, run_command, tiers
+    from tickproof.conformance.suites.judge import stimulus
+
+    known = registry.load()
+    console = style.console()
+    try:
+        with opened_run(run) as folder:
+            history = History(folder)
+            name = engine or _engine_of(run, history.run)
+            (spec,) = engine_argument.load([name], list(known), out)
+            engine_then = history.run["engine"]
+            replay_report.heading(
+                console, f"{history.scenario}, seed {history.run['seed']}", stimulus(history),
+                f"{engine_then['name']} {engine_then['version']}", f"{spec.name} {spec.version}",
+            )  # fmt: skip
+            parent = run_command.engine_folders([spec], out)[0] / "replays"
+            runs = tiers.new_runs_folder(parent, int(history.run["seed"]), folder)
+            found = replay.replay(
+                folder, spec, runs, times=times, reproduce=f"tickproof replay {run} {name}",
+                on_run=lambda number, found: replay_report.line(console, number, times, found),
+            )  # fmt: skip
+    except HistoryError as error:
+        raise click.UsageError(f"RUN: {error}") from error
+    except replay.ReplayError as error:
+        raise click.UsageError(f"ENGINE: {error}") from error
+    except KitStopped as error:
+        console.print(Text(f"kit-error: {error}"), soft_wrap=True)
+        return EXIT_KIT_ERROR
+    replay_report.summary(console, found.then, found.now, known)
+    return exit_status(outcome.verdict for outcomes in found.now for outcome in outcomes)

@@ -1,0 +1,90 @@
+"""``tickproof selftest``: who judges the judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.text import Text
+
+from tickproof.conformance.reports import machine, style
+
+#: More ids than this are counted in a report, and not named.
+_NAMED: Final = 8
+
+
+@click.command()
+@click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these mutants or engines.")
+@click.option(
+    "--half",
+    is_flag=True,
+    help="Half of the mutants, with each requirement; a part of the sound runs.",
+)
+@click.option("--sound", is_flag=True, help="Sound engines only.")
+@click.option(
+    "--engine", type=click.Choice(["miniature", "spark"]), help="Only what is made of this engine."
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="At least so many runs of sound engines, each round with another seed.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, metavar="N")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("tickproof-out/selftest"),
+    show_default=True,
+    help="Where reports and runs go.",
+)
+@click.option(
+    "-n", "--parallel", type=click.IntRange(1, 64), metavar="N",
+    help="Runs at the same time. Default: one a processor.",
+)  # fmt: skip
+def selftest(
+    only: tuple[str, ...], half: bool, sound: bool, engine: str | None, runs: int, seed: int,
+    out: Path, parallel: int | None,
+) -> int:  # fmt: skip
+    """Try every mutant, which has to fail, and every sound engine, which must not."""
+    from tickproof.conformance.resources import fixtures
+    from tickproof.conformance.selftest import markdown, model, mutants, plan, session, terminal
+    from tickproof.conformance.session import run_command
+
+    if half and (only or sound):
+        raise click.UsageError("--half: expected without --only and --sound")
+    ids = tuple(dict.fromkeys(id_.strip() for o in only for id_ in o.split(",") if id_.strip()))
+    try:
+        run_command.check_out(out)
+        engines = plan.chosen(
+            fixtures(), out, only=ids, base=engine, half=half, sound=sound
+        )  # fmt: skip
+        known = mutants.available(fixtures())
+    except (run_command.RequestError, plan.PlanError, mutants.MutantError) as error:
+        raise click.UsageError(str(error)) from error
+    console = style.console()
+    console.print(Text(f"seed {seed}, {len(engines)} engines", style="dim"))
+    with terminal.TrialProgress(console) as progress:
+        report = session.run(
+            engines, out.resolve(), seed=seed, workers=parallel or machine.usable_cpus(), runs=runs,
+            uncovered=[] if ids or sound else plan.without_mutant(known),
+            selection=_selection(ids, half, sound, engine), on_trial=progress,
+        )  # fmt: skip
+    model.write(report, out)
+    markdown.write(report, out)
+    terminal.summary(console, report, out)
+    return report.exit_status
+
+
+def _selection(ids: tuple[str, ...], half: bool, sound: bool, engine: str | None) -> str:
+    """Say in words what was asked for."""
+    what = ", ".join(ids) or "all mutants and all sound engines"
+    if len(ids) > _NAMED:
+        what = f"{len(ids)} mutants and engines by name"
+    if half:
+        what = "half of the mutants, a part of the runs of sound engines"
+    if sound:
+        what = f"sound engines{f': {what}' if ids else ''}"
+    return f"{what}, of {engine} only" if engine else what

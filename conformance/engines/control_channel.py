@@ -1,0 +1,185 @@
+"""The control plane without its pipes: requests, answers in any order, and violations."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from tickproof.conformance.engines.answer_shapes import CHECKS
+from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.engines.output_streams import MAX_LINE
+from tickproof.conformance.text import shown
+
+#: After so many violations the engine's stdout is no longer listened to.
+MAX_VIOLATIONS = 16
+
+
+class Pending:
+    """One request on its way. ``sent_ns`` and ``answered_ns`` are monotonic times."""
+
+    def __init__(self, dialogue: Dialogue, number: int, op: str) -> None:
+        self.number = number
+        self.op = op
+        self.sent_ns = time.monotonic_ns()
+        self.answered_ns = 0
+        self.outcome: dict[str, Any] | EngineFailure | None = None
+        self._dialogue = dialogue
+
+    @property
+    def done(self) -> bool:
+        """Whether an answer is there, a good one or not; never raises."""
+        return self.outcome is not None
+
+    def wait(self, timeout_s: float) -> dict[str, Any]:
+        """Return the answer; raises EngineFailure (BAD_ANSWER, REFUSED, NO_ANSWER, ...)."""
+        self._dialogue.wait_for(lambda: self.done, timeout_s)
+        if self.outcome is None:
+            self._dialogue.raise_if_broken(f"before it answered {self.op}")
+            self._dialogue.fail(Code.NO_ANSWER, f"no answer to {self.op} within {timeout_s:g} s")
+        if isinstance(self.outcome, EngineFailure):
+            raise self.outcome
+        return self.outcome
+
+
+class Dialogue:
+    """Matches answers to requests. Lines come from one thread, requests from any.
+
+    ``tail`` gives the last lines of stderr, ``plight`` what is known of the process right
+    now ("; it is stopped by a signal" or ""). All state is guarded by one condition.
+    """
+
+    def __init__(self, tail: Callable[[], tuple[str, ...]], plight: Callable[[], str]) -> None:
+        self._tail = tail
+        self._plight = plight
+        self._changed = threading.Condition()
+        self._pending: dict[int, Pending] = {}
+        self._last = 0
+        self.violations: list[EngineFailure] = []
+        self.returncode: int | None = None
+        self.kit_error: BaseException | None = None
+
+    def submit(self, op: str, fields: dict[str, Any]) -> tuple[Pending, str]:
+        """Open a request; return it with its line (no newline). Raises as `Pending.wait`."""
+        self.raise_if_broken(f"before {op} was asked")
+        with self._changed:
+            self._last += 1
+            pending = Pending(self, self._last, op)
+            self._pending[self._last] = pending
+        return pending, json.dumps({"id": pending.number, "op": op} | fields)
+
+    def receive(self, line: bytes, overlong: bool, t_ns: int) -> None:
+        """Take one line of the engine's stdout."""
+        quoted = shown(line.decode("utf-8", "backslashreplace"), 200)
+        if overlong:
+            return self._violate(Code.BAD_LINE, f"a line longer than {MAX_LINE} bytes: {quoted}")
+        try:
+            answer = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            return self._violate(Code.BAD_LINE, f"a line on stdout that is not JSON: {quoted}")
+        if not isinstance(answer, dict):
+            return self._violate(Code.BAD_LINE, f"expected a JSON object a line; got {quoted}")
+        number = answer.get("id")
+        with self._changed:
+            pending = self._pending.pop(number, None) if type(number) is int else None
+            if pending is not None:
+                # After a violation no answer counts: else its timing would decide the run.
+                judged = self._judged(pending.op, answer, quoted)
+                pending.outcome = self.violations[0] if self.violations else judged
+                pending.answered_ns = t_ns
+                self._changed.notify_all()
+                return None
+        twice = type(number) is int and 0 < number <= self._last
+        which = f"id {number} a second time" if twice else "no request of the kit"
+        return self._violate(Code.UNKNOWN_ANSWER, f"an answer to {which}: {quoted}")
+
+    def _judged(self, op: str, answer: dict[str, Any], quoted: str) -> dict | EngineFailure:
+        ok, error, definite = answer.get("ok"), answer.get("error"), answer.get("definite")
+        if ok is True:
+            problem = CHECKS[op](answer) if op in CHECKS else ""
+            if not problem:
+                return answer
+        elif ok is not False:
+            problem = "ok: expected true or false"
+        elif not isinstance(error, str):
+            problem = "error: expected text with ok false"
+        elif not isinstance(definite, bool):
+            problem = "definite: expected true or false with ok false"
+        else:
+            known = "" if definite else " (outcome not known)"
+            message = f"{op} was refused{known}: {shown(error, 500)}"
+            return self.failure(Code.REFUSED, message, error=error, definite=definite)
+        return self.failure(Code.BAD_ANSWER, f"answer to {op}: {problem}; got {quoted}")
+
+    def _violate(self, code: Code, message: str) -> None:
+        with self._changed:
+            self.violations.append(self.failure(code, message))
+            self._changed.notify_all()
+
+    @property
+    def deaf(self) -> bool:
+        """Whether the engine broke the protocol too often to be listened to."""
+        return len(self.violations) >= MAX_VIOLATIONS
+
+    def exited(self, returncode: int) -> None:
+        """Note the end of argv's process: open requests fail with EXITED."""
+        with self._changed:
+            self.returncode = returncode
+            self._changed.notify_all()
+
+    def broken(self, error: BaseException) -> None:
+        """Note that the kit itself failed (a full disk, say): raised by every wait."""
+        with self._changed:
+            self.kit_error = self.kit_error or error
+            self._changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> None:
+        """Wait for a condition, the end of the engine, a violation or the deadline."""
+
+        def over() -> bool:
+            ended = self.returncode is not None or self.kit_error or self.violations
+            return bool(condition() or ended)
+
+        with self._changed:
+            self._changed.wait_for(over, timeout_s)
+
+    def wait_for_exit(self, timeout_s: float) -> int | None:
+        """Return the return code, or None at the deadline."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.returncode is not None, timeout_s)
+        return self.returncode
+
+    def raise_if_broken(self, when: str) -> None:
+        """Raise what makes a further answer impossible or worthless."""
+        if self.kit_error is not None:
+            raise self.kit_error
+        if self.violations:
+            raise self.violations[0]
+        if self.returncode is not None:
+            self.fail(Code.EXITED, f"the engine {ending(self.returncode)} {when}")
+
+    def failure(self, code: Code, message: str, **facts: Any) -> EngineFailure:
+        """Make a failure with the last lines of stderr."""
+        return EngineFailure(code, message, self._tail(), **facts)
+
+    def fail(self, code: Code, message: str) -> NoReturn:
+        """Raise a failure with what is known of the process."""
+        raise self.failure(code, message + self._plight(), status=self.returncode)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def ending(returncode: int) -> str:
+    """Say how a process ended: "exited with status 3", "was killed by SIGKILL"."""
+    if returncode >= 0:
+        return f"exited with status {returncode}"
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:
+        name = f"signal {-returncode}"
+    return f"was killed by {name}"

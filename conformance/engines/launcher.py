@@ -1,0 +1,57 @@
+"""Starts the reaper that starts an engine, with the pipes to both."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from tickproof.conformance.engines import process_table
+
+_REAPER: Final = Path(__file__).with_name("reaper.py")
+
+
+def launch(
+    command: list[str], run_id: str, folder: Path
+) -> tuple[subprocess.Popen[bytes], dict[str, int]]:
+    """Start ``command`` below a reaper, in ``folder``; return the reaper and descriptors by name.
+
+    stdin, stdout, stderr: the engine's. control, status: to and from the reaper. wake, waker:
+    a pipe of the kit's own. All are non-blocking, and the caller's to close.
+    """
+    control_read, control_write = os.pipe()
+    status_read, status_write = os.pipe()
+    wake_read, wake_write = os.pipe()
+    interpreter = [sys.executable, "-I", "-S", str(_REAPER)]
+    environment = {k: v for k, v in os.environ.items() if k != process_table.RUN_VARIABLE}
+    try:
+        reaper = subprocess.Popen(
+            [*interpreter, str(control_read), str(status_write), run_id, *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(control_read, status_write),
+            start_new_session=True,  # so that Ctrl-C at the terminal does not end it
+            env=environment,
+            cwd=folder,
+            bufsize=0,
+        )
+    except BaseException:
+        for descriptor in (control_write, status_read, wake_read, wake_write):
+            os.close(descriptor)
+        raise
+    finally:
+        os.close(control_read)
+        os.close(status_write)
+    opened = {"control": control_write, "status": status_read}
+    opened |= {"wake": wake_read, "waker": wake_write}
+    # Copies: Popen's own file objects are closed here, each number has one owner.
+    for name, pipe in (("stdin", reaper.stdin), ("stdout", reaper.stdout),
+                       ("stderr", reaper.stderr)):  # fmt: skip
+        opened[name] = os.dup(pipe.fileno())
+        pipe.close()
+    for descriptor in opened.values():
+        os.set_blocking(descriptor, False)
+    return reaper, opened

@@ -1,0 +1,113 @@
+"""What was done to the engine, and what it did then: the sentences about faults."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tickproof.conformance.explain.facts import Facts, counted, listed, seconds
+from tickproof.conformance.explain.recovery import Aftermath
+from tickproof.conformance.history.folder import FiredFault, History
+from tickproof.conformance.text import shown
+
+#: Partitions that are told one by one.
+_MOST: Final = 8
+
+
+def faults(facts: Facts) -> list[str]:
+    """Return a sentence or two for each fault, those that never fired among them."""
+    said = []
+    for after in facts.after:
+        said += [struck(facts, after), followed(facts, after)]
+    for row in [*facts.history.missed_faults, *facts.history.all("link-missed")]:
+        said.append(missed(facts, row))
+    return said
+
+
+def missed(facts: Facts, row: dict[str, Any]) -> str:
+    """Say that a fault never came; the kit may have given it up when the engine was gone."""
+    step, why = row["step"], shown(str(row["why"]), 200)
+    what = f"{step.get('do', '')} of {step.get('target', '')}" if step else "a fault"
+    if facts.history.ended["how"] == "engine-failure" and row["t_ns"] > facts.ended:
+        return (
+            f"A further fault, {what}, never came: the engine had ended at "
+            f"{facts.at(facts.ended)} ({why})."
+        )
+    return f"At {facts.at(row['t_ns'])}: {what} missed: {why}."
+
+
+def struck(facts: Facts, after: Aftermath) -> str:
+    """Say which fault came when, and what the engine held in that moment."""
+    fault = after.fault
+    pids = f" (pid {', '.join(map(str, fault.pids[:6]))}{_names(facts, fault)})"
+    return (
+        f"At {facts.at(fault.t_ns)}: {shown(fault.text, 200)}{pids if fault.pids else ''}; "
+        f"{fault.fetched:,} records were fetched by then{armed(facts.history, fault)}, "
+        f"{fault.released:,} released, {fault.outputs:,} outputs there."
+    )
+
+
+def armed(history: History, fault: FiredFault) -> str:
+    """Say how far the input was fetched, where that is not the share that the fault names."""
+    share, total = f"{fault.step.fraction:.0%}", history.input_records
+    if not total or share not in fault.text or fault.fetched / total - fault.step.fraction < 0.02:
+        return ""
+    met = f"{fault.fetched / total:.0%} of the input"
+    return f" ({met}: from {share} on the kit waited for the moment)"
+
+
+def _names(facts: Facts, fault: FiredFault) -> str:
+    """Return the names of processes that were struck, where they are not the whole engine."""
+    if fault.step.target == "engine":
+        return ""
+    earlier = [r for r in facts.history.all("topology") if r["t_ns"] <= fault.t_ns]
+    rows = earlier[-1]["processes"] if earlier else []
+    names = {row["pid"]: shown(str(row["name"]), 40) for row in rows}
+    known = [names[pid] for pid in fault.pids[:6] if pid in names]
+    return f": {', '.join(known)}" if known else ""
+
+
+def met(facts: Facts, after: Aftermath) -> str:
+    """Say in short what a fault met, for readers who know what was done."""
+    fault, name = after.fault, facts.name(after)
+    return (
+        f"{name[0].upper()}{name[1:]} at {facts.at(fault.t_ns)} met {fault.fetched:,} fetched "
+        f"records, {fault.released:,} of them released, and {fault.outputs:,} outputs."
+    )
+
+
+def followed(facts: Facts, after: Aftermath) -> str:
+    """Say when the engine went on after a fault, and from where."""
+    when = []
+    if after.restarted_ns is not None:
+        when.append(f"started again {seconds(after.restarted_ns - after.fault.t_ns)} later")
+    if after.fetched_ns is not None and after.went_on:
+        when.append(f"fetched from {seconds(after.fetched_ns - after.fault.t_ns)} after it on")
+    head = f"The engine {' and '.join(when)}" if when else f"After {facts.name(after)}"
+    refused = sum(
+        after.fault.t_ns < row["t_ns"] < after.until_ns
+        for row in facts.history.all("refused", op="FETCH")
+    )
+    were = "was" if refused == 1 else "were"
+    but = f", and {counted(refused, 'FETCH', 'FETCHes')} {were} refused" if refused else ""
+    if not after.went_on:
+        return f"{head}{';' if when else ''} nothing was fetched after it{but}."
+    skipped = sum(place.skipped for place in after.places)
+    lost = f"; {counted(skipped, 'record')} in between were never fetched" if skipped else ""
+    again = [place for place in after.places if place.again]
+    if not again:
+        return f"{head}{';' if when else ''} no record was fetched a second time{but}{lost}."
+    where = [f"{p.base:,} of {facts.partition(p.stream, p.partition)}" for p in again]
+    number = counted(after.again, "record")
+    rest = _elsewhere(facts, after)
+    return f"{head}: {number} a second time, from offset {listed(where, _MOST)} on{rest}{lost}."
+
+
+def _elsewhere(facts: Facts, after: Aftermath) -> str:
+    """Say where it went on in partitions of which it fetched nothing again."""
+    exact = [p for p in after.places if p.base is not None and p.base == p.fetched]
+    said = ""
+    if exact:
+        where = [f"{p.base:,} of {facts.partition(p.stream, p.partition)}" for p in exact]
+        said = f"; it went on where it had stopped at {listed(where, _MOST)}"
+    unread = [facts.partition(p.stream, p.partition) for p in after.places if p.base is None]
+    return said + (f"; nothing of {listed(unread, _MOST)} was fetched" if unread else "")

@@ -1,0 +1,118 @@
+"""Stories for many outcomes: those of a session for its reports, those of one run as a text."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from tickproof.conformance.explain.moments import Moment
+from tickproof.conformance.explain.picture import bounded, picture
+from tickproof.conformance.explain.story import TOLD, Story, story
+from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.verdicts import Outcome, Verdict
+
+#: Width of the pictures that are kept in reports.
+WIDTH: Final = 76
+
+
+def told(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return outcomes with story and picture where they failed or stayed unknown.
+
+    Reads the run folders; an input that is made again for it is removed again.
+    """
+    found = list(outcomes)
+    runs: dict[str, list[int]] = {}
+    for number, outcome in enumerate(outcomes):
+        if outcome.verdict in TOLD and outcome.run:
+            runs.setdefault(outcome.run, []).append(number)
+    for run, numbers in runs.items():
+        try:
+            with opened(Path(run)) as history:
+                for number in numbers:
+                    found[number] = _with_story(history, found[number])
+        except (HistoryError, OSError) as error:
+            why = [f"No story: {error}"]
+            for number in numbers:
+                found[number] = replace(found[number], story={"lines": why, "brief": why})
+    return found
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[History]:
+    """Open a history for stories; an input that is made for them is removed again.
+
+    Raises HistoryError where the folder cannot be read.
+    """
+    had_input = (folder / "input").exists()
+    try:
+        yield History(folder)
+    finally:
+        if not had_input:
+            shutil.rmtree(folder / "input", ignore_errors=True)
+
+
+def _with_story(history: History, outcome: Outcome) -> Outcome:
+    """Add story and picture. A story is an extra: what goes wrong in it costs no verdict."""
+    try:
+        made = story(history, outcome)
+        drawn = picture(history, [made.wrong] if made.wrong else [], width=WIDTH)
+    except Exception as error:
+        why = [f"No story: the kit could not make one ({type(error).__name__}: {error})"]
+        return replace(outcome, story={"lines": why, "brief": why})
+    if outcome.verdict is Verdict.UNKNOWN:
+        drawn = []  # one sentence says what is missing
+    lines = {"lines": list(made.lines), "brief": list(made.brief), "picture": drawn}
+    return replace(outcome, story=lines)
+
+
+def text(history: History, outcomes: Sequence[Outcome], *, width: int = WIDTH) -> str:
+    """Return the stories of one run as plain text, with one picture, for a file or a mail."""
+    stories = _stories(history, outcomes)
+    width = bounded(width)
+    lines = picture(history, _first_wrong(stories), width=width)
+    for made in stories:
+        lines += ["", f"{made.requirement}: {made.verdict.value}", *wrapped(made.lines, width)]
+    if not stories:
+        held = ", ".join(outcome.requirement for outcome in outcomes) or "nothing"
+        lines += ["", *_wrap(f"Nothing to explain; decided by this run: {held}.", width, "")]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(
+    history: History, outcomes: Sequence[Outcome], *, width: int = WIDTH
+) -> dict[str, Any]:  # fmt: skip
+    """Return the stories of one run and its picture as a JSON-able dict."""
+    stories = _stories(history, outcomes)
+    return {
+        "scenario": history.scenario,
+        "seed": history.run.get("seed"),
+        "picture": picture(history, _first_wrong(stories), width=width),
+        "stories": [made.to_json() for made in stories],
+    }
+
+
+def _stories(history: History, outcomes: Sequence[Outcome]) -> list[Story]:
+    return [made for made in (story(history, outcome) for outcome in outcomes) if made.lines]
+
+
+def _first_wrong(stories: Sequence[Story]) -> list[Moment]:
+    """Return the earliest moment at which one of the stories sees something wrong, if any does."""
+    wrong = [made.wrong for made in stories if made.wrong is not None]
+    return sorted(wrong, key=lambda moment: moment.t_ns)[:1]
+
+
+def wrapped(sentences: Sequence[str], width: int) -> list[str]:
+    """Return sentences as lines of at most ``width`` characters, each indented."""
+    return [line for sentence in sentences for line in _wrap(sentence, width, "  ")]
+
+
+def _wrap(sentence: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(
+        sentence, width, initial_indent=indent, subsequent_indent=2 * indent,
+        break_on_hyphens=False,
+    )  # fmt: skip

@@ -1,0 +1,161 @@
+"""Runs of a search: each plays one schedule in a process of its own pool and is judged."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tickproof.conformance.engines.spec import load
+from tickproof.conformance.history.folder import History, HistoryError, write_json
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.runner.run import KitStopped, play
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session.scenario_player import tidy
+from tickproof.conformance.suites import evidence
+from tickproof.conformance.suites.judge import KitError, check_claims
+from tickproof.conformance.suites.outcomes import outcome_of
+from tickproof.conformance.suites.schedules import REQUIREMENT, held
+from tickproof.conformance.verdicts import Outcome, Verdict
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run and its outcome. fired, missed: fault steps. seconds: of the run.
+
+    kind: what a failure has in common with others of the same defect, else "". The folder
+    of the run is kept only where it failed.
+    """
+
+    scenario: Scenario
+    outcome: Outcome
+    fired: int
+    missed: int
+    seconds: float
+    kind: str = ""
+    no_checkpoint_op: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is a counterexample."""
+        return self.outcome.verdict is Verdict.FAIL
+
+
+def attempt(engine: Path, scenario: Scenario, folder: Path) -> Attempt:
+    """Play a scenario on the engine of an engine.toml, and judge it as a whole."""
+    began = time.monotonic()
+    try:
+        play(scenario, load(engine), folder, seed=scenario.recipe["seed"])
+        history = History(folder)
+        history.run["outputs"] = len(evidence.outputs(history))
+        write_json(folder / "run.json", history.run)
+    except (KitStopped, HistoryError, OSError) as error:
+        outcome = outcome_of(REQUIREMENT, scenario.name, error, None)
+        return Attempt(scenario, outcome, 0, 0, time.monotonic() - began)
+    outcome = outcome_of(REQUIREMENT, scenario.name, _raised(history, scenario), history)
+    missed = history.missed_faults
+    made = Attempt(
+        scenario, outcome, len(history.faults), len(missed), time.monotonic() - began,
+        _kind(outcome, history), any("no checkpoint op" in row["why"] for row in missed),
+    )  # fmt: skip
+    history.cache.clear()
+    if made.failed:
+        write_json(folder / "verdict.json", [outcome.to_json() | {"run": "."}])
+        tidy(history)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return made
+
+
+def _raised(history: History, scenario: Scenario) -> Exception | None:
+    try:
+        check_claims(registry.load()[REQUIREMENT].needs, history.claims, scenario)
+        held(history)
+    except Exception as error:
+        return error
+    return None
+
+
+def _kind(outcome: Outcome, history: History) -> str:
+    """Return the code of a failure; where a refusal of the log led to it, that one too."""
+    if outcome.verdict is not Verdict.FAIL:
+        return ""
+    refused = history.all("refused")[-1:] if history.ended["how"] == "engine-failure" else []
+    return outcome.reason + "".join(f" after {row['op']} error {row['code']}" for row in refused)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _interruptible(engine: Path, scenario: Scenario, folder: Path) -> Attempt:
+    """Let Ctrl-C end a run, but not the process of the pool that it is played in."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return attempt(engine, scenario, folder)
+    except KeyboardInterrupt:
+        error = KitError("interrupted with Ctrl-C")
+        return Attempt(scenario, outcome_of(REQUIREMENT, scenario.name, error, None), 0, 0, 0.0)
+    finally:
+        _ignore_interrupts()
+
+
+class Attempts:
+    """A pool of processes that play schedules on one engine, ``parallel`` at a time.
+
+    Folders of runs lie in ``folder``. ``heard`` is called with each attempt.
+    """
+
+    def __init__(
+        self, engine: Path, folder: Path, parallel: int, heard: Callable[[Attempt], None]
+    ) -> None:
+        self.parallel = parallel
+        self._engine, self._folder, self._heard = engine, folder, heard
+        self._number = 0
+        # No thread of this process may be forked into the middle of something.
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(parallel, context, _ignore_interrupts)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def start(self, scenario: Scenario) -> Future[Attempt]:
+        """Begin a run."""
+        self._number += 1
+        folder = self._folder / f"{self._number:05}"
+        return self._pool.submit(_interruptible, self._engine, scenario, folder)
+
+    def each(self, scenarios: Iterator[Scenario], until: Callable[[], bool]) -> Iterator[Attempt]:
+        """Yield attempts as they end; no run begins once ``until`` is true."""
+        running: set[Future[Attempt]] = set()
+        while True:
+            while len(running) < self.parallel and not until():
+                running.add(self.start(next(scenarios)))
+            if not running:
+                return
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                yield self.heard_of(future)
+
+    def all(self, scenarios: Sequence[Scenario]) -> list[Attempt]:
+        """Return one attempt for each scenario, in their order."""
+        return [self.heard_of(future) for future in [self.start(one) for one in scenarios]]
+
+    def heard_of(self, future: Future[Attempt]) -> Attempt:
+        """Wait for a run, and tell of it."""
+        made = future.result()
+        self._heard(made)
+        return made

@@ -1,0 +1,212 @@
+"""Schedules drawn by hypothesis within what an engine claims, near the moments where engines break.
+
+The same seed draws the same schedules. Hypothesis only draws: runs depend on timing, which
+it would take for an error of the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, Final
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.faults.schedule_file import KINDS, PREFIX, tick_for
+from tickproof.conformance.scenario import LASTING, App, FaultStep, Scenario, one_each
+
+#: Schedules drawn at a time: beyond so many, hypothesis varies those that it had.
+BATCH: Final = 10
+MOST_FAULTS: Final = 6
+MOST_RECORDS: Final = 200_000
+#: Records for each fault, so that each finds some that were not fetched yet.
+RECORDS_A_FAULT: Final = 12
+#: Records a second: what every engine that is worth a search keeps up with.
+FASTEST: Final = 60_000.0
+#: Input for a fault that lasts, as a multiple of its time.
+LASTING_TIMES: Final = 1.5
+#: Parts of the input between which faults come: some of it is left for the last recovery.
+_FIRST, _SPAN = 0.05, 0.8
+#: Bytes of the input of passthrough.
+_MOST_BYTES: Final = 16_000_000
+_PARAMS: Final[tuple[tuple[App, dict[str, str]], ...]] = (
+    ("passthrough", {}),
+    ("double", {}),
+    *(("count", {"emit": emit}) for emit in ("every", "some")),
+    *(
+        ("market-spread", {"inputs": inputs, "emit": emit})
+        for inputs in ("merged", "two")
+        for emit in ("rejects", "verdicts")
+    ),
+)  # fmt: skip
+#: Moments of a kill, the ones around a cut most often.
+_MOMENTS: Final = ("fetched", "fetched", "fetched", "staged", "accepted", "committing")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An app that an engine claims to run with exact state, and what it survives in it."""
+
+    app: App
+    params: dict[str, str]
+    survives: tuple[str, ...]
+
+
+def offers(spec: EngineSpec) -> list[Offer]:
+    """Return what there is to explore: nothing where no state is claimed to be exact."""
+    found = []
+    for app, params in _PARAMS:
+        if spec.offers(app, params):
+            claims = spec.claims(app, params)
+            if claims.state == "exactly-once":
+                found.append(Offer(app, params, claims.survives))
+    return [offer for offer in found if _deeds(offer)]
+
+
+def drawn(offered: list[Offer], search_seed: int) -> Iterator[Scenario]:
+    """Yield scenarios without end."""
+    strategy, number = scenarios(offered), count(1)
+    for batch in count():
+        made: list[Scenario] = []
+        # A batch has a seed of its own: the first ones do not depend on how many follow.
+        _collect(strategy, search_seed * 1_000_003 + batch, made)
+        # Each batch begins with the simplest of all: once is enough.
+        for scenario in made[min(batch, 1) :]:
+            yield replace(scenario, name=f"{PREFIX}{next(number)}")
+
+
+def _collect(strategy: st.SearchStrategy[Scenario], batch_seed: int, made: list[Scenario]) -> None:
+    @seed(batch_seed)
+    @settings(
+        max_examples=BATCH, database=None, deadline=None, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(strategy)
+    def take(scenario: Scenario) -> None:
+        made.append(scenario)
+
+    take()
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, offered: list[Offer]) -> Scenario:
+    """Draw a scenario of one of the offers."""
+    offer = draw(st.sampled_from(offered))
+    number = draw(st.integers(1, MOST_FAULTS))
+    records = draw(_records(number))
+    partitions = draw(st.sampled_from((4, 1, 2, 3, 8)))
+    # A worker without a partition may die unseen.
+    workers = min(partitions, draw(st.sampled_from((2, 1, 3))))
+    recipe: dict[str, Any] = {
+        "kind": KINDS[offer.app], "seed": draw(st.integers(0, 2**32 - 1)), "records": records,
+        "partitions": partitions, "tick": tick_for(records),
+    }  # fmt: skip
+    recipe |= draw(_content(offer, records))
+    faults = tuple(draw(_faults(offer, number, records)))
+    seconds = draw(st.sampled_from((1.0, 0.5, 2.0, 3.0)))
+    rate = pace(records, seconds, faults)
+    return Scenario(PREFIX, offer.app, offer.params, recipe, workers, rate, faults=faults)
+
+
+def pace(records: int, seconds: float, faults: tuple[FaultStep, ...]) -> float:
+    """Return the records a second of an input that lasts ``seconds`` beside its faults.
+
+    A fault that lasts must not last until the end of the input.
+    """
+    lasting = sum(step.seconds for step in faults)
+    whole = seconds + LASTING_TIMES * lasting
+    return min(FASTEST, float(max(1, round(records / whole))))
+
+
+def _records(faults: int) -> st.SearchStrategy[int]:
+    """Few records are as likely as many."""
+    least = RECORDS_A_FAULT * (faults + 1)
+    ratio = MOST_RECORDS / least
+    return st.integers(0, 40).map(lambda part: round(least * ratio ** (part / 40)))
+
+
+@st.composite
+def _content(draw: st.DrawFn, offer: Offer, records: int) -> dict[str, Any]:
+    """Keys of the recipe that only this app has."""
+    match offer.app:
+        case "passthrough":
+            sizes = [size for size in (24, 8, 1_000, 60_000) if size * records <= _MOST_BYTES]
+            return {"size": draw(st.sampled_from(sizes))}
+        case "count":
+            keys = draw(st.sampled_from((1_000, 1, 2, 3, 30, 30_000)))
+            share = draw(st.sampled_from((0.8, 0.99)))
+            return {"keys": keys, "hot_share": share, "edge_keys": draw(st.booleans()),
+                    "wrap": draw(st.booleans())}  # fmt: skip
+        case "market-spread":
+            symbols = draw(st.sampled_from((350, 1, 2, 20, 3_000)))
+            made = {"symbols": min(symbols, records // 8), "reject_one_in": 5,
+                    "inputs": offer.params["inputs"]}  # fmt: skip
+            # Only orders without a quote tell plain silence from a sound interleaving.
+            return made | ({"probe_one_in": 20} if offer.params["inputs"] == "two" else {})
+    return {}
+
+
+#: What is done, kills most often. How long it lasts is drawn.
+_DEEDS: Final[tuple[FaultStep, ...]] = (
+    *(FaultStep("kill", "engine", "fetched"),) * 6,
+    *(FaultStep("kill", "worker", "fetched"),) * 4,
+    *(FaultStep("kill", target, "fetched") for target in ("workers", "coordinator")),
+    *(FaultStep("pause", target, "fetched") for target in ("worker", "workers")),
+    FaultStep("fill", "state", "fetched"),
+    *(FaultStep(do, "source", "fetched") for do in ("cut", "half-open", "drip", "silence")),
+    *(FaultStep(do, "sink", "accepted")
+      for do in ("cut", "late", "half-open", "refuse", "drip")),
+    FaultStep("delay", "source", "fetched", lag_s=0.3),
+    FaultStep("delay", "sink", "accepted", lag_s=0.3),
+    FaultStep("throttle", "source", "fetched", rate=50_000.0),
+)  # fmt: skip
+
+
+def _deeds(offer: Offer) -> list[FaultStep]:
+    """Return the faults that the offer claims to survive, or has to bear."""
+    return [step for step in _DEEDS if step.needs is None or step.needs in offer.survives]
+
+
+@st.composite
+def _faults(draw: st.DrawFn, offer: Offer, number: int, records: int) -> list[FaultStep]:
+    deeds = st.sampled_from(_deeds(offer))
+    slot = _SPAN / number
+    steps: list[FaultStep] = []
+    for place in range(number):
+        # Not evenly, and not so near that one meets the leavings of the other.
+        fraction = round(_FIRST + slot * (place + draw(st.integers(0, 60)) / 100), 3)
+        before = steps[-1] if steps else None
+        burst = int(0.3 * slot * records)
+        steps.append(draw(_step(offer, draw(deeds), fraction, burst, before)))
+    last = FaultStep("kill", "engine", "drained")
+    if last.needs in offer.survives and draw(st.integers(0, 9)) == 9:
+        steps[-1] = last
+    return steps
+
+
+@st.composite
+def _step(
+    draw: st.DrawFn, offer: Offer, step: FaultStep, fraction: float, burst: int,
+    before: FaultStep | None,
+) -> FaultStep:  # fmt: skip
+    """Aim a deed at a moment."""
+    if step.do in LASTING:
+        seconds = draw(st.sampled_from((0.5, 0.2, 1.0, 2.0)))
+        return replace(step, fraction=fraction, seconds=seconds)
+    if step.do != "kill":
+        return replace(step, fraction=fraction)
+    kind = draw(st.sampled_from((*_MOMENTS, "losing", "recovery", "checkpoint")))
+    if kind == "recovery" and before is not None and before.do == "kill":
+        return replace(step, at="recovery")
+    if kind == "losing" and step.target == "engine":
+        return replace(step, at="losing", fraction=fraction, delay_s=0.25)
+    if kind == "checkpoint" and step.target == "engine" and one_each(offer.app, offer.params):
+        return replace(step, at="checkpoint", fraction=fraction)
+    at = kind if kind in _MOMENTS else "fetched"
+    step = replace(step, at=at, fraction=fraction, cut=draw(st.booleans()))
+    if at == "fetched" and draw(st.integers(0, 3)) == 3:
+        return replace(step, burst=burst)
+    return replace(step, delay_s=draw(st.sampled_from((0.0, 0.005, 0.03, 0.1))))

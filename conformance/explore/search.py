@@ -1,0 +1,185 @@
+"""`tickproof explore`: draw schedules, play them, shrink the first that fails, save it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.explore.attempts import Attempt, Attempts
+from tickproof.conformance.explore.confirmation import Confirming
+from tickproof.conformance.explore.generation import drawn, offers
+from tickproof.conformance.explore.progress import View, described
+from tickproof.conformance.explore.shrink import shrink
+from tickproof.conformance.faults import regressions
+from tickproof.conformance.faults.schedule_file import Failure, from_scenario, to_toml
+from tickproof.conformance.history.folder import write_json
+from tickproof.conformance.reports import terminal
+from tickproof.conformance.reports.json_report import result
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
+
+FILE_NAME: Final = "explore.json"
+
+
+class NothingToExplore(ValueError):
+    """The engine claims nothing that a schedule could break."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What was asked for. budget_s: for the search; shrink_s: for the shrinking after it.
+
+    out: gets explore.json and the runs of a failure. save: gets the regression.
+    times: runs that have to fail for a schedule to count as failing.
+    """
+
+    out: Path
+    save: Path
+    budget_s: float
+    shrink_s: float
+    seed: int
+    parallel: int
+    times: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """A failure: the first one, the smallest schedule, how often that failed, others seen."""
+
+    first: Attempt
+    smallest: Attempt
+    failed: int
+    of: int
+    others: dict[str, int]
+    seconds: float
+
+    @property
+    def confidence(self) -> str:
+        """How many runs of the smallest failed: "3 of 3"."""
+        return f"{self.failed} of {self.of}"
+
+
+def explore(spec: EngineSpec, search: Search, console: Console) -> int:
+    """Search until the budget is used up or a failure is found; return the exit status.
+
+    Raises NothingToExplore where the engine claims nothing that could be broken.
+    """
+    offered = offers(spec)
+    if not offered:
+        raise NothingToExplore(
+            f"{spec.path}: expected an app with state exactly-once that survives worker or engine"
+        )
+    runs = search.out / "runs"
+    shutil.rmtree(runs, ignore_errors=True)
+    runs.mkdir(parents=True)
+    view, found, broken = View(console), None, None
+    with view, Attempts(spec.path, runs, search.parallel, view.heard) as attempts:
+        first = _first_bad(attempts, drawn(offered, search.seed), search.budget_s)
+        if first is not None and first.failed:
+            view.say(f"failed: {first.kind}: {described(first)}; now shrunk")
+            view.doing = "shrinking"
+            found = _shrunk(first, attempts, search, view)
+        elif first is not None:
+            broken = first
+    console.print(view.summary())
+    saved = _kept(found, spec, search, console) if found else None
+    if broken is None:
+        shutil.rmtree(runs, ignore_errors=True)
+    _write(search, spec, view, found, saved)
+    if broken is not None:
+        terminal.details(console, [result(broken.outcome, None)], search.out)
+        return EXIT_KIT_ERROR
+    if found is not None:
+        return EXIT_FAIL
+    return EXIT_OK if view.verdicts[Verdict.PASS] else EXIT_UNKNOWN
+
+
+def _first_bad(attempts: Attempts, scenarios: Any, budget_s: float) -> Attempt | None:
+    """Return the first failure; a kit-error where there was one and no failure."""
+    bad: list[Attempt] = []
+    deadline = time.monotonic() + budget_s
+    for made in attempts.each(scenarios, lambda: bool(bad) or time.monotonic() > deadline):
+        if made.outcome.verdict in (Verdict.FAIL, Verdict.KIT_ERROR):
+            bad.append(made)
+    return min(bad, key=lambda made: not made.failed, default=None)
+
+
+def _shrunk(first: Attempt, attempts: Attempts, search: Search, view: View) -> Found:
+    """Shrink a failure within the time for it."""
+    began = time.monotonic()
+    confirming = Confirming(attempts, first.kind, search.times)
+    smallest, failed, of = first, 0, 0
+    over = began + search.shrink_s
+    for smaller in shrink(first.scenario, confirming.fails, lambda: time.monotonic() > over):
+        smallest, failed, of = confirming.proof[0], search.times, search.times
+        shape = f"{len(smaller.faults)} faults, {smaller.recipe['records']:,} records"
+        view.say(f"smaller: {shape} ({time.monotonic() - began:.0f} s)")
+    if not of:
+        failed, of = 1 + confirming.confirm(first.scenario), 1 + search.times
+    seconds = time.monotonic() - began
+    return Found(first, smallest, failed, of, dict(confirming.others), seconds)
+
+
+def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> Path:
+    """Save the regression and its run, print all of it; return the schedule's path."""
+    smallest = found.smallest
+    outcome = smallest.outcome
+    failure = Failure(
+        engine=f"{spec.name} {spec.version}", reason=smallest.kind,
+        actual=shown(outcome.actual, 400), confidence=found.confidence, seed=search.seed,
+    )  # fmt: skip
+    schedule = from_scenario(smallest.scenario, failure)
+    name = "-".join([*dict.fromkeys(s.do for s in smallest.scenario.faults), outcome.reason])
+    saved = regressions.save(schedule, search.save, name.lower().replace("_", "-"))
+    kept = search.out / "failed"
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.move(outcome.run, kept)
+    again = f"tickproof run {spec.path} --schedule {saved}"
+    outcome = replace(outcome, run=str(kept), reproduce=again)
+    requirement = registry.load()[outcome.requirement]
+    terminal.details(console, [result(outcome, requirement, search.out)], search.out)
+    console.print()
+    console.print(Text(f"fails {found.confidence} runs; {_shape(found)}"), soft_wrap=True)
+    for kind, times in found.others.items():
+        line = f"another failure was seen on the way, {times} times, and left alone: {kind}"
+        console.print(Text(shown(line, 300)), soft_wrap=True)
+    console.print(Text(f"saved: {saved}"), soft_wrap=True)
+    return saved
+
+
+def _shape(found: Found) -> str:
+    before, after = _size(found.first.scenario), _size(found.smallest.scenario)
+    return f"shrunk from {before} to {after} in {found.seconds:.0f} s"
+
+
+def _size(scenario: Scenario) -> str:
+    return f"{len(scenario.faults)} faults and {scenario.recipe['records']:,} records"
+
+
+def _write(
+    search: Search, spec: EngineSpec, view: View, found: Found | None, saved: Path | None
+) -> None:  # fmt: skip
+    """Write explore.json."""
+    failure = None if found is None else {
+        "kind": found.first.kind,
+        "confidence": found.confidence,
+        "first": to_toml(from_scenario(found.first.scenario)),
+        "smallest": to_toml(from_scenario(found.smallest.scenario)),
+        "shrink_seconds": round(found.seconds, 1),
+        "others": found.others,
+        "saved": str(saved),
+    }  # fmt: skip
+    write_json(search.out / FILE_NAME, {
+        "format": 1, "engine": f"{spec.name} {spec.version}", "seed": search.seed,
+        "verdicts": {verdict.value: n for verdict, n in sorted(view.verdicts.items())},
+        "faults_fired": view.fired, "faults_missed": view.missed, "failure": failure,
+    })  # fmt: skip

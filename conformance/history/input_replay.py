@@ -1,0 +1,115 @@
+"""The input of a recorded run, once more: the same bytes, or a clear word why not."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tickproof import generators
+from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.generators.partitions import BuiltInput, PartitionFile
+
+#: Beside the partitions: BuiltInput.plan, which cannot be told from the partitions.
+PLAN: Final = "plan.npy"
+_CHUNK: Final = 1 << 20
+
+InputMaker = Callable[[Path], BuiltInput]
+
+
+def save_plan(built: BuiltInput, folder: Path) -> None:
+    """Write the publication plan beside the partitions in ``folder``; raises OSError."""
+    np.save(folder / PLAN, built.plan, allow_pickle=False)
+
+
+def recorded_plan(history: History) -> np.ndarray:
+    """Return the publication plan of a run: uint64 (ticks + 1, partitions).
+
+    An input that was tidied away is made again in its place. Raises HistoryError.
+    """
+    folder = history.folder / "input"
+    rows = history.partitions
+    if not (folder / PLAN).is_file():
+        tidied = not any((history.folder / row["file"]).exists() for row in rows)
+        try:
+            save_plan(_made(history.run, folder), folder)
+        except HistoryError:
+            if tidied:
+                shutil.rmtree(folder, ignore_errors=True)  # not to be taken for the run's own
+            raise
+    return _plan(folder / PLAN, [row["records"] for row in rows])
+
+
+def same_input(run_folder: Path, run: Mapping[str, Any]) -> InputMaker:
+    """Return what writes the input of a run into a folder of another one.
+
+    ``run`` is the run's run.json. Kept files are copied; otherwise the input is made again
+    from its recipe. The maker raises HistoryError where the bytes are not those of the run.
+    """
+
+    def make(folder: Path) -> BuiltInput:
+        rows = run["input"]["partitions"]
+        kept = [run_folder / row["file"] for row in rows]
+        plan = run_folder / "input" / PLAN
+        if plan.is_file() and all(path.is_file() for path in kept):
+            return _copied(run, kept, plan, folder)
+        return _made(run, folder)
+
+    return make
+
+
+def _made(run: Mapping[str, Any], folder: Path) -> BuiltInput:
+    try:
+        built = generators.build(run["input"]["recipe"], folder)
+    except (ValueError, OSError) as error:
+        raise HistoryError(f"the input cannot be made again: {error}") from error
+    _expect_same(run, {(p.stream, p.partition): p.sha256 for p in built.partitions})
+    return built
+
+
+def _copied(run: Mapping[str, Any], kept: list[Path], plan: Path, folder: Path) -> BuiltInput:
+    folder.mkdir(parents=True)
+    parts = []
+    for row, path in zip(run["input"]["partitions"], kept, strict=True):
+        target = folder / path.name
+        shutil.copyfile(path, target)
+        with target.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        parts.append(PartitionFile(
+            row["stream"], row["partition"], target, row["record_size"], row["records"], digest
+        ))  # fmt: skip
+    _expect_same(run, {(p.stream, p.partition): p.sha256 for p in parts})
+    given = run["input"]
+    return BuiltInput(
+        tuple(parts), _plan(plan, [p.records for p in parts]), given["recipe"],
+        given["warnings"], given["symbols"],
+    )  # fmt: skip
+
+
+def _expect_same(run: Mapping[str, Any], digests: Mapping[tuple[int, int], str]) -> None:
+    """Expect each partition to have the hash that run.json names."""
+    for row in run["input"]["partitions"]:
+        if digests.get((row["stream"], row["partition"])) != row["sha256"]:
+            raise HistoryError(
+                f"{row['file']}: made again, it has other bytes than in the run, which was "
+                f"recorded by tickproof {run.get('kit', 'of an unknown version')}"
+            )
+
+
+def _plan(path: Path, records: list[int]) -> np.ndarray:
+    """Return a kept publication plan: cumulative from nothing to all records."""
+    expected = f"{path}: expected a publication plan for {len(records)} partitions"
+    try:
+        plan = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise HistoryError(f"{expected}: {error}") from error
+    fits = plan.dtype == np.uint64 and plan.ndim == 2 and plan.shape[1:] == (len(records),)
+    if not fits or len(plan) == 0 or plan[0].any() or plan[-1].tolist() != records:
+        raise HistoryError(f"{expected}, from 0 to {records}")
+    if (plan[1:] < plan[:-1]).any():
+        raise HistoryError(f"{expected} that never goes back")
+    return plan

@@ -1,0 +1,340 @@
+"""What would put one probe right, by hand: the command, and the one that takes it back.
+
+Present values stand in every command that undoes. A function here returns steps, or raises
+Cannot with the reason why nothing can be done on this host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tickproof.conformance.hosts.cgroups import chain
+from tickproof.conformance.hosts.host_files import Look, Unseen, listed
+from tickproof.conformance.hosts.model import Reading, Status
+from tickproof.conformance.hosts.probes import comparability
+from tickproof.conformance.hosts.probes.tail import deep_states
+from tickproof.conformance.hosts.visible_cores import nodes
+
+ROOT, REBOOT, METAL, NOTHING = "root", "reboot", "bare metal", "nothing"
+CPU = "sys/devices/system/cpu"
+_CLOCKS = "sys/devices/system/clocksource/clocksource0"
+_TOO_FEW = "kit and engine need every core of this host: none is left for anything else"
+HYPERVISOR = "a virtual machine: set on the hypervisor, or use bare metal"
+
+
+class Cannot(Exception):
+    """Nothing can be done about a probe on this host; the text says why."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """probes: those it puts right. needs: of root, reboot, bare metal; or nothing.
+
+    apply, undo: command lines for a shell; undo () where nothing stays behind.
+    """
+
+    probes: tuple[str, ...]
+    what: str
+    why: str
+    apply: tuple[str, ...]
+    undo: tuple[str, ...] = ()
+    needs: tuple[str, ...] = (ROOT,)
+
+
+@dataclass(frozen=True)
+class Context:
+    """The host, the reading to put right, the measuring cores, and those for all else."""
+
+    look: Look
+    reading: Reading
+    measuring: tuple[int, ...]
+    others: tuple[int, ...]
+
+    def step(self, what: str, apply: list[str], undo: list[str], *needs: str) -> Step:
+        """Return a step for the reading's probe. needs: none means root."""
+        probe = (self.reading.probe,)
+        return Step(probe, what, self.reading.why, tuple(apply), tuple(undo), needs or (ROOT,))
+
+    def need_others(self) -> None:
+        """Raise Cannot where no core is left besides the measuring ones."""
+        if not self.others:
+            raise Cannot(_TOO_FEW)
+
+
+def write(value: str, path: str) -> str:
+    """Return the command that writes a value to a file of the kernel."""
+    quoted = f'"{value}"' if " " in value else value
+    return f"echo {quoted} | sudo tee /{path.lstrip('/')}"
+
+
+def mask(cores: tuple[int, ...]) -> str:
+    """Return cores as a mask such as f or 1,00000000: groups of 32 bits."""
+    digits = f"{sum(1 << core for core in cores):x}"
+    digits = digits.zfill(-(-len(digits) // 8) * 8) if len(digits) > 8 else digits
+    return ",".join(digits[at : at + 8] for at in range(0, len(digits), 8))
+
+
+def _sysctl(name: str, value: int) -> Callable[[Context], Step]:
+    def step(at: Context) -> Step:
+        old = at.look.number("proc/sys/" + name.replace(".", "/"))
+        return at.step(f"set {name}", [f"sudo sysctl -w {name}={value}"],
+                       [f"sudo sysctl -w {name}={old}"])  # fmt: skip
+
+    return step
+
+
+def _quota(at: Context) -> Step:
+    if at.reading.status is not Status.NOT_OK:
+        raise Cannot("limits above a container are set by whoever starts it: no CPU limit, and "
+                     "the cgroups of the host in sight (docker: --cgroupns=host)")  # fmt: skip
+    path = at.reading.path
+    free = "max" if path.endswith("cpu.max") else "-1"
+    old = at.look.text(path.lstrip("/"))
+    return at.step("take the CPU quota away", [write(free, path)], [write(old, path)])
+
+
+def _pressure(at: Context) -> Step:
+    if at.reading.status is Status.UNOBSERVABLE:
+        raise Cannot("this kernel tells no pressure: psi=1 on its command line, or CONFIG_PSI")
+    look_at = "ps -eo pcpu,psr,pid,comm --sort=-pcpu | head"
+    return at.step("end what else uses the cores, and look again", [look_at], [], NOTHING)
+
+
+def _partition(at: Context) -> Step:
+    at.need_others()
+    groups = chain(at.look, "cpuset")
+    if not groups.whole:
+        raise Cannot("the root of the cpusets is out of sight: start the container in one")
+    top, own = f"/{groups.folders[-1]}", f"/{groups.folders[0]}"
+    new = f"{top}/tickproof"
+    cores, nodes = listed(at.measuring), _nodes_of(at)
+    home = "cgroup.procs" if groups.version == 2 else "tasks"
+    enter, leave = f"echo $$ | sudo tee {new}/{home}", f"echo $$ | sudo tee {own}/{home}"
+    setting = [f"sudo mkdir {new}", write(cores, f"{new}/cpuset.cpus"),
+               write(nodes, f"{new}/cpuset.mems")]  # fmt: skip
+    if groups.version == 1:
+        setting += [write("1", f"{new}/cpuset.cpu_exclusive"), enter]
+        return at.step("give the cores a cpuset of their own, and enter it with this shell",
+                       setting, [leave, f"sudo rmdir {new}"])  # fmt: skip
+    if "cpuset" not in at.look.text(f"{groups.folders[-1]}/cgroup.controllers").split():
+        raise Cannot("this kernel offers no cpuset here: cgroup.controllers has none")
+    undo = [leave, f"sudo rmdir {new}"]
+    if "cpuset" not in at.look.text(f"{groups.folders[-1]}/cgroup.subtree_control").split():
+        setting.insert(0, write("+cpuset", f"{top}/cgroup.subtree_control"))
+        undo.append(write("-cpuset", f"{top}/cgroup.subtree_control"))
+    setting += [write("isolated", f"{new}/cpuset.cpus.partition"), enter]
+    return at.step("make an isolated cpuset, and enter it with this shell", setting, undo)
+
+
+def _nodes_of(at: Context) -> str:
+    """Return the NUMA nodes of the measuring cores as a list; 0 where none can be seen."""
+    held = [int(name.removeprefix("node")) for name, cores in nodes(at.look).items()
+            if set(cores) & set(at.measuring)]  # fmt: skip
+    return listed(held or [0])
+
+
+def _affinity(at: Context) -> Step:
+    needed = listed(at.look.named or at.look.online)
+    return at.step("let this shell use the cores, where its cpuset allows them",
+                   [f"taskset -cp {needed} $$"], [f"taskset -cp {at.reading.value} $$"],
+                   NOTHING)  # fmt: skip
+
+
+def _clock(at: Context) -> Step:
+    offered = at.look.text(f"{_CLOCKS}/available_clocksource").split()
+    path = f"{_CLOCKS}/current_clocksource"
+    if "tsc" not in offered:
+        where = HYPERVISOR if at.look.guest else "the kernel found it unstable, see its log"
+        raise Cannot(f"the clock tsc is not offered: {where}")
+    return at.step("tell time by the processor", [write("tsc", path)],
+                   [write(at.look.text(path), path)])  # fmt: skip
+
+
+def _limits(at: Context) -> Step:
+    """For this shell and what it starts; the role of fixtures/hosts makes it last."""
+    name, row = {"memlock": ("memlock", "locked memory"),
+                 "real-time-policy": ("rtprio", "realtime priority")}[at.reading.probe]  # fmt: skip
+    text = at.look.text("proc/self/limits")
+    found = re.search(rf"^Max {row} +(\S+) +(\S+)", text, re.MULTILINE)
+    if not found:
+        raise Cannot("the present limit cannot be read")
+    most = "unlimited" if name == "memlock" else "99"
+    old = f"{found[1]}:{found[2]}"
+    return at.step(f"raise the limit of {row} for this shell",
+                   [f"sudo prlimit --pid $$ --{name}={most}:{most}"],
+                   [f"sudo prlimit --pid $$ --{name}={old}"])  # fmt: skip
+
+
+def _governor(at: Context) -> Step:
+    file = "cpufreq/scaling_governor"
+    if at.reading.status is Status.UNOBSERVABLE:
+        raise Cannot(_hidden(at, "no cpufreq driver: let the operating system set the frequency, "
+                                 "in the firmware"))  # fmt: skip
+    old = {core: at.look.text(f"{CPU}/cpu{core}/{file}") for core in at.look.cores}
+    old = {core: name for core, name in old.items() if name != "performance"}
+    path = f"{CPU}/cpu$core/{file}"
+    return at.step("set the governor", [each_core(tuple(old), "performance", path)],
+                   [each_core(cores, name, path) for name, cores in grouped(old).items()],
+                   ROOT, METAL)  # fmt: skip
+
+
+def _turbo(at: Context) -> Step:
+    if at.reading.status is Status.UNOBSERVABLE:
+        raise Cannot(_hidden(at, "turbo is not to be seen here: switch it off in the firmware"))
+    path = at.reading.path
+    old = at.look.text(path.lstrip("/"))
+    return at.step("switch turbo off", [write("1" if old == "0" else "0", path)],
+                   [write(old, path)], ROOT, METAL)  # fmt: skip
+
+
+def _idle(at: Context) -> Step:
+    if at.reading.status is Status.UNOBSERVABLE:
+        raise Cannot(_hidden(at, "no idle states are to be seen: limit them in the firmware, or "
+                                 "idle=poll on the command line"))  # fmt: skip
+    states = {core: " ".join(deep_states(at.look, core)) for core in at.look.cores}
+    commands = {"1": [], "0": []}
+    for held, cores in grouped(states).items():
+        for value, lines in commands.items():
+            lines += [each_core(cores, value, f"{CPU}/cpu$core/cpuidle/{state}/disable")
+                      for state in held.split()]  # fmt: skip
+    return at.step("disable the deep idle states", commands["1"], commands["0"], ROOT, METAL)
+
+
+def _interrupts(at: Context) -> Step:
+    if at.reading.status is Status.UNOBSERVABLE:
+        raise Cannot("no interrupts are to be seen here: look from outside of the container")
+    at.need_others()
+    old: dict[str, str] = {}
+    for number in at.look.numbered("proc/irq"):
+        cores = at.look.cores_in(f"proc/irq/{number}/smp_affinity_list")
+        if set(cores) & set(at.measuring):
+            old[number] = listed(cores)
+    default = "proc/irq/default_smp_affinity"
+    path = "/proc/irq/$irq/smp_affinity_list"
+    apply = [write(mask(at.others), default)]
+    undo = [write(at.look.text(default), default)]
+    balanced = bool(at.look.names("usr/sbin", "irqbalance"))
+    if balanced:
+        apply.insert(0, "sudo systemctl stop irqbalance")
+    if old:
+        apply.append(f"for irq in {' '.join(old)}; do {write(listed(at.others), path)}; done")
+    undo += [f"for irq in {' '.join(numbers)}; do {write(cores, path)}; done"
+             for cores, numbers in grouped(old).items()]  # fmt: skip
+    if balanced:
+        undo.append("sudo systemctl start irqbalance")
+    what = "send interrupts elsewhere (one that refuses belongs to its driver: managed_irq)"
+    return at.step(what, apply, undo)
+
+
+def _threads(at: Context) -> Step:
+    if at.reading.status is Status.UNOBSERVABLE:
+        raise Cannot(_hidden(at, "switch it off in the firmware"))
+    path = f"{CPU}/smt/control"
+    return at.step("switch SMT off: half of the cores go", [write("off", path)],
+                   [write(at.look.text(path), path)], ROOT, METAL)  # fmt: skip
+
+
+def _pages(at: Context) -> Step:
+    path = at.reading.path
+    return at.step("give huge pages only to those that ask", [write("madvise", path)],
+                   [write(at.reading.value, path)])  # fmt: skip
+
+
+def _swap(at: Context) -> Step:
+    rows = [line.split() for line in at.look.text("proc/swaps").splitlines()[1:]]
+    return at.step("swap off", [f"sudo swapoff {row[0]}" for row in rows],
+                   [f"sudo swapon{_rank(row)} {row[0]}" for row in rows])  # fmt: skip
+
+
+def _rank(row: list[str]) -> str:
+    """Return the option that gives a swap area its priority back; a negative is the kernel's."""
+    return f" -p {row[4]}" if len(row) > 4 and not row[4].startswith("-") else ""
+
+
+def _node(at: Context) -> Step:
+    held = nodes(at.look)
+    node = max(held, key=lambda name: len(held[name])).removeprefix("node")
+    command = f"numactl --cpunodebind={node} --membind={node} $SHELL"
+    return at.step(f"ask for no more cores than node {node} has, and start the kit there",
+                   [command], ["exit"], NOTHING)  # fmt: skip
+
+
+def _queues(at: Context) -> Step:
+    at.need_others()
+    path = at.reading.path
+    return at.step("keep kernel work off the cores", [write(mask(at.others), path)],
+                   [write(at.look.text(path.lstrip("/")), path)])  # fmt: skip
+
+
+def _steal(at: Context) -> Step:
+    raise Cannot("give this machine cores of its own on the hypervisor, or use bare metal")
+
+
+def _hidden(at: Context, otherwise: str) -> str:
+    return HYPERVISOR if at.look.guest else otherwise
+
+
+def each_core(cores: tuple[int, ...], value: str, path: str) -> str:
+    """Return a loop that writes one value for each core; the path holds $core."""
+    return f"for core in {' '.join(map(str, cores))}; do {write(value, path)}; done"
+
+
+def grouped(values: Mapping) -> dict[str, tuple]:
+    """Return value -> the keys that have it, the empty value left out."""
+    held = defaultdict(list)
+    for key, value in values.items():
+        if value:
+            held[value].append(key)
+    return {value: tuple(keys) for value, keys in held.items()}
+
+
+#: Those of the kernel command line are in `tuning_tools`: one step for all.
+STEPS: dict[str, Callable[[Context], Step]] = {
+    "cpu-quota": _quota,
+    "cpu-pressure": _pressure,
+    "affinity": _affinity,
+    "cpuset-partition": _partition,
+    "real-time-policy": _limits,
+    "real-time-throttling": _sysctl("kernel.sched_rt_runtime_us", -1),
+    "clock-source": _clock,
+    "governor": _governor,
+    "turbo": _turbo,
+    "c-states": _idle,
+    "interrupts": _interrupts,
+    "smt": _threads,
+    "huge-pages": _pages,
+    "swap": _swap,
+    "numa-node": _node,
+    "numa-balancing": _sysctl("kernel.numa_balancing", 0),
+    "memlock": _limits,
+    "work-queues": _queues,
+    "steal": _steal,
+    "net-receive-buffer": _sysctl("net.core.rmem_max", comparability.LEAST_BUFFER),
+    "net-send-buffer": _sysctl("net.core.wmem_max", comparability.LEAST_BUFFER),
+    "net-backlog": _sysctl("net.core.netdev_max_backlog", comparability.LEAST_BACKLOG),
+    "net-busy-poll": _sysctl("net.core.busy_poll", comparability.LEAST_POLL_US),
+}
+
+
+#: Those of them that know what to say of a reading that is UNOBSERVABLE.
+_UNSEEN = frozenset({
+    "cpu-quota", "cpu-pressure", "cpuset-partition", "governor", "turbo", "c-states",
+    "interrupts", "smt", "steal",
+})  # fmt: skip
+
+
+def by_hand(at: Context) -> Step:
+    """Return the step for a reading that is not OK; raises Cannot."""
+    reading = at.reading
+    unseen = f"{reading.path}: {reading.value}"
+    if reading.probe not in STEPS:
+        raise Cannot(f"nothing to set, it is to be read: {unseen}")
+    if reading.status is Status.UNOBSERVABLE and reading.probe not in _UNSEEN:
+        raise Cannot(f"nothing to go back to: {unseen}")
+    try:
+        return STEPS[reading.probe](at)
+    except Unseen as error:
+        raise Cannot(f"nothing to go back to: {error}") from error

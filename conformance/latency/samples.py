@@ -1,0 +1,262 @@
+"""Latencies of a run from its folder: when each record was due, fetched and answered.
+
+Pure functions of whole arrays. What is due when was fixed before the run began, so a slow
+engine, and a late generator, both count in full. Whether answers are right is judged by
+the checkers: an output that answers no input is left out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+
+from tickproof.conformance.checkers.arrays import pieces
+from tickproof.conformance.checkers.merged import expected_merged
+from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.history.input_replay import recorded_plan
+from tickproof.conformance.history.outputs import OutputLog
+from tickproof.conformance.history.rows import TICK, TICKS_FILE, of_partition
+from tickproof.conformance.history.tables import read_table
+from tickproof.conformance.latency.matching import (
+    first_arrivals,
+    first_covers,
+    nth_arrivals,
+    payload_words,
+)
+from tickproof.generators.layouts import (
+    COUNT_IN,
+    COUNT_OUT,
+    MESSAGE,
+    NUMBER,
+    ORDER,
+    ORDER_KIND,
+    VERDICT,
+    opaque,
+)  # fmt: skip
+from tickproof.generators.market import PROBE_TAG
+
+#: Something that never happened.
+NEVER: Final = -1
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The measured records, one element each, ascending by intended time.
+
+    Records of one tick stand in order of stream, partition and offset. Times are monotonic
+    nanoseconds (int64), NEVER (-1) where it did not happen.
+    """
+
+    intended_ns: np.ndarray
+    published_ns: np.ndarray
+    fetched_ns: np.ndarray
+    arrived_ns: np.ndarray
+    #: bool: a probe order of market-spread.
+    tagged: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.intended_ns)
+
+    @property
+    def answered(self) -> np.ndarray:
+        """Which records were answered (bool)."""
+        return self.arrived_ns != NEVER
+
+    def where(self, chosen: np.ndarray | slice) -> Answers:
+        """Return the records of a mask or a slice."""
+        return Answers(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def due(self, start_ns: int, end_ns: int) -> Answers:
+        """Return the records due in [start, end), without a copy."""
+        return self.where(slice(*np.searchsorted(self.intended_ns, [start_ns, end_ns])))
+
+
+def latencies(answers: Answers) -> np.ndarray:
+    """Return arrival minus intended time (int64 ns) of the answered records, in their order."""
+    return (answers.arrived_ns - answers.intended_ns)[answers.answered]
+
+
+@dataclass(frozen=True)
+class Timetable:
+    """When records were due, and when they were published.
+
+    plan: uint64 (ticks + 1, partitions), see generators.partitions.BuiltInput. published_ns:
+    int64, one a tick, NEVER for one that the run did not reach.
+    """
+
+    t0_ns: int
+    tick_ns: int
+    plan: np.ndarray
+    published_ns: np.ndarray
+
+    def due_ns(self, ticks: np.ndarray) -> np.ndarray:
+        """Return the intended time of ticks, counted from 0."""
+        return self.t0_ns + self.tick_ns * ticks
+
+    def tick_of(self, column: int, offsets: np.ndarray) -> np.ndarray:
+        """Return the tick (from 0) with which offsets of a partition are published."""
+        ends = self.plan[1:, column].astype(np.int64)
+        return np.searchsorted(ends, offsets, side="right")
+
+    @property
+    def end_ns(self) -> int:
+        """The end of the last tick: from then on nothing more is due."""
+        return self.t0_ns + self.tick_ns * (len(self.plan) - 1)
+
+
+def timetable(history: History) -> Timetable:
+    """Return the timetable of a run; raises HistoryError where it had no pace."""
+    path = history.folder / "run.json"
+    pace = history.run.get("pace")
+    keys = ("t0_ns", "tick_ns", "ticks")
+    if not isinstance(pace, dict) or not all(type(pace.get(key)) is int for key in keys):
+        raise HistoryError(
+            f"{path}: pace: expected {', '.join(keys)} as whole numbers: the run had no pace, "
+            "or ended before its first tick"
+        )
+    plan = recorded_plan(history)
+    if pace["ticks"] != len(plan) - 1 or pace["tick_ns"] <= 0:
+        raise HistoryError(
+            f"{path}: pace: {pace['ticks']} ticks of {pace['tick_ns']} ns, expected "
+            f"{len(plan) - 1} as in the publication plan, longer than 0 ns"
+        )
+    published = np.full(len(plan) - 1, NEVER, np.int64)
+    rows = read_table(history.folder / TICKS_FILE, TICK)
+    if len(rows) > len(published):
+        raise HistoryError(
+            f"{history.folder / TICKS_FILE}: {len(rows)} ticks, expected at most {len(published)}"
+        )
+    published[: len(rows)] = rows["t_ns"]
+    return Timetable(pace["t0_ns"], pace["tick_ns"], plan, published)
+
+
+def answers(history: History) -> Answers:
+    """Return what a run measures; raises HistoryError for a run without a pace.
+
+    passthrough, double, count: each record. The k-th input of a value is answered by its
+    k-th output; a record of count by the first output of its key with its n or, with emit
+    "some", a higher one. market-spread: each order with emit "verdicts"; each order that has
+    to be rejected with "rejects" on merged input; the probe orders with "rejects" on two.
+    """
+    table = timetable(history)
+    lanes = list(_lanes(history))
+    arrived = _arrived(history, lanes)
+    if not lanes:
+        return Answers(*(np.empty(0, np.int64) for _ in range(4)), np.empty(0, bool))
+    ticks = np.concatenate([table.tick_of(lane.column, lane.offsets) for lane in lanes])
+    fetched = np.concatenate([_fetched(history, lane) for lane in lanes])
+    tagged = np.concatenate([lane.tagged for lane in lanes])
+    order = np.argsort(ticks, kind="stable")  # lanes ascend already: a merge
+    ticks = ticks[order]
+    return Answers(
+        table.due_ns(ticks), table.published_ns[ticks], fetched[order], arrived[order],
+        tagged[order],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Lane:
+    """The measured records of one partition, ascending.
+
+    column: of the plan, and index in run.json's partitions. offsets: int64. words: u64 by
+    which an answer finds its record.
+    """
+
+    column: int
+    offsets: np.ndarray
+    words: np.ndarray
+    tagged: np.ndarray
+
+
+def _lanes(history: History) -> Iterator[_Lane]:
+    app = history.app
+    if app == "market-spread":
+        yield from _orders(history)
+        return
+    for column, part in enumerate(history.inputs(_input_dtype(history))):
+        if app == "count":
+            words = np.array(part["key"])
+        elif app == "double":
+            words = np.array(part["x"]).view(np.uint64) * np.uint64(2)
+        else:
+            words = payload_words(part)
+        yield _Lane(column, np.arange(len(part)), words, np.zeros(len(part), bool))
+
+
+def _input_dtype(history: History) -> np.dtype:
+    fixed = {"double": NUMBER, "count": COUNT_IN}
+    return fixed.get(history.app) or opaque(history.partitions[0]["record_size"])
+
+
+def _orders(history: History) -> Iterator[_Lane]:
+    """Yield the measured orders of each partition that has any."""
+    merged = history.params["inputs"] == "merged"
+    rejects = history.params["emit"] == "rejects"
+    parts = history.inputs(MESSAGE if merged else ORDER, 0 if merged else 1)
+    places = (
+        _rejected(parts) if merged and rejects
+        else [_chosen(part, probes_only=rejects) for part in parts]
+    )  # fmt: skip
+    first = 0 if merged else sum(row["stream"] == 0 for row in history.partitions)
+    for number, (part, offsets) in enumerate(zip(parts, places, strict=True)):
+        orders = part.view(ORDER)
+        tagged = orders["client_tag"][offsets] >= np.uint64(PROBE_TAG)
+        yield _Lane(first + number, offsets, np.array(orders["order_id"][offsets]), tagged)
+
+
+def _rejected(parts: list[np.ndarray]) -> list[np.ndarray]:
+    """Return, for each partition of a merged market, the offsets of orders to be rejected."""
+    found = [at[expected["tail"] == 1] for at, expected in expected_merged(parts)]
+    at = np.concatenate([np.empty(0, np.int64), *found])
+    offsets, partition = np.divmod(at, len(parts))
+    return [np.sort(offsets[partition == number]) for number in range(len(parts))]
+
+
+def _chosen(part: np.ndarray, *, probes_only: bool) -> np.ndarray:
+    """Return the offsets of orders among quotes and orders; or of the probes among them."""
+    found = [np.empty(0, np.int64)]
+    for start, piece in pieces(part):
+        orders = piece.view(ORDER)
+        chosen = orders["kind"] == ORDER_KIND
+        if probes_only:
+            chosen &= orders["client_tag"] >= np.uint64(PROBE_TAG)
+        found.append(start + np.flatnonzero(chosen))
+    return np.concatenate(found)
+
+
+def _fetched(history: History, lane: _Lane) -> np.ndarray:
+    part = history.partitions[lane.column]
+    rows = of_partition(history.fetches, part["stream"], part["partition"])
+    return first_covers(rows, part["records"])[lane.offsets]
+
+
+def _arrived(history: History, lanes: list[_Lane]) -> np.ndarray:
+    """Return when each measured record was answered first, in the order of the lanes."""
+    words = np.concatenate([np.empty(0, np.uint64), *(lane.words for lane in lanes)])
+    if history.app == "count":
+        log = history.outputs(COUNT_OUT)
+        keys, n = np.array(log.payloads["key"]), np.array(log.payloads["n"])
+        return nth_arrivals(words, keys, n, _times(log), every=history.params["emit"] == "every")
+    if history.app == "market-spread":
+        log = history.outputs(VERDICT)
+        came = np.array(log.payloads["order_id"])
+    elif history.app == "double":
+        log = history.outputs(NUMBER)
+        came = np.array(log.payloads["x"]).view(np.uint64)
+    else:
+        log = history.outputs(_input_dtype(history))
+        came = payload_words(log.payloads)
+    return first_arrivals(words, came, _times(log))
+
+
+def _times(log: OutputLog) -> np.ndarray:
+    """Return the arrival time of each output (int64 ns)."""
+    return np.repeat(log.arrivals["t_ns"], log.arrivals["count"])
+
+
+def lateness_ns(ticks: np.ndarray, t0_ns: int, tick_ns: int) -> np.ndarray:
+    """Return how late each published tick was (int64): TICK rows, the first due at t0."""
+    return ticks["t_ns"] - (t0_ns + tick_ns * np.arange(len(ticks), dtype=np.int64))

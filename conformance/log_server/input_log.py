@@ -1,0 +1,301 @@
+"""The input log: partitions of framed records in files, published step by step."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from tickproof.conformance.history.rows import FETCH, PUBLISH, RELEASE
+from tickproof.conformance.history.tables import Table
+from tickproof.conformance.log_server.frames import Code, Fetch, Release, Tail
+from tickproof.conformance.log_server.recorder import Refused
+
+MAX_WAIT_MS = 60_000
+
+
+class PartitionSource(Protocol):
+    """What a partition needs to be known by; generators.PartitionFile is one."""
+
+    @property
+    def stream(self) -> int: ...  # noqa: D102
+    @property
+    def partition(self) -> int: ...  # noqa: D102
+    @property
+    def path(self) -> Path: ...  # noqa: D102
+    @property
+    def record_size(self) -> int: ...  # noqa: D102
+    @property
+    def records(self) -> int: ...  # noqa: D102
+
+
+class Slice(NamedTuple):
+    """A reply to FETCH: where its bytes lie in a file."""
+
+    end: int
+    ended: bool
+    count: int
+    fd: int
+    position: int
+    length: int
+
+
+@dataclass
+class _Partition:
+    stream: int
+    partition: int
+    fd: int
+    stride: int
+    records: int
+    published: int = 0
+    ended: bool = False
+    fetched: int = 0
+    released: int = 0
+    #: Where a source that has fallen silent seems to end; None: it speaks.
+    hushed_at: int | None = None
+
+    @property
+    def end(self) -> int:
+        """The end offset that the engine is told."""
+        return self.published if self.hushed_at is None else self.hushed_at
+
+    @property
+    def over(self) -> bool:
+        """Whether the engine is told END."""
+        return self.ended and self.hushed_at is None
+
+    @property
+    def hides(self) -> bool:
+        """Whether there is more than the engine is told."""
+        return self.published > self.end or self.ended > self.over
+
+
+class PartitionState(NamedTuple):
+    """How far one partition has come, in records."""
+
+    stream: int
+    partition: int
+    records: int
+    published: int
+    fetched: int
+    released: int
+
+
+class InputLog:
+    """All input partitions of a run. Thread-safe.
+
+    Every publication, fetch and release is a row of a table in ``folder``.
+    """
+
+    def __init__(
+        self, sources: Iterable[PartitionSource], folder: Path, on_event: Callable[..., None]
+    ) -> None:
+        self._event = on_event
+        self._partitions = [
+            _Partition(s.stream, s.partition, os.open(s.path, os.O_RDONLY),
+                       s.record_size + 4, s.records)
+            for s in sources
+        ]  # fmt: skip
+        self._by_address = {(p.stream, p.partition): p for p in self._partitions}
+        self._changed = threading.Condition()
+        self._closed = self._interrupted = False
+        self._publishes = Table(folder / "publishes.bin", PUBLISH)
+        self._fetches = Table(folder / "fetches.bin", FETCH)
+        self._releases = Table(folder / "releases.bin", RELEASE)
+        self.total = sum(p.records for p in self._partitions)
+        #: Called for each FETCH and TAIL that is told of less than there is.
+        self._hushed: Callable[[], None] | None = None
+        #: What stopped the recording (a full disk, say), None while all is well.
+        self.failure: OSError | None = None
+
+    @property
+    def fetched(self) -> int:
+        """Distinct records sent to the engine so far."""
+        return sum(p.fetched for p in self._partitions)
+
+    @property
+    def published(self) -> int:
+        """Records published so far."""
+        return sum(p.published for p in self._partitions)
+
+    @property
+    def released(self) -> int:
+        """Records that the engine has released so far."""
+        return sum(p.released for p in self._partitions)
+
+    @property
+    def ended(self) -> bool:
+        """Say whether END is announced everywhere."""
+        return all(p.ended for p in self._partitions)
+
+    def states(self) -> list[PartitionState]:
+        """Return how far each partition has come."""
+        return [
+            PartitionState(p.stream, p.partition, p.records, p.published, p.fetched, p.released)
+            for p in self._partitions
+        ]
+
+    def publish(self, ends: Iterable[int]) -> None:
+        """Publish each partition (in the order of construction) up to its end."""
+        with self._changed:
+            t_ns = time.monotonic_ns()
+            moved = [
+                (partition, int(end))
+                for partition, end in zip(self._partitions, ends, strict=True)
+                if end > partition.published
+            ]
+            self._note(self._publishes, t_ns, *moved)
+            for partition, end in moved:
+                partition.published = end
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Announce END: no record will be published any more."""
+        with self._changed:
+            for partition in self._partitions:
+                partition.ended = True
+            self._changed.notify_all()
+        self._event("end-published", records=self.published)
+
+    def hush(self, hushed: Callable[[], None] | None) -> None:
+        """Answer as if nothing new were published, END neither; None: tell all again.
+
+        ``hushed`` is called for each answer to which that makes a difference.
+        """
+        with self._changed:
+            self._hushed = hushed
+            for partition in self._partitions:
+                if hushed is None:
+                    partition.hushed_at = None
+                elif not partition.ended:
+                    partition.hushed_at = partition.end
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Let those that wait see whether anybody still waits for them."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def fetch(
+        self, request: Fetch, max_bytes: int, abandoned: Callable[[], bool] = lambda: False
+    ) -> Slice:
+        """Return the records from an offset on; waits at the end as asked.
+
+        Nothing comes where the one that asked is ``abandoned``; see also `wake`.
+        """
+        partition = self._find(request.stream, request.partition)
+        deadline = time.monotonic() + min(request.wait_ms, MAX_WAIT_MS) / 1000
+        with self._changed:
+            self._check(partition, request.offset)
+            hushed = False
+            while partition.end == request.offset and not self._hurried(partition):
+                if partition.hides and self._hushed and not hushed:
+                    hushed = True
+                    self._hushed()
+                left = deadline - time.monotonic()
+                if abandoned():
+                    break
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            # Another connection may have released while this one waited.
+            self._check(partition, request.offset)
+            available = partition.end - request.offset
+            wanted = max(1, min(request.max_bytes, max_bytes) // partition.stride)
+            # Nobody is there any more to get what a dead engine asked for.
+            nobody = self._interrupted or abandoned()
+            count = 0 if nobody else min(available, wanted)
+            if count:
+                end = request.offset + count
+                partition.fetched = max(partition.fetched, end)
+                self._note(self._fetches, time.monotonic_ns(), (partition, request.offset, end))
+            return Slice(
+                partition.end,
+                partition.over,
+                count,
+                partition.fd,
+                request.offset * partition.stride,
+                count * partition.stride,
+            )
+
+    def _hurried(self, partition: _Partition) -> bool:
+        return partition.over or self._closed or self._interrupted
+
+    def interrupt(self, on: bool) -> None:
+        """End (or allow again) all waiting and all reading: the engine is dead."""
+        with self._changed:
+            self._interrupted = on
+            self._changed.notify_all()
+
+    def waits(self, request: Fetch) -> bool:
+        """Say whether this FETCH would wait (its connection flushes replies first)."""
+        partition = self._by_address.get((request.stream, request.partition))
+        return (
+            partition is not None and request.wait_ms > 0
+            and request.offset == partition.end and not partition.over
+        )  # fmt: skip
+
+    def tail(self, request: Tail) -> tuple[int, int, bool]:
+        """Return (first offset that can be fetched, end offset, END)."""
+        partition = self._find(request.stream, request.partition)
+        with self._changed:
+            if partition.hides and self._hushed:
+                self._hushed()
+            return partition.released, partition.end, partition.over
+
+    def release(self, request: Release) -> None:
+        """Throw records below an offset away; lower than before does nothing."""
+        partition = self._find(request.stream, request.partition)
+        with self._changed:
+            if request.offset > partition.published:
+                raise Refused(
+                    Code.BEYOND_END,
+                    f"RELEASE to {request.offset}, but the end offset is {partition.published}",
+                )
+            if request.offset > partition.released:
+                partition.released = request.offset
+                self._note(self._releases, time.monotonic_ns(), (partition, request.offset))
+
+    def _note(self, table: Table, t_ns: int, *rows: tuple[_Partition, *tuple[int, ...]]) -> None:
+        """Add rows; note the first failure, so that the run ends with its reason."""
+        try:
+            table.add_all((t_ns, p.stream, p.partition, *offsets) for p, *offsets in rows)
+        except OSError as error:
+            self.failure = self.failure or error
+            raise
+
+    def close(self) -> None:
+        """Wake all that wait; nothing waits any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def close_files(self) -> None:
+        """Close all files; only when no connection is served any more."""
+        for partition in self._partitions:
+            os.close(partition.fd)
+        for table in (self._publishes, self._fetches, self._releases):
+            table.close()
+
+    def _find(self, stream: int, partition: int) -> _Partition:
+        try:
+            return self._by_address[stream, partition]
+        except KeyError:
+            raise Refused(
+                Code.UNKNOWN_STREAM, f"there is no input stream {stream}, partition {partition}"
+            ) from None
+
+    @staticmethod
+    def _check(partition: _Partition, offset: int) -> None:
+        if offset < partition.released:
+            raise Refused(
+                Code.RELEASED, f"offset {offset} was released (up to {partition.released})"
+            )
+        if offset > partition.published:
+            raise Refused(
+                Code.BEYOND_END, f"offset {offset} is beyond the end ({partition.published})"
+            )

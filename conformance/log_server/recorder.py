@@ -1,0 +1,323 @@
+"""The output recorder: every accepted record as it came, never repaired, never sorted.
+
+Records of the expected size go to ``s<stream>.log`` (an array of framed records),
+their arrivals to ``s<stream>.arrivals``; records of any other size go to ``s<stream>.odd``
+with an event. Staged records wait in ``staged.bin`` until their commit.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tickproof.conformance.history.outputs import ARRIVAL
+from tickproof.conformance.history.tables import Table
+from tickproof.conformance.log_server.frames import UNNUMBERED, Append, Code, CommitOutcome
+
+
+class Refused(Exception):
+    """A request that gets an error reply; nothing was recorded."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass
+class _Writer:
+    next_seq: int = 0
+    numbered: bool | None = None
+    owner: int | None = None
+
+
+@dataclass
+class _Staged:
+    first_seq: int
+    count: int
+    record_size: int
+    position: int
+    length: int
+
+
+@dataclass
+class _Stream:
+    record_size: int
+    fd: int
+    arrivals: Table
+    odd_path: Path
+    position: int = 0
+    records: int = 0
+    writers: dict[int, _Writer] = field(default_factory=dict)
+
+
+class Recorder:
+    """Keeps the output streams of one run.
+
+    ``streams`` maps a stream number to the payload size that its app prescribes.
+    Thread-safe: one lock orders all output, which is the arrival order.
+    """
+
+    def __init__(
+        self, folder: Path, streams: dict[int, int], on_event: Callable[..., None]
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._event = on_event
+        self._lock = threading.Lock()
+        self._streams = {
+            stream: _Stream(
+                size,
+                _create(folder / f"s{stream}.log"),
+                Table(folder / f"s{stream}.arrivals", ARRIVAL),
+                folder / f"s{stream}.odd",
+            )
+            for stream, size in streams.items()
+        }
+        self._staging = _create(folder / "staged.bin")
+        self._staged: dict[int, dict[tuple[int, int], _Staged]] = {}
+        self._staged_end = 0
+        self._committed: set[int] = set()
+        #: What stopped the recording (a full disk, say), None while all is well.
+        self.failure: OSError | None = None
+
+    @property
+    def records(self) -> int:
+        """Records recorded so far on all streams."""
+        return sum(stream.records for stream in self._streams.values())
+
+    @property
+    def taken(self) -> int:
+        """Records accepted so far: recorded, or staged and not settled."""
+        with self._lock:
+            staged = sum(s.count for txn in self._staged.values() for s in txn.values())
+            return self.records + staged
+
+    @property
+    def staged_open(self) -> int:
+        """Transactions that hold records and are neither committed nor aborted."""
+        with self._lock:
+            return sum(any(s.count for s in txn.values()) for txn in self._staged.values())
+
+    def staged(self, txn: int) -> int:
+        """Return how many records are staged under ``txn`` now."""
+        with self._lock:
+            return sum(staged.count for staged in self._staged.get(txn, {}).values())
+
+    def have(self, stream: int, writer: int, connection: int) -> int:
+        """Make ``connection`` the writer's owner; return the next number."""
+        with self._lock:
+            state = self._writer(stream, writer)
+            fenced, state.owner = state.owner, connection
+            next_seq = state.next_seq
+        self._event(
+            "have",
+            stream=stream,
+            writer=writer,
+            next_seq=next_seq,
+            connection=connection,
+            fenced=fenced,
+        )
+        return next_seq
+
+    def append(self, append: Append, connection: int) -> int:
+        """Record the frame's records; return the writer's next number."""
+        with self._lock:
+            state = self._admit(append, connection)
+            self._check_numbers(state, append.first_seq, append.writer)
+            self._settle_style(state, append)
+            self._write(
+                append.stream,
+                append.writer,
+                append.first_seq,
+                append.count,
+                append.record_size,
+                append.region,
+                connection,
+            )
+            self._advance(state, append.first_seq, append.count)
+            return state.next_seq
+
+    def stage(self, txn: int, append: Append, connection: int) -> None:
+        """Keep records until ``txn`` is committed; replaces an earlier STAGE of the writer."""
+        with self._lock:
+            if txn in self._committed:
+                return
+            state = self._admit(append, connection)
+            self._settle_style(state, append)
+            held = self._staged.setdefault(txn, {})
+            self._guard(_write_all, self._staging, append.region, self._staged_end)
+            held[append.stream, append.writer] = _Staged(
+                append.first_seq,
+                append.count,
+                append.record_size,
+                self._staged_end,
+                len(append.region),
+            )
+            self._staged_end += len(append.region)
+
+    def commit(self, txn: int, connection: int) -> CommitOutcome:
+        """Record all that was staged under ``txn``, or nothing (Refused)."""
+        with self._lock:
+            if txn in self._committed:
+                return CommitOutcome.ALREADY
+            held = self._staged.get(txn)
+            if held is None:
+                return CommitOutcome.UNKNOWN
+            for (stream, writer), staged in held.items():
+                self._check_numbers(self._writer(stream, writer), staged.first_seq, writer)
+            for (stream, writer), staged in held.items():
+                region = os.pread(self._staging, staged.length, staged.position)
+                self._write(
+                    stream,
+                    writer,
+                    staged.first_seq,
+                    staged.count,
+                    staged.record_size,
+                    memoryview(region),
+                    connection,
+                    txn,
+                )
+                self._advance(self._writer(stream, writer), staged.first_seq, staged.count)
+            self._committed.add(txn)
+            self._drop(txn)
+            return CommitOutcome.COMMITTED
+
+    def abort(self, txn: int) -> None:
+        """Drop what was staged under ``txn``; nothing happens if there is none."""
+        with self._lock:
+            self._drop(txn)
+
+    def close(self) -> None:
+        """Close all files; what is recorded stays."""
+        with self._lock:
+            for stream in self._streams.values():
+                os.close(stream.fd)
+                stream.arrivals.close()
+            os.close(self._staging)
+            self._streams.clear()
+
+    def _drop(self, txn: int) -> None:
+        self._staged.pop(txn, None)
+        if not self._staged and self._staged_end:
+            os.ftruncate(self._staging, 0)
+            self._staged_end = 0
+
+    def _stream(self, stream: int) -> _Stream:
+        try:
+            return self._streams[stream]
+        except KeyError:
+            raise Refused(Code.UNKNOWN_STREAM, f"there is no output stream {stream}") from None
+
+    def _writer(self, stream: int, writer: int) -> _Writer:
+        return self._stream(stream).writers.setdefault(writer, _Writer())
+
+    def _admit(self, append: Append, connection: int) -> _Writer:
+        if self.failure is not None:
+            raise Refused(Code.NOT_ALLOWED, "the recording has stopped")
+        state = self._writer(append.stream, append.writer)
+        if state.owner not in (None, connection):
+            raise Refused(
+                Code.FENCED, f"writer {append.writer} belongs to a connection that asked HAVE later"
+            )
+        numbered = append.first_seq != UNNUMBERED
+        if append.count and state.numbered not in (None, numbered):
+            raise Refused(
+                Code.NOT_ALLOWED, f"writer {append.writer} mixes numbered and unnumbered records"
+            )
+        return state
+
+    @staticmethod
+    def _settle_style(state: _Writer, append: Append) -> None:
+        # Only an accepted frame settles it: a refused one leaves no trace.
+        if append.count:
+            state.numbered = append.first_seq != UNNUMBERED
+
+    @staticmethod
+    def _check_numbers(state: _Writer, first_seq: int, writer: int) -> None:
+        if first_seq != UNNUMBERED and first_seq > state.next_seq:
+            raise Refused(
+                Code.SEQUENCE_GAP,
+                f"writer {writer}: first_seq {first_seq}, but {state.next_seq} is next",
+            )
+
+    @staticmethod
+    def _advance(state: _Writer, first_seq: int, count: int) -> None:
+        if first_seq != UNNUMBERED:
+            state.next_seq = max(state.next_seq, first_seq + count)
+
+    def _write(
+        self, number: int, writer: int, first_seq: int, count: int, record_size: int,
+        region: memoryview, connection: int, txn: int | None = None,
+    ) -> None:  # fmt: skip
+        if count == 0:
+            return
+        t_ns = time.monotonic_ns()
+        stream = self._stream(number)
+        if record_size != stream.record_size:
+            self._guard(_append, stream.odd_path, region)
+            self._event(
+                "odd-output",
+                t_ns,
+                stream=number,
+                writer=writer,
+                first_seq=first_seq,
+                count=count,
+                record_size=record_size,
+                expected=stream.record_size,
+            )
+            stream.records += count
+            return
+        try:
+            self._guard(_write_all, stream.fd, region, stream.position)
+            self._guard(
+                stream.arrivals.add,
+                t_ns,
+                writer,
+                first_seq,
+                stream.position // (record_size + 4),
+                count,
+                connection,
+                txn or 0,
+                txn is not None,
+            )
+        except OSError:
+            os.ftruncate(stream.fd, stream.position)
+            raise
+        stream.position += len(region)
+        stream.records += count
+
+    def _guard(self, write: Callable[..., Any], *arguments: Any) -> None:
+        """Call a write; note the first failure, so that the run ends with its reason."""
+        try:
+            write(*arguments)
+        except OSError as error:
+            self.failure = self.failure or error
+            raise
+
+
+def _create(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+
+
+def _append(path: Path, data: memoryview) -> None:
+    """Append to a file; what cannot be written whole leaves no part behind."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        end = os.fstat(fd).st_size
+        try:
+            _write_all(fd, data, end)
+        except OSError:
+            os.ftruncate(fd, end)
+            raise
+    finally:
+        os.close(fd)
+
+
+def _write_all(fd: int, data: memoryview, position: int) -> None:
+    while data:
+        written = os.pwrite(fd, data, position)
+        data, position = data[written:], position + written

@@ -1,0 +1,108 @@
+"""What a request does to log and recorder, and what its reply is; no sockets."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+from tickproof.conformance.log_server import frames
+from tickproof.conformance.log_server.frames import Append, BadFrame, Code, Hello, Stage
+from tickproof.conformance.log_server.input_log import InputLog
+from tickproof.conformance.log_server.recorder import Recorder, Refused
+
+#: An APPEND that comes so long after error 7 was answered was not under way before it.
+FENCE_GRACE_S: Final = 1.0
+
+#: Moments at which faults aim: when a request comes, and when its reply was sent.
+RECEIVED: Final = {Append: "append-received", frames.Commit: "commit-received"}
+ACKED: Final = {
+    "appended": "append-acked",
+    "staged": "stage-acked",
+    "committed": "commit-acked",
+}
+
+
+def greeting_problem(op: int, body: memoryview, token: bytes) -> str:
+    """Say what is wrong with the first frame of a connection, "" where it is a good HELLO."""
+    try:
+        hello = frames.decode_request(op, body)
+    except BadFrame as error:
+        return str(error)
+    if not isinstance(hello, Hello):
+        return f"the first frame is {type(hello).__name__.upper()}, expected HELLO"
+    if hello.version != frames.VERSION:
+        return f"HELLO with version {hello.version}, expected {frames.VERSION}"
+    return "" if secrets.compare_digest(hello.token, token) else "HELLO with a wrong token"
+
+
+class Answering:
+    """Answers the requests of one connection; all raise Refused for an error reply.
+
+    event: takes an event's name and its fields; the connection is added.
+    """
+
+    def __init__(
+        self, log: InputLog, recorder: Recorder, number: int, event: Callable[..., None]
+    ) -> None:
+        self._log, self._recorder, self._number, self._event = log, recorder, number, event
+        self._fenced: dict[tuple[int, int], float] = {}
+
+    def plain(self, request: frames.Request) -> bytes:
+        """Answer what is neither FETCH nor output."""
+        match request:
+            case frames.Tail():
+                return frames.tailed(request, *self._log.tail(request))
+            case frames.Release():
+                self._log.release(request)
+                return frames.released()
+            case frames.Have(stream, writer):
+                if (stream, writer) in self._fenced:
+                    self.note("have-after-fence", stream=stream, writer=writer)
+                next_seq = self._recorder.have(stream, writer, self._number)
+                return frames.have(writer, next_seq)
+            case frames.Abort(txn):
+                self._recorder.abort(txn)
+                self.note("abort", txn=txn)
+                return frames.aborted(txn)
+        raise Refused(Code.NOT_ALLOWED, "HELLO a second time")
+
+    def records(self, request: Append | Stage | frames.Commit) -> int:
+        """Return how many records a request brings, or commits."""
+        match request:
+            case Append(count=count) | Stage(append=Append(count=count)):
+                return count
+        return self._recorder.staged(request.txn)
+
+    def take(self, request: Append | Stage | frames.Commit) -> tuple[str, bytes]:
+        """Record output; return the moment that came with it, and the reply."""
+        recorder, number = self._recorder, self._number
+        match request:
+            case Append(writer=writer):
+                next_seq = self._fence(request, lambda: recorder.append(request, number))
+                return "appended", frames.appended(writer, next_seq)
+            case Stage(txn, append):
+                self._fence(append, lambda: recorder.stage(txn, append, number))
+                self.note("stage", txn=txn, writer=append.writer, count=append.count)
+                return "staged", frames.staged(txn)
+        outcome = recorder.commit(request.txn, number)
+        self.note("commit", txn=request.txn, outcome=int(outcome))
+        return "committed", frames.committed(request.txn, outcome)
+
+    def note(self, event: str, **fields: object) -> None:
+        """Add an event of this connection."""
+        self._event(event, connection=self._number, **fields)
+
+    def _fence(self, append: Append, record: Callable[[], int | None]) -> int:
+        """Run a recording; note refusals by fencing and what still comes after them."""
+        address = append.stream, append.writer
+        fenced_at = self._fenced.get(address)
+        if fenced_at is not None and time.monotonic() > fenced_at + FENCE_GRACE_S:
+            self.note("output-after-fence", stream=append.stream, writer=append.writer)
+        try:
+            return record() or 0
+        except Refused as refused:
+            if refused.code is Code.FENCED:
+                self._fenced.setdefault(address, time.monotonic())
+            raise

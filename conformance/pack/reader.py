@@ -1,0 +1,66 @@
+"""A run to look at: its folder, or a pack of it, unpacked for as long as it is looked at."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from tickproof.conformance.pack.archive import MAX_BYTES, PackError, unpack
+from tickproof.conformance.scenario import Scenario
+
+_PARTITION: Final = re.compile(r"input/s\d{1,5}p\d{1,5}\.log")
+
+
+@contextmanager
+def opened_run(path: Path) -> Iterator[Path]:
+    """Give the folder of a run: ``path`` itself, or where the pack ``path`` was unpacked.
+
+    An unpacked folder is gone afterwards. Raises PackError (a HistoryError) for a file that
+    is no pack, that is damaged, or whose run.json asks for what no run of the kit does.
+    """
+    if path.is_dir():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="tickproof-") as temporary:
+        folder = Path(temporary).resolve()
+        members = unpack(path, folder)
+        _check_run(path, folder, members)
+        yield folder
+
+
+def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
+    """Expect of a run.json from elsewhere that it names nothing outside, nor makes too much."""
+    if "run.json" not in members:
+        raise PackError(f"{path}: no run.json; expected the pack of a run")
+    try:
+        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        Scenario.from_json(run["scenario"])
+        recipe, rows = run["input"]["recipe"], run["input"]["partitions"]
+        files = [str(row["file"]) for row in rows]
+        records = sum(int(row["records"]) for row in rows)
+        size = sum(int(row["records"]) * (4 + int(row["record_size"])) for row in rows)
+        made = _made(recipe)
+        named = set(run.get("files", {}))
+        kind = recipe["kind"]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise PackError(f"{path}: run.json: expected the record of a run: {error!r}") from error
+    if outside := [file for file in files if not _PARTITION.fullmatch(file)]:
+        raise PackError(f"{path}: run.json: input file {outside[0]!r}: expected input/s0p0.log")
+    if missing := named - set(members):
+        raise PackError(f"{path}: run.json: file {min(missing)!r} is not in the pack")
+    if size > MAX_BYTES or (made is not None and made != records):
+        raise PackError(f"{path}: run.json: input: more than its partitions, or too much, to make")
+    if kind in ("market-csv", "keyed-csv") and not set(files) <= set(members):
+        raise PackError(f"{path}: the input of a recorded market is not in the pack")
+
+
+def _made(recipe: dict[str, Any]) -> int | None:
+    """Return how many records a complete recipe makes, None where files say so."""
+    if recipe["kind"] == "script":
+        return len(recipe["rows"]) * int(recipe["repeat"])
+    return None if "records" not in recipe else int(recipe["records"])

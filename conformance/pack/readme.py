@@ -1,0 +1,228 @@
+"""README.txt of a pack: for somebody who has never seen this kit."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+from tickproof import conformance
+from tickproof.conformance import explain
+from tickproof.conformance.explain import fault_sentences
+from tickproof.conformance.explain.facts import Facts
+from tickproof.conformance.explain.moments import origin_ns
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.requirements.hints import halves
+from tickproof.conformance.suites.judge import stimulus
+from tickproof.conformance.text import shortened, shown
+from tickproof.conformance.verdicts import Outcome, Verdict
+
+NAME: Final = "README.txt"
+_WIDTH: Final = 78
+_TEXT: Final = 1_000
+_LABEL: Final = 12
+#: Lines of standard error that are shown.
+_STDERR_LINES: Final = 12
+_ENDINGS: Final = {
+    "completed": "The run went to its end.",
+    "engine-failure": "The engine ended the run",
+    "kit-error": "Tickproof itself could not go on",
+}
+#: What each app does to a record: the words of expected and seen.
+_APPS: Final = {
+    "passthrough": "passthrough gives every record back as it is.",
+    "double": "double gives for each number twice that number.",
+    "count": "count keeps a running total of each key: for a record (key, value) it gives "
+    "(key, n, total), where n counts the records of the key and total is their sum.",
+    "market-spread": "market-spread gives for each order a verdict, reject or accept, by the "
+    "latest quote of its symbol.",
+}
+#: The words of the protocol, for those who read the story before it.
+_WORDS: Final = {
+    "record": "input lies in streams of partitions; a record has an offset there: 0, 1, 2, ...",
+    "FETCH": "the engine asks for the records of a partition from an offset on",
+    "RELEASE": "its promise never to FETCH below an offset again, in no later life either",
+    "cut": "offsets with the state and output that belong to exactly the records before them; "
+    "an engine that was killed goes on from its last durable one",
+    "writer": "a channel of output that the engine names; seq numbers its records: 0, 1, 2, ...",
+    "APPEND": "the engine sends output; the reply says that it is recorded",
+    "HAVE": "asks for the next number of a writer, and makes this connection its owner; what "
+    "another connection sends for it is refused from then on: that one is fenced",
+    "STAGE": "sends output that is held back under the number of a transaction",
+    "COMMIT": "makes it visible. Outcome 1: committed now; 2: was committed already, nothing "
+    "is added; 3: unknown. ABORT drops what is staged and undoes no COMMIT",
+    "drain": "the kit asks for all input to be processed; the answer says that it is",
+}
+#: What each file holds, by the beginning of its name.
+_FILES: Final = {
+    "run.json": "what was asked for: engine, scenario with its faults, seed, input; and "
+    "how it ended",
+    "verdict.json": "the verdicts when the run was made",
+    "events.jsonl": "faults, starts, exits, connections, HAVE, transactions, drain",
+    "control.jsonl": "every line to and from the engine's stdin and stdout",
+    "fetches.bin": "which records the engine fetched, and when",
+    "releases.bin": "up to where it promised never to fetch again, and when",
+    "publishes.bin": "which records there were to fetch, and when",
+    "usage.json": "name, role, policy and nice value of each process of the engine",
+    "usage.bin": "what each of these used, each second",
+    "machine.bin": "CPU seconds of kit, engine and all processes, each second",
+    "others.bin": "CPU seconds of other programs, each second, by core",
+    "hiccups-": "how late the kit woke that asked to sleep for 1 ms, on one core",
+    "ticks.bin": "when each tick of the input was published",
+    "stderr.log": "what the engine wrote to standard error",
+    "output/s0.log": "the engine's output: u32 size and payload of each record",
+    "output/s0.arrivals": "when each frame of it came, from which writer, its number",
+    "output/s0.odd": "output records of a wrong size",
+    "input/s": "the input: u32 size and payload of each record, one file a partition",
+    "input/plan": "how far each partition was to be published, step by step (numpy)",
+}
+
+
+def text(history: History, outcomes: Collection[Outcome], members: Collection[str]) -> str:
+    """Return the README of a run: what was done, what went wrong, how to look at it."""
+    engine = history.run["engine"]
+    name = shown(f"{engine['name']} {engine['version']} ({engine['language']})", 120)
+    story = explain.text(history, list(outcomes)).rstrip()
+    parts = [
+        f"A recorded run of the stream-processing engine {name}",
+        "",
+        _paragraph(
+            "Tickproof is a conformance kit: it feeds an engine, kills its processes, records "
+            "all that comes out, and judges the record. This is one such run, whole: it can be "
+            "judged again, and played again on an engine of yours."
+        ),
+        *_section("What was done", _done(history)),
+        *_section("What went wrong", _wrong(history, outcomes)),
+        *_section("The story, from the recording", [story]),
+        *_section("Words", [_field(word, what) for word, what in _WORDS.items()]),
+        *_section("How to look at it", _how()),
+        *_section("The files", [*_files(members), "", _paragraph(
+            f"All t_ns are nanoseconds of one clock; 0.000 s of the story is t_ns "
+            f"{origin_ns(history)}."
+        )]),
+        *_section("What was taken out, what was not", [_paragraph(
+            "Paths, tokens, addresses, names of user and host, and values of the environment "
+            "that look secret are replaced by words in braces such as {home}, {token}, "
+            "{path}/file. stderr.log and output/ are the engine's own words: what it says of "
+            "its machine in another form than these is still there. Bytes of output/ are "
+            "evidence and were not touched."
+        )]),
+    ]  # fmt: skip
+    return "\n".join(parts) + "\n"
+
+
+def _section(title: str, lines: Collection[str]) -> list[str]:
+    return ["", title, "-" * len(title), *lines]
+
+
+def _paragraph(words: str, indent: str = "") -> str:
+    return textwrap.fill(
+        words, _WIDTH, initial_indent=indent, subsequent_indent=indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _field(label: str, value: str) -> str:
+    return textwrap.fill(
+        shown(value, _TEXT), _WIDTH, initial_indent=f"  {label}".ljust(_LABEL + 2),
+        subsequent_indent=" " * (_LABEL + 2), break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _done(history: History) -> list[str]:
+    claims = history.claims
+    lines = [
+        _paragraph(f"Scenario {history.scenario}: {shown(stimulus(history), _TEXT)}."),
+        _paragraph(_APPS[history.app]),
+        _paragraph(
+            f"The engine claims: state {claims['state']}, delivery {claims['delivery']}; it "
+            f"survives the loss of: {', '.join(claims['survives']) or 'nothing'}."
+        ),
+        "",
+    ]
+    facts = Facts.of(history)
+    for fault in history.faults:
+        met = f"{fault.fetched:,} of {history.input_records:,} records were fetched"
+        held = f"{fault.in_flight:,} in the engine's hands, {fault.outputs:,} outputs had come"
+        lines.append(_paragraph(
+            f"- At {facts.at(fault.t_ns)}: {shown(fault.text, _TEXT)}. In that moment "
+            f"{met}{fault_sentences.armed(history, fault)}, {held}."
+        ))  # fmt: skip
+    lines += [
+        _paragraph(f"- {fault_sentences.missed(facts, row)}") for row in history.missed_faults
+    ]
+    ended = history.ended
+    how = _ENDINGS.get(ended["how"], "It ended")
+    said = shown(str(ended.get("message", "")), _TEXT)
+    lines.append(_paragraph(f"{how}: {said}" if said else how))
+    last = shortened(history.stderr_tail()) if ended["how"] == "engine-failure" else []
+    if any(last):
+        lines += ["", "The end of its standard error (stderr.log):", ""]
+        lines += [f"  {line}".rstrip() for line in last[-_STDERR_LINES:]]
+    return lines
+
+
+def _wrong(history: History, outcomes: Collection[Outcome]) -> list[str]:
+    known = registry.load()
+    lines: list[str] = []
+    good = [o.requirement for o in outcomes if o.verdict is Verdict.PASS]
+    for outcome in outcomes:
+        if outcome.verdict in (Verdict.PASS, Verdict.NOT_CLAIMED):
+            continue
+        requirement = known.get(outcome.requirement)
+        lines += ["", _paragraph(
+            f"{outcome.requirement}: {outcome.verdict}"
+            + (f" ({outcome.reason})" if outcome.reason else "")
+        )]  # fmt: skip
+        promise, causes = halves(requirement.promise) if requirement else ("", "")
+        if requirement:
+            lines.append(_field("promise", f"{requirement.title}. {promise}"))
+        lines += [_field("expected", outcome.expected), _field("seen", outcome.actual)]
+        where = outcome.evidence.get("where")
+        if isinstance(where, dict):
+            lines.append(_field("where", ", ".join(_places(history, where))))
+        if causes:
+            lines.append(_field("in general", causes))
+    if not lines:
+        lines = ["Nothing."]
+    if good:
+        lines += ["", _paragraph(f"These held: {', '.join(good)}.")]
+    return lines if lines[0] else lines[1:]
+
+
+def _places(history: History, where: Mapping[str, Any]) -> Iterator[str]:
+    """Give what is known of the place of a counterexample, times as in the story."""
+    for key, value in where.items():
+        if key == "t_ns" and isinstance(value, int):
+            yield f"at {Facts.of(history).at(value)} (t_ns {value})"
+        else:
+            yield f"{key} {value}"
+
+
+def _how() -> list[str]:
+    return [
+        _paragraph("You need Linux and Python 3.11 or newer. FILE is the pack, or the folder "
+                   "that you unpacked it into; ENGINE is the path of an engine.toml, which says "
+                   "how your engine is started."),
+        "",
+        f"  pip install tickproof            (this was made by version {conformance.__version__})",
+        "  tickproof explain FILE           the story above, with its picture",
+        "  tickproof check FILE             judge the recording again",
+        "  tickproof replay FILE ENGINE     the same input and faults on an engine",
+        "",
+        _paragraph("Faults come at the same points of the input, but the timing of processes is "
+                   "never the same twice: --times 5 plays it five times."),
+    ]  # fmt: skip
+
+
+def _files(members: Collection[str]) -> Iterator[str]:
+    wide = max(map(len, members), default=0) + 2
+    for name in sorted({*members, "manifest.json"}):
+        what = next((said for start, said in _FILES.items() if name.startswith(start)), "")
+        if name == "manifest.json":
+            what = "size and SHA-256 of each file"
+        yield textwrap.fill(
+            what, _WIDTH, initial_indent=f"  {name.ljust(wide)}",
+            subsequent_indent=" " * (wide + 2),
+        ) if what else f"  {name}"  # fmt: skip

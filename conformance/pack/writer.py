@@ -1,0 +1,206 @@
+"""Makes a pack: copies a run's text without what names the machine, and proves the copy."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tickproof.conformance.explain.outcomes import opened
+from tickproof.conformance.history import provenance
+from tickproof.conformance.history.folder import History, HistoryError, recorded_files, write_json
+from tickproof.conformance.history.input_replay import same_input, save_plan
+from tickproof.conformance.pack import archive, readme
+from tickproof.conformance.pack.reader import opened_run
+from tickproof.conformance.pack.redaction import Scrub
+from tickproof.conformance.scenario import TARGETS
+from tickproof.conformance.session import tiers
+from tickproof.conformance.verdicts import Outcome, Verdict
+
+SUFFIX: Final = ".tickproof.zip"
+#: Input of a generated run is packed too where it is not larger: one can look at it.
+SMALL_INPUT: Final = 1 << 20
+#: Of a longer standard error the end is packed.
+STDERR_BYTES: Final = 4 << 20
+_TEXTS: Final = (".json", ".jsonl")
+#: Elsewhere the engine lies elsewhere.
+_REPRODUCE: Final = "tickproof replay FILE ENGINE"
+_CSV: Final = frozenset(("market-csv", "keyed-csv"))
+_KEYS: Final = re.compile(r'\\*"(\w+)\\*"\s*:')
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A pack that was made.
+
+    kept: members that name the machine and are kept as they are, each with the word for
+    what it names, such as ("output/s0.log", "{home}").
+    """
+
+    path: Path
+    bytes: int
+    outcomes: list[Outcome]
+    kept: list[tuple[str, str]]
+
+
+def pack(run: Path, target: Path | None) -> Packed:
+    """Make one file of a run; ``target`` None: named after the run, in the working folder.
+
+    Raises HistoryError for a run that cannot be judged, OSError where nothing can be written.
+    """
+    with opened_run(run) as source, tempfile.TemporaryDirectory(prefix="tickproof-") as temporary:
+        folder = Path(temporary).resolve()
+        _copy(source, folder)
+        before = tiers.recheck(folder)
+        scrub = _scrub(source, folder)
+        for path in _texts(folder):
+            _rewrite(path, scrub)
+        _finish_record(folder, scrub)
+        outcomes = tiers.recheck(folder)
+        if _gist(before) != _gist(outcomes):
+            raise HistoryError(
+                f"{run}: without the names of this machine it is judged otherwise: "
+                f"{_gist(outcomes)} and not {_gist(before)}"
+            )
+        _finish_verdict(folder / "verdict.json", outcomes)
+        with opened(folder) as history:
+            text = scrub(readme.text(history, outcomes, _members(folder)))
+        (folder / readme.NAME).write_text(text, encoding="utf-8")
+        top = _name(history.run)
+        path = target or Path(f"{top}{SUFFIX}")
+        members = _members(folder)
+        archive.write(path, top, members)
+        return Packed(path, path.stat().st_size, outcomes, list(_kept(members, scrub)))
+
+
+def _name(run: Mapping[str, Any]) -> str:
+    """Return the name of a pack's folder: engine, scenario, seed."""
+    words = (run["engine"]["name"], run["scenario"]["name"], f"seed{run.get('seed', 0)}")
+    return archive.top_folder("-".join(map(str, words)))
+
+
+def _gist(outcomes: list[Outcome]) -> list[tuple[str, Verdict, str]]:
+    return [(outcome.requirement, outcome.verdict, outcome.reason) for outcome in outcomes]
+
+
+def _members(folder: Path) -> dict[str, Path]:
+    """Return what belongs into the pack, by name within the run folder."""
+    return {
+        path.relative_to(folder).as_posix(): path
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "universe.json"  # made at a need, at random times
+    }
+
+
+def _copy(source: Path, folder: Path) -> None:
+    """Copy text, and link what is only read, so that ``folder`` is a run folder."""
+    history = History(source)
+    for name in recorded_files(source):
+        target = folder / name
+        target.parent.mkdir(exist_ok=True)
+        if target.suffix in _TEXTS:
+            shutil.copyfile(source / name, target)
+        else:
+            target.symlink_to((source / name).resolve())
+    for name in ("run.json", "verdict.json", "usage.json", "stderr.log"):
+        if (source / name).exists():
+            shutil.copyfile(source / name, folder / name)
+    kind = history.run["input"]["recipe"]["kind"]
+    size = sum(row["records"] * (4 + row["record_size"]) for row in history.partitions)
+    if kind in _CSV or size <= SMALL_INPUT:
+        save_plan(same_input(source, history.run)(folder / "input"), folder / "input")
+
+
+def _texts(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _TEXTS or path.name == "stderr.log":
+            yield path
+
+
+def _rewrite(path: Path, scrub: Scrub) -> None:
+    """Write a text file again without what names the machine."""
+    if path.name == "stderr.log":
+        text = _stderr(path)
+    else:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    if path.suffix == ".jsonl":
+        text = text[: text.rfind("\n") + 1]  # a torn end may hold half of a name
+    path.write_text(scrub(text), encoding="utf-8", errors="surrogateescape")
+
+
+def _stderr(path: Path) -> str:
+    """Return the engine's standard error, or the end of a long one."""
+    left_out = max(0, path.stat().st_size - STDERR_BYTES)
+    with path.open("rb") as file:
+        file.seek(left_out)
+        text = file.read().decode("utf-8", "surrogateescape")
+    if left_out:
+        cut, _, text = text.partition("\n")
+        left_out += len(cut.encode("utf-8", "surrogateescape")) + 1
+        text = f"[tickproof: {left_out:,} bytes before this were left out]\n{text}"
+    return text
+
+
+def _scrub(source: Path, folder: Path) -> Scrub:
+    """Return what takes the names out: those that the run wrote down, and those of here."""
+    history = History(folder)
+    deploys = [line for row in history.control if (line := _deploy(row)) is not None]
+    states = {str(line["state_dir"]) for line in deploys}
+    folders = [("state_dir", state) for state in sorted(states)]
+    folders += [("run", str(Path(state).parent)) for state in sorted(states)]
+    folders += [("run", str(path)) for path in (source, source.absolute(), source.resolve())]
+    folders += [("temp", str(folder))]
+    tokens = {str(line["data"]["token"]) for line in deploys}
+    spoken = " ".join(_spoken(history, folder))
+    return Scrub(history.run.get(provenance.KEY, {}), folders, tokens, spoken)
+
+
+def _spoken(history: History, folder: Path) -> Iterator[str]:
+    """Give what judges read: words that have to stay, whoever is called like them."""
+    yield json.dumps({k: history.run.get(k) for k in ("engine", "claims", "scenario", "input")})
+    yield from (str(row.get("event")) for row in history.events)
+    yield from (*Verdict, *TARGETS, *sum(TARGETS.values(), ()))
+    for path in _texts(folder):
+        if path.suffix in _TEXTS:
+            yield from _KEYS.findall(path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _deploy(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the deploy request of a control line, if it is one."""
+    if row["direction"] != "to" or '"deploy"' not in row["line"]:
+        return None
+    line = json.loads(row["line"])
+    return line if line.get("op") == "deploy" else None
+
+
+def _finish_record(folder: Path, scrub: Scrub) -> None:
+    """Take the whereabouts out of run.json, and name the sizes that files have now."""
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    run.pop(provenance.KEY, None)
+    run["files"] = recorded_files(folder)
+    write_json(folder / "run.json", run)
+
+
+def _finish_verdict(path: Path, outcomes: list[Outcome]) -> None:
+    """Say how to see it elsewhere; write the verdicts of now where none were kept."""
+    rows = [outcome.to_json() for outcome in outcomes]
+    if path.exists():
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    write_json(path, [row | {"run": ".", "reproduce": _REPRODUCE} for row in rows])
+
+
+def _kept(members: Mapping[str, Path], scrub: Scrub) -> Iterator[tuple[str, str]]:
+    """Find the members whose bytes name the machine all the same: the engine's output."""
+    for name, path in members.items():
+        if path.stat().st_size == 0:
+            continue
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
+            for text, word in scrub.telling.items():
+                if held.find(text.encode("utf-8", "surrogateescape")) >= 0:
+                    yield name, word

@@ -1,0 +1,1 @@
+"""Plays one scenario on one engine into one run folder."""

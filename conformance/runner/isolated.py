@@ -1,0 +1,138 @@
+"""Plays a scenario with a pace in a process of its own, and watches it from this one.
+
+In the other process nothing goes on but the log server, the publisher and the recorder:
+samplers and hiccup recorders share no interpreter lock with what they measure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from tickproof import conformance
+from tickproof.conformance.engines import spec as specs
+from tickproof.conformance.engines.affinity import on_cores
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.runner.limits import patient
+from tickproof.conformance.runner.run import KitStopped, play
+from tickproof.conformance.scenario import Pace, Scenario
+from tickproof.conformance.usage.engine_pids import Reapers
+from tickproof.conformance.usage.hiccups import HiccupRecorders
+from tickproof.conformance.usage.sampler import UsageSampler
+
+PR_SET_PDEATHSIG: Final = 1
+#: How long a thread that computes may keep the interpreter from one that has to publish.
+SWITCH_S: Final = 0.0002
+#: How long the other process may take to end an engine after Ctrl-C.
+INTERRUPTED_S: Final = 60
+_STOPPED: Final = "tickproof-stopped: "
+#: What the other process runs. It finds the kit where this one did, whatever its folder holds;
+#: nothing is put into the environment, for that is the engine's too.
+_START: Final = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from tickproof.conformance.runner.isolated import main; sys.exit(main(int(sys.argv[2])))"
+)
+
+
+def play_apart(
+    scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int, port: int = 0
+) -> None:
+    """Run ``scenario`` as `runner.run.play` does; see there for what is raised.
+
+    KitStopped comes too where usage or hiccups could not be recorded. A scenario without a
+    pace is a ValueError.
+    """
+    if scenario.pace is None:
+        raise ValueError(f"scenario {scenario.name}: expected a pace")
+    folder.mkdir(parents=True)
+    cores = scenario.pace.kit_cores or tuple(sorted(os.sched_getaffinity(0)))
+    stopped = ""
+    try:
+        with HiccupRecorders(folder, cores) as recorders, UsageSampler(folder, Reapers(folder)):
+            job = {"scenario": scenario.to_json(), "engine": str(spec.path), "seed": seed,
+                   "folder": str(folder), "port": port,
+                   "cores": _places(scenario.pace) | {"refused": recorders.refused}}  # fmt: skip
+            with on_cores(scenario.pace.kit_cores):  # threads of libraries start there too
+                child = _started()
+            said = _finished(child, json.dumps(job).encode())
+            stopped = _reason(folder, child.returncode, said)
+    except OSError as error:
+        stopped = stopped or f"the run in {folder} cannot go on: {error}"
+    if stopped:
+        raise KitStopped(stopped)
+
+
+def _reason(folder: Path, status: int, said: str) -> str:
+    """Say why the other process could not play to the end, or ""."""
+    if not status:
+        return ""
+    *_, last = said.strip().splitlines() or [""]
+    if last.startswith(_STOPPED):
+        return str(json.loads(last.removeprefix(_STOPPED)))
+    return f"the process that played {folder} ended ({status}): {said or 'it said nothing'}"
+
+
+def _started() -> subprocess.Popen[bytes]:
+    """Start the other process; Ctrl-C at the terminal does not reach it, but `_finished` does."""
+    root = Path(conformance.__file__).parents[2]
+    command = [sys.executable, "-P", "-c", _START, str(root), str(os.getpid())]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+    )  # fmt: skip
+
+
+def _finished(child: subprocess.Popen[bytes], job: bytes) -> str:
+    """Wait for the other process; on Ctrl-C let it end its engine first."""
+    try:
+        return child.communicate(job)[1].decode("utf-8", "backslashreplace")
+    except KeyboardInterrupt:
+        child.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(INTERRUPTED_S)
+        raise
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+
+
+def _places(pace: Pace) -> dict[str, Any]:
+    """Return where kit and engine run."""
+    everywhere = sorted(os.sched_getaffinity(0))
+    kit, engine = list(pace.kit_cores) or everywhere, list(pace.engine_cores) or everywhere
+    return {"kit": kit, "engine": engine, "shared": bool(set(kit) & set(engine))}
+
+
+def _settle() -> None:
+    """Keep this process from pausing."""
+    sys.setswitchinterval(SWITCH_S)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def main(parent: int) -> int:
+    """Play the job on stdin; 1 where the kit stopped, with the reason as last line of stderr."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        return 1  # it died before the kernel was told whose death to report
+    job = json.load(sys.stdin)
+    scenario, folder = Scenario.from_json(job["scenario"]), Path(job["folder"])
+    # What falls behind is measured to its end: a limit of engine.toml would hide by how much.
+    spec = patient(specs.load(Path(job["engine"])), scenario.recipe["records"])
+    _settle()
+    try:
+        play(scenario, spec, folder, seed=job["seed"], port=job["port"],
+             facts={"cores": job["cores"]}, usage=False)  # fmt: skip
+    except (KitStopped, OSError) as error:
+        print(_STOPPED + json.dumps(str(error)), file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,67 @@
+"""run.json: what was asked for, what the input was, how the run ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tickproof.conformance import __version__
+from tickproof.conformance.engines.process import ProcessInfo
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.history import provenance
+from tickproof.conformance.history.folder import FORMAT, recorded_files, write_json
+from tickproof.conformance.history.input_replay import save_plan
+from tickproof.conformance.scenario import Scenario
+from tickproof.generators.partitions import BuiltInput
+
+
+class RunRecord:
+    """The record of one run, written to its folder at the start and at the end."""
+
+    def __init__(
+        self, scenario: Scenario, spec: EngineSpec, folder: Path, run_id: str, seed: int
+    ) -> None:
+        self._folder = folder
+        self._facts: dict[str, Any] = {
+            "format": FORMAT, "kit": __version__, "id": run_id, "seed": seed,
+            "engine": {"name": spec.name, "version": spec.version, "language": spec.language},
+            "claims": spec.claims(scenario.app, scenario.params).to_json(),
+            "scenario": scenario.to_json(),
+            "started_ns": time.monotonic_ns(), "started": time.time(),
+            provenance.KEY: provenance.whereabouts(spec.path),
+        }  # fmt: skip
+
+    def made_input(self, built: BuiltInput) -> None:
+        """Add what the input is, and write the file; raises OSError."""
+        save_plan(built, self._folder / "input")
+        self.add(input={
+            "recipe": built.recipe,
+            "warnings": built.warnings,
+            "symbols": built.symbols,
+            "partitions": [
+                {"stream": p.stream, "partition": p.partition, "file": f"input/{p.path.name}",
+                 "record_size": p.record_size, "records": p.records, "sha256": p.sha256}
+                for p in built.partitions
+            ],
+        })  # fmt: skip
+        self._write()
+
+    def add(self, **facts: Any) -> None:
+        """Add facts, to be written with the next write."""
+        self._facts |= facts
+
+    def over(
+        self, ended: dict[str, Any], left: Iterable[ProcessInfo], counts: dict[str, int]
+    ) -> None:
+        """Add how the run ended and which files it left, and write the file; raises OSError."""
+        self.add(
+            ended=ended, ended_ns=time.monotonic_ns(),
+            left_over=[{"pid": p.pid, "name": p.name} for p in left],
+            event_counts=counts, files=recorded_files(self._folder),
+        )  # fmt: skip
+        self._write()
+
+    def _write(self) -> None:
+        write_json(self._folder / "run.json", self._facts)

@@ -1,0 +1,92 @@
+"""One scenario played on one engine, and every test of it asked: the cells of the matrix."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from tickproof.conformance.engines.spec import EngineSpec, load
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.selftest.model import Cell, Trial
+from tickproof.conformance.session.scenario_player import Playing, Settings
+from tickproof.conformance.suites.judge import JUDGES, import_suites
+from tickproof.conformance.suites.outcomes import outcome_of, with_known_gaps
+from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import Verdict
+
+PROFILE: Final = "quick"
+#: What a machine that is not quiet does to a run in which time counts.
+HOST_REASONS: Final = frozenset(("HOST_NOISE", "GENERATOR_LATE", "KIT_FLOOR"))
+#: Longest text of a cell, in characters.
+_SAID: Final = 2000
+
+
+@dataclass(frozen=True)
+class Task:
+    """One scenario of the catalog for one engine.
+
+    subject: name of the engine in the matrix. toml: its engine.toml. folder: gets the run.
+    """
+
+    subject: str
+    toml: Path
+    scenario: str
+    seed: int
+    folder: Path
+
+
+def tests_of(requirements: set[str] | None = None) -> dict[str, list[tuple[str, Any]]]:
+    """Return scenario -> (requirement, test), where a test of ``requirements`` needs it."""
+    import_suites()
+    return {
+        scenario: judges for scenario, judges in JUDGES.items()
+        if requirements is None or requirements & {requirement for requirement, _ in judges}
+    }  # fmt: skip
+
+
+@cache
+def alone(scenario: str) -> bool:
+    """Tell whether a scenario shares the machine with no other: time counts in it."""
+    known = registry.load()
+    return any(known[one].tier == registry.LATENCY_TIER for one, _ in tests_of()[scenario])
+
+
+def attempt(task: Task) -> Trial:
+    """Play a task and judge it as `tickproof run` would; one cell for each of its tests."""
+    began = time.monotonic()
+    judges = tests_of()[task.scenario]
+    spec = _spec(task.toml)
+    playing = Playing(spec, Settings(task.folder, task.seed, PROFILE))
+    cells = [_cell(playing, spec, task, requirement, judge) for requirement, judge in judges]
+    history = playing.played(task.scenario)
+    playing.tidy()
+    return Trial(
+        subject=task.subject, scenario=task.scenario, seed=task.seed, played=history is not None,
+        seconds=round(time.monotonic() - began, 3), cells=cells,
+        run=str(history.folder) if history is not None else "",
+    )  # fmt: skip
+
+
+@cache
+def _spec(toml: Path) -> EngineSpec:
+    return load(toml, registry.load())
+
+
+def _cell(playing: Playing, spec: EngineSpec, task: Task, requirement: str, judge: Any) -> Cell:
+    error: Exception | None = None
+    try:
+        judge(playing.history(requirement, task.scenario))
+    except Exception as raised:
+        error = raised
+    outcome = outcome_of(requirement, task.scenario, error, playing.played(task.scenario))
+    outcome = with_known_gaps(outcome, spec.known_gaps)
+    if outcome.verdict is Verdict.KIT_ERROR and error is not None:
+        playing.keep_traceback("".join(traceback.format_exception(error)))
+    return Cell(
+        requirement=requirement, test=judge.__name__, verdict=outcome.verdict,
+        reason=outcome.reason, said=shown(outcome.actual, _SAID),
+    )  # fmt: skip

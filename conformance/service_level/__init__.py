@@ -1,0 +1,1 @@
+"""Latency sessions: rounds on an attested host, until a profile is decided."""

@@ -1,0 +1,181 @@
+"""`tickproof latency ENGINE --search`: plays the steps of a search, and says what was found."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rich.console import Console
+
+from tickproof.conformance.latency.figures import RunFigures, shown_us
+from tickproof.conformance.latency.profiles import Profile, ProfileError, measured_per_s
+from tickproof.conformance.reports import style
+from tickproof.conformance.service_level import report, session, terminal
+from tickproof.conformance.service_level.decision import FLOOR_FACTOR
+from tickproof.conformance.service_level.evidence import recovered, seen_of, sustained
+from tickproof.conformance.service_level.limits import Seen
+from tickproof.conformance.service_level.rate_search import AGAIN, NEAR, Found, Kind, Tried, bisect
+from tickproof.conformance.service_level.rounds import Rounds
+from tickproof.conformance.session.run_command import RequestError, check_out
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK, EXIT_UNKNOWN
+
+#: The range of rates, as factors of the profile's rate.
+LOW, HIGH = 1 / 8, 8
+_STATUS: Final[dict[Kind, int]] = {
+    "found": EXIT_OK, "still-at-high": EXIT_OK, "not-even-at-low": EXIT_FAIL,
+    "broken": EXIT_FAIL, "void": EXIT_UNKNOWN,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rates from low to high, records a second, multiples of unit."""
+
+    low: int
+    high: int
+    unit: int
+
+
+def span(profile: Profile, low: int | None, high: int | None) -> Span:
+    """Return the rates to search, rounded to what the profile can be played at.
+
+    Raises RequestError for a range that is none.
+    """
+    unit, rate = profile.rate_step, profile.load.rate
+    first = max(unit, round((low or rate * LOW) / unit) * unit)
+    last = max(unit, round((high or rate * HIGH) / unit) * unit)
+    if not high:
+        last = min(last, 10_000_000 // unit * unit)
+    if first >= last:
+        raise RequestError(
+            f"--low, --high: expected a range of rates, in steps of {unit:,} records a second; "
+            f"got {first:,} to {last:,}"
+        )
+    for rate in (first, last):
+        at_rate(profile, rate)
+    return Span(first, last, unit)
+
+
+def at_rate(profile: Profile, rate: int) -> Profile:
+    """Return the profile at a rate, as much longer as its percentiles need; else RequestError."""
+    load = profile.load
+    lower = max(1.0, measured_per_s(load) / measured_per_s(load.model_copy(update={"rate": rate})))
+    data = profile.to_json()
+    ticks = -(-load.duration_s * lower * 1_000_000 // load.tick_us)
+    longer = {"rate": rate, "duration_s": ticks * load.tick_us / 1_000_000}
+    for change in ({"rate": rate}, longer):
+        try:
+            return Profile.from_json(data | {"load": data["load"] | change})
+        except ProfileError as error:
+            refused = error
+    raise RequestError(f"--search: at {rate:,} records a second: {refused}")
+
+
+def play(request: session.Request, rates: Span, console: Console, *, as_json: bool) -> int:
+    """Search the highest rate; print the answer, or JSON. Returns the exit status.
+
+    Raises RequestError for a search that cannot be made, before anything is started.
+    """
+    spec, profile = request.spec, request.profile
+    if not session.claimed(spec, profile, console, as_json=as_json):
+        return EXIT_OK
+    check_out(request.out)
+    fit = session.fitness(profile)
+    if fit.problems and not request.anyway:
+        named = ", ".join(one.probe for one in fit.problems)
+        raise RequestError(f"the host is not as the profile asks: {named}; --anyway searches")
+    # Few of the steps are played at the highest rate: each has half of what was left.
+    session.check_room(request, at_rate(profile, rates.high), 2 * (1 + AGAIN))
+    folder = session.new_folder(request)
+    status = terminal.Status(style.console(stderr=True))
+    steps = _Steps(Rounds(spec, folder, fit.cores, request.keep, status), profile, request.seed)
+    with status:
+        found = bisect(rates.low, rates.high, rates.unit, steps.attempt)
+    document = report.facts(
+        session.engine_facts(spec), profile, request.seed, fit.cores, fit.problems,
+        fit.attested, request.asked,
+    )  # fmt: skip
+    document["cores"] |= {"refused": report.refused(folder)}
+    document |= {
+        "answer": answer(found, rates), "found": found.to_json(),
+        "runs": [run.to_json() for run in steps.runs],
+    }  # fmt: skip
+    report.write(folder, report.SEARCH_FILE, document)
+    if as_json:
+        print(json.dumps(document, indent=1))
+    else:
+        terminal.show_search(console, document, folder)
+    return _STATUS[found.kind]
+
+
+def answer(found: Found, rates: Span) -> str:
+    """Say what a search found."""
+    last = found.steps[-1]
+    if found.kind == "found":
+        return f"{found.rate:,} records a second; not {found.below:,}"
+    if found.kind == "still-at-high":
+        return f"every limit still holds at {rates.high:,} records a second, the highest tried"
+    if found.kind == "not-even-at-low":
+        return f"not even at {rates.low:,} records a second, the lowest tried: {last.why}"
+    if found.kind == "broken":
+        return f"no answer: the engine failed at {last.rate:,} records a second: {last.why}"
+    return f"no answer: the runs at {last.rate:,} records a second tell nothing: {last.why}"
+
+
+class _Steps:
+    """Plays the runs of a search, numbered through."""
+
+    def __init__(self, rounds: Rounds, profile: Profile, seed: int) -> None:
+        self._rounds, self._profile, self._seed = rounds, profile, seed
+        self.runs: list[RunFigures] = []
+
+    def attempt(self, rate: int) -> Tried:
+        """Play one run at a rate."""
+        profile, number = at_rate(self._profile, rate), len(self.runs) + 1
+        what = f"run {number}, {rate:,} records a second"
+        run = self._rounds.play(profile, number, self._seed + number - 1, what)
+        self.runs.append(run)
+        return tried(profile, run)
+
+
+def tried(profile: Profile, run: RunFigures) -> Tried:
+    """Return what one run at a rate shows.
+
+    Under every limit is under it, whatever the noise; over one it counts only where neither
+    the machine nor the kit is to blame.
+    """
+    facts: dict[str, Any] = {
+        "run": run.run, "percentiles": run.percentiles, "floor": run.floor
+    }  # fmt: skip
+    if run.ended != "completed" or run.wrong:
+        result = "void" if run.ended == "kit-error" else "broken"
+        return Tried(result, run.wrong or run.ended, **facts)
+    fell = sustained(profile, run)
+    rows = [(name, seen_of(profile, name, [run])[0], us) for name, us in profile.limits.items()]
+    if profile.recovering:
+        within_us = profile.recovering.within_s * 1e6
+        rows.append(("recovery", recovered(profile, run), within_us))
+    void = next((seen.void for _, seen, _ in rows if seen.void), "")
+    over = [(name, seen, limit) for name, seen, limit in rows if seen.over(limit)]
+    if void:
+        return Tried("void", void, **facts)
+    if fell.high:
+        why = f"{run.achieved:.1%} of the rate was done"
+        if run.backlog_growth:
+            why += f", the backlog grew by {run.backlog_growth:,.0f} a second"
+        return Tried(*(("over", why) if fell.surely(0) else ("void", fell.excuse)), **facts)
+    if not over:
+        return Tried("ok", "", near=_near(rows), **facts)
+    name, seen, limit = over[0]
+    if run.floor.get(name, 0.0) * FLOOR_FACTOR > limit:
+        return Tried("void", "KIT_FLOOR", **facts)
+    if not any(seen.surely(limit) for _, seen, limit in over):
+        return Tried("void", seen.excuse, **facts)
+    why = f"{name} {shown_us(seen.high)}, limit {shown_us(limit)}"
+    return Tried("over", why, near=_near(rows), **facts)
+
+
+def _near(rows: list[tuple[str, Seen, float]]) -> bool:
+    """Whether the figure that is furthest up its limit lies close to it."""
+    return 1 / NEAR <= max(seen.high / limit for _, seen, limit in rows) <= NEAR

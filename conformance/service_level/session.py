@@ -1,0 +1,252 @@
+"""`tickproof latency`: is the host fit, rounds until there is a verdict, the verdict.
+
+All checks of a request come before any engine starts. Everything lies in one folder, and
+`again` comes to the same verdict from that folder alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.history.folder import HistoryError
+from tickproof.conformance.hosts import realtime
+from tickproof.conformance.hosts.attestation import attest
+from tickproof.conformance.hosts.cores import Cores, assign
+from tickproof.conformance.hosts.model import HostError, Reading, Status
+from tickproof.conformance.latency.figures import RunFigures
+from tickproof.conformance.latency.profiles import Profile
+from tickproof.conformance.reports import style
+from tickproof.conformance.service_level import measurement, report, terminal
+from tickproof.conformance.service_level.decision import decide, more_runs
+from tickproof.conformance.service_level.rounds import Rounds
+from tickproof.conformance.session.run_command import RequestError, check_out
+from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK, Verdict, exit_status
+
+#: The most that a record, or its answer, takes on disk.
+RECORD_BYTES: Final = 64
+#: Seeds of the runs of a session follow each other.
+_SEEDS: Final = 2**63
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for. asked: words of the command line that repeat it.
+
+    out: gets the folder of the session. anyway: play although the host is not fit. keep: see
+    rounds.Rounds.
+    """
+
+    spec: EngineSpec
+    profile: Profile
+    seed: int
+    out: Path
+    anyway: bool
+    keep: bool
+    asked: str
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """Whether a host is as a profile asks. attested: all readings, as JSON."""
+
+    cores: Cores
+    problems: list[Reading]
+    attested: dict[str, Any]
+
+
+def fitness(profile: Profile) -> Fitness:
+    """Divide the cores and look at the host; what is not as asked is among the problems."""
+    asked, problems = profile.cores, []
+    try:
+        cores = assign(asked.kit, asked.engine) if asked else assign()
+    except HostError as error:
+        cores = assign()
+        has = len({*cores.kit, *cores.engine, *cores.housekeeping})
+        problems.append(_problem(
+            profile, "cores", str(has), f"{asked.kit} for the kit, {asked.engine} for the engine",
+            str(error),
+        ))  # fmt: skip
+    if asked and asked.priority and (why := realtime.refused(asked.priority)):
+        problems.append(_problem(
+            profile, "priority", why, f"SCHED_FIFO {asked.priority}",
+            "the generator shares its core with whatever else is ready to run",
+        ))  # fmt: skip
+    found = attest(profile.host.level, engine_cores=cores.engine, kit_cores=cores.kit)
+    return Fitness(cores, problems + found.problems(), found.to_json())
+
+
+def _problem(profile: Profile, probe: str, value: str, wanted: str, why: str) -> Reading:
+    return Reading(probe, profile.host.level, "", value, wanted, Status.NOT_OK, why)
+
+
+def with_runs(profile: Profile, runs: int) -> Profile:
+    """Return the profile with another number of runs to begin with; raises ProfileError."""
+    data = profile.to_json()
+    most = max(runs, data["runs"]["most"])
+    return Profile.from_json(data | {"runs": data["runs"] | {"least": runs, "most": most}})
+
+
+def check_room(request: Request, profile: Profile, rounds: int) -> None:
+    """Raise RequestError where so many rounds do not fit on the disk."""
+    records = profile.load.rate * (profile.load.warm_up_s + profile.load.duration_s)
+    # Of each round the answers stay, those of its floor too; of the last, or of all, the input.
+    needed = int(records * 2 * RECORD_BYTES * (rounds * (1 + request.keep) + 1))
+    free = shutil.disk_usage(request.out).free
+    if needed > free:
+        raise RequestError(
+            f"--out: {rounds} runs of {records:,.0f} records take up to {needed >> 20:,} MiB, "
+            f"but {request.out} has {free >> 20:,} MiB left"
+        )
+
+
+def play(request: Request, console: Console, *, as_json: bool) -> int:
+    """Judge the engine by the profile; print it, or JSON. Returns the exit status.
+
+    Raises RequestError for a session that cannot be held, before anything is started.
+    """
+    spec, profile = request.spec, request.profile
+    if not claimed(spec, profile, console, as_json=as_json):
+        return EXIT_OK
+    check_out(request.out)
+    fit = fitness(profile)
+    alone = bool(fit.problems) and not request.anyway
+    check_room(request, profile, 1 if alone else profile.runs.most + profile.runs.void_most)
+    folder = new_folder(request)
+    known = report.facts(
+        engine_facts(spec), profile, request.seed, fit.cores, fit.problems, fit.attested,
+        request.asked,
+    )  # fmt: skip
+    status = terminal.Status(style.console(stderr=True))
+    rounds = Rounds(spec, folder, fit.cores, request.keep, status)
+    runs: list[RunFigures] = []
+
+    def written(floor: dict[str, float] | None) -> dict[str, Any]:
+        known["cores"] |= {"refused": report.refused(folder)}
+        made = report.document(known, runs, floor, decide(profile, runs, fit.problems, floor))
+        report.write(folder, report.FILE_NAME, made)
+        return made
+
+    floor = None
+    try:
+        with status:
+            if alone:
+                floor = rounds.floor_alone(profile, request.seed)
+            else:
+                _rounds(rounds, profile, request.seed, runs)
+    except BaseException:
+        with contextlib.suppress(OSError):  # what was played can still be decided
+            written(None)
+        raise
+    found = written(floor)
+    return shown_status(found, folder, console, as_json=as_json)
+
+
+def engine_facts(spec: EngineSpec) -> dict[str, str]:
+    """Return what a document says of an engine."""
+    return {"name": spec.name, "version": spec.version, "language": spec.language}
+
+
+def claimed(spec: EngineSpec, profile: Profile, console: Console, *, as_json: bool) -> bool:
+    """Whether the engine claims what the profile asks of it; says so where it does not."""
+    load = profile.load
+    words = " ".join([load.app, *(f"{key}={value}" for key, value in load.params.items())])
+    if not spec.offers(load.app, load.params):
+        why = f"does not offer {words}"
+    else:
+        needs = {step.needs for step in profile.scenario(0).faults} - {None}
+        if needs <= set(spec.claims(load.app, load.params).survives):
+            return True
+        why = f"does not claim to survive a kill of {', '.join(map(str, needs))} with {words}"
+    if as_json:
+        print(json.dumps({"engine": engine_facts(spec), "profile": profile.to_json(),
+                          "decision": {"verdict": Verdict.NOT_CLAIMED, "why": why}}))  # fmt: skip
+    else:
+        line = style.badge(Verdict.NOT_CLAIMED, console)
+        line.append(f"  {shown(spec.name, 60)} {why}: nothing was played")
+        console.print(line, soft_wrap=True)
+    return False
+
+
+def new_folder(request: Request) -> Path:
+    """Make the folder of a session; raises OSError."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", request.spec.name).strip("-.")[:60] or "engine"
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-seed{request.seed}"
+    for number in range(100):
+        folder = request.out / f"{stamp}{f'-{number}' if number else ''}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise FileExistsError(f"{request.out}: a hundred sessions began in the same second")
+
+
+def _rounds(rounds: Rounds, profile: Profile, seed: int, runs: list[RunFigures]) -> None:
+    """Play as many rounds as the verdict needs, and add their figures to ``runs``."""
+    while wanted := more_runs(profile, runs):
+        number, last = len(runs) + 1, len(runs) + wanted
+        what = f"run {number} of {last}"
+        runs.append(rounds.play(profile, number, (seed + number - 1) % _SEEDS, what))
+
+
+def shown_status(found: dict[str, Any], folder: Path, console: Console, *, as_json: bool) -> int:
+    """Print a session; return its exit status."""
+    if as_json:
+        print(json.dumps(found, indent=1))
+    else:
+        terminal.show(console, found, folder)
+    verdict = Verdict(found["decision"]["verdict"])
+    return EXIT_KIT_ERROR if verdict is Verdict.KIT_ERROR else exit_status([verdict])
+
+
+def again(folder: Path, console: Console, *, as_json: bool) -> int:
+    """Measure and decide a session again, from its folder alone; returns the exit status.
+
+    Raises report.SessionError.
+    """
+    data, path = report.read(folder), folder / report.FILE_NAME
+    profile, problems = report.profile_of(data, path), report.problems_of(data, path)
+    then = report.runs_of(data, path)
+    floor = None
+    try:
+        runs = [_again(folder, run, profile) for run in then]
+        if not runs and data.get("floor") is not None:
+            floor = _untouched(folder / "floor-1", lambda: measurement.floor_of(folder / "floor-1"))
+    except HistoryError as error:
+        raise report.SessionError(str(error)) from error
+    found = report.document(data, runs, floor, decide(profile, runs, problems, floor))
+    return shown_status(found, folder, console, as_json=as_json)
+
+
+def _again(folder: Path, run: RunFigures, profile: Profile) -> RunFigures:
+    if run.ended == "kit-error":
+        return run  # what the kit could not play it cannot measure
+    number = run.number
+    return _untouched(
+        folder / f"run-{number}",
+        lambda: _untouched(
+            folder / f"floor-{number}", lambda: measurement.figures(folder, number, profile)
+        ),
+    )
+
+
+def _untouched(folder: Path, look: Callable[[], Any]) -> Any:
+    """Call ``look``, and remove the input where it was made again for it."""
+    had_input = (folder / "input").exists()
+    try:
+        return look()
+    finally:
+        if not had_input:
+            shutil.rmtree(folder / "input", ignore_errors=True)

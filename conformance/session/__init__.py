@@ -1,0 +1,1 @@
+"""A session: an engine is taken through the tiers, runs are played, judged and reported."""

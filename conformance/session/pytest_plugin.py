@@ -1,0 +1,222 @@
+"""The pytest side of the suites: options, selection, the ``history`` fixture, verdicts."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tickproof.conformance.engines.spec import EngineSpec, EngineTomlError, find, load
+from tickproof.conformance.faults import regressions
+from tickproof.conformance.faults.schedule_file import ScheduleError
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.session.scenario_player import Playing, Settings
+from tickproof.conformance.suites.catalog import seconds
+from tickproof.conformance.suites.outcomes import outcome_of, with_known_gaps
+from tickproof.conformance.suites.schedules import REQUIREMENT
+from tickproof.conformance.verdicts import Outcome, Verdict
+
+PROPERTY = "tickproof"
+
+__all__ = [
+    "history",
+    "pytest_addoption",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_generate_tests",
+    "pytest_runtest_makereport",
+    "pytest_sessionfinish",
+    "pytest_xdist_make_scheduler",
+]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of a conformance session."""
+    group = parser.getgroup("tickproof", "conformance of a stream-processing engine")
+    group.addoption("--engine", metavar="ENGINE", help="a name or a path to an engine.toml")
+    group.addoption("--tickproof-out", metavar="DIR", default="tickproof-out/pytest")
+    group.addoption("--tickproof-seed", type=int, default=1, metavar="N")
+    group.addoption("--tickproof-profile", choices=("quick", "full"), default="quick")
+    group.addoption("--tickproof-tier", type=int, action="append", metavar="N")
+    group.addoption("--tickproof-only", action="append", metavar="ID")
+    group.addoption("--tickproof-port", type=int, metavar="N")
+    group.addoption("--tickproof-quotes", metavar="FILE")
+    group.addoption("--tickproof-orders", metavar="FILE")
+    group.addoption("--tickproof-strict", action="store_true")
+    group.addoption("--tickproof-schedule", action="append", metavar="FILE")
+    group.addoption("--tickproof-feed", metavar="FILE", help="append live events to FILE")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the engine; a wrong engine.toml ends pytest with a usage error."""
+    config.addinivalue_line("markers", "decides(requirement, scenario): what a test decides")
+    option = config.option
+    if option.engine is None:
+        return
+    requirements = registry.load()
+    try:
+        spec = load(find(option.engine, fixtures()), requirements)
+        playing = _playing(option, spec)
+    except (EngineTomlError, ScheduleError) as error:
+        raise pytest.UsageError(str(error)) from error
+    config.stash[_SPEC] = spec
+    config.stash[_PLAYING] = playing
+
+
+def _playing(option: Any, spec: EngineSpec) -> Playing:
+    """Return what plays for these options; raises ScheduleError."""
+    return Playing(
+        spec,
+        Settings(
+            out=Path(option.tickproof_out),
+            seed=option.tickproof_seed,
+            profile=option.tickproof_profile,
+            port=_port(option.tickproof_port),
+            quotes=option.tickproof_quotes and str(Path(option.tickproof_quotes).resolve()),
+            orders=option.tickproof_orders and str(Path(option.tickproof_orders).resolve()),
+            strict=option.tickproof_strict,
+            feed=option.tickproof_feed and Path(option.tickproof_feed),
+            schedules=_schedules(option.tickproof_schedule, spec),
+        ),
+    )
+
+
+def _schedules(given: list[str] | None, spec: EngineSpec) -> tuple[Path, ...]:
+    """Return the schedules that were named, else the regressions of the engine."""
+    return tuple(map(Path, given)) if given else tuple(regressions.beside(spec.path))
+
+
+_SPEC = pytest.StashKey[EngineSpec]()
+_PLAYING = pytest.StashKey[Playing]()
+#: How long the run took that the first test of a scenario waited for.
+_SETUP = pytest.StashKey[float]()
+
+
+def _port(base: int | None) -> int:
+    """Return this worker's port: workers use consecutive ones from the base on."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    return 0 if base is None else base + int(worker.removeprefix("gw"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one test of each given schedule."""
+    playing = metafunc.config.stash.get(_PLAYING, None)
+    if "schedule" in metafunc.fixturenames:
+        marked = [
+            pytest.param(name, marks=pytest.mark.decides(REQUIREMENT, name))
+            for name in (playing.schedules if playing else ())
+        ]
+        metafunc.parametrize("schedule", marked)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the selected tiers and requirements, lower tiers first."""
+    tiers, only = config.option.tickproof_tier, config.option.tickproof_only
+    decided = {item: mark.args for item in items if (mark := item.get_closest_marker("decides"))}
+    if not decided:
+        return  # somebody else's tests
+    tier_of = {id_: requirement.tier for id_, requirement in registry.load().items()}
+
+    playing = config.stash.get(_PLAYING, None)
+    named = config.option.tickproof_schedule
+    selected = registry.chosen(
+        registry.load(), tiers or (), only or (), config.option.tickproof_profile
+    )
+
+    def dropped(item: pytest.Item) -> bool:
+        if item not in decided:
+            # With no schedule given there is none to decide on.
+            return "schedule" in getattr(item, "fixturenames", ())
+        requirement, _ = decided[item]
+        if named and "schedule" not in getattr(item, "fixturenames", ()):
+            return True
+        return requirement not in selected
+
+    def order(item: pytest.Item) -> tuple[int, float]:
+        # In a tier the longest scenarios come first, so that none is left to the end.
+        if item not in decided:
+            return -1, 0.0
+        requirement, scenario = decided[item]
+        return tier_of[requirement], -(playing.seconds if playing else seconds)(scenario)
+
+    if gone := [item for item in items if dropped(item)]:
+        config.hook.pytest_deselected(items=gone)
+    items[:] = sorted((item for item in items if not dropped(item)), key=order)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of one scenario in one process, so that it is played once."""
+    if config.option.engine is None:
+        return None  # somebody else's tests
+    from tickproof.conformance.session.xdist_scheduler import ScenarioScheduling
+
+    return ScenarioScheduling(config, log)
+
+
+@pytest.fixture
+def history(request: pytest.FixtureRequest) -> History:
+    """The history of the test's scenario: played once, kept for its other tests."""
+    requirement, scenario = request.node.get_closest_marker("decides").args
+    playing = request.config.stash.get(_PLAYING, None)
+    if playing is None:
+        pytest.skip("no engine: say --engine NAME or --engine PATH/engine.toml")
+    return playing.history(requirement, scenario)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn what a test raised into an outcome, attached to its report."""
+    report = yield
+    decided = item.get_closest_marker("decides")
+    playing = item.config.stash.get(_PLAYING, None)
+    if decided is None or playing is None or call.when == "teardown":
+        return report
+    error = call.excinfo.value if call.excinfo else None
+    if call.when == "setup" and error is None:
+        item.stash[_SETUP] = call.duration
+        return report
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return report
+    requirement, scenario = decided.args
+    outcome = outcome_of(requirement, scenario, error, playing.played(scenario))
+    outcome = with_known_gaps(outcome, item.config.stash[_SPEC].known_gaps)
+    outcome = playing.completed(outcome, call.duration + item.stash.get(_SETUP, 0.0))
+    report.user_properties.append((PROPERTY, json.dumps(outcome.to_json())))
+    if outcome.verdict is Verdict.KIT_ERROR and error is not None:
+        playing.keep_traceback("".join(traceback.format_exception(error)))
+    _colour(report, outcome)
+    return report
+
+
+def _colour(report: pytest.TestReport, outcome: Outcome) -> None:
+    """Give the pytest outcome that fits the verdict: an unknown is never green."""
+    text = f"{outcome.requirement}: {outcome.verdict}"
+    if outcome.reason:
+        text += f" ({outcome.reason})"
+    if outcome.verdict is Verdict.PASS:
+        report.outcome = "passed"
+    elif outcome.verdict in (Verdict.NOT_CLAIMED, Verdict.KNOWN_GAP):
+        report.outcome = "skipped"
+        report.longrepr = (report.location[0], report.location[1] or 0, f"{text} {outcome.actual}")
+    else:
+        report.outcome = "failed"
+        if outcome.verdict is not Verdict.KIT_ERROR:
+            lines = [text, f"expected {outcome.expected}", f"actual   {outcome.actual}"]
+            report.longrepr = "\n".join([*lines, f"run      {outcome.run}", outcome.reproduce])
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Drop what can be made again from the run folders of this process."""
+    playing = session.config.stash.get(_PLAYING, None)
+    if playing is not None:
+        playing.tidy()

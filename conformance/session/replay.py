@@ -1,0 +1,112 @@
+"""Plays a recorded run again: the same input, faults and seed, on the same engine or another."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.explain import told
+from tickproof.conformance.history import provenance
+from tickproof.conformance.history.folder import History, HistoryError, write_json
+from tickproof.conformance.history.input_replay import same_input
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.runner.isolated import play_apart
+from tickproof.conformance.runner.run import play
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session import tiers
+from tickproof.conformance.session.scenario_player import add_facts, tidy
+from tickproof.conformance.suites.judge import NotClaimed, check_claims
+from tickproof.conformance.verdicts import Outcome
+
+OnRun = Callable[[int, list[Outcome]], None]
+
+
+class ReplayError(ValueError):
+    """The run cannot be replayed on this engine; the text says why."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """then: the recorded run, judged again. now: one list a replay, of the same requirements."""
+
+    then: list[Outcome]
+    now: list[list[Outcome]]
+
+
+def engine_of(run: dict[str, Any]) -> str:
+    """Return the path of the engine.toml that a run was made with, "" if it does not say."""
+    return str(run.get(provenance.KEY, {}).get("engine", ""))
+
+
+def replay(
+    run_folder: Path, spec: EngineSpec, runs: Path, *, times: int, reproduce: str, on_run: OnRun
+) -> Replayed:
+    """Play a recorded run on the engine of ``spec``, each time into a new folder in ``runs``.
+
+    ``on_run(number, outcomes)`` is called after each. Raises ReplayError for an engine that
+    claims nothing of what the run decides, HistoryError for a run that cannot be judged or
+    whose input cannot be had again, KitStopped where the kit cannot record, OSError.
+    """
+    history = History(run_folder)
+    then = tiers.recheck(run_folder)
+    _expect_claimed(history, spec, [outcome.requirement for outcome in then])
+    now = []
+    for number in range(1, times + 1):
+        outcomes = _once(history, spec, runs / f"run-{number}", then, reproduce)
+        now.append(outcomes)
+        on_run(number, outcomes)
+    return Replayed(then, now)
+
+
+def _expect_claimed(history: History, spec: EngineSpec, requirements: list[str]) -> None:
+    """Expect that the engine promises something of what the run decides."""
+    scenario = Scenario.from_json(history.run["scenario"])
+    if not spec.offers(scenario.app, scenario.params):
+        params = " ".join(f"{name}={value}" for name, value in scenario.params.items())
+        raise ReplayError(f"{spec.path}: does not offer app {scenario.app} {params}".strip())
+    claims = spec.claims(scenario.app, scenario.params).to_json()
+    known = registry.load()
+    missing = []
+    for requirement in requirements:
+        try:
+            check_claims(known[requirement].needs, claims, scenario)
+        except NotClaimed as error:
+            missing.append(f"{requirement}: {error}")
+    if len(missing) == len(requirements):
+        raise ReplayError(f"{spec.path}: nothing to judge: {'; '.join(missing)}")
+
+
+def _once(
+    history: History, spec: EngineSpec, folder: Path, then: list[Outcome], reproduce: str
+) -> list[Outcome]:
+    """Play once, judge, and save the verdict with the run."""
+    started = time.monotonic()
+    scenario = Scenario.from_json(history.run["scenario"])
+    try:
+        if scenario.pace is not None:  # its input is always made from its recipe
+            play_apart(scenario, spec, folder, seed=int(history.run["seed"]))
+        else:
+            play(
+                scenario, spec, folder, seed=int(history.run["seed"]),
+                inputs=same_input(history.folder, history.run),
+            )  # fmt: skip
+    except HistoryError:  # without its input nothing was played
+        shutil.rmtree(folder)
+        raise
+    played = History(folder)
+    add_facts(played, spec)
+    wanted = {outcome.requirement for outcome in then}
+    outcomes = [
+        replace(outcome, seconds=round(time.monotonic() - started, 3), reproduce=reproduce)
+        for outcome in tiers.recheck(folder)
+        if outcome.requirement in wanted
+    ]
+    outcomes = told(outcomes)
+    write_json(folder / "verdict.json", [o.to_json() | {"run": "."} for o in outcomes])
+    tidy(played)
+    return outcomes

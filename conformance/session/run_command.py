@@ -1,0 +1,249 @@
+"""`tickproof run`: choose requirements, judge each engine, write its reports."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import socket
+import tempfile
+import traceback
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.explain import told
+from tickproof.conformance.faults import regressions
+from tickproof.conformance.faults.schedule_file import ScheduleError, load_all
+from tickproof.conformance.reports import json_report, junit, terminal
+from tickproof.conformance.reports.json_report import Report, Selection
+from tickproof.conformance.reports.live import progress
+from tickproof.conformance.reports.market import csv_notes
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.requirements.registry import Requirement
+from tickproof.conformance.session.tiers import SessionConfig, run_session
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Outcome
+from tickproof.generators import csv_market
+
+KIT_ERROR_FILE: Final = "kit-error.txt"
+#: Worst first: of several engines the worst status is the status of the whole.
+_STATUS_ORDER: Final = (EXIT_KIT_ERROR, EXIT_FAIL, EXIT_UNKNOWN, EXIT_OK)
+
+
+class RequestError(ValueError):
+    """The request cannot be met; the text says what was expected."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `tickproof run` was asked for, the same for every engine.
+
+    ``out`` gets one folder an engine. ``quotes`` and ``orders``: both or none.
+    ``schedules``: files of schedules, judged instead of the suites.
+    """
+
+    profile: str
+    tiers: tuple[int, ...]
+    only: tuple[str, ...]
+    seed: int
+    out: Path
+    workers: int
+    port: int | None
+    quotes: Path | None
+    orders: Path | None
+    strict: bool
+    schedules: tuple[Path, ...] = ()
+
+
+def select(
+    known: Mapping[str, Requirement], tiers: Collection[int], only: Sequence[str],
+    profile: str = "full",
+) -> dict[str, Requirement]:  # fmt: skip
+    """Return the requirements of the given tiers and ids (empty: all of them, see `chosen`).
+
+    Raises RequestError for an id or a tier that does not exist, or if none is left.
+    """
+    for id_ in only:
+        if id_ not in known:
+            near = difflib.get_close_matches(id_, known, n=3, cutoff=0.4)
+            hint = f"; the nearest are {', '.join(near)}" if near else ""
+            raise RequestError(f"--only: no requirement {id_}{hint}")
+    tiers_known = sorted({requirement.tier for requirement in known.values()})
+    for tier in tiers:
+        if tier not in tiers_known:
+            raise RequestError(f"--tier: expected one of {tiers_known}, got {tier}")
+    selected = registry.chosen(known, tiers, only, profile)
+    if not selected:
+        raise RequestError("--tier and --only: no requirement is in both")
+    return selected
+
+
+def check_port(port: int) -> None:
+    """Raise RequestError where the log server cannot have this port of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise RequestError(f"--port: expected a free port, got {port}: {error}") from error
+
+
+def check_market(quotes: Path, orders: Path, strict: bool, console: Console) -> None:
+    """Read a recorded market before anything starts; print what is to be known of it.
+
+    Raises RequestError with file, line and column where the files cannot be used.
+    """
+    try:
+        market = csv_market.read_market(quotes, orders, strict=strict)
+    except csv_market.CsvError as error:
+        raise RequestError(str(error)) from error
+    csv_notes(console, market.warnings, market.symbols)
+
+
+def check_schedules(specs: Sequence[EngineSpec], given: Sequence[Path]) -> None:
+    """Raise RequestError for a given schedule, or a regression of an engine, that is wrong."""
+    try:
+        for paths in (given, *(regressions.beside(spec.path) for spec in specs)):
+            load_all(paths)
+    except ScheduleError as error:
+        raise RequestError(str(error)) from error
+
+
+def check_out(out: Path) -> None:
+    """Raise RequestError where reports and runs cannot be written into ``out``."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        expected = f"--out: expected a folder that can be written, got {out}"
+        raise RequestError(f"{expected}: {error.strerror}") from error
+
+
+def judge_all(
+    specs: Sequence[EngineSpec],
+    selected: Mapping[str, Requirement],
+    request: Request,
+    console: Console,
+) -> int:
+    """Judge engines one after another, print summaries; returns the exit status.
+
+    An exception of the kit ends the judgement of that engine only: its traceback is
+    kept in kit-error.txt in the engine's folder, and the status is that of a kit-error.
+    """
+    reports: list[Report] = []
+    statuses: list[int] = []
+    for spec, folder in zip(specs, engine_folders(specs, request.out), strict=True):
+        try:
+            report = _judge(spec, selected, request, folder, console)
+        except Exception as error:
+            keep_traceback(error, folder, console)
+            statuses.append(EXIT_KIT_ERROR)
+            continue
+        terminal.summary(console, report, folder)
+        reports.append(report)
+        statuses.append(report.exit_status)
+        try:
+            json_report.write(report, folder)
+            junit.write(report, folder)
+        except OSError as error:
+            why = f"the reports cannot be written into {folder}: {error.strerror}"
+            _say_kit_error(why, console)
+            statuses.append(EXIT_KIT_ERROR)
+    if len(reports) > 1:
+        terminal.comparison(console, reports)
+    return min(statuses, key=_STATUS_ORDER.index)
+
+
+def engine_folders(specs: Sequence[EngineSpec], out: Path) -> list[Path]:
+    """Return one folder under ``out`` for each engine, named after it, none twice."""
+    folders: list[Path] = []
+    for spec in specs:
+        # Dots are left out of the ends, so that no name leads out of the folder.
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", spec.name).strip("-.")[:60] or "engine"
+        number, folder = 1, out / name
+        while folder in folders:
+            number += 1
+            folder = out / f"{name}-{number}"
+        folders.append(folder)
+    return folders
+
+
+def keep_traceback(error: BaseException, folder: Path, console: Console) -> None:
+    """Write a traceback to kit-error.txt in a folder, print where, or print it whole."""
+    text = "".join(traceback.format_exception(error))
+    path = folder / KIT_ERROR_FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as second:
+        console.print(Text(text), soft_wrap=True)
+        where = f"shown above ({path} cannot be written: {second.strerror})"
+    else:
+        where = str(path)
+    _say_kit_error(f"the kit itself broke ({type(error).__name__}: {error})", console)
+    console.print(Text(f"traceback: {where}"), soft_wrap=True)
+
+
+def _say_kit_error(why: str, console: Console) -> None:
+    line = Text("kit-error: ", style="bold magenta").append(why, style="default")
+    console.print(line, soft_wrap=True)
+
+
+def _judge(
+    spec: EngineSpec,
+    selected: Mapping[str, Requirement],
+    request: Request,
+    folder: Path,
+    console: Console,
+) -> Report:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (json_report.FILE_NAME, junit.FILE_NAME, KIT_ERROR_FILE):
+        # A report of an earlier session must not pass for one of this session.
+        (folder / name).unlink(missing_ok=True)
+    started = datetime.now(UTC)
+    outcomes = told(_outcomes(spec, request, folder, console))
+    return json_report.build(
+        engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
+        outcomes=outcomes,
+        selected=selected,
+        folder=folder,
+        profile=request.profile,
+        seed=request.seed,
+        selection=Selection(tiers=list(request.tiers), only=list(request.only)),
+        started=started,
+        ended=datetime.now(UTC),
+    )
+
+
+def _outcomes(spec: EngineSpec, request: Request, folder: Path, console: Console) -> list[Outcome]:
+    config = SessionConfig(
+        engine=spec.path,
+        out=folder,
+        profile=request.profile,
+        tiers=request.tiers,
+        only=request.only,
+        seed=request.seed,
+        workers=request.workers,
+        quotes=request.quotes,
+        orders=request.orders,
+        strict=request.strict,
+        port=request.port,
+        schedules=request.schedules,
+    )
+    view = progress(console)
+    try:
+        with view:
+            return run_session(config, view)
+    except KeyboardInterrupt:
+        decided = sum(view.counts.values())
+        # The command line prints this text; the runs recorded so far stay in the folder.
+        raise KeyboardInterrupt(
+            f"{decided} requirements decided, runs kept in {folder}, "
+            "judge one with: tickproof check RUN"
+        ) from None

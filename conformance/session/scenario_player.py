@@ -1,0 +1,248 @@
+"""Plays the scenarios of one pytest process, each once, and looks after their folders."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tickproof.conformance.engines import process_table
+from tickproof.conformance.engines.engine_reuse import Parking
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.faults.schedule_file import load_all
+from tickproof.conformance.history.folder import History, HistoryError, write_json
+from tickproof.conformance.latency import profiles
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.runner.isolated import play_apart
+from tickproof.conformance.runner.run import KitStopped, play
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.suites import evidence
+from tickproof.conformance.suites.catalog import Context, draw, seconds, service
+from tickproof.conformance.suites.catalog.builders import EVERY
+from tickproof.conformance.suites.judge import KitError, NotClaimed, check_claims
+from tickproof.conformance.usage.process_sample import manner
+from tickproof.conformance.verdicts import Outcome
+
+#: Events of a run that a live view shows.
+_SHOWN = {"progress", "fault"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a session was asked for; ``quotes`` and ``orders`` are absolute paths or None.
+
+    schedules: files of given schedules.
+    """
+
+    out: Path
+    seed: int
+    profile: str
+    port: int = 0
+    quotes: str | None = None
+    orders: str | None = None
+    strict: bool = False
+    feed: Path | None = None
+    schedules: tuple[Path, ...] = ()
+
+
+class Playing:
+    """Histories by scenario; a scenario that could not be played stays an error."""
+
+    def __init__(self, spec: EngineSpec, settings: Settings) -> None:
+        self.spec, self.settings = spec, settings
+        self._registry = registry.load()
+        #: Given schedules by the names of their scenarios.
+        self.schedules = load_all(settings.schedules)
+        self._files = dict(zip(self.schedules, settings.schedules, strict=True))
+        self._histories: dict[str, History] = {}
+        self._errors: dict[str, Exception] = {}
+        self._parking = Parking()
+
+    def played(self, scenario: str) -> History | None:
+        """Return the history of a scenario if it was played here."""
+        return self._histories.get(scenario)
+
+    def history(self, requirement: str, name: str) -> History:
+        """Return the history for a test; plays the scenario where that was not done yet.
+
+        Raises NotClaimed where the engine does not promise what the test needs.
+        """
+        scenario = self._scenario(name)
+        if not self.spec.offers(scenario.app, scenario.params):
+            params = " ".join(f"{k}={v}" for k, v in scenario.params.items())
+            raise NotClaimed(f"app {scenario.app} {params}".strip() + " is not offered")
+        claims = self.spec.claims(scenario.app, scenario.params).to_json()
+        check_claims(self._registry[requirement].needs, claims, scenario)
+        if name in self._errors:
+            raise self._errors[name]
+        if name not in self._histories:
+            try:
+                self._histories[name] = self._play(scenario)
+            except (KitStopped, HistoryError, OSError) as error:
+                self._errors[name] = KitError(str(error))
+                raise self._errors[name] from error
+        return self._histories[name]
+
+    def completed(self, outcome: Outcome, seconds: float) -> Outcome:
+        """Add what only the session knows: duration, reproduce command; save with the run."""
+        outcome = replace(outcome, seconds=round(seconds, 3), reproduce=self._reproduce(outcome))
+        if outcome.run:
+            with contextlib.suppress(OSError):  # the report has it too
+                _save(Path(outcome.run), outcome)
+        return outcome
+
+    def _reproduce(self, outcome: Outcome) -> str:
+        settings, engine = self.settings, _from_here(self.spec.path)
+        if outcome.scenario in self._files:
+            return f"tickproof run {engine} --schedule {_from_here(self._files[outcome.scenario])}"
+        words = ["tickproof run", engine, f"--only {outcome.requirement}",
+                 f"--seed {settings.seed}", f"--profile {settings.profile}"]  # fmt: skip
+        if settings.quotes:
+            words.append(f"--quotes {settings.quotes} --orders {settings.orders}")
+        return " ".join(words)
+
+    def keep_traceback(self, text: str) -> None:
+        """Keep the traceback of a kit-error beside the runs."""
+        with contextlib.suppress(OSError):  # a full disk is in the verdict itself
+            self.settings.out.mkdir(parents=True, exist_ok=True)
+            with (self.settings.out / "kit-error.txt").open("a", encoding="utf-8") as file:
+                file.write(text + "\n")
+
+    def tidy(self) -> None:
+        """Stop an engine that waits; drop from all folders what can be made again."""
+        self._parking.close(self.spec.timeouts.drain_s)
+        for history in self._histories.values():
+            history.cache.clear()
+            tidy(history)
+
+    def seconds(self, name: str) -> float:
+        """Estimate how long a scenario lasts; given schedules come last, and in their order."""
+        return 0.0 if name in self.schedules else seconds(name)
+
+    def _scenario(self, name: str) -> Scenario:
+        if name in self.schedules:
+            return self.schedules[name]
+        settings = self.settings
+        market = None
+        if settings.quotes:
+            market = {"kind": "market-csv", "quotes": settings.quotes, "orders": settings.orders,
+                      "strict": settings.strict}  # fmt: skip
+        two = {"inputs": "two", "emit": "verdicts"}
+        fresh = self.spec.claims("market-spread", two).freshness_s if (
+            self.spec.offers("market-spread", two)) else 0.0  # fmt: skip
+        context = Context(
+            settings.seed, settings.profile, fresh or 0.0, market,
+            level(self.spec, name), self.spec.timeouts.recovery_s,
+        )  # fmt: skip
+        return draw(name, context)
+
+    def _play(self, scenario: Scenario) -> History:
+        folder = self.settings.out / scenario.name
+        if folder.exists():
+            shutil.rmtree(folder)
+        feed = self._feed(folder, scenario)
+        feed({"event": "run-started", "records": scenario.recipe.get("records", 0)})
+        ended, totals = "kit-error", {}
+        try:
+            given = scenario.name in self.schedules
+            seed = scenario.recipe["seed"] if given else self.settings.seed
+            if scenario.pace is not None:
+                # A process of its own, and an engine that served nobody else.
+                self._parking.close(self.spec.timeouts.drain_s)
+                play_apart(scenario, self.spec, folder, seed=seed, port=self.settings.port)
+            else:
+                play(scenario, self.spec, folder, seed=seed,
+                     listener=lambda row: feed(row) if row["event"] in _SHOWN else None,
+                     port=self.settings.port, parking=self._parking)  # fmt: skip
+            history = History(folder)
+            ended = history.ended["how"]
+            add_facts(history, self.spec)
+            totals = {"records": history.input_records, "served": history.fetched,
+                      "outputs": history.run["outputs"]}  # fmt: skip
+            return history
+        finally:
+            feed({"event": "run-ended", "ended": ended, **totals})
+
+    def _feed(self, folder: Path, scenario: Scenario) -> Callable[[dict[str, Any]], None]:
+        base = {"run": str(folder), "scenario": scenario.name, "app": scenario.app}
+
+        def feed(row: dict[str, Any]) -> None:
+            if self.settings.feed is None:
+                return
+            if row["event"] == "fault":
+                fetched = sum(p[4] for p in row["partitions"])
+                row = {"event": "fault", "do": row["step"]["do"], "target": row["step"]["target"],
+                       "pid": row["pids"][0] if row["pids"] else 0, "served": fetched,
+                       "records": row["total"]}  # fmt: skip
+            # One short write in append mode: lines of several processes do not mix.
+            line = json.dumps(base | row) + "\n"
+            with contextlib.suppress(OSError):  # a live view is worth no run
+                with self.settings.feed.open("ab", buffering=0) as file:
+                    file.write(line.encode())
+
+        return feed
+
+
+def _from_here(path: Path) -> str:
+    """Return a path as somebody would type it in the working folder."""
+    path, here = path.absolute(), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _save(folder: Path, outcome: Outcome) -> None:
+    """Add an outcome to the run's verdict.json."""
+    path = folder / "verdict.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    known = [row for row in known if row["requirement"] != outcome.requirement]
+    write_json(path, [*known, outcome.to_json() | {"run": "."}])
+
+
+def add_facts(history: History, spec: EngineSpec) -> None:
+    """Write what reports show of a run, and what its verdict depends on."""
+    history.run["known_gaps"] = spec.known_gaps
+    history.run["outputs"] = len(evidence.outputs(history))
+    if history.run["input"]["recipe"]["kind"] == "market-csv":
+        history.run["by_symbol"] = evidence.rejects_by_symbol(history)
+    if history.run["scenario"].get("pace"):
+        history.run["service"] = _service_facts(spec, history.scenario)
+    write_json(history.folder / "run.json", history.run)
+
+
+def level(spec: EngineSpec, scenario: str) -> str:
+    """Return the SLA profile that a scenario of tier 5 is held against.
+
+    A recovery is one of count: state takes time, and an engine may claim less for it.
+    """
+    if scenario == service.RECOVERY and spec.offers("count", EVERY):
+        return spec.claims("count", EVERY).latency or Context.latency
+    return spec.service_level or Context.latency
+
+
+def _service_facts(spec: EngineSpec, scenario: str) -> dict[str, Any]:
+    """Return what a run of tier 5 is judged by: profile, time to recover, how it was started."""
+    profile = profiles.load(level(spec, scenario))
+    own = process_table.read(os.getpid())
+    assert own is not None
+    return {
+        "profile": profile.to_json(),
+        "within_s": service.within_s(profile, spec.timeouts.recovery_s),
+        # An engine inherits both from the kit.
+        "manner": {key: value for key, value in manner(own).items() if key != "name"},
+    }
+
+
+def tidy(history: History) -> None:
+    """Drop from a run folder what can be made again, and what no judgement needs.
+
+    The input of a recorded market is kept: its files may change.
+    """
+    shutil.rmtree(history.folder / "state", ignore_errors=True)
+    (history.folder / "output" / "staged.bin").unlink(missing_ok=True)
+    kinds = {"market-csv", "keyed-csv"}
+    if history.run["input"]["recipe"]["kind"] not in kinds:
+        shutil.rmtree(history.folder / "input", ignore_errors=True)

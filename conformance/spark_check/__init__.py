@@ -1,0 +1,31 @@
+"""Histories larger than one machine: the same checkers, each on a part, on Spark.
+
+Every promise about values holds within one key, one symbol, one payload or one writer.
+So records are cut into blocks by that, shuffled, and each part is judged by the checker
+that judges small histories whole. What the parts found is merged by its place in the
+history; the driver explains the few earliest findings and holds nothing else.
+
+Run folder and kit must stand at the same path on every machine.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from tickproof.conformance.errors import SparkNotStarted
+from tickproof.conformance.session import tiers
+from tickproof.conformance.verdicts import Outcome
+
+
+def recheck(folder: Path, master: str) -> list[Outcome]:
+    """Judge a recorded run again, its values on Spark; see tiers.recheck.
+
+    ``master``: a Spark master such as local[*]. Raises SparkNotStarted and HistoryError.
+    """
+    if missing := [name for name in ("pyspark", "pandas") if find_spec(name) is None]:
+        raise SparkNotStarted(f"{' and '.join(missing)} not found; pip install 'tickproof[spark]'")
+    from tickproof.conformance.spark_check import history, spark
+
+    with spark.session(master) as started:
+        return tiers.recheck(folder, history.opener(started))

@@ -1,0 +1,144 @@
+"""A run folder whose records are read on Spark; all else as in any other history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tickproof.conformance.checkers.findings import Findings
+from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
+from tickproof.conformance.spark_check import values as judged
+from tickproof.conformance.spark_check.blocks import Source
+from tickproof.conformance.suites import evidence
+from tickproof.conformance.suites.judge import Unknown
+from tickproof.generators.layouts import COUNT_IN, MESSAGE, ORDER, QUOTE, framed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Input that a judge may read in the driver; of more it must ask Spark.
+DRIVER_BYTES: Final = 64 << 20
+_CHUNK: Final = 1 << 18
+
+
+class ScaledHistory(History):
+    """A history whose values and sequences are judged by Spark."""
+
+    def __init__(self, folder: Path, spark: SparkSession) -> None:
+        super().__init__(folder.absolute())
+        self._spark = spark
+
+    @property
+    def other_ways(self) -> Mapping[str, Callable[[History], Any]]:
+        """Evidence that Spark computes."""
+        return {
+            "values": _values,
+            "sequences": _sequences,
+            "wrapping_inputs": _wrapping_inputs,
+            "end_keys": _end_keys,
+        }
+
+    def inputs(self, dtype: np.dtype, stream: int = 0) -> list[np.ndarray]:
+        """Return the payloads of each partition, where they are few enough for one process.
+
+        Raises Unknown where they are not: then this way cannot decide.
+        """
+        size = sum(
+            row["records"] * (4 + row["record_size"])
+            for row in self.partitions
+            if row["stream"] == stream
+        )
+        if size > DRIVER_BYTES:
+            raise Unknown(
+                "NOT_AT_SCALE", f"up to {DRIVER_BYTES >> 20} MiB of input for this test on Spark",
+                f"{size >> 20} MiB: run `tickproof check` without --spark",
+            )  # fmt: skip
+        return super().inputs(dtype, stream)
+
+    def outputs(self, dtype: np.dtype, stream: int = 0) -> OutputLog:
+        """Return the recorded output of a stream; the arrivals, too, are a memory map."""
+        path = self.folder / "output" / f"s{stream}.arrivals"
+        rows = path.stat().st_size // ARRIVAL.itemsize if path.exists() else 0
+        log = self.folder / "output" / f"s{stream}.log"
+        held = log.stat().st_size // framed(dtype).itemsize if log.exists() else 0
+        arrivals = np.memmap(path, ARRIVAL, "r", shape=(rows,)) if rows else np.zeros(0, ARRIVAL)
+        records = whole = 0
+        for start in range(0, rows, _CHUNK):
+            piece = arrivals[start : start + _CHUNK]
+            ends = piece["index"] + piece["count"]
+            whole += int((ends <= held).sum())
+            records += int(piece["count"][ends <= held].sum())
+        last = arrivals[whole - 1] if whole else None
+        if last is not None and int(last["index"]) + int(last["count"]) != records:
+            raise HistoryError(f"{path}: rows do not follow each other; expected no gap")
+        return OutputLog(self._framed(log, dtype, records), arrivals[:whole])
+
+    def files(self) -> judged.Files:
+        """Return what Spark reads. Makes the input again where the folder lost it."""
+        self._have_input()
+        dtype = evidence.output_dtype(self)
+        log = evidence.outputs(self)
+        merged = self.params.get("inputs") == "merged"
+        kinds = {"count": (COUNT_IN,), "market-spread": (MESSAGE,) if merged else (QUOTE, ORDER)}
+        streams = [
+            [
+                self._source(row["file"], kind, row["records"])
+                for row in self.partitions
+                if row["stream"] == stream
+            ]
+            for stream, kind in enumerate(kinds.get(self.app, (dtype,)))
+        ]
+        output = self._source("output/s0.log", dtype, len(log))
+        table = str(self.folder / "output" / "s0.arrivals")
+        output = Source(
+            output.path, output.layout, output.field, output.records, output.kept,
+            (table, ARRIVAL, len(log.arrivals)),
+        )  # fmt: skip
+        return judged.Files(self._spark, streams, output, log)
+
+    def _source(self, name: str, dtype: np.dtype, records: int) -> Source:
+        self._framed(self.folder / name, dtype, records)  # it is as long as it must be
+        return Source(str(self.folder / name), framed(dtype), "payload", records, dtype)
+
+
+def _values(history: ScaledHistory) -> Findings:
+    files = history.files()
+    emit = history.params.get("emit", "")
+    if history.app == "count":
+        return judged.count(files, emit, evidence.replay_allowed_after(history))
+    if history.app != "market-spread":
+        expected = evidence.doubled if history.app == "double" else _same
+        return judged.multiset(files, expected)
+    if history.params["inputs"] == "merged":
+        return judged.merged_market(files, emit)
+    timing = judged.Timing(
+        int(history.claims["freshness_s"] * 1e9), history.publishes, history.fetches,
+        list(history.pauses()), history.claims["delivery"],
+    )  # fmt: skip
+    return judged.two_markets(files, emit, timing)
+
+
+def _same(records: np.ndarray) -> np.ndarray:
+    return records
+
+
+def _sequences(history: ScaledHistory) -> Findings:
+    return judged.sequences(history.files())
+
+
+def _wrapping_inputs(history: ScaledHistory) -> int:
+    return sum(judged.looked(history.files(), evidence.wrapping))
+
+
+def _end_keys(history: ScaledHistory) -> set[int]:
+    return set().union(*judged.looked(history.files(), evidence.ends_among))
+
+
+def opener(spark: SparkSession) -> Callable[[Path], ScaledHistory]:
+    """Return what opens a run folder for Spark; see session.recheck."""
+    return partial(ScaledHistory, spark=spark)

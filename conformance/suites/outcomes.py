@@ -1,0 +1,85 @@
+"""From what a test raised to an Outcome; the same for a live run and for `check`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tickproof.conformance.faults.schedule_file import PREFIX, from_scenario, to_toml
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown, fault_facts, stimulus
+from tickproof.conformance.suites.labels import labelled
+from tickproof.conformance.verdicts import Outcome, Verdict
+
+
+def outcome_of(
+    requirement: str, scenario: str, error: BaseException | None, history: History | None
+) -> Outcome:
+    """Return the outcome of a test that raised ``error`` (None: it passed)."""
+    base = Outcome(requirement, Verdict.PASS, scenario)
+    if history is not None:
+        base = replace(
+            base, stimulus=stimulus(history), evidence=_evidence(history), run=str(history.folder)
+        )
+    match error:
+        case None:
+            return base
+        case Fail():
+            evidence = base.evidence | error.evidence
+            if history is not None and "where" in evidence:
+                evidence["where"] = labelled(history, evidence["where"])
+            return replace(
+                base, verdict=Verdict.FAIL, reason=error.code, expected=error.expected,
+                actual=error.actual, evidence=evidence,
+            )  # fmt: skip
+        case Unknown():
+            return replace(
+                base, verdict=Verdict.UNKNOWN, reason=error.reason, expected=error.expected,
+                actual=error.actual, evidence=base.evidence | error.evidence,
+            )  # fmt: skip
+        case NotClaimed():
+            return replace(base, verdict=Verdict.NOT_CLAIMED, actual=str(error))
+        case _:
+            return replace(
+                base, verdict=Verdict.KIT_ERROR, reason=type(error).__name__,
+                expected="the kit to play, record and judge the run", actual=str(error)[:2000],
+            )  # fmt: skip
+
+
+def with_known_gaps(outcome: Outcome, gaps: Mapping[str, str]) -> Outcome:
+    """Apply engine.toml's known_gaps: a fail listed there is known, a pass is an error."""
+    why = gaps.get(outcome.requirement)
+    if why is None:
+        return outcome
+    if outcome.verdict is Verdict.FAIL:
+        return replace(outcome, verdict=Verdict.KNOWN_GAP, evidence=outcome.evidence | {"gap": why})
+    if outcome.verdict is Verdict.PASS:
+        return replace(
+            outcome, verdict=Verdict.GAP_FIXED, reason="GAP_FIXED",
+            expected=f"the gap listed in known_gaps: {why}",
+            actual="the promise holds: remove the entry",
+        )  # fmt: skip
+    return outcome
+
+
+def _evidence(history: History) -> dict:
+    evidence = {
+        "records": history.input_records,
+        "outputs": history.run.get("outputs", 0),
+        "ended": history.ended["how"],
+    }
+    if history.faults:
+        evidence["faults"] = fault_facts(history.faults)
+    if history.faults or history.scenario.startswith(PREFIX):
+        with contextlib.suppress(ValueError):  # it says more than a schedule can
+            scenario = Scenario.from_json(history.run["scenario"])
+            evidence["schedule"] = to_toml(from_scenario(scenario))
+    if history.run.get("by_symbol"):
+        evidence["by_symbol"] = history.run["by_symbol"]
+    if history.run["input"].get("symbols"):
+        evidence["symbols"] = history.run["input"]["symbols"]
+    if history.run["input"].get("warnings"):
+        evidence["warnings"] = history.run["input"]["warnings"]
+    return evidence

@@ -1,0 +1,100 @@
+"""Who used the processors: kit, engine, others. From the times of processes, not of cores.
+
+/proc/stat counts a core as busy when a tick of the clock finds it so: work that is timed,
+such as a publisher's, begins between two ticks and is missed, or is met each time. The time
+of a process is exact.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from tickproof.conformance.engines.process_table import Proc, descendants
+from tickproof.conformance.history.rows import ANY_CORE
+
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+_KERNEL_THREADS: Final = 2
+
+
+class Accounts:
+    """CPU seconds since the first look, with what the processes of then had used; none falls.
+
+    The kit is this process with all that it started, except the engine. Kernel threads count
+    for nobody: most of their work is done for kit and engine.
+    """
+
+    def __init__(self) -> None:
+        self._all, self._engine, self._others = _Meter(), _Meter(), _Meter()
+        #: Core -> what others used on it since the look before.
+        self.others: dict[int, float] = {}
+
+    @property
+    def engine_s(self) -> float:
+        """What the engine used, in all of its lives."""
+        return self._engine.total / TICKS
+
+    @property
+    def kit_s(self) -> float:
+        """What the kit used."""
+        return (self._all.total - self._engine.total) / TICKS
+
+    @property
+    def busy_s(self) -> float:
+        """What all processes used."""
+        return (self._all.total + self._others.total) / TICKS
+
+    def look(self, processes: Mapping[int, Proc], roots: Collection[int]) -> list[Proc]:
+        """Take a process table into account; return the engine's processes, those below roots."""
+        engine = below(processes, roots)
+        # What a reaper uses is the kit's, what it waited for the engine's.
+        waiting = [processes[root]._replace(used=0) for root in roots if root in processes]
+        self._engine.read([*waiting, *engine])
+        kit = os.getpid()
+        ours = below(processes, [kit])
+        self._all.read([processes[kit], *ours] if kit in processes else ours)
+        known = {kit, *(proc.pid for proc in ours), *(proc.pid for proc in engine)}
+        kernel = processes.get(_KERNEL_THREADS)
+        if kernel is not None and kernel.name == "kthreadd":
+            known |= {kernel.pid, *(proc.pid for proc in descendants(processes, kernel.pid))}
+        grown = self._others.read([p for p in processes.values() if p.pid not in known])
+        self.others = {core: ticks / TICKS for core, ticks in grown.items() if ticks > 0}
+        return engine
+
+
+def below(processes: Mapping[int, Proc], roots: Iterable[int]) -> list[Proc]:
+    """Return the descendants of all roots, each once, without the roots."""
+    found = {p.pid: p for root in roots for p in descendants(processes, root)}
+    return list(found.values())
+
+
+class _Meter:
+    """The time that a group of processes used, whoever of them comes and goes; in ticks."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._before: dict[tuple[int, int], tuple[int, int]] | None = None
+
+    def read(self, group: Iterable[Proc]) -> dict[int, int]:
+        """Add what the group used since the last reading; return it by core."""
+        now, cores = {}, {}
+        for proc in group:
+            now[proc.pid, proc.started] = (proc.used, proc.waited)
+            cores[proc.pid, proc.started] = proc.core
+        first = self._before is None
+        before = self._before or {}
+        self._before = now
+        # What ended was waited for by one that lives, and its time is in there. Where nobody
+        # waited it is gone: then what the living used is what is known to have been used.
+        whole = sum(map(sum, now.values())) - sum(map(sum, before.values()))
+        grown: dict[int, int] = {}
+        for key, (used, _) in now.items():
+            own = used - before[key][0] if key in before else used
+            grown[cores[key]] = grown.get(cores[key], 0) + own
+        own = sum(grown.values())
+        self.total += max(whole, own)
+        if first:
+            return {}
+        grown[ANY_CORE] = max(0, whole - own)
+        return grown

@@ -1,0 +1,99 @@
+"""What is printed of a bench: figures, ratios, notes where a figure is weak or missing."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from tickproof.conformance.bench.engines.measurement import EngineResult, Series
+from tickproof.conformance.bench.engines.plan import Plan
+from tickproof.conformance.bench.engines.report import document, show
+
+ENGINE = SimpleNamespace(name="toy", version="1", language="none")
+MACHINE = {"cpu": "a processor", "cpus": 2}
+
+
+def round_of(rate, progress="release", steps=9, others=0.1):
+    """Return the figures of one round; without a rate it had no window."""
+    window = {"progress": progress, "steps": steps} if rate else None
+    return {
+        "rate": rate, "whole_rate": rate, "whole_s": 2.5, "cpu_s": 12.345, "cores": 1.5,
+        "us_a_record": 0.25, "kit_cores": None, "other_cores": others, "window": window,
+        "peak_memory": 3 * 2**29, "state_bytes": {"20%": 999, "50%": None, "end": 5000},
+    }  # fmt: skip
+
+
+def shown(apps, kills=(), width=100, **options):
+    plan = Plan(apps=(), kills=tuple(one.what for one in kills), **options)
+    found = document([EngineResult(ENGINE, list(apps), list(kills))], plan, MACHINE)
+    console = Console(file=io.StringIO(), width=width)
+    show(console, found)
+    return found["engines"][0], " ".join(console.file.getvalue().split())
+
+
+def test_figures_are_shown_with_their_units_and_ratio():
+    engine, text = shown([
+        Series("passthrough", rounds=[round_of(4e6)]), Series("count", rounds=[round_of(3e6)])
+    ])  # fmt: skip
+    assert [row["to_passthrough"] for row in engine["apps"]] == [1.0, 0.75]
+    assert "toy passthrough 4.00 1.00 2.50 4.00" in text
+    assert "toy passthrough 12.3 1.50 - 0.100 0.250 1.50G 999B - 4.88K" in text
+    assert "more --messages" not in text
+
+
+def test_several_rounds_show_the_smallest_and_the_largest():
+    rounds = [round_of(rate) for rate in (2e6, 9e6, 1e6)]
+    engine, text = shown([Series("passthrough", rounds=rounds)], rounds=3)
+    assert engine["apps"][0]["rate"] == {"median": 2e6, "min": 1e6, "max": 9e6}
+    assert "2.00 [1.00 9.00]" in text
+
+
+@pytest.mark.parametrize(
+    ("figures", "note"),
+    [
+        (round_of(4e6, steps=3), "RELEASEs of a partition after the warm-up: only 3"),
+        (round_of(4e6, "fetch", steps=1), "RELEASEs of a partition after the warm-up: only 1"),
+        (round_of(None), "nothing was left to do after the warm-up"),
+    ],
+)
+def test_a_rate_that_is_coarse_or_missing_is_told(figures, note):
+    assert note in shown([Series("count", rounds=[figures])])[1]
+
+
+def test_a_machine_that_was_busy_with_something_else_is_told():
+    busy = [round_of(4e6), round_of(4e6, others=0.7)]
+    _, text = shown([Series("count", rounds=busy)])
+    assert "Something else kept up to 0.700 of 2 processors busy" in text
+    assert "Something else" not in shown([Series("count", rounds=busy[:1])])[1]
+
+
+def test_no_figure_is_cut_off_on_a_narrow_terminal():
+    series = [Series("market-spread", rounds=[round_of(4e6), round_of(5e6)])]
+    assert "…" not in shown(series, width=60, rounds=2)[1]
+
+
+def test_an_engine_that_never_releases_is_not_coarse():
+    assert "RELEASE" not in shown([Series("count", rounds=[round_of(4e6, "fetch", steps=0)])])[1]
+
+
+def test_without_a_rate_of_passthrough_there_is_no_ratio():
+    engine, _ = shown([
+        Series("passthrough", status="failed", why="lost: one"),
+        Series("count", rounds=[round_of(3e6)]),
+    ])  # fmt: skip
+    assert [row["to_passthrough"] for row in engine["apps"]] == [None, None]
+
+
+def test_what_went_wrong_and_what_is_not_claimed_is_told():
+    kills = [
+        Series("worker", "count", status="failed", why="lost: a point", run="out/runs/toy"),
+        Series("engine", status="not-claimed", why="claims to survive: no death"),
+    ]
+    _, text = shown([Series("count", rounds=[round_of(3e6)])], kills)
+    assert "toy worker, count failed" in text
+    assert "toy engine not-claimed" in text
+    assert "toy, kill of worker: failed: lost: a point run kept in out/runs/toy" in text
+    assert "kill of engine" not in text

@@ -1,0 +1,142 @@
+"""Samples of a live engine, series of rounds, and the status that they end in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tickproof.conformance.bench.engines import measurement
+from tickproof.conformance.bench.engines.measurement import EngineResult, Series
+from tickproof.conformance.bench.engines.plan import Plan, kill_scenario, steady_scenario
+from tickproof.conformance.bench.engines.process_samples import Sampler, folder_size
+from tickproof.conformance.bench.engines.session import exit_status
+from tickproof.conformance.engines.spec import load
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.runner.limits import patient
+from tickproof.conformance.runner.run import play
+from tickproof.conformance.suites.judge import Fail
+
+BURN_S = 0.4
+#: What the copied adapter does at deploy: a child that takes processor time, and ends.
+BURNS = f"""
+        import subprocess
+        subprocess.run([sys.executable, "-c",
+            "import time\\nwhile time.process_time() < {BURN_S}: pass"], check=True)
+"""
+
+
+def burning(folder: Path) -> Path:
+    """Write a copy of the minimal engine with a child that burns and ends; its toml."""
+    minimal = fixtures() / "engines" / "minimal"
+    folder.mkdir()
+    source = (minimal / "adapter.py").read_text("utf-8")
+    at = 'elif op == "deploy":\n'
+    assert source.count(at) == 1
+    (folder / "adapter.py").write_text("import sys\n" + source.replace(at, at + BURNS))
+    (folder / "engine.toml").write_text((minimal / "engine.toml").read_text("utf-8"))
+    return folder / "engine.toml"
+
+
+def test_processor_time_of_children_that_ended_counts(tmp_path):
+    spec = load(burning(tmp_path / "engine"))
+    scenario = steady_scenario(spec, "passthrough", Plan(messages=1_000), 0)
+    with Sampler(tmp_path / "run" / "state") as sampler:
+        play(scenario, spec, tmp_path / "run", seed=1, listener=sampler.listen)
+    rows = sampler.samples()
+    assert sampler.cpu_s >= BURN_S
+    assert len(rows) >= 1
+    assert (rows["cpu_s"][1:] >= rows["cpu_s"][:-1]).all()
+    # A tick of the kernel's clock for each process is what may be rounded.
+    assert 0 < rows["cpu_s"][-1] <= sampler.cpu_s + 0.1
+    assert rows["memory"].max() > 2**20
+    assert sampler.memory_kind == "pss"
+
+
+def test_a_sampler_that_breaks_says_so(tmp_path, monkeypatch):
+    spec = load(fixtures() / "engines" / "minimal")
+    monkeypatch.setattr(Sampler, "_look", lambda self: 1 / 0)
+    monkeypatch.setattr("tickproof.conformance.bench.engines.process_samples.PERIOD_S", 0.01)
+    scenario = steady_scenario(spec, "passthrough", Plan(messages=100_000), 0)
+    with pytest.raises(ZeroDivisionError):
+        with Sampler(tmp_path / "run" / "state") as sampler:
+            play(scenario, spec, tmp_path / "run", seed=1, listener=sampler.listen)
+
+
+def test_folder_size_counts_all_files_below(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "x").write_bytes(b"12345")
+    (tmp_path / "a" / "b" / "y").write_bytes(b"678")
+    (tmp_path / "gone").symlink_to("nowhere")
+    assert folder_size(tmp_path) == (8 + len("nowhere"), 3)
+    assert folder_size(tmp_path / "none") == (0, 0)
+
+
+def test_the_spread_is_median_least_and_most_of_the_rounds():
+    series = Series("x", rounds=[{"rate": 3.0}, {"rate": 1.0}, {"rate": None}, {"rate": 9.0}])
+    assert series.spread("rate") == {"median": 3.0, "min": 1.0, "max": 9.0}
+    assert series.spread("other") is None
+    series.status = "failed"
+    assert series.spread("rate") is None
+
+
+def test_one_wrong_round_takes_the_figures_of_all(tmp_path, monkeypatch):
+    right = iter([True, False])
+
+    def judged(_history):
+        if not next(right):
+            raise Fail("lost", "one", "none")
+
+    monkeypatch.setattr(measurement, "judge", judged)
+    spec = load(fixtures() / "engines" / "minimal")
+    plan = Plan(apps=("passthrough",), kills=(), messages=2_000, rounds=3)
+    said = []
+    (result,) = measurement.measure_all([spec], plan, tmp_path, keep=False, tell=said.append)
+    (series,) = result.apps
+    assert (series.status, series.rounds) == ("failed", [])
+    assert series.why == "lost: expected one; got none"
+    # The third round is not played, and of the second nothing is kept that can be made again.
+    assert [line for line in said if "passthrough-2" in line] == []
+    assert [path.parent for path in tmp_path.rglob("run.json")] == [Path(series.run)]
+    assert not (Path(series.run) / "input").exists()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status"),
+    [
+        (["measured", "not-offered", "not-claimed"], 0),
+        (["measured", "failed", "unknown"], 1),
+        (["unknown", "measured"], 3),
+        (["failed", "kit-error"], 4),
+    ],
+)
+def test_the_worst_series_decides_the_exit_status(statuses, status):
+    series = [Series("x", status=one) for one in statuses]
+    assert exit_status([EngineResult(None, series[:1], series[1:])]) == status
+
+
+def test_engines_are_asked_for_what_they_offer():
+    miniature, minimal = (load(fixtures() / "engines" / name) for name in ("miniature", "minimal"))
+    plan = Plan()
+    assert steady_scenario(miniature, "count", plan, 0).params == {"emit": "some"}
+    assert steady_scenario(minimal, "count", plan, 0).params == {"emit": "every"}
+    assert steady_scenario(minimal, "market-spread", plan, 0) is None
+    assert kill_scenario(miniature, "worker", plan, 0).params == {"emit": "every"}
+
+
+def test_rounds_differ_in_input_and_kill_and_engines_do_not():
+    miniature, minimal = (load(fixtures() / "engines" / name) for name in ("miniature", "minimal"))
+    first, second = (kill_scenario(miniature, "worker", Plan(), n) for n in (0, 1))
+    assert first.recipe["seed"] != second.recipe["seed"]
+    assert first.faults[0].fraction != second.faults[0].fraction
+    assert 0.4 <= first.faults[0].fraction <= 0.6
+    assert kill_scenario(minimal, "worker", Plan(), 0).faults == first.faults
+    assert kill_scenario(miniature, "engine", Plan(), 0).faults != first.faults
+
+
+def test_a_long_input_gets_its_time_to_drain():
+    spec = load(fixtures() / "engines" / "minimal")
+    longer = patient(spec, 50_000_000)
+    assert longer.timeouts.drain_s >= spec.timeouts.drain_s + 600
+    assert longer.timeouts.recovery_s == spec.timeouts.recovery_s
+    assert spec.timeouts.drain_s < 600

@@ -1,0 +1,98 @@
+"""Silence after a kill: which outputs are new, and which gap is the longest."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.bench.handmade import Made
+from tickproof.conformance.bench.engines.recovery import beyond, recovery, silence
+from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog
+from tickproof.generators.layouts import COUNT_OUT, opaque
+from tickproof.generators.numbers import Payloads
+from tickproof.generators.partitions import partition_of
+
+SECOND = 1_000_000_000
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), max_size=40))
+def test_new_is_what_lies_beyond_all_before_it(rows):
+    best, expected = {}, []
+    for key, n in rows:
+        expected.append(n > best.get(key, -1))
+        best[key] = max(n, best.get(key, -1))
+    key, n = np.array(rows, np.int64).reshape(-1, 2).T
+    assert beyond(key.astype(np.uint64), n).tolist() == expected
+
+
+@given(st.lists(st.integers(1, 10**9), max_size=20), st.integers(1, 10**9))
+def test_silence_is_the_longest_gap_from_the_kill_on(times, kill):
+    times.sort()
+    before = [t for t in times if t <= kill][-1:] or [kill]
+    line = before + [t for t in times if t > kill]
+    gaps = [b - a for a, b in pairwise(line)]
+    found = silence(np.array(times, np.int64), kill)
+    assert found == (pytest.approx(max(gaps) / 1e9) if gaps else None)
+
+
+def played(app, rows, releases, kill_s, partitions=2):
+    """Return a run of an app with a kill; rows: (second, payload)."""
+    made = Made([100] * partitions, [], [(int(t * SECOND), p, n) for t, p, n in releases], None)
+    arrivals = np.zeros(len(rows), ARRIVAL)
+    arrivals["t_ns"] = [int(t * SECOND) for t, _ in rows]
+    arrivals["index"], arrivals["count"] = np.arange(len(rows)), 1
+    arrivals["first_seq"] = UNNUMBERED
+    dtype = COUNT_OUT if app == "count" else opaque(52)
+    log = OutputLog(np.array([payload for _, payload in rows], dtype), arrivals)
+    made.app, made.faults = app, [SimpleNamespace(t_ns=int(kill_s * SECOND))]
+    made.cache["outputs"] = log
+    return made
+
+
+def keys_of(partition, count=2):
+    keys = np.arange(1, 100, dtype=np.uint64)
+    return keys[partition_of(keys, count) == partition]
+
+
+def test_a_partition_that_goes_on_does_not_hide_the_other():
+    alive, dead = int(keys_of(0)[0]), int(keys_of(1)[0])
+    rows = [(t / 10, (alive, t, 0)) for t in range(1, 101)]
+    rows += [(t / 10, (dead, t, 0)) for t in [*range(1, 51), *range(80, 101)]]
+    found = recovery(played("count", sorted(rows), [], 5.05))
+    assert found.output_s == pytest.approx(3.0)
+    assert found.usual_output_s == pytest.approx(0.1)
+    assert found.release_s is None
+
+
+def test_what_is_delivered_again_is_no_recovery():
+    key, other = int(keys_of(0)[0]), int(keys_of(1)[0])
+    rows = [(t, (k, t, 0)) for t in range(1, 5) for k in (key, other)]
+    rows += [(6, (key, 3, 0)), (7, (key, 4, 0)), (9, (key, 5, 0)), (9, (other, 5, 0))]
+    assert recovery(played("count", rows, [], 4.5)).output_s == pytest.approx(5.0)
+
+
+def test_a_partition_that_stays_silent_gives_no_figure():
+    key, other = int(keys_of(0)[0]), int(keys_of(1)[0])
+    rows = [(t, (key, t, 0)) for t in range(1, 9)] + [(1, (other, 1, 0))]
+    found = recovery(played("count", sorted(rows), [], 4.5))
+    assert found.output_s is None
+
+
+def test_releases_are_looked_at_by_partition_too():
+    rows = [(t, (int(keys_of(p)[0]), t, 0)) for t in range(1, 9) for p in (0, 1)]
+    releases = [(t, 0, t) for t in range(1, 9)] + [(t, 1, t) for t in (1, 2, 3, 4, 8)]
+    assert recovery(played("count", rows, releases, 4.5)).release_s == pytest.approx(4.0)
+
+
+def test_the_payload_of_passthrough_tells_its_partition():
+    made = Payloads(3, 52).records(0, 20)["payload"]
+    rows = [(i + 1.0, made[i]) for i in (0, 1, 2, 3, 5, 7, 9, 11, 12, 13)]
+    history = played("passthrough", sorted(rows, key=lambda row: row[0]), [], 4.5)
+    history.inputs = lambda dtype: [made[0::2], made[1::2]]
+    # Partition 0 has records 0, 2 and 12: it is silent from 3 s to 13 s.
+    assert recovery(history).output_s == pytest.approx(10.0)

@@ -1,0 +1,93 @@
+"""A FETCH below a RELEASE: every partition is told, and what lies above the offset asked for."""
+
+from __future__ import annotations
+
+import json
+
+from tests.suites import tampering
+from tickproof.conformance.explain import story
+from tickproof.conformance.explain.facts import Facts
+from tickproof.conformance.explain.fetch_below_release import asked
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.session import tiers
+from tickproof.conformance.verdicts import Outcome, Verdict
+
+FAILED = Outcome("EO-TWO-DEATHS", Verdict.FAIL, reason="EXITED", actual="x")
+
+
+def refused_below(folder, per_partition):
+    """Let the log refuse FETCHes at the end; partition -> offset asked for. Returns the tops."""
+    history = History(folder)
+    tops = {}
+    for partition, offset in per_partition.items():
+        rows = history.releases
+        tops[partition] = int(rows["offset"][rows["partition"] == partition].max())
+        text = f"offset {offset} was released (up to {tops[partition]})"
+        tampering.added("refused", connection=77, code=3, text=text, op="FETCH")(folder)
+    return tops
+
+
+def test_all_partitions_and_the_releases_of_each_life_are_told(copy_of):
+    folder = copy_of("count-engine-death")
+    history = History(folder)
+    restart = history.all("started", resume=True)[0]["t_ns"]
+    rows = [r for r in history.releases.tolist() if r[2] in (0, 2)]
+    last = {p: max((r[3] for r in rows if r[2] == p and r[0] < restart), default=0) for p in (0, 2)}
+    later = {p: sum(r[2] == p and r[3] > last[p] for r in rows) for p in (0, 2)}
+    assert min(last.values()) > 0, "the run has a cut before its fault"
+    tops = refused_below(folder, last)
+
+    text = " ".join(story(History(folder), FAILED).lines)
+
+    assert f"asked for offset {last[0]:,} of partition 0, though it had released everything" in text
+    assert f"So too for offset {last[2]:,} of partition 2 (released up to {tops[2]:,}; " in text
+    assert "connection 77" in text
+    for partition in (0, 2):
+        start = text.index(f"In partition {partition}, it went back to the last RELEASE of life 1")
+        noun = "RELEASE" if later[partition] == 1 else "RELEASEs"
+        assert f"{later[partition]} {noun} of life 2 lie" in text[start:]
+
+
+def test_what_the_judge_saw_stands_in_the_story(copy_of):
+    folder = copy_of("count-engine-death")
+    refused_below(folder, {1: 0, 3: 0})
+    lines = story(History(folder), FAILED).lines
+    for outcome in tiers.recheck(folder):
+        if "was released" in outcome.actual:
+            upto = outcome.actual.rpartition("(up to ")[2].rstrip(")")
+            assert f"{int(upto):,}" in " ".join(lines)
+    assert [one.place for one in asked(Facts.of(History(folder)))] == [(0, 1), (0, 3)]
+    assert "It began at the very beginning" in " ".join(lines)
+
+
+def test_no_partition_is_named_where_two_could_be_meant(copy_of):
+    folder = copy_of("count-engine-death")
+    tops = refused_below(folder, {0: 0})
+    tampering.fresh(folder / "releases.bin")
+    rows = History(folder).releases.copy()
+    rows["offset"][rows["partition"] == 1] = tops[0]
+    (folder / "releases.bin").write_bytes(rows.tobytes())
+
+    (one,) = asked(Facts.of(History(folder)))
+    assert one.place is None
+    text = " ".join(story(History(folder), FAILED).lines)
+    assert "asked for offset 0, though it had released everything" in text
+
+
+def test_a_fault_after_the_end_reads_as_one_that_never_came(copy_of):
+    folder = copy_of("count-engine-death")
+    tampering.engine_failure(folder)
+    tampering.added("fault-missed", step={"do": "kill", "target": "engine"}, why="gone")(folder)
+    events = [json.loads(row) for row in (folder / "events.jsonl").read_text("utf-8").splitlines()]
+    events[-1]["t_ns"] += 10**9
+    text = "".join(json.dumps(row) + "\n" for row in events)
+    tampering.fresh(folder / "events.jsonl").write_text(text, "utf-8")
+
+    facts = Facts.of(History(folder))
+    lines = story(History(folder), FAILED).lines
+    at = facts.at(facts.ended)
+    assert facts.ended < facts.end
+    assert f"A further fault, kill of engine, never came: the engine had ended at {at}" in str(
+        lines
+    )
+    assert lines[-1].startswith(f"The run ended at {at}")

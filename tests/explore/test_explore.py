@@ -1,0 +1,184 @@
+"""Searches and given schedules on live engines, as users start them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from tickproof.conformance.faults import schedule_file
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.selftest import mutants
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK, EXIT_UNKNOWN
+
+MUTANT = "second-life-forgotten"
+TWO_DEATHS = """
+app = "count"
+workers = 1
+rate = 100.0
+params = { emit = "every" }
+input = { records = 40, keys = 2, partitions = 1 }
+
+[[fault]]
+do = "kill"
+target = "engine"
+at = "fetched"
+fraction = 0.25
+cut = true
+
+[[fault]]
+do = "kill"
+target = "engine"
+at = "fetched"
+fraction = 0.6
+"""
+NO_INPUT = TWO_DEATHS.replace("records = 40", "records = 0")
+USAGE, INTERRUPTED = 2, 130
+
+
+@pytest.fixture
+def schedule(tmp_path):
+    path = tmp_path / "two-deaths.toml"
+    path.write_text(TWO_DEATHS)
+    return path
+
+
+def miniature(folder: Path, *regressions: str) -> Path:
+    """Copy the miniature into a folder, with regressions beside it."""
+    shutil.copytree(fixtures() / "engines" / "miniature", folder)
+    (folder / "regressions").mkdir(exist_ok=True)
+    for number, text in enumerate(regressions):
+        (folder / "regressions" / f"number-{number}.toml").write_text(text)
+    return folder / "engine.toml"
+
+
+def test_forgotten_second_life_is_found_shrunk_and_saved(sessions):
+    done = sessions.tickproof(
+        "explore", f"mutant:{MUTANT}", "--budget", "90s", "--shrink", "20s", "--times", 2,
+        "--seed", 1, "--out", "out", "-n", 2,
+    )  # fmt: skip
+    assert done.status == EXIT_FAIL, done.out + done.err
+    out = sessions.folder / "out" / f"miniature-{MUTANT}"
+    summary = json.loads((out / "explore" / "explore.json").read_text())
+    failure = summary["failure"]
+    first = schedule_file.parse(failure["first"], "first")
+    (saved,) = (out / "regressions").glob("*.toml")
+    smallest = schedule_file.load(saved)
+    assert schedule_file.parse(failure["smallest"], "it").fault == smallest.fault
+    assert smallest.failure.confidence == failure["confidence"] == "2 of 2"
+    assert smallest.failure.reason == failure["kind"]
+    assert len(smallest.fault) <= len(first.fault)
+    assert smallest.input.records < first.input.records
+    assert smallest.input.records <= 50
+    assert "fault = [" in done.out, "the schedule is printed"
+    # The run that proves it is kept, and judged the same from disk.
+    again = sessions.tickproof("check", out / "explore" / "failed")
+    assert again.status == EXIT_FAIL
+    # The same schedule, played by `run`, in the name of the mutant and of the sound engine.
+    played = sessions.tickproof("run", f"mutant:{MUTANT}", "--schedule", saved, "--out", "run")
+    assert played.status == EXIT_FAIL
+    result = played.results_of(f"miniature+{MUTANT}")["EO-SCHEDULE"]
+    assert result["evidence"]["schedule"]
+
+
+def test_sound_engine_survives_a_short_search(sessions):
+    done = sessions.tickproof(
+        "explore", "miniature", "--budget", "10s", "--seed", 5, "--out", "out", "--save", "kept"
+    )
+    assert done.status == EXIT_OK, done.out + done.err
+    summary = json.loads((sessions.folder / "out/miniature/explore/explore.json").read_text())
+    assert summary["failure"] is None
+    assert summary["verdicts"].keys() <= {"pass", "unknown"}
+    assert summary["verdicts"]["pass"] > 0
+    assert summary["faults_fired"] > 0
+    assert not (sessions.folder / "kept").exists()
+
+
+def test_given_schedule_is_played_instead_of_the_suites(sessions, schedule):
+    done = sessions.tickproof("run", "miniature", "--schedule", schedule, "--out", "out")
+    assert done.status == EXIT_OK, done.out
+    assert set(done.results) == {"EO-SCHEDULE"}
+    assert [run.name for run in sessions.runs()] == ["schedule-two-deaths"]
+    result = done.results["EO-SCHEDULE"]
+    said = schedule_file.to_scenario(schedule_file.parse(result["evidence"]["schedule"], "it"))
+    assert said.faults == schedule_file.to_scenario(schedule_file.load(schedule)).faults
+    assert len(result["evidence"]["faults"]) == 2
+    assert "--schedule two-deaths.toml" in result["reproduce"]
+
+
+def test_counterexample_of_a_schedule_prints_it_to_be_copied(sessions, schedule):
+    done = sessions.tickproof("run", f"mutant:{MUTANT}", "--schedule", schedule, "--out", "out")
+    assert done.status == EXIT_FAIL, done.out
+    lines = done.out.split("  schedule\n", 1)[1].splitlines()
+    text = "\n".join(itertools.takewhile(lambda line: line[:4] in ("    ", ""), lines))
+    said, given = (schedule_file.parse(part, "it") for part in (text, schedule.read_text()))
+    assert said.fault == given.fault
+
+
+def test_fault_that_misses_is_unknown(sessions, tmp_path):
+    path = tmp_path / "empty.toml"
+    path.write_text(NO_INPUT)
+    done = sessions.tickproof("run", "miniature", "--schedule", path, "--out", "out")
+    assert done.status == EXIT_UNKNOWN, done.out
+    assert done.results["EO-SCHEDULE"]["reason"] == "KILL_MISSED"
+
+
+def test_regressions_beside_the_engine_are_played_with_its_tier(sessions, tmp_path):
+    engine = miniature(tmp_path / "engine", TWO_DEATHS, TWO_DEATHS.replace("40", "60"))
+    done = sessions.tickproof("run", engine, "--only", "EO-SCHEDULE", "--out", "out", "-n", 2)
+    assert done.status == EXIT_OK, done.out
+    names = {run.name for run in sessions.runs()}
+    assert names >= {"count-mixed-deaths", "schedule-number-0", "schedule-number-1"}
+
+
+def test_a_regression_that_comes_back_fails(sessions, tmp_path):
+    mutant = mutants.find(f"mutant:{MUTANT}", fixtures())
+    engine = mutants.make(mutant, fixtures(), tmp_path / "engine")
+    folder = engine.parent / "regressions"
+    folder.mkdir(exist_ok=True)
+    (folder / "old.toml").write_text(TWO_DEATHS)
+    done = sessions.tickproof("run", engine, "--only", "EO-SCHEDULE", "--out", "out")
+    assert done.status == EXIT_FAIL, done.out
+    assert {run.name for run in sessions.runs()} >= {"schedule-old"}
+
+
+def test_what_an_engine_does_not_claim_is_not_played(sessions, schedule):
+    done = sessions.tickproof("run", sessions.rogue("Sound"), "--schedule", schedule)
+    result = done.results_of("Sound")["EO-SCHEDULE"]
+    assert result["verdict"] == "not-claimed", result
+    assert sessions.runs() == []
+    done = sessions.tickproof("explore", sessions.rogue("Sound"), "--budget", "5s")
+    assert done.status == USAGE
+    assert "expected an app with state exactly-once" in done.err
+
+
+def test_wrong_schedules_and_options_are_usage_errors(sessions, schedule, tmp_path):
+    bad = tmp_path / "bad.toml"
+    bad.write_text(TWO_DEATHS.replace("kill", "stroke"))
+    for words, said in (
+        (["run", "miniature", "--schedule", bad], "bad.toml: fault 1: do: expected 'kill'"),
+        (["run", miniature(tmp_path / "e", "app = 3")], "number-0.toml: app: expected"),
+        (["run", "miniature", "--schedule", schedule, "--tier", 3], "without --tier"),
+        (["explore", "miniature", "--budget", "soon"], "expected a time such as 90s, 10m"),
+        (["explore", "miniature", "--budget", "0s"], "expected a time such as 90s, 10m"),
+    ):
+        done = sessions.tickproof(*words)
+        assert done.status == USAGE, words
+        assert said in done.err.replace("\n", ""), done.err
+    assert sessions.runs() == []
+
+
+def test_ctrl_c_ends_a_search_and_leaves_nothing(sessions):
+    search = sessions.start("explore", "miniature", "--budget", "90s", "--out", "out")
+    for line in search.stdout:
+        if "pass" in line:
+            break
+    os.killpg(search.pid, signal.SIGINT)
+    done = sessions.ended(search)
+    assert done.status == INTERRUPTED
+    assert "Traceback" not in done.err

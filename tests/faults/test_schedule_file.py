@@ -1,0 +1,212 @@
+"""The language of schedules: what is written reads as itself, and what is wrong is named."""
+
+from __future__ import annotations
+
+import json
+import string
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickproof.conformance.explore import generation
+from tickproof.conformance.faults import regressions, schedule_file
+from tickproof.conformance.faults.schedule_file import Failure, Input, Schedule, ScheduleError, Step
+from tickproof.conformance.scenario import LASTING, TARGETS, SinkBehaviour
+from tickproof.conformance.suites.catalog import CATALOG, Context, draw
+
+MOMENTS = ("fetched", "losing", "staged", "accepted", "committing", "checkpoint")
+SHARES = st.floats(0, 1)
+SECONDS = st.floats(0.001, 3_600)
+APPS = {
+    "passthrough": [{}],
+    "double": [{}],
+    "count": [{"emit": "every"}, {"emit": "some"}],
+    "market-spread": [
+        {"inputs": i, "emit": e} for i in ("merged", "two") for e in ("rejects", "verdicts")
+    ],
+}
+CONTENT = {
+    "passthrough": {"size": st.integers(1, 1 << 20)},
+    "double": {},
+    "count": {"keys": st.integers(1, 2**24), "hot_share": SHARES, "hot_keys": SHARES,
+              "edge_keys": st.booleans(), "wrap": st.booleans()},
+    "market-spread": {"symbols": st.integers(1, 3_000), "hot_share": SHARES,
+                      "hot_symbols": SHARES, "reject_one_in": st.integers(0, 2**32),
+                      "crossed": st.booleans()},
+}  # fmt: skip
+NEEDED = {"passthrough": {"size": 24}}
+#: What an engine says of itself, without what UTF-8 cannot hold.
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+
+
+@st.composite
+def steps(draw):
+    do = draw(st.sampled_from(sorted(TARGETS)))
+    made = {"do": do, "target": draw(st.sampled_from(TARGETS[do])),
+            "at": draw(st.sampled_from(MOMENTS)), "fraction": draw(SHARES),
+            "burst": draw(st.integers(0, 2**32)), "cut": draw(st.booleans()),
+            "delay_s": draw(st.floats(0, 10))}  # fmt: skip
+    if do in LASTING:
+        made["seconds"] = draw(SECONDS)
+    made |= {"delay": {"lag_s": draw(SECONDS)}, "throttle": {"rate": draw(SECONDS)}}.get(do, {})
+    return Step(**made)
+
+
+@st.composite
+def schedules(draw):
+    app = draw(st.sampled_from(sorted(APPS)))
+    content = draw(st.fixed_dictionaries({}, optional=CONTENT[app]))
+    content |= draw(st.fixed_dictionaries({"records": st.integers(0, 2**32)}, optional={
+        "partitions": st.integers(1, 4_096), "tick": st.integers(1, 2**32)}))  # fmt: skip
+    failure = st.builds(
+        Failure, engine=TEXT, reason=TEXT, actual=TEXT, confidence=st.just("3 of 3"),
+        seed=st.integers(0, 2**63 - 1),
+    )  # fmt: skip
+    return Schedule(
+        app=app, params=draw(st.sampled_from(APPS[app])), workers=draw(st.integers(1, 1_024)),
+        seed=draw(st.integers(0, 2**63 - 1)), rate=draw(st.none() | st.floats(0.1, 1e9)),
+        input=Input(**(NEEDED.get(app, {}) | content)),
+        fault=draw(st.lists(steps(), max_size=7)), failure=draw(st.none() | failure),
+    )  # fmt: skip
+
+
+@given(schedules())
+def test_what_is_written_reads_as_itself(schedule):
+    assert schedule_file.parse(schedule_file.to_toml(schedule), "it") == schedule
+    as_json = json.dumps(schedule.model_dump(exclude_none=True))
+    assert schedule_file.parse(as_json, "it", as_json=True) == schedule
+
+
+@given(schedules())
+def test_scenario_of_a_schedule_has_all_of_it(schedule):
+    scenario = schedule_file.to_scenario(schedule, "x")
+    again = schedule_file.from_scenario(scenario, schedule.failure)
+    filled = schedule.input.model_copy(update={"tick": again.input.tick})
+    assert again == schedule.model_copy(update={"input": filled})
+    assert schedule_file.to_scenario(again, "x") == scenario
+
+
+@given(
+    generation.scenarios([
+        generation.Offer(app, params, ("worker", "engine"))
+        for app, all_params in APPS.items() for params in all_params
+    ])
+)  # fmt: skip
+def test_generated_scenarios_can_be_said(scenario):
+    text = schedule_file.to_toml(schedule_file.from_scenario(scenario))
+    read = schedule_file.to_scenario(schedule_file.parse(text, "it"), "x")
+    assert read == replace(scenario, name="schedule-x")
+
+
+def test_scenarios_of_the_catalog_with_faults_can_be_said():
+    said = 0
+    for name in CATALOG:
+        drawn = draw(name, Context(1, freshness_s=5.0))
+        plain = replace(drawn, sink=replace(drawn.sink, seed=0))
+        if not drawn.faults or plain.sink != SinkBehaviour() or drawn.pace:
+            continue
+        said += 1
+        text = schedule_file.to_toml(schedule_file.from_scenario(drawn))
+        read = schedule_file.to_scenario(schedule_file.parse(text, "it"), "x")
+        assert replace(read, name=name) == plain
+    assert said >= 10
+
+
+def test_scenario_that_a_schedule_cannot_say_is_refused():
+    drawn = draw("passthrough-drain-first", Context(1))
+    with pytest.raises(ValueError, match="drain_at, ending, probes, fresh, pace cannot"):
+        schedule_file.from_scenario(drawn)
+    with pytest.raises(ValueError, match="'script' cannot be said"):
+        schedule_file.from_scenario(draw("market-boundaries", Context(1)))
+
+
+BASE = 'app = "count"\nparams = { emit = "every" }\n'
+INPUT = BASE + "input = { records = 10 }\n"
+KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("app = ", "f.toml: expected TOML; "),
+        ("app = 1\ninput = { records = 1 }", "f.toml: app: expected 'passthrough', 'double', "),
+        (BASE, "f.toml: input: missing"),
+        (BASE + "input = 3", "f.toml: input: expected a table; got 3"),
+        (BASE + "input = { records = -1 }", "input.records: expected greater than or equal to 0"),
+        (BASE + "input = { records = 1, colour = 2 }", "input.colour: unknown key; expected one"),
+        (BASE + "input = { records = 1, size = 8 }", "input.size: expected one of records, "),
+        ('app = "passthrough"\ninput = { records = 1 }', "input.size: expected a value, which"),
+        ('app = "count"\ninput = { records = 1 }', "params: expected emit for count; got ''"),
+        (INPUT.replace("every", "all"), "params.emit: expected one of every, some; got 'all'"),
+        ("wrokers = 2\n" + INPUT, "f.toml: wrokers: unknown key; expected one of app, params, "),
+        (INPUT + KILL, "f.toml: fault 1: at: missing"),
+        (INPUT + KILL + 'at = "noon"', "fault 1: at: expected 'fetched', 'losing', "),
+        (INPUT + KILL + 'at = "recovery"', "fault 1: at: expected a fault before a recovery"),
+        (INPUT + KILL + 'at = "fetched"\nseconds = 1.0', "fault 1: seconds: expected only with"),
+        (INPUT + KILL + 'at = "drained"\nfraction = 0.5', "fault 1: fraction: expected none at"),
+        (INPUT + KILL + 'at = "fetched"\nfraction = nan', "fault 1: fraction: expected "),
+        (INPUT + KILL.replace("engine", "sink") + 'at = "fetched"',
+         "fault 1: target: expected one of worker, workers, coordinator, engine for kill; got"),
+        (INPUT + KILL.replace("kill", "pause").replace("engine", "worker") + 'at = "fetched"',
+         "fault 1: seconds: expected a number above 0 for pause; got 0.0"),
+        (INPUT + KILL + 'at = "drained"\n' + KILL + 'at = "fetched"',
+         "fault 2: at: expected drained, as the step before; got 'fetched'"),
+        (INPUT + '[failure]\nengine = "e"\nreason = "r"\nconfidence = "sure"\nseed = 1',
+         "failure.confidence: expected "),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_file_key_and_what_was_expected(text, said):
+    with pytest.raises(ScheduleError) as error:
+        schedule_file.parse(text, "f.toml")
+    assert said in str(error.value)
+    assert all(line.startswith("f.toml: ") for line in str(error.value).splitlines())
+
+
+def test_every_error_is_told_at_once():
+    with pytest.raises(ScheduleError) as error:
+        schedule_file.parse(BASE + "workers = 0\ninput = { records = -1 }", "f.toml")
+    assert len(str(error.value).splitlines()) == 2
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(ScheduleError, match=r"\.toml or \.json"):
+        schedule_file.load(tmp_path / "schedule.yaml")
+    with pytest.raises(ScheduleError, match="expected a readable file; No such file"):
+        schedule_file.load(tmp_path / "no.toml")
+    (tmp_path / "bad.toml").write_bytes(b"app = \xff")
+    with pytest.raises(ScheduleError, match="expected UTF-8; byte 6 is not"):
+        schedule_file.load(tmp_path / "bad.toml")
+    (tmp_path / "bad.json").write_text("[" * 100_000)
+    with pytest.raises(ScheduleError, match="expected JSON"):
+        schedule_file.load(tmp_path / "bad.json")
+
+
+def test_files_of_one_name_are_scenarios_of_their_own(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a b.toml").write_text(INPUT)
+    found = schedule_file.load_all(sorted(tmp_path.glob("*/*")))
+    assert list(found) == ["schedule-a-b", "schedule-a-b-2"]
+    assert [scenario.name for scenario in found.values()] == list(found)
+
+
+@given(st.text(string.printable, max_size=30))
+def test_no_text_breaks_the_reader(text):
+    with pytest.raises(ScheduleError):
+        schedule_file.parse(text, "it")
+
+
+def test_regressions_are_found_beside_the_engine_and_never_overwritten(tmp_path):
+    schedule = schedule_file.parse(INPUT, "it")
+    engine = tmp_path / "engine.toml"
+    assert regressions.beside(engine) == []
+    folder = tmp_path / regressions.FOLDER
+    first = regressions.save(schedule, folder, "kill")
+    assert regressions.save(schedule, folder, "kill") == first
+    other = regressions.save(schedule.model_copy(update={"workers": 3}), folder, "kill")
+    assert other != first
+    (folder / "notes.md").write_text("not a schedule")
+    assert regressions.beside(engine) == sorted([first, other])
+    assert schedule_file.load(first) == schedule

@@ -1,0 +1,194 @@
+"""The recorder against a slow, obvious model, and on a disk that is full."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.log_server.logbench import append, recorded
+from tickproof.conformance.log_server.frames import Code, CommitOutcome
+from tickproof.conformance.log_server.recorder import Recorder, Refused
+
+NONE = 2**64 - 1
+
+
+class Model:
+    """Output of one stream as lists and dicts."""
+
+    def __init__(self):
+        self.log, self.next, self.owner, self.style = [], {}, {}, {}
+        self.staged, self.committed = {}, set()
+
+    def admit(self, connection, writer, first, values):
+        if self.owner.get(writer, connection) != connection:
+            return Code.FENCED
+        if values and self.style.get(writer, first != NONE) != (first != NONE):
+            return Code.NOT_ALLOWED
+        return None
+
+    def put(self, writer, first, values):
+        if values:
+            self.log.append((writer, first, values))
+        if first != NONE:
+            self.next[writer] = max(self.next.get(writer, 0), first + len(values))
+
+    def gap(self, writer, first):
+        return first != NONE and first > self.next.get(writer, 0)
+
+    def append(self, connection, writer, first, values):
+        if error := self.admit(connection, writer, first, values):
+            return error
+        if self.gap(writer, first):
+            return Code.SEQUENCE_GAP
+        if values:
+            self.style[writer] = first != NONE
+        self.put(writer, first, values)
+        return self.next.get(writer, 0)
+
+    def have(self, connection, writer):
+        self.owner[writer] = connection
+        return self.next.get(writer, 0)
+
+    def stage(self, connection, txn, writer, first, values):
+        if txn in self.committed:
+            return None
+        if error := self.admit(connection, writer, first, values):
+            return error
+        if values:
+            self.style[writer] = first != NONE
+        self.staged.setdefault(txn, {})[writer] = first, values
+        return None
+
+    def commit(self, txn):
+        if txn in self.committed:
+            return CommitOutcome.ALREADY
+        if txn not in self.staged:
+            return CommitOutcome.UNKNOWN
+        if any(self.gap(writer, first) for writer, (first, _) in self.staged[txn].items()):
+            return Code.SEQUENCE_GAP
+        for writer, (first, values) in self.staged.pop(txn).items():
+            self.put(writer, first, values)
+        self.committed.add(txn)
+        return CommitOutcome.COMMITTED
+
+    def abort(self, txn):
+        self.staged.pop(txn, None)
+
+
+connections, writers, txns = st.integers(1, 3), st.integers(0, 1), st.integers(0, 2)
+firsts = st.one_of(st.integers(0, 6), st.just(NONE))
+values = st.lists(st.integers(0, 99), max_size=3)
+steps = st.one_of(
+    st.tuples(st.just("append"), connections, writers, firsts, values),
+    st.tuples(st.just("have"), connections, writers),
+    st.tuples(st.just("stage"), connections, txns, writers, firsts, values),
+    st.tuples(st.just("commit"), txns),
+    st.tuples(st.just("abort"), txns),
+)
+
+
+def play(recorder, step):
+    op, *rest = step
+    try:
+        match op:
+            case "append":
+                connection, writer, first, numbers = rest
+                return recorder.append(append(first, *numbers, writer=writer), connection)
+            case "have":
+                connection, writer = rest
+                return recorder.have(0, writer, connection)
+            case "stage":
+                connection, txn, writer, first, numbers = rest
+                return recorder.stage(txn, append(first, *numbers, writer=writer), connection)
+            case "commit":
+                return recorder.commit(rest[0], 1)
+            case "abort":
+                return recorder.abort(rest[0])
+    except Refused as refused:
+        return refused.code
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(steps, max_size=25))
+def test_recorder_does_what_the_model_does(sequence):
+    model = Model()
+    with tempfile.TemporaryDirectory() as name:
+        recorder = Recorder(Path(name), {0: 8}, lambda *_, **__: None)
+        for step in sequence:
+            assert play(recorder, step) == getattr(model, step[0])(*step[1:]), step
+        assert recorder.staged_open == sum(
+            any(numbers for _, numbers in txn.values()) for txn in model.staged.values()
+        )
+        assert recorder.records == sum(len(numbers) for *_, numbers in model.log)
+        recorder.close()
+        assert recorded(Path(name)) == model.log
+
+
+ROOT = str(Path(__file__).parents[2])
+FULL_DISK = """
+import json, resource, signal, sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+from tests.log_server.logbench import append
+from tickproof.conformance.log_server.recorder import Recorder, Refused
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+recorder = Recorder(Path({folder!r}), {{0: {size}}}, lambda *_, **__: None)
+taken, error = 0, ""
+try:
+    while taken < 10_000:
+        frame = append(taken, *range(taken, taken + 7))
+        if {staged}:
+            recorder.stage(taken, frame, 1)
+            recorder.commit(taken, 1)
+        else:
+            recorder.append(frame, 1)
+        taken += 7
+except OSError as raised:
+    error = str(raised)
+again = ""
+try:
+    recorder.append(append(taken, 1), 1)
+except Refused as refused:
+    again = str(refused)
+print(json.dumps([taken, error, again, str(recorder.failure)]))
+"""
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("limit", [1000, 1001, 4099])
+def test_full_disk_stops_the_recording_at_a_whole_frame(tmp_path, limit, staged):
+    code = FULL_DISK.format(
+        here=ROOT,
+        folder=str(tmp_path),
+        limit=limit,
+        staged=staged,
+        size=8,
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    taken, error, again, failure = json.loads(done.stdout)
+    assert 0 < taken < 10_000
+    assert error
+    assert failure == error
+    assert again == "the recording has stopped"
+    assert [n for _, _, part in recorded(tmp_path) for n in part] == list(range(taken))
+
+
+def test_full_disk_while_odd_sized_records_are_kept_is_noticed(tmp_path):
+    code = FULL_DISK.format(here=ROOT, folder=str(tmp_path), limit=1000, staged=False, size=5)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    _, error, again, failure = json.loads(done.stdout)
+    assert error == failure
+    assert again == "the recording has stopped"

@@ -1,0 +1,268 @@
+"""Deaths of several processes and faults of the state's folder, on live engines."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tickproof.conformance.engines.spec import load
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.runner.run import play
+from tickproof.conformance.scenario import FaultStep
+from tickproof.conformance.selftest import mutants
+from tickproof.conformance.suites import test_t3_state as judges
+from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.judge import Fail, Unknown
+
+SEED = 3
+RECORDS = 20_000
+Edits = list[tuple[str, str, str]]
+
+
+def engine(folder: Path, *edits: tuple[str, str, str], name: str = "miniature") -> Path:
+    """Copy an engine with edits (file, old, new); return its folder."""
+    shutil.copytree(fixtures() / "engines" / name, folder)
+    for file, old, new in edits:
+        text = (folder / file).read_text(encoding="utf-8")
+        assert text.count(old) == 1, (file, old)
+        (folder / file).write_text(text.replace(old, new), encoding="utf-8")
+    return folder
+
+
+def oddity(id_: str, folder: Path) -> Path:
+    return mutants.make(mutants.find(f"oddity:{id_}", fixtures()), fixtures(), folder).parent
+
+
+def played(made: Path, scenario: str, *faults: FaultStep) -> History:
+    """Play a scenario with less input, with its own faults or with others."""
+    drawn = draw(scenario, Context(SEED))
+    recipe = drawn.recipe | {"records": RECORDS}
+    # So slow that faults that come after a while still find input.
+    changed = replace(drawn, recipe=recipe, rate=20_000.0, faults=faults or drawn.faults)
+    folder = made.parent / f"{made.name}-run"
+    play(changed, load(made / "engine.toml"), folder, seed=SEED)
+    return History(folder)
+
+
+def completed(history: History) -> None:
+    assert history.ended == {"how": "completed"}
+    assert history.run["scenario"]["faults"]
+    assert history.missed_faults == []
+
+
+def named(history: History, role: str) -> set[int]:
+    """Return the pids of a role in the first topology."""
+    processes = history.all("topology")[0]["processes"]
+    return {process["pid"] for process in processes if process["role"] == role}
+
+
+# -- processes ---------------------------------------------------------------------
+
+
+def test_all_workers_die_at_once_and_the_engine_goes_on(tmp_path):
+    history = played(engine(tmp_path / "e"), "count-all-workers-death")
+    completed(history)
+    assert set(history.faults[0].pids) == named(history, "worker")
+    assert len(history.faults[0].pids) == 2
+    assert len(history.all("started")) == 1
+    judges.test_totals_after_the_death_of_all_workers(history)
+
+
+def test_with_the_coordinator_argv_dies_and_is_started_again(tmp_path):
+    history = played(engine(tmp_path / "e"), "count-coordinator-death")
+    completed(history)
+    assert set(history.faults[0].pids) == named(history, "coordinator")
+    assert [row["resume"] for row in history.all("started")] == [False, True]
+    assert len(history.all("recovered")) == 1
+    judges.test_totals_after_the_death_of_the_coordinator(history)
+
+
+def test_a_supervisor_that_outlives_the_coordinator_is_left_to_recover(tmp_path):
+    history = played(oddity("supervised-coordinator", tmp_path / "e"), "count-coordinator-death")
+    completed(history)
+    assert len(history.all("started")) == 1
+    assert set(history.faults[0].pids) == named(history, "coordinator")
+    assert history.all("started")[0]["pid"] not in history.faults[0].pids
+    judges.test_totals_after_the_death_of_the_coordinator(history)
+
+
+#: argv's process waits for the coordinator and ends with a status of its own.
+WAITING = (
+    "adapter.py",
+    '\nif __name__ == "__main__":\n    Coordinator().run()\n',
+    """
+if __name__ == "__main__":
+    child = os.fork()
+    if child == 0:
+        Coordinator().run()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os._exit(status if status >= 0 else {status})
+""",
+)
+
+
+def waiting(status: int) -> tuple[str, str, str]:
+    return (*WAITING[:2], WAITING[2].replace("{status}", str(status)))
+
+
+def test_a_supervisor_that_ends_with_the_coordinator_is_started_again(tmp_path):
+    history = played(engine(tmp_path / "e", waiting(3)), "count-coordinator-death")
+    completed(history)
+    assert [row["resume"] for row in history.all("started")] == [False, True]
+    assert history.all("exited")[0]["returncode"] == 3
+    judges.test_totals_after_the_death_of_the_coordinator(history)
+
+
+def test_a_supervisor_that_ends_as_if_all_were_well_is_at_fault(tmp_path):
+    history = played(engine(tmp_path / "e", waiting(0)), "count-coordinator-death")
+    assert (history.ended["how"], history.ended["code"]) == ("engine-failure", "EXITED")
+    with pytest.raises(Fail, match="EXITED"):
+        judges.test_totals_after_the_death_of_the_coordinator(history)
+
+
+@pytest.mark.parametrize("do", ["kill", "pause"])
+def test_a_coordinator_that_is_not_there_is_a_missed_fault(tmp_path, do):
+    one = (
+        "adapter.py",
+        '"role": "coordinator", "name": "coordinator"',
+        '"role": "engine", "name": "all"',
+    )
+    step = FaultStep(do, "coordinator", "fetched", fraction=0.4, seconds=0.2)
+    history = played(engine(tmp_path / "e", one), "count-coordinator-death", step)
+    assert [row["why"] for row in history.missed_faults] == ["topology names no living coordinator"]
+    with pytest.raises(Unknown, match="KILL_MISSED"):
+        judges.test_totals_after_the_death_of_the_coordinator(history)
+
+
+@pytest.mark.parametrize(("target", "role"), [("workers", "worker"), ("coordinator",) * 2])
+def test_all_of_a_role_stand_still_and_go_on(tmp_path, target, role):
+    step = FaultStep("pause", target, "fetched", fraction=0.4, seconds=0.3)
+    history = played(engine(tmp_path / "e"), "count-pause", step)
+    completed(history)
+    assert set(history.faults[0].pids) == named(history, role)
+    resumed = history.all("resumed")
+    assert {row["pid"] for row in resumed} == named(history, role)
+    assert all(row["t_ns"] - row["from_ns"] >= 0.3e9 for row in resumed)
+    assert len(history.all("drained")) == 1
+
+
+# -- a full disk -----------------------------------------------------------------------
+
+#: No cut but the one at END.
+RARE = [
+    ("partition.py", "CUT_RECORDS = 10_000", "CUT_RECORDS = 10**9"),
+    ("partition.py", "CUT_SECONDS = 0.1", "CUT_SECONDS = 1e9"),
+    ("worker.py", "CUT_SECONDS / 4", "0.02"),
+]
+FULL = FaultStep("fill", "state", "fetched", fraction=0.3, seconds=0.8, cut=True)
+
+
+def test_an_engine_that_waits_for_room_is_killed_while_there_is_none(tmp_path):
+    history = played(engine(tmp_path / "e"), "count-full-disk")
+    completed(history)
+    full, death = history.faults
+    (over,) = history.all("fill-over")
+    assert full.t_ns < death.t_ns < over["to_ns"]
+    assert over["empty"]
+    assert "File too large" in over["words"]
+    judges.test_totals_over_a_full_disk(history)
+
+
+def test_an_engine_that_waits_for_room_goes_on_when_there_is_some(tmp_path):
+    history = played(engine(tmp_path / "e"), "count-full-disk", FULL)
+    completed(history)
+    (over,) = history.all("fill-over")
+    assert over["to_ns"] - over["from_ns"] >= 0.8e9
+    assert len(history.all("started")) == 1
+    assert int(history.releases["t_ns"].max()) > over["to_ns"]
+
+
+def test_an_engine_that_ends_on_a_full_disk_is_started_again_and_has_room(tmp_path):
+    history = played(oddity("ends-on-a-full-disk", tmp_path / "e"), "count-full-disk")
+    assert history.ended == {"how": "completed"}
+    assert history.all("exited")[0]["returncode"] == 1
+    assert [row["resume"] for row in history.all("started")][:2] == [False, True]
+    judges.test_totals_over_a_full_disk(history)
+
+
+def test_an_engine_that_ends_as_if_all_were_well_is_at_fault(tmp_path):
+    made = oddity("ends-on-a-full-disk", tmp_path / "e")
+    text = (made / "adapter.py").read_text()
+    assert text.count("self._end(1)") == 1
+    (made / "adapter.py").write_text(text.replace("self._end(1)", "self._end(0)"))
+    history = played(made, "count-full-disk", FULL)
+    assert history.ended["code"] == "EXITED"
+    with pytest.raises(Fail, match="EXITED"):
+        judges.test_totals_over_a_full_disk(history)
+
+
+def test_an_engine_that_wrote_nothing_shows_nothing(tmp_path):
+    """The fault met no write: unknown, though all totals are right."""
+    step = replace(FULL, seconds=0.3, cut=False)
+    history = played(engine(tmp_path / "e", *RARE), "count-full-disk", step)
+    completed(history)
+    with pytest.raises(Unknown, match="NOTHING_HELD_BACK"):
+        judges.test_totals_over_a_full_disk(history)
+
+
+def test_drain_is_asked_again_where_it_was_refused_in_the_wake_of_a_fault(tmp_path):
+    once = (
+        "adapter.py",
+        '        self.draining.append(request["id"])\n',
+        '        self.refused = getattr(self, "refused", 0) + 1\n'
+        "        if self.refused < 3:\n"
+        '            return self._refuse(request, "not yet")\n'
+        '        self.draining.append(request["id"])\n',
+    )
+    history = played(engine(tmp_path / "e", once), "count-full-disk", FULL)
+    completed(history)
+    assert len(history.all("drain-asked")) == 3
+    calm = replace(FULL, do="kill", target="workers", seconds=0.0)
+    again = played(engine(tmp_path / "other", once), "count-full-disk", calm)
+    assert again.ended["code"] == "REFUSED"
+
+
+# -- a damaged file ----------------------------------------------------------------------
+
+
+def test_a_checkpoint_that_is_damaged_is_refused_clearly(tmp_path):
+    history = played(engine(tmp_path / "e"), "count-damaged-checkpoint")
+    event = history.all("fault")[0]
+    assert event["file"].startswith("partition-")
+    assert event["size"] > 0
+    assert "half" in event["how"]
+    assert history.all("damage-over")[0]["read"] is True
+    assert history.ended["code"] == "EXITED"
+    judges.test_totals_after_damage_to_the_newest_file(history)
+
+
+#: Each cut is noted in a file that nobody reads.
+LOGGED = (
+    "checkpoint.py",
+    "    os.replace(new, path)",
+    "    os.replace(new, path)\n"
+    "    with (path.parent / 'log').open('a') as log:\n"
+    "        log.write('a cut')\n"
+    "    os.utime(path.parent / 'log', ns=(0, 2**61))\n#",
+)
+
+
+def test_damage_to_a_file_that_nobody_reads_shows_nothing(tmp_path):
+    history = played(engine(tmp_path / "e", LOGGED), "count-damaged-checkpoint")
+    completed(history)
+    assert history.all("fault")[0]["file"] == "log"
+    with pytest.raises(Unknown, match="DAMAGE_UNREAD"):
+        judges.test_totals_after_damage_to_the_newest_file(history)
+
+
+def test_without_any_file_the_fault_missed(tmp_path):
+    kept = ("partition.py", 'Path(job["state_dir"]) /', 'Path(job["state_dir"]).parent /')
+    history = played(engine(tmp_path / "e", kept), "count-damaged-checkpoint")
+    assert "no file with content" in history.missed_faults[0]["why"]
+    assert len(history.all("started")) == 1
+    with pytest.raises(Unknown, match="KILL_MISSED"):
+        judges.test_totals_after_damage_to_the_newest_file(history)

@@ -1,0 +1,123 @@
+"""The runner's own deadlines, on live engines made from the minimal adapter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tickproof.conformance.engines.spec import load
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.runner.run import play
+from tickproof.conformance.scenario import FaultStep
+from tickproof.conformance.suites.catalog import Context, draw
+
+TOML = """
+[engine]
+name = "changed"
+version = "1"
+language = "python"
+argv = ["{python}", "{here}/adapter.py"]
+startup_timeout_s = 20
+drain_timeout_s = 20
+recovery_timeout_s = 1.5
+transports = ["log"]
+
+[claims]
+state = "exactly-once"
+delivery = "at-least-once"
+survives = ["engine"]
+rescale = "none"
+
+[apps.passthrough]
+"""
+
+
+def engine(folder: Path, old: str = "", new: str = "") -> Path:
+    """Write a copy of the minimal adapter with one change; return its engine.toml."""
+    source = (fixtures() / "engines" / "minimal" / "adapter.py").read_text(encoding="utf-8")
+    assert old == "" or source.count(old) == 1
+    folder.mkdir()
+    (folder / "adapter.py").write_text(source.replace(old, new) if old else source)
+    (folder / "engine.toml").write_text(TOML)
+    return folder / "engine.toml"
+
+
+def played(toml: Path, folder: Path, faults: tuple[FaultStep, ...]) -> History:
+    scenario = draw("passthrough-deaths", Context(seed=3))
+    recipe = scenario.recipe | {"records": RECORDS}
+    play(replace(scenario, faults=faults, recipe=recipe, rate=40_000.0), load(toml), folder, seed=3)
+    return History(folder)
+
+
+RECORDS = 30_000
+KILL = FaultStep("kill", "engine", "fetched", fraction=0.5)
+
+
+def test_an_engine_that_does_not_fetch_after_its_death_fails(tmp_path: Path) -> None:
+    toml = engine(
+        tmp_path / "e",
+        '        for p in range(request["inputs"][0]["partitions"]):',
+        '        if request["resume"]:\n'
+        "            threads.append(threading.Thread(target=threading.Event().wait))\n"
+        "            threads[-1].start()\n"
+        '        for p in range(0 if request["resume"] else 4):',
+    )
+    history = played(toml, tmp_path / "run", (KILL,))
+    assert len(history.faults) == 1
+    assert history.ended["how"] == "engine-failure"
+    assert history.ended["code"] == "NO_RECOVERY"
+    assert "1.5 s" in history.ended["message"]
+
+
+def test_a_moment_that_never_comes_lets_the_input_go_on(tmp_path: Path) -> None:
+    # No output at all: "after output was acknowledged" cannot happen.
+    toml = engine(tmp_path / "e", "        if records:\n", "        if False:\n")
+    step = FaultStep("kill", "engine", "accepted", fraction=0.1)
+    history = played(toml, tmp_path / "run", (step,))
+    assert [row["why"] for row in history.missed_faults] == ["its moment did not come"]
+    assert history.ended["how"] == "completed"
+    assert history.fetched == 30_000
+
+
+def test_a_worker_that_is_not_there_is_a_missed_fault(tmp_path: Path) -> None:
+    step = FaultStep("kill", "worker", "fetched", fraction=0.5)
+    history = played(engine(tmp_path / "e"), tmp_path / "run", (step,))
+    (missed,) = history.missed_faults
+    assert missed["why"].startswith("topology names no living worker")
+    assert history.ended["how"] == "completed"
+
+
+def test_output_without_an_end_ends_the_run(tmp_path: Path) -> None:
+    again = (
+        "            while True:\n                call(log, 0x05, head + step(body[25:], state))\n"
+    )
+    once = "            call(log, 0x05, head + step(body[25:], state))\n"
+    history = played(engine(tmp_path / "e", once, again), tmp_path / "run", ())
+    assert history.ended["how"] == "engine-failure"
+    assert history.ended["code"] == "ENDLESS"
+
+
+def test_what_stands_on_stdout_after_the_last_answer_counts(tmp_path: Path) -> None:
+    toml = engine(tmp_path / "e", "        break\n", '        os.write(1, b"bye")\n        break\n')
+    history = played(toml, tmp_path / "run", ())
+    assert history.ended["code"] == "BAD_LINE"
+    assert "bye" in history.ended["message"]
+
+
+@pytest.mark.parametrize("moment", ["answer", "before"])
+def test_drain_is_held_against_the_moment_of_its_answer(tmp_path: Path, moment: str) -> None:
+    early = "    for thread in threads:\n        thread.join()\n"
+    toml = engine(tmp_path / "e", early if moment == "before" else "", "")
+    history = played(toml, tmp_path / "run", ())
+    (drained,) = history.all("drained")
+    answered = [
+        row["t_ns"] for row in history.control
+        if row["direction"] == "from" and row["t_ns"] == drained["t_ns"]
+    ]  # fmt: skip
+    assert answered, "the event carries the time of the answer itself"
+    assert drained["ended"] is True
+    if moment == "answer":
+        assert drained["outputs"] == 30_000

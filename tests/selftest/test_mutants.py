@@ -1,0 +1,112 @@
+"""Every mutant is failed by each requirement that it names, on a live engine."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.resources import fixtures, reference
+from tickproof.conformance.selftest import mutants, plan, session
+from tickproof.conformance.selftest.mutants import Mutant, Variant
+from tickproof.conformance.selftest.trial import Task, attempt
+from tickproof.conformance.verdicts import EXIT_FAIL
+
+SEED = 20_260
+DEADLINE_S = 400
+ALL = mutants.available(fixtures())
+ODD = mutants.oddities(fixtures())
+#: CI tries half of them by `tickproof selftest --half`, but none of Spark: here are two.
+FEW = ("spark-commit-in-executors", "spark-release-when-read")
+#: Where time counts, other tests beside are noise: those are left to `tickproof selftest`.
+TIMED = {one.id for one in registry.load().values() if one.family == "LT"}
+LIVE = [
+    m for m in ALL
+    if m.requirement not in TIMED
+    and (os.environ.get("TICKPROOF_TESTS") != "few" or m.id in FEW)
+]  # fmt: skip
+
+
+def needs_spark(mutant: Mutant) -> None:
+    if mutant.engine == "spark" and importlib.util.find_spec("pyspark") is None:
+        pytest.skip("pyspark is not installed: pip install 'tickproof[spark]'")
+
+
+@pytest.mark.parametrize("mutant", LIVE, ids=lambda mutant: mutant.id)
+def test_what_it_names_fails_it(mutant: Mutant, tmp_path: Path) -> None:
+    needs_spark(mutant)
+    toml = mutants.make(mutant, fixtures(), tmp_path / "copy")
+    cells = [
+        cell for scenario in plan.scenarios_of([mutant])
+        for cell in attempt(Task(mutant.id, toml, scenario, SEED, tmp_path / "runs")).cells
+    ]  # fmt: skip
+    kills = [session.kill_of(mutant, requirement, cells) for requirement in mutant.breaks]
+    assert [kill for kill in kills if not kill.killed] == []
+
+
+@pytest.mark.parametrize("name", ["offset-not-state", "prints-on-stdout", "no-have"])
+def test_the_command_line_says_the_same(name: str, tmp_path: Path) -> None:
+    mutant = mutants.find(f"mutant:{name}", fixtures())
+    words = ["run", f"mutant:{mutant.id}", "--only", mutant.requirement, "-n", "1"]
+    words += ["--seed", str(SEED), "--out", str(tmp_path)]
+    ended = subprocess.run(
+        [sys.executable, "-m", "tickproof.conformance.cli.main", *words],
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+    assert ended.returncode == EXIT_FAIL, ended.stdout + ended.stderr
+    (path,) = tmp_path.glob(f"{mutant.engine}-{mutant.id}/report.json")
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert report["engine"]["name"] == f"{mutant.engine}+{mutant.id}"
+    (decided,) = report["requirements"]
+    assert (decided["id"], decided["verdict"]) == (mutant.requirement, "fail")
+    assert re.search(mutant.shows, f"{decided['reason']}: {decided['actual']}")
+    assert processes_of(tmp_path) == []
+
+
+def processes_of(out: Path) -> list[str]:
+    """Return the command lines of living processes that carry the id of a run in ``out``."""
+    runs = [json.loads(path.read_text(encoding="utf-8"))["id"] for path in out.rglob("run.json")]
+    assert runs, "no run was recorded"
+    marks = [f"TICKPROOF_RUN={run}".encode() for run in runs]
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (process / "environ").read_bytes()
+            if any(mark in environment for mark in marks):
+                found.append((process / "cmdline").read_bytes().decode(errors="replace"))
+        except OSError:
+            continue  # it ended, or is another user's
+    return found
+
+
+@pytest.mark.parametrize("mutant", [*ALL, *ODD], ids=lambda mutant: mutant.id)
+def test_its_edits_fit_the_engine_and_compile(mutant: Variant, tmp_path: Path) -> None:
+    engine = mutants.make(mutant, fixtures(), tmp_path / "copy")
+    original = fixtures() / "engines" / mutant.engine
+    changed = set()
+    for file in [*engine.parent.rglob("*.py"), engine]:
+        text = file.read_text(encoding="utf-8")
+        if file.suffix == ".py":
+            compile(text, file, "exec")
+        path = file.relative_to(engine.parent)
+        if path.parts[0] != "tickproof":
+            before = original / path
+        elif path.parts[1:] == ("__init__.py",):
+            continue
+        else:
+            before = reference() / path.relative_to("tickproof/reference")
+        if text != before.read_text(encoding="utf-8"):
+            changed.add(path.as_posix())
+    assert changed == {"engine.toml", *(edit.file for edit in mutant.edit)}
+
+
+def test_they_name_requirements_of_the_registry() -> None:
+    named = {requirement for mutant in ALL for requirement in mutant.breaks}
+    assert named <= registry.load().keys()

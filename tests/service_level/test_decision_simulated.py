@@ -1,0 +1,94 @@
+"""How often the verdict is wrong, counted on runs drawn from models with a known truth."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.service_level.made_figures import CI, FAST, run
+from tickproof.conformance.service_level import decision
+from tickproof.conformance.verdicts import Verdict
+
+TRIALS = 400
+LIMIT = CI.limits["p99"]
+
+
+def p99s(rng, ratio, spread, trials=TRIALS):
+    """Return p99 of each run (trials, most), microseconds, their true median LIMIT * ratio.
+
+    Each run has an effect of its own, and its samples scatter around that: latencies are
+    lognormal, p99 is taken from 400 of them. The median over runs is that of the model,
+    counted on 4,000 runs.
+    """
+
+    def drawn(count):
+        effect = np.exp(rng.normal(0, spread, (count, 1)))
+        return np.percentile(effect * np.exp(rng.normal(0, 0.2, (count, 400))), 99, axis=1)
+
+    middle = float(np.median(drawn(4_000)))
+    most = CI.runs.most
+    return drawn(trials * most).reshape(trials, most) / middle * LIMIT * ratio
+
+
+def verdict(row):
+    """Play runs one after another as a session does, and decide."""
+    figures = []
+    while decision.more_runs(CI, figures):
+        p99 = float(row[len(figures)])
+        figures.append(run(len(figures) + 1, FAST | {"p99": p99, "p99.9": 400e3}))
+    return decision.decide(CI, figures).verdict
+
+
+def rates(ratio, spread, seed=6):
+    rows = p99s(np.random.default_rng(seed), ratio, spread)
+    found = [verdict(row) for row in rows]
+    return {one: found.count(one) / len(found) for one in Verdict}
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.2, 1.0])
+def test_an_engine_a_tenth_over_its_limit_passes_in_less_than_one_of_twenty(spread):
+    assert rates(1.1, spread)[Verdict.PASS] < 0.05
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.2, 1.0])
+def test_an_engine_a_tenth_under_its_limit_fails_in_less_than_one_of_twenty(spread):
+    assert rates(0.9, spread)[Verdict.FAIL] < 0.05
+
+
+def test_where_runs_are_alike_a_tenth_is_seen():
+    assert rates(1.1, 0.02)[Verdict.FAIL] > 0.8
+    assert rates(0.9, 0.02)[Verdict.PASS] > 0.8
+
+
+def test_wild_runs_are_mostly_unknown_rather_than_wrong():
+    found = rates(1.0, 1.0)
+    assert found[Verdict.UNKNOWN] > 0.8
+
+
+def test_an_engine_at_its_limit_is_judged_wrongly_as_often_as_counted_by_hand():
+    # Every way of nine runs to be over or under is as likely as any other: count them all.
+    found = dict.fromkeys(Verdict, 0)
+    for ways in range(2**9):
+        over = [bool(ways >> at & 1) for at in range(9)]
+        found[verdict([2 * LIMIT if one else LIMIT / 2 for one in over])] += 1
+    # All of the first five under: 16 of 512. One over among them, none after: 5 more.
+    assert found[Verdict.PASS] == 16 + 5
+    # At most one under of nine.
+    assert found[Verdict.FAIL] == 1 + 9
+
+
+def test_an_engine_whose_slow_runs_are_all_void_does_not_pass_by_repetition():
+    # It makes the generator late, or the host noisy, in each run in which it is slow.
+    passed = 0
+    rng = np.random.default_rng(8)
+    slow = FAST | {"p99": 2 * LIMIT, "p99.9": 2.5 * LIMIT}
+    for excuse in ({"late": {"p99": 60e3}}, {"noisy": 0.5, "quiet_percentiles": FAST}):
+        for _ in range(TRIALS // 2):
+            figures = []
+            while decision.more_runs(CI, figures):
+                number = len(figures) + 1
+                figures.append(run(number, slow, **excuse) if rng.random() < 0.5 else run(number))
+            passed += decision.decide(CI, figures).verdict is Verdict.PASS
+    # By hand: 5 of 5, or one void among 10; three standard deviations of the count above.
+    expected = 1 / 32 + (10 - 5) / 2**10
+    assert passed / TRIALS < expected + 3 * math.sqrt(expected / TRIALS)

@@ -1,0 +1,102 @@
+"""The floor: the null engine answers what a measurement looks at, by the same schedule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tickproof.conformance.cli.main import main
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.latency.samples import answers
+from tickproof.conformance.runner.isolated import play_apart
+from tickproof.conformance.scenario import FaultStep, Pace, Scenario
+from tickproof.conformance.service_level import floor
+from tickproof.generators.layouts import VERDICT
+
+PACE = Pace(1_000, 0.2, (0,), (1,), 5)
+MARKET = {"kind": "market", "seed": 2, "records": 20_000, "partitions": 4, "tick": 20,
+          "probe_one_in": 10, "symbols": 30}  # fmt: skip
+
+
+def scenario(app="count", params=None, recipe=None, pace=PACE):
+    keyed = {"kind": "keyed", "keys": 9, "seed": 4, "records": 20_000, "partitions": 3, "tick": 20}
+    kill = FaultStep("kill", "engine", "fetched", fraction=0.5)
+    return Scenario("s", app, params or {"emit": "every"}, recipe or keyed, workers=3,
+                    rate=20_000, faults=(kill,), pace=pace)  # fmt: skip
+
+
+@pytest.mark.parametrize("app", ["passthrough", "double", "count"])
+def test_an_app_that_answers_every_record_is_stood_for_by_as_much_output(app):
+    recipe = {"kind": "numbers", "seed": 4, "records": 20_000, "partitions": 3, "tick": 20}
+    if app == "passthrough":
+        recipe |= {"kind": "payloads", "size": 77}
+    made = scenario(app, {"emit": "every"} if app == "count" else {}, recipe)
+    found = floor.scenario_of(made)
+    assert found.app == "passthrough" and found.params == {}
+    assert found.output_size == made.output_size == found.recipe["size"]
+    assert found.faults == ()
+    assert (found.rate, found.pace) == (made.rate, made.pace)
+    for key in ("seed", "records", "partitions", "tick"):
+        assert found.recipe[key] == recipe[key]
+
+
+def test_market_spread_stays_itself():
+    made = scenario("market-spread", {"inputs": "merged", "emit": "rejects"}, MARKET)
+    found = floor.scenario_of(made)
+    assert replace(found, name=made.name, faults=made.faults) == made
+
+
+def test_seconds_shorten_it_to_whole_ticks_and_never_lengthen_it():
+    made = scenario()
+    assert floor.scenario_of(made, 0.30005).recipe["records"] == 10_000
+    assert floor.scenario_of(made, 60).recipe["records"] == 20_000
+
+
+@pytest.mark.parametrize("change", [{"pace": None}, {"rate": None}])
+def test_without_a_pace_there_is_no_floor(change):
+    with pytest.raises(ValueError, match="scenario s: expected a pace and a rate"):
+        floor.scenario_of(replace(scenario(), **change))
+
+
+def test_the_null_engine_is_no_engine_to_be_judged(capsys):
+    assert floor.engine().name == "floor"
+    with pytest.raises(SystemExit) as ended:
+        main(["engines"])
+    assert not ended.value.code
+    said = capsys.readouterr().out
+    assert "miniature" in said
+    assert "floor" not in said
+
+
+def played(folder, made):
+    play_apart(floor.scenario_of(made), floor.engine(), folder, seed=1)
+    history = History(folder)
+    assert history.ended["how"] == "completed", history.ended
+    assert len(history.all("drained")) == 1
+    return history
+
+
+def test_every_record_comes_back(tmp_path):
+    history = played(tmp_path / "run", scenario(pace=Pace(1_000, 0.2)))
+    found = answers(history)
+    assert len(found) == 20_000 and found.answered.all()
+    given = np.concatenate(history.inputs(np.dtype("V24")))
+    back = history.outputs(np.dtype("V24")).payloads
+    assert sorted(given.tolist()) == sorted(back.tolist())
+
+
+@pytest.mark.parametrize(
+    ("inputs", "emit"), [("merged", "rejects"), ("merged", "verdicts"), ("two", "rejects")]
+)
+def test_orders_that_are_measured_are_answered(tmp_path, inputs, emit):
+    recipe = MARKET | {"inputs": inputs}
+    made = scenario("market-spread", {"inputs": inputs, "emit": emit}, recipe, Pace(1_000, 0.2))
+    history = played(tmp_path / "run", made)
+    found = answers(history)
+    asked = found.tagged if emit == "rejects" else np.ones(len(found), bool)
+    assert asked.sum() > 500
+    assert found.answered[asked].all()
+    back = history.outputs(VERDICT).payloads
+    assert len(back) == len(np.unique(back["order_id"])) == asked.sum()

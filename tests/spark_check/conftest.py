@@ -1,0 +1,37 @@
+"""One Spark for all tests; histories cut into many slices and parts, though they are small."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+# The recorded runs and the ways to tamper with them are those of the suites' tests.
+MISSING = [name for name in ("pyspark", "pandas", "chispa") if not importlib.util.find_spec(name)]
+collect_ignore_glob = ["test_*.py"] if MISSING else []
+PARTS = 3
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory):
+    from recorded import shared
+
+    return shared(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def spark():
+    from tickproof.conformance.spark_check.spark import session
+
+    with session("local[2]") as started:
+        started.conf.set("spark.sql.shuffle.partitions", "2")
+        yield started
+
+
+@pytest.fixture
+def many_parts(monkeypatch):
+    """Cut histories of some hundred kilobytes into several slices a file, and PARTS parts."""
+    from tickproof.conformance.spark_check import blocks, values
+
+    monkeypatch.setattr(blocks, "SLICE_BYTES", 100 << 10)
+    monkeypatch.setattr(values, "part_count", lambda sources, parallel: PARTS)

@@ -1,0 +1,5 @@
+"""``python -m tickproof``: the command line."""
+
+from tickproof.conformance.cli.main import main
+
+main()
