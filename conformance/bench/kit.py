@@ -8,7 +8,6 @@ serves, records and checks a whole run.
 from __future__ import annotations
 
 import json
-import platform
 import statistics
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from rich.console import Console
@@ -81,26 +80,13 @@ def measure(messages: int = MESSAGES, outputs: int = OUTPUTS) -> Iterator[Figure
         yield Figure(f"memory, run of {messages:,}", peak, "MiB", 300e6 / _MIB, at_most=True)
 
 
-def machine_facts() -> dict[str, Any]:
-    """Return what the figures depend on: processor, cores, memory, versions."""
-    return {
-        "cpu": machine.cpu_model(),
-        "cpus": machine.usable_cpus(),
-        "memory_bytes": machine.memory_bytes(),
-        "platform": machine.system(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "kit": machine.version_text(),
-    }
-
-
 def report(console: Console, as_json: bool) -> None:
     """Measure, and print a table or one JSON object."""
     if as_json:
         figures = [asdict(figure) | {"met": figure.met} for figure in measure()]
-        print(json.dumps({"machine": machine_facts(), "figures": figures}, indent=2))
+        print(json.dumps({"machine": machine.facts(), "figures": figures}, indent=2))
         return
-    facts = machine_facts()
+    facts = machine.facts()
     console.print(Text(f"{facts['cpu']}, {facts['cpus']} cores, Python {facts['python']}"))
     table = Table(box=None, pad_edge=False)
     table.add_column("figure", no_wrap=True)

@@ -21,7 +21,7 @@ def explain(run: Path, requirement: str | None, as_json: bool) -> int:
     """Tell what happened in a recorded RUN (a folder or a pack), and why a requirement failed."""
     if run.is_dir() and not (run / "run.json").is_file():
         raise click.UsageError(f"RUN: {run} holds no run.json: expected a run folder")
-    from tickproof.conformance.explain import outcomes
+    from tickproof.conformance.explain import stories
     from tickproof.conformance.explain.picture import plain
     from tickproof.conformance.history.folder import HistoryError
     from tickproof.conformance.pack import opened_run
@@ -35,12 +35,12 @@ def explain(run: Path, requirement: str | None, as_json: bool) -> int:
             if not wanted:
                 expected = ", ".join(outcome.requirement for outcome in outcomes)
                 raise click.UsageError(f"--requirement: expected one of {expected}; got {id_}")
-            with outcomes.opened(folder) as history:
+            with stories.opened(folder) as history:
                 if as_json:
-                    found = outcomes.as_json(history, wanted, width=console.width)
+                    found = stories.as_json(history, wanted, width=console.width)
                     click.echo(json.dumps(found, indent=2))
                     return EXIT_OK
-                for line in outcomes.text(history, wanted, width=console.width).splitlines():
+                for line in stories.text(history, wanted, width=console.width).splitlines():
                     click.echo(style.glyph(line, plain(line), console))
     except HistoryError as error:
         raise click.UsageError(f"RUN: {error}") from error

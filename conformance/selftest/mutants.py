@@ -44,7 +44,7 @@ class Edit(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    file: Annotated[str, Field(pattern=r"^(reference/(\w+/)*)?[\w-]+\.(py|toml)$")]
+    file: Annotated[str, Field(pattern=r"^(tickproof/reference/(\w+/)*)?[\w-]+\.(py|toml)$")]
     old: _Text
     new: str
 

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from tickproof.conformance.bench.kit import machine
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.hosts.cores import Cores
 from tickproof.conformance.hosts.model import HostError, Reading, Status
 from tickproof.conformance.latency.figures import RunFigures, as_json
 from tickproof.conformance.latency.profiles import Profile, ProfileError
+from tickproof.conformance.reports import machine
 from tickproof.conformance.service_level.decision import Decision
 
 FORMAT: Final = 1
@@ -31,8 +31,8 @@ def facts(
 ) -> dict[str, Any]:  # fmt: skip
     """Return what is known of a session before its first run, as JSON values."""
     return {
-        "format": FORMAT, "machine": machine(), "engine": engine, "profile": profile.to_json(),
-        "seed": seed, "cores": asdict(cores),
+        "format": FORMAT, "machine": machine.facts(), "engine": engine,
+        "profile": profile.to_json(), "seed": seed, "cores": asdict(cores),
         "host": {"level": profile.host.level, "problems": [asdict(one) for one in problems],
                  "attested": attested},
         "reproduce": reproduce,

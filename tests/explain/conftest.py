@@ -25,7 +25,7 @@ RECORDS, PACED_S, TRIES = 30_000, 1.0, 5
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory):
-    from recorded import shared
+    from tests.suites.recorded import shared
 
     return shared(tmp_path_factory)
 
@@ -47,7 +47,7 @@ def copy_of(recorded, tmp_path):
 @pytest.fixture(scope="session")
 def mutant_run(tmp_path_factory):
     """Return the folder of a small run of a mutant, the same for all processes of a tiers."""
-    from recorded import SEED, small
+    from tests.suites.recorded import SEED, small
 
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base

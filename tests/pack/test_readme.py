@@ -18,7 +18,7 @@ from tickproof.conformance.session import tiers
 
 @pytest.fixture(scope="module")
 def recorded_run(tmp_path_factory):
-    from recorded import shared
+    from tests.suites.recorded import shared
 
     return shared(tmp_path_factory).run("count-engine-death")
 

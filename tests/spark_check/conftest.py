@@ -14,7 +14,7 @@ PARTS = 3
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory):
-    from recorded import shared
+    from tests.suites.recorded import shared
 
     return shared(tmp_path_factory)
 

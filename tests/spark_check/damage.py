@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import tampering as t
 
+from tests.suites import tampering as t
 from tickproof.conformance.history.outputs import ARRIVAL
 
 

@@ -6,10 +6,10 @@ import os
 import shutil
 
 import pytest
-import tampering as t
 
 from tests.spark_check.damage import damaged
 from tests.suites import cases
+from tests.suites import tampering as t
 from tickproof.conformance.history.folder import History, HistoryError
 from tickproof.conformance.session.tiers import recheck
 from tickproof.conformance.spark_check import blocks, history, values

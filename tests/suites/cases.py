@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import tampering as t
 
+from tests.suites import tampering as t
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import PUBLISH
 from tickproof.conformance.suites.catalog.fault_free import BOUNDARIES

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import tampering as t
-
+from tests.suites import tampering as t
 from tests.suites.cases import CONFLICT, FAILED, GAP, LOST, TWICE, WRONG_TOTAL, WRONG_VERDICT, Cases
 
 ONCE: Cases = [LOST, TWICE, GAP, CONFLICT, FAILED]

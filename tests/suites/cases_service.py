@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tampering as t
 
+from tests.suites import tampering as t
 from tests.suites.imagined import MS, PIDS, SECOND, T0
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import ARRIVAL

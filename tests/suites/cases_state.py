@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import tampering as t
-
+from tests.suites import tampering as t
 from tests.suites.cases import (
     BEYOND,
     MISSED,

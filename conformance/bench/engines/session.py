@@ -13,10 +13,9 @@ from rich.console import Console
 from tickproof.conformance.bench.engines import report
 from tickproof.conformance.bench.engines.measurement import EngineResult, Series, measure_all
 from tickproof.conformance.bench.engines.plan import Plan, recipe_of, steady_scenario
-from tickproof.conformance.bench.kit import machine
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.history.folder import write_json
-from tickproof.conformance.reports import style
+from tickproof.conformance.reports import machine, style
 from tickproof.conformance.session.run_command import RequestError, check_out
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN
 from tickproof.generators.recipes import complete, market_params
@@ -54,7 +53,7 @@ def bench(
 
     The same JSON goes to ``out``/bench.json.
     """
-    facts = machine()
+    facts = machine.facts()
     with style.console(stderr=True).status("measuring") as status:
         results = measure_all(specs, plan, out, keep=keep, tell=status.update)
     found = report.document(results, plan, facts)

@@ -12,8 +12,7 @@ import pytest
 
 from tests.suites import tampering
 from tickproof.conformance.cli import main
-from tickproof.conformance.explain import outcomes as outcomes_module
-from tickproof.conformance.explain import text, told
+from tickproof.conformance.explain import stories, text, told
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import writer
 from tickproof.conformance.reports import json_report, junit
@@ -68,7 +67,7 @@ def test_a_story_that_cannot_be_made_costs_no_verdict(failed, monkeypatch):
         raise KeyError("something")
 
     before = outcomes(failed)
-    monkeypatch.setattr(outcomes_module, "story", broken)
+    monkeypatch.setattr(stories, "story", broken)
     after = told(before)
     assert [o.verdict for o in after] == [o.verdict for o in before]
     story = next(o.story for o in after if o.requirement == "EO-ENGINE-DEATH")
