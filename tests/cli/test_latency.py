@@ -242,7 +242,7 @@ def test_a_search_says_rate_and_steps(tickproof, monkeypatch):
     assert status == 0
     assert "30,000 records a second; not 32,000" in " ".join(out.split())
     assert "--seed 3 --search\n" in out
-    (path,) = Path("out").glob("*seed3/rate_search.json")
+    (path,) = Path("out").glob("*seed3/search.json")
     found = json.loads(path.read_text())["found"]
     assert (found["kind"], found["rate"], found["below"]) == ("found", 30_000, 32_000)
     assert {step["rate"] for step in found["steps"]} >= {2_000, 30_000, 32_000}

@@ -33,7 +33,7 @@ def recorded(tmp_path_factory):
 @pytest.fixture
 def copy_of(recorded, tmp_path):
     """Copy a run of the sound miniature, to be tampered with."""
-    import tampering
+    from tests.suites import tampering
 
     def copy(scenario: str) -> Path:
         folder = tmp_path / "run"
