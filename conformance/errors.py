@@ -1,12 +1,19 @@
-"""A file of settings that cannot be used: every reason at once, each with the file's path."""
+"""The kit's exceptions: their base, and those that several packages raise or catch.
+
+Every exception class of the kit derives from TickproofError, whichever module defines it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 
-class InvalidFile(Exception):
-    """A file cannot be used; ``errors`` holds every reason, one line each."""
+class TickproofError(Exception):
+    """Base of all exceptions that the kit defines."""
+
+
+class InvalidFile(TickproofError):
+    """A file of settings cannot be used; ``errors`` holds every reason, one line each."""
 
     def __init__(self, path: Path, errors: list[str]) -> None:
         super().__init__(path, errors)
@@ -17,5 +24,17 @@ class InvalidFile(Exception):
         return "\n".join(f"{self.path}: {error}" for error in self.errors)
 
 
-class SparkNotStarted(RuntimeError):
+class RequestError(TickproofError):
+    """A command cannot do what it was asked for; the text names the option and what it expects."""
+
+
+class HistoryError(TickproofError):
+    """A run folder that cannot be judged; the message names the file and why."""
+
+
+class KitStopped(TickproofError):
+    """The kit itself cannot go on (a full disk, say): never blamed on the engine."""
+
+
+class SparkNotStarted(TickproofError):
     """Spark could not be started; the message says why, and what to do."""

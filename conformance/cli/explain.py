@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.reports import style
 from tickproof.conformance.verdicts import EXIT_OK
 
@@ -23,7 +24,6 @@ def explain(run: Path, requirement: str | None, as_json: bool) -> int:
         raise click.UsageError(f"RUN: {run} holds no run.json: expected a run folder")
     from tickproof.conformance.explain import stories
     from tickproof.conformance.explain.picture import plain
-    from tickproof.conformance.history.folder import HistoryError
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.session import tiers
 

@@ -11,6 +11,7 @@ import click
 from rich.text import Text
 
 from tickproof.conformance.cli import engine_argument
+from tickproof.conformance.errors import RequestError
 from tickproof.conformance.reports import machine, style
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -92,5 +93,5 @@ def explore(
     try:
         run_command.check_out(out)
         return search.explore(spec, asked, console)
-    except (run_command.RequestError, search.NothingToExplore) as error:
+    except RequestError as error:
         raise click.UsageError(str(error)) from error

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tickproof.conformance.cli import engine_argument
+from tickproof.conformance.errors import RequestError
 from tickproof.conformance.reports import style
 
 if TYPE_CHECKING:
@@ -75,7 +76,6 @@ def _played(
     from tickproof.conformance.latency import profiles
     from tickproof.conformance.requirements import registry
     from tickproof.conformance.service_level import search_session, session
-    from tickproof.conformance.session.run_command import RequestError
 
     try:
         chosen = profiles.load(profile)

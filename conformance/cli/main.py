@@ -29,6 +29,7 @@ from tickproof.conformance.cli import (
     recorded,
     selftest,
 )
+from tickproof.conformance.errors import RequestError
 from tickproof.conformance.reports import machine, style
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK
 
@@ -152,7 +153,7 @@ def run(
             run_command.check_market(
                 options["quotes"], options["orders"], options["strict"], console
             )  # fmt: skip
-    except run_command.RequestError as error:
+    except RequestError as error:
         raise click.UsageError(str(error)) from error
     request = run_command.Request(
         only=ids,
@@ -309,7 +310,6 @@ def bench_engines(
     """Measure each ENGINE in turn: rate, processor time, memory, state, time to recover."""
     from tickproof.conformance.bench.engines import plan, session
     from tickproof.conformance.requirements import registry
-    from tickproof.conformance.session.run_command import RequestError
 
     specs = engine_argument.load(names, list(registry.load()), out)
     chosen = plan.Plan(

@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from tickproof.conformance.cli import engine_argument
-from tickproof.conformance.errors import SparkNotStarted
+from tickproof.conformance.errors import HistoryError, KitStopped, RequestError, SparkNotStarted
 from tickproof.conformance.reports import style
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, exit_status
 
@@ -29,7 +29,6 @@ def check(run: Path, spark: bool, master: str | None) -> int:
     _expect_run(run)
     from tickproof.conformance import spark_check
     from tickproof.conformance.explain import told
-    from tickproof.conformance.history.folder import HistoryError
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.reports import terminal
     from tickproof.conformance.reports.json_report import result
@@ -69,7 +68,6 @@ def _expect_run(run: Path) -> None:
 def pack(run: Path, output: Path | None) -> None:
     """Make one file of a RUN, to be checked and replayed elsewhere; nothing names the machine."""
     _expect_run(run)
-    from tickproof.conformance.history.folder import HistoryError
     from tickproof.conformance.pack import writer
 
     try:
@@ -110,11 +108,10 @@ def _engine_of(run: Path, record: Mapping[str, Any]) -> str:
 def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     """Play a RUN (a folder or a pack) again: same input, faults, seed; on its ENGINE or another."""
     _expect_run(run)
-    from tickproof.conformance.history.folder import History, HistoryError
+    from tickproof.conformance.history.folder import History
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.reports import replay_report
     from tickproof.conformance.requirements import registry
-    from tickproof.conformance.runner.run import KitStopped
     from tickproof.conformance.session import replay, run_command, tiers
     from tickproof.conformance.suites.judge import stimulus
 
@@ -138,7 +135,7 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
             )  # fmt: skip
     except HistoryError as error:
         raise click.UsageError(f"RUN: {error}") from error
-    except replay.ReplayError as error:
+    except RequestError as error:
         raise click.UsageError(f"ENGINE: {error}") from error
     except KitStopped as error:
         console.print(Text(f"kit-error: {error}"), soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.text import shown
 
 
@@ -25,7 +26,7 @@ class Code(enum.StrEnum):
     NOT_GONE = "NOT_GONE"  # survived SIGKILL to the deadline
 
 
-class EngineFailure(Exception):
+class EngineFailure(TickproofError):
     """An engine broke the protocol, a deadline or its word.
 
     ``message`` and ``stderr_tail`` (oldest line first, 32 at most) are escaped and cut.

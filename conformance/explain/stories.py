@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain.moments import Moment
 from tickproof.conformance.explain.picture import bounded, picture
 from tickproof.conformance.explain.story import TOLD, Story, story
-from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 #: Width of the pictures that are kept in reports.

@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import Self
 
 from tickproof.conformance.engines.spec import load
-from tickproof.conformance.history.folder import History, HistoryError, write_json
+from tickproof.conformance.errors import HistoryError, KitStopped
+from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.requirements import registry
-from tickproof.conformance.runner.run import KitStopped, play
+from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.scenario_player import tidy
 from tickproof.conformance.suites import evidence

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explore.attempts import Attempt, Attempts
 from tickproof.conformance.explore.confirmation import Confirming
 from tickproof.conformance.explore.generation import drawn, offers
@@ -28,10 +29,6 @@ from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
 
 FILE_NAME: Final = "explore.json"
-
-
-class NothingToExplore(ValueError):
-    """The engine claims nothing that a schedule could break."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +68,11 @@ class Found:
 def explore(spec: EngineSpec, search: Search, console: Console) -> int:
     """Search until the budget is used up or a failure is found; return the exit status.
 
-    Raises NothingToExplore where the engine claims nothing that could be broken.
+    Raises RequestError where the engine claims nothing that could be broken.
     """
     offered = offers(spec)
     if not offered:
-        raise NothingToExplore(
+        raise RequestError(
             f"{spec.path}: expected an app with state exactly-once that survives worker or engine"
         )
     runs = search.out / "runs"

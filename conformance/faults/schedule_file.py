@@ -18,6 +18,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.scenario import (
     LASTING,
     TARGETS,
@@ -58,7 +59,7 @@ _Count = Annotated[int, Field(ge=0, le=2**32)]
 _Line = Annotated[str, Field(max_length=4_000)]
 
 
-class ScheduleError(ValueError):
+class ScheduleError(TickproofError):
     """A schedule that cannot be used: file, key and what was expected, one line each."""
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from tickproof import generators
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.json_lines import read_json_lines
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.history.rows import (
@@ -32,10 +33,6 @@ from tickproof.conformance.text import shown
 from tickproof.generators.layouts import framed
 
 FORMAT: Final = 1
-
-
-class HistoryError(ValueError):
-    """A run folder that cannot be judged; the message names the file and why."""
 
 
 def write_json(path: Path, data: Any) -> None:

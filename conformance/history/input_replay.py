@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from tickproof import generators
-from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history.folder import History
 from tickproof.generators.partitions import BuiltInput, PartitionFile
 
 #: Beside the partitions: BuiltInput.plan, which cannot be told from the partitions.

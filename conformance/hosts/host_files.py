@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.text import shown
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -24,7 +25,7 @@ _PIECE = 1 << 16
 _MOST_CORES = 1 << 16
 
 
-class Unseen(Exception):
+class Unseen(TickproofError):
     """A file that is absent, unreadable or malformed. path: absolute, as on the host."""
 
     def __init__(self, path: str, why: str) -> None:

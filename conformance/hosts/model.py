@@ -6,6 +6,8 @@ import enum
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tickproof.conformance.errors import TickproofError
+
 #: Levels, each of which holds the ones before it.
 LEVELS: tuple[str, ...] = ("P0", "P1", "P2")
 #: A profile that asks nothing of its host.
@@ -14,7 +16,7 @@ NO_LEVEL = "none"
 MOVING = frozenset({"cpu-pressure", "steal"})
 
 
-class HostError(ValueError):
+class HostError(TickproofError):
     """A wish that this host cannot meet; the text names what was asked and what there is."""
 
 
@@ -103,7 +105,7 @@ class Attestation:
             up_to(data["level"])
             cores = {key: tuple(map(int, data[key])) for key in ("kit_cores", "engine_cores")}
             return cls(data["level"], tuple(readings), **cores)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, HostError) as error:
             raise HostError(f"host attestation: not one: {error!r}") from error
 
 

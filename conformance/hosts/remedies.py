@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.hosts.cgroups import chain
 from tickproof.conformance.hosts.host_files import Look, Unseen, listed
 from tickproof.conformance.hosts.model import Reading, Status
@@ -25,7 +26,7 @@ _TOO_FEW = "kit and engine need every core of this host: none is left for anythi
 HYPERVISOR = "a virtual machine: set on the hypervisor, or use bare metal"
 
 
-class Cannot(Exception):
+class Cannot(TickproofError):
     """Nothing can be done about a probe on this host; the text says why."""
 
 

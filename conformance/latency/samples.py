@@ -15,7 +15,8 @@ import numpy as np
 
 from tickproof.conformance.checkers.arrays import pieces
 from tickproof.conformance.checkers.merged import expected_merged
-from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.input_replay import recorded_plan
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import TICK, TICKS_FILE, of_partition

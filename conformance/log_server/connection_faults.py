@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.log_server.frames import Code, Op
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Refused
@@ -46,7 +47,7 @@ _RESET: Final = struct.pack("ii", 1, 0)
 Send = Callable[[bytes], object]
 
 
-class Broken(Exception):
+class Broken(TickproofError):
     """A fault broke this connection: what it still holds counts as never sent."""
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import socket
 import struct
 
+from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.log_server.frames import MAX_FRAME, BadFrame
 
 _LENGTH = struct.Struct("<I")
 
 
-class FrameTooLarge(ValueError):
+class FrameTooLarge(TickproofError):
     """A frame announces more than MAX_FRAME bytes."""
 
 
-class Truncated(ValueError):
+class Truncated(TickproofError):
     """The connection ended inside a frame."""
 
 

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from tickproof.conformance.errors import TickproofError
+
 VERSION: Final = 1
 MAX_FRAME: Final = 16 * 1024 * 1024
 TOKEN_BYTES: Final = 16
@@ -58,7 +60,7 @@ class CommitOutcome(enum.IntEnum):
     UNKNOWN = 3
 
 
-class BadFrame(ValueError):
+class BadFrame(TickproofError):
     """A frame whose body does not fit its op; the connection is closed after it."""
 
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.tables import Table
 from tickproof.conformance.log_server.frames import UNNUMBERED, Append, Code, CommitOutcome
 
 
-class Refused(Exception):
+class Refused(TickproofError):
     """A request that gets an error reply; nothing was recorded."""
 
     def __init__(self, code: Code, text: str) -> None:

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.log_server import frames
 from tickproof.conformance.log_server.connection_faults import Broken, Links
 from tickproof.conformance.log_server.frame_splitter import FrameReader, FrameTooLarge, Truncated
@@ -39,7 +40,7 @@ FLUSH_AT: Final = 64 * 1024
 Observer = Callable[[str, int], object]
 
 
-class _Lost(Exception):
+class _Lost(TickproofError):
     """A fault came before this frame: it counts as never sent, and what follows it too."""
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickproof import conformance
-from tickproof.conformance.history.folder import HistoryError
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.text import shown
 
 FORMAT: Final = 1

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain.stories import opened
 from tickproof.conformance.history import provenance
-from tickproof.conformance.history.folder import History, HistoryError, recorded_files, write_json
+from tickproof.conformance.history.folder import History, recorded_files, write_json
 from tickproof.conformance.history.input_replay import same_input, save_plan
 from tickproof.conformance.pack import archive, readme
 from tickproof.conformance.pack.reader import opened_run

@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from tickproof.conformance.errors import TickproofError
+
 HERE: Final = Path(__file__).parent
 
 #: Family to title, in the order in which reports show them.
@@ -36,7 +38,7 @@ _ID = re.compile(r"[A-Z]{2}(-[A-Z0-9]+)+")
 _CLAUSE = re.compile(r"[a-z]+(-[a-z0-9]+)+")
 
 
-class RegistryError(ValueError):
+class RegistryError(TickproofError):
     """A registry file breaks its own rules; the text names file, entry and key."""
 
 

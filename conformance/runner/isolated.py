@@ -21,8 +21,9 @@ from tickproof import conformance
 from tickproof.conformance.engines import spec as specs
 from tickproof.conformance.engines.affinity import on_cores
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.runner.limits import patient
-from tickproof.conformance.runner.run import KitStopped, play
+from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Pace, Scenario
 from tickproof.conformance.usage.engine_pids import Reapers
 from tickproof.conformance.usage.hiccups import HiccupRecorders

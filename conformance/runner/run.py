@@ -21,6 +21,7 @@ from tickproof.conformance.engines.engine_reuse import Parking
 from tickproof.conformance.engines.failures import Code
 from tickproof.conformance.engines.process import EngineFailure, Pending
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.faults.controller import FaultController
 from tickproof.conformance.history.control_log import ControlLog
 from tickproof.conformance.history.event_log import EventLog, Listener
@@ -50,10 +51,6 @@ ENDLESS_MORE: Final = 100_000
 SPARE_S: Final = 60
 #: How long until drain is asked for again.
 ASK_AGAIN_S: Final = 0.2
-
-
-class KitStopped(Exception):
-    """The kit itself cannot go on (a full disk, say): never blamed on the engine."""
 
 
 def play(

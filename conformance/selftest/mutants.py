@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tickproof.conformance import resources
 from tickproof.conformance.engines.spec import FILE_NAME
+from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.scenario import App
 from tickproof.conformance.text import shown
 
@@ -32,7 +33,7 @@ _AnyCopy = TypeVar("_AnyCopy", bound="_Copy")
 _Requirement = Annotated[str, Field(pattern=r"^[A-Z]{2}-[A-Z0-9-]+$")]
 
 
-class MutantError(ValueError):
+class MutantError(TickproofError):
     """A mutant or an oddity that does not exist or cannot be made; the text names file and key."""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tickproof.conformance.engines import spec
+from tickproof.conformance.errors import RequestError
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest import mutants
 from tickproof.conformance.selftest.mutants import Mutant, Oddity
@@ -23,10 +24,6 @@ SOUND: Final = ("miniature", "minimal")
 SHARE: Final = 4
 #: What a start costs beside the input's pace, in seconds: for the order of play only.
 _START_S: Final = {"miniature": 1.0, "minimal": 1.0, "spark": 20.0}
-
-
-class PlanError(ValueError):
-    """The request cannot be met; the text names the option and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def chosen(
     """Return the engines to try; copies of them are made under ``folder``.
 
     only: ids (empty: all). base: only what is made of this engine. half: see `halved`.
-    sound: no mutants; oddities then play all scenarios. Raises PlanError, and MutantError
+    sound: no mutants; oddities then play all scenarios. Raises RequestError, and MutantError
     for a file that cannot be used.
     """
     known = mutants.available(fixtures)
@@ -86,7 +83,7 @@ def chosen(
         scenarios = scenarios_of(of_spark)
         found.append(Engine("spark", spec.find("spark", fixtures), "spark", scenarios))
     if not found:
-        raise PlanError("--only, --engine and --sound: nothing is in all of them")
+        raise RequestError("--only, --engine and --sound: nothing is in all of them")
     return found
 
 
@@ -124,7 +121,7 @@ def _app(scenario: str) -> str:
 def _check(only: Sequence[str], known: Sequence[str]) -> None:
     for id_ in only:
         if id_ not in known:
-            raise PlanError(f"--only: no mutant, oddity or sound engine {shown(id_, 80)}")
+            raise RequestError(f"--only: no mutant, oddity or sound engine {shown(id_, 80)}")
 
 
 def _mutant(mutant: Mutant, fixtures: Path, folder: Path) -> Engine:

@@ -14,7 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from tickproof.conformance.bench.engines.measurement import judge
-from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import TICK, TICKS_FILE
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.hosts.model import Attestation, HostError

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.hosts.cores import Cores
 from tickproof.conformance.hosts.model import HostError, Reading, Status
@@ -21,7 +22,7 @@ FILE_NAME: Final = "latency.json"
 SEARCH_FILE: Final = "search.json"
 
 
-class SessionError(ValueError):
+class SessionError(TickproofError):
     """A folder that holds no session; the text names the file and what was expected."""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.hosts.attestation import attest
 from tickproof.conformance.hosts.cores import Cores
@@ -17,7 +18,6 @@ from tickproof.conformance.latency.figures import QUANTILES, RunFigures
 from tickproof.conformance.latency.medians import samples_needed
 from tickproof.conformance.latency.profiles import Profile, measured_per_s
 from tickproof.conformance.runner.isolated import play_apart
-from tickproof.conformance.runner.run import KitStopped
 from tickproof.conformance.service_level import floor, measurement
 
 #: The floor is measured for at least so long, in seconds.

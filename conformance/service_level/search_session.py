@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from tickproof.conformance.errors import RequestError
 from tickproof.conformance.latency.figures import RunFigures, shown_us
 from tickproof.conformance.latency.profiles import Profile, ProfileError, measured_per_s
 from tickproof.conformance.reports import style
@@ -17,7 +18,7 @@ from tickproof.conformance.service_level.evidence import recovered, seen_of, sus
 from tickproof.conformance.service_level.limits import Seen
 from tickproof.conformance.service_level.rate_search import AGAIN, NEAR, Found, Kind, Tried, bisect
 from tickproof.conformance.service_level.rounds import Rounds
-from tickproof.conformance.session.run_command import RequestError, check_out
+from tickproof.conformance.session.run_command import check_out
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK, EXIT_UNKNOWN
 
 #: The range of rates, as factors of the profile's rate.

@@ -19,7 +19,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.history.folder import HistoryError
+from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.hosts import realtime
 from tickproof.conformance.hosts.attestation import attest
 from tickproof.conformance.hosts.cores import Cores, assign
@@ -30,7 +30,7 @@ from tickproof.conformance.reports import style
 from tickproof.conformance.service_level import measurement, report, terminal
 from tickproof.conformance.service_level.decision import decide, more_runs
 from tickproof.conformance.service_level.rounds import Rounds
-from tickproof.conformance.session.run_command import RequestError, check_out
+from tickproof.conformance.session.run_command import check_out
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK, Verdict, exit_status
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.explain import told
 from tickproof.conformance.history import provenance
-from tickproof.conformance.history.folder import History, HistoryError, write_json
+from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.history.input_replay import same_input
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.runner.isolated import play_apart
@@ -24,10 +25,6 @@ from tickproof.conformance.suites.judge import NotClaimed, check_claims
 from tickproof.conformance.verdicts import Outcome
 
 OnRun = Callable[[int, list[Outcome]], None]
-
-
-class ReplayError(ValueError):
-    """The run cannot be replayed on this engine; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ def replay(
 ) -> Replayed:
     """Play a recorded run on the engine of ``spec``, each time into a new folder in ``runs``.
 
-    ``on_run(number, outcomes)`` is called after each. Raises ReplayError for an engine that
+    ``on_run(number, outcomes)`` is called after each. Raises RequestError for an engine that
     claims nothing of what the run decides, HistoryError for a run that cannot be judged or
     whose input cannot be had again, KitStopped where the kit cannot record, OSError.
     """
@@ -68,7 +65,7 @@ def _expect_claimed(history: History, spec: EngineSpec, requirements: list[str])
     scenario = Scenario.from_json(history.run["scenario"])
     if not spec.offers(scenario.app, scenario.params):
         params = " ".join(f"{name}={value}" for name, value in scenario.params.items())
-        raise ReplayError(f"{spec.path}: does not offer app {scenario.app} {params}".strip())
+        raise RequestError(f"{spec.path}: does not offer app {scenario.app} {params}".strip())
     claims = spec.claims(scenario.app, scenario.params).to_json()
     known = registry.load()
     missing = []
@@ -78,7 +75,7 @@ def _expect_claimed(history: History, spec: EngineSpec, requirements: list[str])
         except NotClaimed as error:
             missing.append(f"{requirement}: {error}")
     if len(missing) == len(requirements):
-        raise ReplayError(f"{spec.path}: nothing to judge: {'; '.join(missing)}")
+        raise RequestError(f"{spec.path}: nothing to judge: {'; '.join(missing)}")
 
 
 def _once(

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explain import told
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import ScheduleError, load_all
@@ -33,10 +34,6 @@ from tickproof.generators import csv_market
 KIT_ERROR_FILE: Final = "kit-error.txt"
 #: Worst first: of several engines the worst status is the status of the whole.
 _STATUS_ORDER: Final = (EXIT_KIT_ERROR, EXIT_FAIL, EXIT_UNKNOWN, EXIT_OK)
-
-
-class RequestError(ValueError):
-    """The request cannot be met; the text says what was expected."""
 
 
 @dataclass(frozen=True)

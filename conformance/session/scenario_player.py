@@ -14,12 +14,13 @@ from typing import Any
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.engine_reuse import Parking
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.faults.schedule_file import load_all
-from tickproof.conformance.history.folder import History, HistoryError, write_json
+from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.runner.isolated import play_apart
-from tickproof.conformance.runner.run import KitStopped, play
+from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import evidence
 from tickproof.conformance.suites.catalog import Context, draw, seconds, service

@@ -15,9 +15,10 @@ from typing import Any, Final
 import pytest
 
 from tickproof.conformance import suites
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
-from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import pytest_plugin

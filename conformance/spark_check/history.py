@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tickproof.conformance.checkers.findings import Findings
-from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.spark_check import values as judged
 from tickproof.conformance.spark_check.blocks import Source

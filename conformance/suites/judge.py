@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.folder import FiredFault, History
 from tickproof.conformance.requirements.registry import Needs
 from tickproof.conformance.scenario import Scenario
@@ -25,7 +26,7 @@ F = TypeVar("F", bound=Judge)
 JUDGES: dict[str, list[tuple[str, Judge]]] = {}
 
 
-class Fail(Exception):
+class Fail(TickproofError):
     """The promise does not hold: here is a counterexample."""
 
     def __init__(self, code: str, expected: str, actual: str, **evidence: Any) -> None:
@@ -33,7 +34,7 @@ class Fail(Exception):
         self.code, self.expected, self.actual, self.evidence = code, expected, actual, evidence
 
 
-class Unknown(Exception):
+class Unknown(TickproofError):
     """The test ran, but the evidence for a pass is missing."""
 
     def __init__(self, reason: str, expected: str, actual: str, **evidence: Any) -> None:
@@ -41,11 +42,11 @@ class Unknown(Exception):
         self.reason, self.expected, self.actual, self.evidence = reason, expected, actual, evidence
 
 
-class NotClaimed(Exception):
+class NotClaimed(TickproofError):
     """The engine does not promise this."""
 
 
-class KitError(Exception):
+class KitError(TickproofError):
     """The kit could not play or record the run."""
 
 

@@ -13,7 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.figures import QUANTILES, shown_us
 from tickproof.conformance.latency.intervals import Load, Steps, growth
 from tickproof.conformance.latency.medians import samples_needed

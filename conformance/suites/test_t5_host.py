@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.judge import Fail, Unknown, completed, decides
 from tickproof.conformance.text import shown
 

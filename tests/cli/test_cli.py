@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tickproof.conformance.cli import main
-from tickproof.conformance.history.folder import HistoryError
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.reports import json_report
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.session import tiers

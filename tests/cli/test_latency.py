@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from tickproof.conformance.cli import main
+from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.latency.figures import RunFigures
-from tickproof.conformance.runner.run import KitStopped
 from tickproof.conformance.service_level import (
     measurement,
     rate_search,
@@ -287,7 +287,7 @@ def test_answers_of_a_search_are_words_where_there_is_no_number():
 
 
 def test_figures_come_from_the_folder_of_the_round(tmp_path):
-    with pytest.raises(ValueError, match=r"run-1/run\.json: not found"):
+    with pytest.raises(HistoryError, match=r"run-1/run\.json: not found"):
         measurement.figures(tmp_path, 1, profiles.load("ci"))
 
 

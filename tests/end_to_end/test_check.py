@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tickproof.conformance.cli.main import cli
-from tickproof.conformance.history.folder import HistoryError
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.session.tiers import recheck
 
 SAME = ("requirement", "verdict", "scenario", "reason", "expected", "actual", "stimulus")

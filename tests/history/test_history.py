@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickproof import generators
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.control_log import ControlLog
 from tickproof.conformance.history.event_log import KEEP_PER_KIND, EventLog
-from tickproof.conformance.history.folder import FORMAT, History, HistoryError, write_json
+from tickproof.conformance.history.folder import FORMAT, History, write_json
 from tickproof.conformance.history.json_lines import read_json_lines
 from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED
 from tickproof.conformance.history.rows import FETCH, PUBLISH

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.latency.made_runs import T0, TICK, is_whole, make_run, record, record_fetches
 from tests.latency.second_reckoning import reckon
-from tickproof.conformance.history.folder import HistoryError
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.latency.samples import NEVER, Answers, answers, latencies, timetable
 from tickproof.conformance.session.scenario_player import tidy
 from tickproof.generators.layouts import (

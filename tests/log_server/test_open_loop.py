@@ -13,6 +13,7 @@ import pytest
 
 from tickproof.conformance import resources
 from tickproof.conformance.engines import spec
+from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import PUBLISH, TICK, TICKS_FILE
 from tickproof.conformance.history.tables import read_table
@@ -21,7 +22,7 @@ from tickproof.conformance.log_server.event_loop import LoopServer
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.open_loop import BLOCK, OpenLoop
 from tickproof.conformance.log_server.recorder import Recorder
-from tickproof.conformance.runner.run import KitStopped, play
+from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Pace, Scenario
 
 DEADLINE_S = 30

@@ -21,12 +21,12 @@ from tickproof import conformance
 from tickproof.conformance import resources
 from tickproof.conformance.bench.engines.measurement import judge
 from tickproof.conformance.engines import spec
+from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.rows import TICK
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.runner.isolated import play_apart
-from tickproof.conformance.runner.run import KitStopped
 from tickproof.conformance.scenario import FaultStep, Pace, Scenario
 
 DEADLINE_S = 60.0

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.selftest.houses import DEFECT, HARMLESS, house, mutant, oddity
+from tickproof.conformance.errors import RequestError
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.selftest import mutants, plan
@@ -119,5 +120,5 @@ def test_rounds_begin_with_the_longest_and_repeat_sound_engines_only(tmp_path: P
 def test_what_cannot_be_met_is_refused(tmp_path: Path, asked: dict, said: str) -> None:
     folder = house(tmp_path / "fixtures")
     mutant(folder, "wrong-app", DEFECT)
-    with pytest.raises(plan.PlanError, match=said):
+    with pytest.raises(RequestError, match=said):
         plan.chosen(folder, tmp_path / "out", **asked)

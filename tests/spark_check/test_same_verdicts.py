@@ -10,7 +10,8 @@ import pytest
 from tests.spark_check.damage import damaged
 from tests.suites import cases
 from tests.suites import tampering as t
-from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.session.tiers import recheck
 from tickproof.conformance.spark_check import blocks, history, values
 from tickproof.conformance.spark_check.history import ScaledHistory, opener

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.suites import cases_service
 from tickproof.conformance.engines import spec
-from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import FETCH
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.latency.figures import QUANTILES

@@ -19,10 +19,11 @@ import pytest
 
 from tickproof.conformance.engines.engine_reuse import Parking
 from tickproof.conformance.engines.spec import load
+from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
-from tickproof.conformance.runner.run import KitStopped, play
+from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.suites.catalog import Context, draw
 from tickproof.conformance.usage import sampler

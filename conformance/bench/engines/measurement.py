@@ -19,9 +19,10 @@ from tickproof.conformance.bench.engines.process_samples import Sampler, folder_
 from tickproof.conformance.bench.engines.recovery import recovery
 from tickproof.conformance.bench.engines.throughput import Window, drained_ns, window
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.history.folder import History, HistoryError
+from tickproof.conformance.errors import HistoryError, KitStopped
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.runner.limits import patient
-from tickproof.conformance.runner.run import KitStopped, play
+from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.run_command import engine_folders
 from tickproof.conformance.suites.evidence import outputs

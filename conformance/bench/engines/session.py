@@ -14,9 +14,10 @@ from tickproof.conformance.bench.engines import report
 from tickproof.conformance.bench.engines.measurement import EngineResult, Series, measure_all
 from tickproof.conformance.bench.engines.plan import Plan, recipe_of, steady_scenario
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import RequestError
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.reports import machine, style
-from tickproof.conformance.session.run_command import RequestError, check_out
+from tickproof.conformance.session.run_command import check_out
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN
 from tickproof.generators.recipes import complete, market_params
 
