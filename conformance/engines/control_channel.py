@@ -21,13 +21,13 @@ MAX_VIOLATIONS = 16
 class Pending:
     """One request on its way. ``sent_ns`` and ``answered_ns`` are monotonic times."""
 
-    def __init__(self, dialogue: Dialogue, number: int, op: str) -> None:
+    def __init__(self, channel: ControlChannel, number: int, op: str) -> None:
         self.number = number
         self.op = op
         self.sent_ns = time.monotonic_ns()
         self.answered_ns = 0
         self.outcome: dict[str, Any] | EngineFailure | None = None
-        self._dialogue = dialogue
+        self._channel = channel
 
     @property
     def done(self) -> bool:
@@ -36,25 +36,27 @@ class Pending:
 
     def wait(self, timeout_s: float) -> dict[str, Any]:
         """Return the answer; raises EngineFailure (BAD_ANSWER, REFUSED, NO_ANSWER, ...)."""
-        self._dialogue.wait_for(lambda: self.done, timeout_s)
+        self._channel.wait_for(lambda: self.done, timeout_s)
         if self.outcome is None:
-            self._dialogue.raise_if_broken(f"before it answered {self.op}")
-            self._dialogue.fail(Code.NO_ANSWER, f"no answer to {self.op} within {timeout_s:g} s")
+            self._channel.raise_if_over(f"before it answered {self.op}")
+            self._channel.fail(Code.NO_ANSWER, f"no answer to {self.op} within {timeout_s:g} s")
         if isinstance(self.outcome, EngineFailure):
             raise self.outcome
         return self.outcome
 
 
-class Dialogue:
+class ControlChannel:
     """Matches answers to requests. Lines come from one thread, requests from any.
 
-    ``tail`` gives the last lines of stderr, ``plight`` what is known of the process right
+    ``tail`` gives the last lines of stderr, ``process_note`` what is known of the process right
     now ("; it is stopped by a signal" or ""). All state is guarded by one condition.
     """
 
-    def __init__(self, tail: Callable[[], tuple[str, ...]], plight: Callable[[], str]) -> None:
+    def __init__(
+        self, tail: Callable[[], tuple[str, ...]], process_note: Callable[[], str]
+    ) -> None:
         self._tail = tail
-        self._plight = plight
+        self._process_note = process_note
         self._changed = threading.Condition()
         self._pending: dict[int, Pending] = {}
         self._last = 0
@@ -64,7 +66,7 @@ class Dialogue:
 
     def submit(self, op: str, fields: dict[str, Any]) -> tuple[Pending, str]:
         """Open a request; return it with its line (no newline). Raises as `Pending.wait`."""
-        self.raise_if_broken(f"before {op} was asked")
+        self.raise_if_over(f"before {op} was asked")
         with self._changed:
             self._last += 1
             pending = Pending(self, self._last, op)
@@ -120,7 +122,7 @@ class Dialogue:
             self._changed.notify_all()
 
     @property
-    def deaf(self) -> bool:
+    def abandoned(self) -> bool:
         """Whether the engine broke the protocol too often to be listened to."""
         return len(self.violations) >= MAX_VIOLATIONS
 
@@ -130,7 +132,7 @@ class Dialogue:
             self.returncode = returncode
             self._changed.notify_all()
 
-    def broken(self, error: BaseException) -> None:
+    def kit_failed(self, error: BaseException) -> None:
         """Note that the kit itself failed (a full disk, say): raised by every wait."""
         with self._changed:
             self.kit_error = self.kit_error or error
@@ -152,7 +154,7 @@ class Dialogue:
             self._changed.wait_for(lambda: self.returncode is not None, timeout_s)
         return self.returncode
 
-    def raise_if_broken(self, when: str) -> None:
+    def raise_if_over(self, when: str) -> None:
         """Raise what makes a further answer impossible or worthless."""
         if self.kit_error is not None:
             raise self.kit_error
@@ -167,7 +169,7 @@ class Dialogue:
 
     def fail(self, code: Code, message: str) -> NoReturn:
         """Raise a failure with what is known of the process."""
-        raise self.failure(code, message + self._plight(), status=self.returncode)
+        raise self.failure(code, message + self._process_note(), status=self.returncode)
 
 
 def _no_constant(name: str) -> NoReturn:

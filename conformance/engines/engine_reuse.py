@@ -15,7 +15,7 @@ from tickproof.conformance.engines.process import Engine
 
 
 @dataclass
-class Parked:
+class IdleEngine:
     """A started engine without an app. hello: its answer. served: apps that it had so far."""
 
     engine: Engine
@@ -24,47 +24,47 @@ class Parked:
     served: int
 
 
-class Parking:
+class EnginePool:
     """Room for one engine. Not for several threads."""
 
     def __init__(self) -> None:
-        self._parked: Parked | None = None
-        self._asked_in_vain = False
+        self._idle: IdleEngine | None = None
+        self._cannot_undeploy = False
 
-    def take(self, workers: int) -> Parked | None:
-        """Hand the parked engine out, if it has as many workers.
+    def take(self, workers: int) -> IdleEngine | None:
+        """Hand the idle engine out, if it has as many workers.
 
         What it did wrong in the meantime, its own end included, shows at the next request.
         """
-        parked = self._parked
-        if parked is None or parked.workers != workers:
+        idle = self._idle
+        if idle is None or idle.workers != workers:
             return None
-        self._parked = None
-        return parked
+        self._idle = None
+        return idle
 
-    def park(self, parked: Parked, timeout_s: float) -> bool:
+    def keep(self, idle: IdleEngine, timeout_s: float) -> bool:
         """Ask an engine to undeploy its app, and keep it; False where there is no room or op.
 
         Raises EngineFailure where the op fails.
         """
-        if self._asked_in_vain or self._parked is not None:
+        if self._cannot_undeploy or self._idle is not None:
             return False
         try:
-            parked.engine.request("undeploy", timeout_s)
+            idle.engine.request("undeploy", timeout_s)
         except EngineFailure as failure:
             if failure.code != Code.REFUSED or not failure.definite:
                 raise
-            self._asked_in_vain = True
+            self._cannot_undeploy = True
             return False
-        self._parked = parked
+        self._idle = idle
         return True
 
     def close(self, timeout_s: float) -> None:
-        """Stop the parked engine; what is left of it is ended."""
-        if self._parked is None or (parked := self.take(self._parked.workers)) is None:
+        """Stop the idle engine; what is left of it is ended."""
+        if self._idle is None or (idle := self.take(self._idle.workers)) is None:
             return
         # How it stops is judged in runs of its own.
         with contextlib.suppress(EngineFailure):
-            parked.engine.request("stop", timeout_s)
-            parked.engine.wait_exit(timeout_s)
-        parked.engine.end()
+            idle.engine.request("stop", timeout_s)
+            idle.engine.wait_exit(timeout_s)
+        idle.engine.end()

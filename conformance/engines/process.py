@@ -16,7 +16,7 @@ from typing import Any
 
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.affinity import on_cores
-from tickproof.conformance.engines.control_channel import Dialogue, Pending, ending
+from tickproof.conformance.engines.control_channel import ControlChannel, Pending, ending
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.launcher import launch
 from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
@@ -71,7 +71,7 @@ class Engine:
         self._stderr_limit = stderr_limit
         self._on_line = on_line
         self._line_lock = threading.Lock()
-        self._dialogue = Dialogue(self._stderr_tail, self._plight)
+        self._channel = ControlChannel(self._stderr_tail, self._process_note)
         self._reaper: subprocess.Popen[bytes] | None = None
         self._status_lines: list[str] = []
         self._status_changed = threading.Condition()
@@ -131,7 +131,7 @@ class Engine:
         Never blocks: what the engine's stdin cannot hold yet is sent as it reads.
         """
         with self._line_lock:
-            pending, line = self._dialogue.submit(op, fields)
+            pending, line = self._channel.submit(op, fields)
             self._on_line("to", line, pending.sent_ns)
         with self._outbox_lock:
             self._outbox += line.encode() + b"\n"
@@ -149,7 +149,7 @@ class Engine:
         """
         ask = lambda left_s: self.request("topology", left_s)["processes"]  # noqa: E731
         try:
-            return self._roster.ask(ask, self._dialogue.wait_for_exit, timeout_s)
+            return self._roster.ask(ask, self._channel.wait_for_exit, timeout_s)
         except NoSuchProcess as gone:
             raise (gone if self.returncode is None else self.exited()) from None
 
@@ -184,31 +184,31 @@ class Engine:
     @property
     def violations(self) -> list[EngineFailure]:
         """What was wrong on stdout so far; the first is raised by every later request."""
-        return self._dialogue.violations
+        return self._channel.violations
 
     @property
     def returncode(self) -> int | None:
         """The exit status of argv's process, minus the signal's number, None while alive."""
-        return self._dialogue.returncode
+        return self._channel.returncode
 
     def exited(self) -> EngineFailure:
         """Return the failure that says how argv's process ended, for an exit not asked for."""
         code = self.returncode
         how = "still runs" if code is None else ending(code)
-        return self._dialogue.failure(Code.EXITED, f"the engine {how}, unasked", status=code)
+        return self._channel.failure(Code.EXITED, f"the engine {how}, unasked", status=code)
 
     def wait_exit(self, timeout_s: float) -> int:
         """Wait for the end of argv's process; raises EngineFailure NO_EXIT at the deadline."""
-        returncode = self._dialogue.wait_for_exit(timeout_s)
+        returncode = self._channel.wait_for_exit(timeout_s)
         if returncode is None:
             after = "" if self._stdin_wanted else " after the end of its stdin"
-            self._dialogue.fail(Code.NO_EXIT, f"still running {timeout_s:g} s later{after}")
+            self._channel.fail(Code.NO_EXIT, f"still running {timeout_s:g} s later{after}")
         return returncode
 
     def _stderr_tail(self) -> tuple[str, ...]:
         return self._stderr.tail() if self._reaper else ()
 
-    def _plight(self) -> str:
+    def _process_note(self) -> str:
         """Say what else is wrong with argv's process."""
         proc = process_table.read(self.pid) if self.returncode is None else None
         return "; its process is stopped by a signal" if proc and proc.state in "Tt" else ""
@@ -219,8 +219,8 @@ class Engine:
         try:
             self._follow()
         except BaseException as error:
-            self._dialogue.broken(error)
-            self._tell(None)
+            self._channel.kit_failed(error)
+            self._add_status(None)
             raise
 
     def _follow(self) -> None:
@@ -256,10 +256,10 @@ class Engine:
             if name == "stderr":
                 with self._line_lock:
                     self._stderr.write(chunk)
-            elif not self._dialogue.deaf and self._dialogue.kit_error is None:
+            elif not self._channel.abandoned and self._channel.kit_error is None:
                 self._listen(chunk)
         except Exception as error:  # the engine must not block on a pipe that nobody reads
-            self._dialogue.broken(error)
+            self._channel.kit_failed(error)
         return bool(chunk)
 
     def _listen(self, chunk: bytes) -> None:
@@ -267,8 +267,8 @@ class Engine:
         for line, overlong in self._lines.feed(chunk):
             with self._line_lock:
                 self._on_line("from", line.decode("utf-8", "backslashreplace"), t_ns)
-            self._dialogue.receive(line, overlong, t_ns)
-            if self._dialogue.deaf:
+            self._channel.receive(line, overlong, t_ns)
+            if self._channel.abandoned:
                 return
 
     def _take_status(self) -> None:
@@ -280,16 +280,16 @@ class Engine:
                 self._take_rest()
                 code = os.waitstatus_to_exitcode(int(line.split()[1]))
                 if code == 0 and (rest := self._lines.rest()):  # an end without its newline
-                    self._dialogue.receive(rest, False, time.monotonic_ns())
-                self._dialogue.exited(code)
-            self._tell(line)
+                    self._channel.receive(rest, False, time.monotonic_ns())
+                self._channel.exited(code)
+            self._add_status(line)
         if not words:
             self._take_rest()
             if self.returncode is None:  # the reaper was killed, and with it the engine
-                self._dialogue.exited(-signal.SIGKILL)
-            self._tell(None)
+                self._channel.exited(-signal.SIGKILL)
+            self._add_status(None)
 
-    def _tell(self, line: str | None) -> None:
+    def _add_status(self, line: str | None) -> None:
         with self._status_changed:
             if line is None:
                 self._status_ended = True

@@ -18,10 +18,10 @@ import psutil
 from tickproof import conformance
 
 #: The key of run.json.
-KEY: Final = "made_at"
+MADE_AT: Final = "made_at"
 
 
-def whereabouts(engine: Path | None = None) -> dict[str, Any]:
+def provenance(engine: Path | None = None) -> dict[str, Any]:
     """Return folders (absolute paths), user, host names and addresses of this machine.
 
     engine: the absolute path of the engine's engine.toml.

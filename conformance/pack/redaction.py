@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Final
 
-from tickproof.conformance.history.provenance import whereabouts
+from tickproof.conformance.history.provenance import provenance
 
 #: Environment variables whose values are secrets, by their names.
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY", re.I)
@@ -39,7 +39,7 @@ _PATH: Final = re.compile(rf"(?:(?<![\w}}.~-])|{_AFTER_ESCAPE})(?<!:/)/(?:{_PART
 class Scrub:
     """Replaces what names a machine by words in braces such as {home}.
 
-    made_at: `whereabouts` of the recording, empty if unknown; those of this process count
+    made_at: `provenance` of the recording, empty if unknown; those of this process count
     too. folders: more folders by their word, the innermost first. tokens: those of the
     run's log servers. spoken: what the run itself says. A user or host named like a word of
     it ("worker") stays: it names nobody, and the run must go on to say the same.
@@ -49,7 +49,7 @@ class Scrub:
         self, made_at: Mapping[str, Any], folders: Iterable[tuple[str, str]],
         tokens: Iterable[str], spoken: str,
     ) -> None:  # fmt: skip
-        places = [place for place in (made_at, whereabouts()) if place]
+        places = [place for place in (made_at, provenance()) if place]
         secrets = dict(_secrets()) | dict.fromkeys(tokens, "{token}")
         known: dict[str, str] = {}
         for word, folder in [*folders, *_folders(places)]:

@@ -159,7 +159,7 @@ def _scrub(source: Path, folder: Path) -> Scrub:
     folders += [("temp", str(folder))]
     tokens = {str(line["data"]["token"]) for line in deploys}
     spoken = " ".join(_spoken(history, folder))
-    return Scrub(history.run.get(provenance.KEY, {}), folders, tokens, spoken)
+    return Scrub(history.run.get(provenance.MADE_AT, {}), folders, tokens, spoken)
 
 
 def _spoken(history: History, folder: Path) -> Iterator[str]:
@@ -183,7 +183,7 @@ def _deploy(row: Mapping[str, Any]) -> dict[str, Any] | None:
 def _finish_record(folder: Path, scrub: Scrub) -> None:
     """Take the whereabouts out of run.json, and name the sizes that files have now."""
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    run.pop(provenance.KEY, None)
+    run.pop(provenance.MADE_AT, None)
     run["files"] = recorded_files(folder)
     write_json(folder / "run.json", run)
 

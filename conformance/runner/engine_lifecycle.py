@@ -8,30 +8,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tickproof.conformance.engines.engine_reuse import Parked, Parking
+from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
 from tickproof.conformance.engines.process import Engine, EngineFailure, OnLine, ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member, check_survives
 from tickproof.conformance.history.event_log import EventLog
-from tickproof.conformance.runner.process_faults import Strike, Striking
+from tickproof.conformance.runner.process_faults import Injection, ProcessFaultInjector
 from tickproof.conformance.scenario import FaultStep, Scenario
 
 #: An op that no engine has: the answer must be a definite refusal.
 PROBE_OP: Final = "tickproof-probe"
 
 
-class DrivenEngine:
+class EngineUnderTest:
     """One engine under test, over all its lives in one run.
 
-    ``data`` is the data member of the deploy request, ``inputs`` the partitions of each
-    input stream; ``parking`` may hold an engine of an earlier run. Faults may be carried
-    out from any thread; all else from one.
+    ``data`` is the data member of the deploy request, ``inputs`` the number of partitions of
+    each input stream; ``pool`` may hold an engine of an earlier run. Faults may be injected
+    in any thread; everything else happens in one.
     """
 
     def __init__(
         self, spec: EngineSpec, scenario: Scenario, run_id: str, folder: Path, seed: int,
         data: dict[str, Any], inputs: Sequence[int], on_line: OnLine, events: EventLog,
-        parking: Parking | None = None,
+        pool: EnginePool | None = None,
     ) -> None:  # fmt: skip
         self._spec, self._scenario, self._id, self._folder = spec, scenario, run_id, folder
         self._data, self._inputs, self._on_line, self._events = data, inputs, on_line, events
@@ -39,24 +39,26 @@ class DrivenEngine:
         self._state_dir.mkdir()
         self._members: list[Member] = []
         self._topology_lock = threading.Lock()
-        self._parking = parking
-        self._live: Engine | None = None
+        self._pool = pool
+        self._process: Engine | None = None
+        #: Apps that this process has had before this run.
         self._served = 0
-        #: What faults do to it, and what follows from them.
-        self.strikes = Striking(folder, self._state_dir, events, seed, spec.timeouts.recovery_s)
+        self.injector = ProcessFaultInjector(
+            folder, self._state_dir, events, seed, spec.timeouts.recovery_s
+        )
         #: The first answer to hello.
         self.hello: dict[str, Any] = {}
 
     @property
-    def live(self) -> Engine:
-        """The engine's present life."""
-        assert self._live is not None
-        return self._live
+    def process(self) -> Engine:
+        """The engine's current process."""
+        assert self._process is not None
+        return self._process
 
     @property
     def killed(self) -> bool:
-        """Whether the engine died by a fault, at once or in its wake, and is not up again."""
-        return self._live is not None and self.strikes.killed(self._live)
+        """Whether the engine died by a fault, at once or in its aftermath, and is not up again."""
+        return self._process is not None and self.injector.killed(self._process)
 
     def start(self, resume: bool) -> None:
         """Start argv, say hello, deploy, ask for topology; raises EngineFailure."""
@@ -66,9 +68,9 @@ class DrivenEngine:
             return max(0.1, deadline - time.monotonic())
 
         scenario = self._scenario
-        engine = None if resume else self._taken_over()
+        engine = None if resume else self._take_over()
         if engine is None:
-            engine = self._started(resume, left)
+            engine = self._start_process(resume, left)
         engine.request(
             "deploy", left(), app=scenario.app, params=scenario.params, workers=scenario.workers,
             state_dir=str(self._state_dir), resume=resume, data=self._data,
@@ -80,9 +82,9 @@ class DrivenEngine:
         survives = self._spec.claims(scenario.app, scenario.params).survives
         check_survives(members, survives, engine.pid)
 
-    def _started(self, resume: bool, left: Callable[[], float]) -> Engine:
+    def _start_process(self, resume: bool, left: Callable[[], float]) -> Engine:
         engine = Engine(self._spec, self._id, self._folder / "stderr.log", self._on_line)
-        self._live, self._served = engine, 0
+        self._process, self._served = engine, 0
         engine.start(self._scenario.pace.engine_cores if self._scenario.pace else ())
         self._events.add("started", pid=engine.pid, resume=resume)
         hello = engine.request("hello", left(), protocol=1)
@@ -90,26 +92,26 @@ class DrivenEngine:
             self.hello = {key: hello[key] for key in ("name", "version", "protocol")}
         return engine
 
-    def _taken_over(self) -> Engine | None:
-        """Take the engine that an earlier run left, if this run may have it."""
-        if self._parking is None or not self._scenario.may_share:
+    def _take_over(self) -> Engine | None:
+        """Take an engine that an earlier run has left in the pool, if this run may use it."""
+        if self._pool is None or not self._scenario.may_share:
             return None
-        if (parked := self._parking.take(self._scenario.workers)) is None:
+        if (idle := self._pool.take(self._scenario.workers)) is None:
             return None
-        parked.engine.hand_over(self._folder / "stderr.log", self._on_line)
-        self._live, self._served, self.hello = parked.engine, parked.served, parked.hello
-        self._events.add("taken-over", pid=parked.engine.pid, served=parked.served)
-        return parked.engine
+        idle.engine.hand_over(self._folder / "stderr.log", self._on_line)
+        self._process, self._served, self.hello = idle.engine, idle.served, idle.hello
+        self._events.add("taken-over", pid=idle.engine.pid, served=idle.served)
+        return idle.engine
 
     def restart(self, between: Callable[[], None]) -> None:
         """After a death: end what is left, call ``between``, start again with resume.
 
-        A fault that comes before the engine is up again makes it begin anew.
+        A fault that kills the engine before it is up makes it start once more.
         """
         while True:
-            self.live.end()
+            self.process.end()
             between()
-            self.strikes.died()
+            self.injector.engine_died()
             try:
                 return self.start(resume=True)
             except EngineFailure as failure:
@@ -120,29 +122,29 @@ class DrivenEngine:
     def topology(self, timeout_s: float) -> list[Member]:
         """Ask for the processes; raises EngineFailure where one is not the engine's own."""
         with self._topology_lock:
-            self._members = self.live.topology(timeout_s)
+            self._members = self.process.topology(timeout_s)
             self._events.add(
                 "topology",
                 processes=[{"pid": m.pid, "role": m.role, "name": m.name} for m in self._members],
             )
             return self._members
 
-    def aim(self, step: FaultStep) -> Strike:
-        """Find whom a fault step is meant for; return what strikes and gives the facts.
+    def aim(self, step: FaultStep) -> Injection:
+        """Find the targets of a fault step; raises LookupError where there are none.
 
-        Both raise LookupError where there is nobody; aiming may ask for topology first.
+        May ask the engine for its topology first.
         """
-        if self._live is None or self._live.returncode is not None:
+        if self._process is None or self._process.returncode is not None:
             raise LookupError("the engine was not running")
         by_name = step.target in ("worker", "workers", "coordinator")
-        if by_name and not all(map(self.strikes.unhurt, self._members)):
+        if by_name and not all(map(self.injector.intact, self._members)):
             self.topology(self._spec.timeouts.recovery_s)
-        return self.strikes.aim(step, self._live, self._members)
+        return self.injector.aim(step, self._process, self._members)
 
     def probe(self) -> None:
-        """Send an op that does not exist, and note the answer."""
+        """Send an op that does not exist and record the answer."""
         try:
-            self.live.request(PROBE_OP, self._spec.timeouts.startup_s)
+            self.process.request(PROBE_OP, self._spec.timeouts.startup_s)
         except EngineFailure as failure:
             if failure.code != "REFUSED":
                 raise
@@ -153,7 +155,7 @@ class DrivenEngine:
     def checkpoint(self) -> bool:
         """Ask for a checkpoint; False where the engine has no such op."""
         try:
-            self.live.request("checkpoint", self._spec.timeouts.drain_s)
+            self.process.request("checkpoint", self._spec.timeouts.drain_s)
         except EngineFailure as failure:
             if failure.code != "REFUSED":
                 raise
@@ -165,26 +167,26 @@ class DrivenEngine:
         return sum(member.rss_bytes() for member in self._members if member.alive)
 
     def finish(self) -> None:
-        """End the engine as its scenario says, or leave it to a later run; raises EngineFailure."""
+        """Stop the engine as its scenario says, or leave it in the pool; raises EngineFailure."""
         limit = self._spec.timeouts.drain_s
-        if self._parking and self._scenario.may_share:
-            parked = Parked(self.live, self.hello, self._scenario.workers, self._served + 1)
-            if self._parking.park(parked, limit):
-                self._events.add("parked", pid=self.live.pid)
-                violations, self._live = self.live.violations, None
+        if self._pool and self._scenario.may_share:
+            idle = IdleEngine(self.process, self.hello, self._scenario.workers, self._served + 1)
+            if self._pool.keep(idle, limit):
+                self._events.add("parked", pid=self.process.pid)
+                violations, self._process = self.process.violations, None
                 if violations:
                     raise violations[0]
                 return
         if self._scenario.ending == "stdin-eof":
-            self.live.close_stdin()
+            self.process.close_stdin()
         else:
-            self.live.request("stop", limit)
-        self._events.add("exited", returncode=self.live.wait_exit(limit))
+            self.process.request("stop", limit)
+        self._events.add("exited", returncode=self.process.wait_exit(limit))
         # What was said after the last answer counts too.
-        if self.live.violations:
-            raise self.live.violations[0]
+        if self.process.violations:
+            raise self.process.violations[0]
 
     def end(self) -> list[ProcessInfo]:
         """Kill what is left; returns what was left over."""
-        self.strikes.end()
-        return self._live.end() if self._live is not None else []
+        self.injector.end()
+        return self._process.end() if self._process is not None else []

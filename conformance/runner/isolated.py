@@ -43,7 +43,7 @@ _START: Final = (
 )
 
 
-def play_apart(
+def play_isolated(
     scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int, port: int = 0
 ) -> None:
     """Run ``scenario`` as `runner.run.play` does; see there for what is raised.

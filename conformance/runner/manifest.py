@@ -10,14 +10,14 @@ from typing import Any
 from tickproof.conformance import __version__
 from tickproof.conformance.engines.process import ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.history import provenance
 from tickproof.conformance.history.folder import FORMAT, recorded_files, write_json
 from tickproof.conformance.history.input_replay import save_plan
+from tickproof.conformance.history.provenance import MADE_AT, provenance
 from tickproof.conformance.scenario import Scenario
 from tickproof.generators.partitions import BuiltInput
 
 
-class RunRecord:
+class Manifest:
     """The record of one run, written to its folder at the start and at the end."""
 
     def __init__(
@@ -30,10 +30,10 @@ class RunRecord:
             "claims": spec.claims(scenario.app, scenario.params).to_json(),
             "scenario": scenario.to_json(),
             "started_ns": time.monotonic_ns(), "started": time.time(),
-            provenance.KEY: provenance.whereabouts(spec.path),
+            MADE_AT: provenance(spec.path),
         }  # fmt: skip
 
-    def made_input(self, built: BuiltInput) -> None:
+    def add_input(self, built: BuiltInput) -> None:
         """Add what the input is, and write the file; raises OSError."""
         save_plan(built, self._folder / "input")
         self.add(input={
@@ -52,7 +52,7 @@ class RunRecord:
         """Add facts, to be written with the next write."""
         self._facts |= facts
 
-    def over(
+    def finish(
         self, ended: dict[str, Any], left: Iterable[ProcessInfo], counts: dict[str, int]
     ) -> None:
         """Add how the run ended and which files it left, and write the file; raises OSError."""

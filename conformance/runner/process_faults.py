@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,33 @@ from tickproof.conformance.faults.state_dir import Damage, Fill, newest
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.scenario import FaultStep
 
-Strike = Callable[[], dict[str, Any]]
+#: Carries out one fault and returns its facts; raises LookupError where nobody is left to meet.
+Injection = Callable[[], dict[str, Any]]
 
 
-class Striking:
-    """Carries out faults on one engine, over all its lives, and undoes those that last.
+@dataclass(frozen=True)
+class _Paused:
+    """A process that stands still."""
 
-    ``folder`` is that of the run, ``recovery_s`` the limit of engine.toml. Strikes may come
-    from any thread; all else comes from one.
+    member: Member
+    from_ns: int
+    to_ns: int
+
+
+@dataclass(frozen=True)
+class _FullDisk:
+    """A state folder that cannot grow."""
+
+    fill: Fill
+    from_ns: int
+    to_ns: int
+
+
+class ProcessFaultInjector:
+    """Injects faults into one engine, over all its lives, and ends those that last.
+
+    ``folder`` is the run's, ``recovery_s`` the limit of engine.toml. Injections may run in any
+    thread, everything else in one.
     """
 
     def __init__(
@@ -35,42 +55,38 @@ class Striking:
         #: When the last fault was carried out or undone (time.monotonic), 0 before the first.
         self.touched_at = 0.0
         self._killed = False
-        #: So long (time.monotonic) what the engine does may be a consequence of a fault.
-        self._wake_until = 0.0
-        self._struck: set[Member] = set()
-        self._paused: list[tuple[Member, int, int]] = []
-        self._full: Fill | None = None
-        self._full_from_ns = self._full_to_ns = 0
+        #: Until then (time.monotonic) what the engine does may be the consequence of a fault.
+        self._aftermath_until = 0.0
+        self._killed_members: set[Member] = set()
+        self._paused: list[_Paused] = []
+        self._full_disk: _FullDisk | None = None
         self._damage: Damage | None = None
 
     def killed(self, live: Engine) -> bool:
-        """Whether the engine died by a fault, at once or in its wake, and is not up again."""
-        return self._killed or (live.returncode not in (None, 0) and self._in_wake)
+        """Whether the engine died by a fault, at once or in its aftermath, and is not up again."""
+        return self._killed or (live.returncode not in (None, 0) and self._in_aftermath)
 
     def excuses(self, failure: EngineFailure) -> bool:
         """Whether a request may be refused because of a fault: it is asked again."""
-        return failure.code == Code.REFUSED and self._in_wake
+        return failure.code == Code.REFUSED and self._in_aftermath
 
     @property
-    def _in_wake(self) -> bool:
-        return time.monotonic() < self._wake_until
+    def _in_aftermath(self) -> bool:
+        return time.monotonic() < self._aftermath_until
 
     @property
     def lasting(self) -> bool:
-        """Whether a fault lasts now: a process stands still, or nothing can be written."""
-        return bool(self._paused) or self._full is not None
+        """Whether a fault is in force: a process stands still, or nothing can be written."""
+        return bool(self._paused) or self._full_disk is not None
 
-    def unhurt(self, member: Member) -> bool:
-        """Whether a process lives and was not killed by a strike."""
-        return member not in self._struck and member.alive
+    def intact(self, member: Member) -> bool:
+        """Whether a process is alive and no fault has killed it."""
+        return member not in self._killed_members and member.alive
 
-    # -- strikes ------------------------------------------------------------------
+    # -- injections ---------------------------------------------------------------
 
-    def aim(self, step: FaultStep, live: Engine, members: Sequence[Member]) -> Strike:
-        """Find whom a fault step is meant for; return what strikes and gives the facts.
-
-        Both raise LookupError where there is nobody, or nothing.
-        """
+    def aim(self, step: FaultStep, live: Engine, members: Sequence[Member]) -> Injection:
+        """Find the targets of a fault step; raises LookupError where there are none."""
         if step.do == "corrupt":
             if newest(self._state_dir) is None:
                 raise LookupError("the folder of the state holds no file with content")
@@ -80,18 +96,18 @@ class Striking:
         if step.target == "engine":
             return partial(self._kill_engine, live)
         victims = self._victims(step, live, members)
-        strike = self._pause if step.do == "pause" else self._kill
-        return partial(strike, victims, step, live)
+        inject = self._pause if step.do == "pause" else self._kill
+        return partial(inject, victims, step, live)
 
     def _victims(self, step: FaultStep, live: Engine, members: Sequence[Member]) -> list[Member]:
-        unhurt = [member for member in members if self.unhurt(member)]
+        intact = [member for member in members if self.intact(member)]
         if step.target == "coordinator":
-            found = [member for member in unhurt if member.role == "coordinator"]
+            found = [member for member in intact if member.role == "coordinator"]
             if not found:
                 raise LookupError("topology names no living coordinator")
             return found
         # argv's own process may be a worker too, but its death is the engine's death.
-        found = [m for m in unhurt if m.role == "worker" and m.pid != live.pid]
+        found = [m for m in intact if m.role == "worker" and m.pid != live.pid]
         if not found:
             raise LookupError("topology names no living worker apart from argv's process")
         return found if step.target == "workers" else [self._random.choice(found)]
@@ -107,12 +123,12 @@ class Striking:
         self._killed = any(victim.pid == live.pid for victim in victims)
         if step.target == "coordinator":
             # A supervisor may live on, start another coordinator, or end for the kit to see.
-            self._wake_until = self.touched_at + self._recovery_s
+            self._aftermath_until = self.touched_at + self._recovery_s
         pids = [victim.pid for victim in victims if victim.kill()]
         self._killed = live.pid in pids
         if not pids:
             raise LookupError(f"{_named(victims)} ended by themselves")
-        self._struck.update(victims)
+        self._killed_members.update(victims)
         return {"pids": pids}
 
     def _pause(self, victims: list[Member], step: FaultStep, _live: Engine) -> dict[str, Any]:
@@ -121,17 +137,17 @@ class Striking:
         if not paused:
             raise LookupError(f"{_named(victims)} ended by themselves")
         now = time.monotonic_ns()
-        self._paused += [(victim, now, now + int(step.seconds * 1e9)) for victim in paused]
+        until = now + int(step.seconds * 1e9)
+        self._paused += [_Paused(victim, now, until) for victim in paused]
         return {"pids": [victim.pid for victim in paused]}
 
     def _fill(self, step: FaultStep, live: Engine) -> dict[str, Any]:
         self.touched_at = time.monotonic()
-        self._wake_until = self.touched_at + step.seconds + self._recovery_s
-        full = Fill(live.living, self._state_dir, self._folder / "stderr.log")
-        pids = full.begin()
-        self._full_from_ns = time.monotonic_ns()
-        self._full_to_ns = self._full_from_ns + int(step.seconds * 1e9)
-        self._full = full
+        self._aftermath_until = self.touched_at + step.seconds + self._recovery_s
+        fill = Fill(live.living, self._state_dir, self._folder / "stderr.log")
+        pids = fill.begin()
+        now = time.monotonic_ns()
+        self._full_disk = _FullDisk(fill, now, now + int(step.seconds * 1e9))
         return {"pids": pids}
 
     def _corrupt(self, live: Engine) -> dict[str, Any]:
@@ -145,42 +161,42 @@ class Striking:
 
     # -- what comes after -----------------------------------------------------------
 
-    def undo_due(self) -> None:
+    def end_due(self) -> None:
         """End the faults whose time is over."""
         now = time.monotonic_ns()
-        for entry in [entry for entry in self._paused if now >= entry[2]]:
-            self._paused.remove(entry)
-            victim, from_ns, _ = entry
-            victim.resume()
+        for paused in [one for one in self._paused if now >= one.to_ns]:
+            self._paused.remove(paused)
+            member = paused.member
+            member.resume()
             self.touched_at = time.monotonic()
-            self._events.add("resumed", pid=victim.pid, from_ns=from_ns, alive=victim.alive)
+            self._events.add("resumed", pid=member.pid, from_ns=paused.from_ns, alive=member.alive)
         # A kill that is under way meets the disk as it was: full.
-        if self._full is not None and now >= self._full_to_ns and not self._killed:
+        full = self._full_disk
+        if full is not None and now >= full.to_ns and not self._killed:
             self._end_fill()
 
-    def died(self) -> None:
-        """Take note that the engine is dead; another life begins, and room is made for it."""
-        if not self._killed:  # in the wake of a fault: its time to recover begins now
+    def engine_died(self) -> None:
+        """Note that the engine is dead, and let the disk take data again for its next life."""
+        if not self._killed:  # it died in the aftermath: its time to recover begins now
             self.touched_at = time.monotonic()
-        if self._full is not None:
-            self._end_fill()
+        self._end_fill()
         self._killed = False
-        self._wake_until = 0.0
-        self._struck.clear()
+        self._aftermath_until = 0.0
+        self._killed_members.clear()
 
     def _end_fill(self) -> None:
-        assert self._full is not None
-        full, self._full = self._full, None
+        full, self._full_disk = self._full_disk, None
+        if full is None:
+            return
         to_ns = time.monotonic_ns()
-        self._events.add("fill-over", from_ns=self._full_from_ns, to_ns=to_ns, **full.end())
+        self._events.add("fill-over", from_ns=full.from_ns, to_ns=to_ns, **full.fill.end())
         self.touched_at = time.monotonic()
 
     def end(self) -> None:
-        """Undo what still lasts; say what became of a damaged file."""
-        for victim, _, _ in self._paused:
-            victim.resume()
-        if self._full is not None:
-            self._end_fill()
+        """End what is still in force; note what became of a damaged file."""
+        for paused in self._paused:
+            paused.member.resume()
+        self._end_fill()
         self._end_damage()
 
     def _end_damage(self) -> None:

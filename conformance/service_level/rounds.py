@@ -17,7 +17,7 @@ from tickproof.conformance.hosts.model import Attestation
 from tickproof.conformance.latency.figures import QUANTILES, RunFigures
 from tickproof.conformance.latency.medians import samples_needed
 from tickproof.conformance.latency.profiles import Profile, measured_per_s
-from tickproof.conformance.runner.isolated import play_apart
+from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.service_level import floor, measurement
 
 #: The floor is measured for at least so long, in seconds.
@@ -51,7 +51,7 @@ class Rounds:
         try:
             self._floor(profile, number, seed, what)
             self.tell(what, profile.load.warm_up_s + profile.load.duration_s)
-            play_apart(scenario, self.spec, run, seed=seed)
+            play_isolated(scenario, self.spec, run, seed=seed)
         except KitStopped as error:
             return RunFigures(number, seed, run.name, "kit-error", wrong=str(error))
         looks = {"before": before, "after": self._attested(profile)}
@@ -85,7 +85,7 @@ class Rounds:
         seconds = floor_seconds(profile)
         self.tell(f"{what}: the floor", profile.load.warm_up_s + seconds)
         folder = self.folder / f"floor-{number}"
-        play_apart(floor.scenario_of(scenario, seconds), floor.engine(), folder, seed=seed)
+        play_isolated(floor.scenario_of(scenario, seconds), floor.engine(), folder, seed=seed)
 
     def _attested(self, profile: Profile) -> Attestation:
         return attest(profile.host.level, engine_cores=self.cores.engine, kit_cores=self.cores.kit)

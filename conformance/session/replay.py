@@ -16,7 +16,7 @@ from tickproof.conformance.history import provenance
 from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.history.input_replay import same_input
 from tickproof.conformance.requirements import registry
-from tickproof.conformance.runner.isolated import play_apart
+from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import tiers
@@ -37,7 +37,7 @@ class Replayed:
 
 def engine_of(run: dict[str, Any]) -> str:
     """Return the path of the engine.toml that a run was made with, "" if it does not say."""
-    return str(run.get(provenance.KEY, {}).get("engine", ""))
+    return str(run.get(provenance.MADE_AT, {}).get("engine", ""))
 
 
 def replay(
@@ -86,7 +86,7 @@ def _once(
     scenario = Scenario.from_json(history.run["scenario"])
     try:
         if scenario.pace is not None:  # its input is always made from its recipe
-            play_apart(scenario, spec, folder, seed=int(history.run["seed"]))
+            play_isolated(scenario, spec, folder, seed=int(history.run["seed"]))
         else:
             play(
                 scenario, spec, folder, seed=int(history.run["seed"]),

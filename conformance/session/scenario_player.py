@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from tickproof.conformance.engines import process_table
-from tickproof.conformance.engines.engine_reuse import Parking
+from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.faults.schedule_file import load_all
 from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.requirements import registry
-from tickproof.conformance.runner.isolated import play_apart
+from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import evidence
@@ -62,7 +62,7 @@ class Playing:
         self._files = dict(zip(self.schedules, settings.schedules, strict=True))
         self._histories: dict[str, History] = {}
         self._errors: dict[str, Exception] = {}
-        self._parking = Parking()
+        self._pool = EnginePool()
 
     def played(self, scenario: str) -> History | None:
         """Return the history of a scenario if it was played here."""
@@ -116,7 +116,7 @@ class Playing:
 
     def tidy(self) -> None:
         """Stop an engine that waits; drop from all folders what can be made again."""
-        self._parking.close(self.spec.timeouts.drain_s)
+        self._pool.close(self.spec.timeouts.drain_s)
         for history in self._histories.values():
             history.cache.clear()
             tidy(history)
@@ -154,12 +154,12 @@ class Playing:
             seed = scenario.recipe["seed"] if given else self.settings.seed
             if scenario.pace is not None:
                 # A process of its own, and an engine that served nobody else.
-                self._parking.close(self.spec.timeouts.drain_s)
-                play_apart(scenario, self.spec, folder, seed=seed, port=self.settings.port)
+                self._pool.close(self.spec.timeouts.drain_s)
+                play_isolated(scenario, self.spec, folder, seed=seed, port=self.settings.port)
             else:
                 play(scenario, self.spec, folder, seed=seed,
                      listener=lambda row: feed(row) if row["event"] in _SHOWN else None,
-                     port=self.settings.port, parking=self._parking)  # fmt: skip
+                     port=self.settings.port, pool=self._pool)  # fmt: skip
             history = History(folder)
             ended = history.ended["how"]
             add_facts(history, self.spec)

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.engines.control_channel import MAX_VIOLATIONS, Dialogue
+from tickproof.conformance.engines.control_channel import MAX_VIOLATIONS, ControlChannel
 from tickproof.conformance.engines.failures import EngineFailure
 
 
-def dialogue() -> Dialogue:
-    return Dialogue(lambda: ("last words",), lambda: "")
+def channel() -> ControlChannel:
+    return ControlChannel(lambda: ("last words",), lambda: "")
 
 
 def answered(op: str, text: str):
     """Ask ``op`` as request 1 and take ``text`` for what stdout brings."""
-    talk = dialogue()
+    talk = channel()
     pending, _ = talk.submit(op, {})
     talk.receive(text.encode(), False, 1)
     return pending.wait(0)
@@ -68,7 +68,7 @@ def test_what_an_answer_may_not_be(op, text, code):
 
 
 def test_bytes_that_are_not_utf_8():
-    talk = dialogue()
+    talk = channel()
     pending, _ = talk.submit("drain", {})
     talk.receive('{"id": 1, "ok": true}'.encode("utf-16"), False, 1)
     with pytest.raises(EngineFailure, match="BAD_LINE"):
@@ -108,7 +108,7 @@ def test_unknown_members_of_an_answer_are_ignored():
 
 @given(st.permutations(range(1, 8)))
 def test_answers_in_any_order(order):
-    talk = dialogue()
+    talk = channel()
     pending = {number: talk.submit("drain", {})[0] for number in range(1, 8)}
     for place, number in enumerate(order):
         talk.receive(json.dumps({"id": number, "ok": True}).encode(), False, place + 1)
@@ -119,7 +119,7 @@ def test_answers_in_any_order(order):
 
 @given(st.binary(max_size=60))
 def test_no_line_whatsoever_breaks_the_kit(line):
-    talk = dialogue()
+    talk = channel()
     talk.receive(line, False, 1)
     (violation,) = talk.violations
     assert violation.code in ("BAD_LINE", "UNKNOWN_ANSWER")
@@ -127,7 +127,7 @@ def test_no_line_whatsoever_breaks_the_kit(line):
 
 
 def test_an_answer_after_a_violation_does_not_count():
-    talk = dialogue()
+    talk = channel()
     before, after = talk.submit("drain", {})[0], talk.submit("drain", {})[0]
     talk.receive(b'{"id": 1, "ok": true}', False, 1)
     talk.receive(b"noise", False, 2)
@@ -138,7 +138,7 @@ def test_an_answer_after_a_violation_does_not_count():
 
 
 def test_an_answer_from_before_the_exit_counts():
-    talk = dialogue()
+    talk = channel()
     first, second = talk.submit("stop", {})[0], talk.submit("drain", {})[0]
     talk.receive(b'{"id": 1, "ok": true}', False, 1)
     talk.exited(0)
@@ -149,8 +149,8 @@ def test_an_answer_from_before_the_exit_counts():
 
 
 def test_it_stops_listening_after_enough():
-    talk = dialogue()
+    talk = channel()
     for _ in range(MAX_VIOLATIONS):
-        assert not talk.deaf
+        assert not talk.abandoned
         talk.receive(b"noise", False, 1)
-    assert talk.deaf
+    assert talk.abandoned

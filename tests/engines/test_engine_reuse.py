@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tickproof.conformance.engines.engine_reuse import Parking
+from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.spec import EngineSpec, load
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
@@ -48,17 +48,17 @@ def spec(tmp_path: Path) -> EngineSpec:
 
 
 @pytest.fixture
-def parking() -> Iterator[Parking]:
-    room = Parking()
+def pool() -> Iterator[EnginePool]:
+    room = EnginePool()
     yield room
     room.close(10)
 
 
-def run(name: str, spec: EngineSpec, folder: Path, parking: Parking, **changes) -> History:
+def run(name: str, spec: EngineSpec, folder: Path, pool: EnginePool, **changes) -> History:
     drawn = draw(name, Context(seed=4))
     records = {"records": min(drawn.recipe["records"], 20_000)}
     scenario = replace(drawn, recipe=drawn.recipe | records, **changes)
-    play(scenario, spec, folder, seed=4, parking=parking)
+    play(scenario, spec, folder, seed=4, pool=pool)
     return History(folder)
 
 
@@ -74,9 +74,9 @@ def lives(pid: int) -> bool:
     return True
 
 
-def test_the_next_run_has_the_engine_and_its_own_record(spec, tmp_path, parking):
-    first = run("count", spec, tmp_path / "1", parking)
-    second = run("double", spec, tmp_path / "2", parking)
+def test_the_next_run_has_the_engine_and_its_own_record(spec, tmp_path, pool):
+    first = run("count", spec, tmp_path / "1", pool)
+    second = run("double", spec, tmp_path / "2", pool)
     assert pids(first, "started") == pids(first, "parked") == pids(second, "taken-over")
     assert pids(second, "started") == []
     assert second.all("taken-over")[0]["served"] == 1
@@ -89,89 +89,89 @@ def test_the_next_run_has_the_engine_and_its_own_record(spec, tmp_path, parking)
     assert second.run["hello"] == first.run["hello"]
     assert second.run["id"] != first.run["id"]
     assert lives(pids(first, "parked")[0])
-    parking.close(10)
+    pool.close(10)
     assert not lives(pids(first, "parked")[0])
 
 
-def test_what_the_engine_says_on_stderr_goes_to_the_run_that_has_it(spec, tmp_path, parking):
-    run("count", spec, tmp_path / "1", parking)
-    run("count-worker-death", spec, tmp_path / "2", parking)
+def test_what_the_engine_says_on_stderr_goes_to_the_run_that_has_it(spec, tmp_path, pool):
+    run("count", spec, tmp_path / "1", pool)
+    run("count-worker-death", spec, tmp_path / "2", pool)
     assert "ended" not in (tmp_path / "1" / "stderr.log").read_text("utf-8")
     assert "ended: -9" in (tmp_path / "2" / "stderr.log").read_text("utf-8")
 
 
-def test_an_engine_that_recovered_is_kept_too(spec, tmp_path, parking):
-    first = run("count-engine-death", spec, tmp_path / "1", parking)
+def test_an_engine_that_recovered_is_kept_too(spec, tmp_path, pool):
+    first = run("count-engine-death", spec, tmp_path / "1", pool)
     started = pids(first, "started")
     assert len(started) == 2
-    second = run("count-engine-death", spec, tmp_path / "2", parking)
+    second = run("count-engine-death", spec, tmp_path / "2", pool)
     assert pids(second, "taken-over") == started[1:]
     correct(second)
     assert len(second.faults) == 1
 
 
-def test_a_failed_engine_is_ended(tmp_path, parking):
+def test_a_failed_engine_is_ended(tmp_path, pool):
     prints = UNDEPLOY.replace('self._answer(request["id"])', 'print("noise", flush=True)')
     spec = miniature(tmp_path / "engine", prints)
-    first = run("count", spec, tmp_path / "1", parking)
+    first = run("count", spec, tmp_path / "1", pool)
     assert first.ended["code"] == "BAD_LINE"
     assert not lives(pids(first, "started")[0])
-    second = run("count", spec, tmp_path / "2", parking)
+    second = run("count", spec, tmp_path / "2", pool)
     assert pids(second, "taken-over") == []
 
 
-def test_an_engine_that_died_in_between_fails_the_next_run(spec, tmp_path, parking):
-    first = run("count", spec, tmp_path / "1", parking)
-    parked = parking.take(2)
-    assert parked is not None
-    os.kill(parked.engine.pid, signal.SIGKILL)
-    assert parked.engine.wait_exit(10) == -signal.SIGKILL
-    parking._parked = parked
-    second = run("count", spec, tmp_path / "2", parking)
+def test_an_engine_that_died_in_between_fails_the_next_run(spec, tmp_path, pool):
+    first = run("count", spec, tmp_path / "1", pool)
+    idle = pool.take(2)
+    assert idle is not None
+    os.kill(idle.engine.pid, signal.SIGKILL)
+    assert idle.engine.wait_exit(10) == -signal.SIGKILL
+    pool._idle = idle
+    second = run("count", spec, tmp_path / "2", pool)
     assert second.ended["code"] == "EXITED"
     assert "was killed by SIGKILL before deploy was asked" in second.ended["message"]
-    third = run("count", spec, tmp_path / "3", parking)
+    third = run("count", spec, tmp_path / "3", pool)
     assert pids(third, "started") != pids(first, "started")
     correct(third)
 
 
-def test_what_it_says_between_two_runs_fails_the_second(tmp_path, parking):
+def test_what_it_says_between_two_runs_fails_the_second(tmp_path, pool):
     spec = miniature(tmp_path / "engine", UNDEPLOY.replace(
         'self._answer(request["id"])',
         'self._answer(request["id"]); time.sleep(0.3); print("noise", flush=True)',
     ))  # fmt: skip
-    first = run("count", spec, tmp_path / "1", parking)
+    first = run("count", spec, tmp_path / "1", pool)
     assert first.ended == {"how": "completed"}
-    engine = parking._parked.engine
+    engine = pool._idle.engine
     tick, deadline = threading.Event(), time.monotonic() + 10
     while not engine.violations and time.monotonic() < deadline:
         tick.wait(0.01)
-    second = run("count", spec, tmp_path / "2", parking)
+    second = run("count", spec, tmp_path / "2", pool)
     assert pids(second, "taken-over") == pids(first, "parked")
     assert second.ended["code"] == "BAD_LINE"
 
 
-def test_another_number_of_workers_has_an_engine_of_its_own(spec, tmp_path, parking):
-    first = run("count", spec, tmp_path / "1", parking)
-    alone = run("count", spec, tmp_path / "2", parking, workers=1)
+def test_another_number_of_workers_has_an_engine_of_its_own(spec, tmp_path, pool):
+    first = run("count", spec, tmp_path / "1", pool)
+    alone = run("count", spec, tmp_path / "2", pool, workers=1)
     assert not lives(pids(alone, "started")[0])
-    assert pids(run("count", spec, tmp_path / "3", parking), "taken-over") == pids(first, "started")
+    assert pids(run("count", spec, tmp_path / "3", pool), "taken-over") == pids(first, "started")
 
 
-def test_runs_that_look_at_start_and_end_have_an_engine_of_their_own(spec, tmp_path, parking):
-    first = run("count", spec, tmp_path / "1", parking)
+def test_runs_that_look_at_start_and_end_have_an_engine_of_their_own(spec, tmp_path, pool):
+    first = run("count", spec, tmp_path / "1", pool)
     for number, name in enumerate(("passthrough", "stdin-eof"), 2):
-        alone = run(name, spec, tmp_path / str(number), parking)
+        alone = run(name, spec, tmp_path / str(number), pool)
         assert pids(alone, "taken-over") == pids(alone, "parked") == []
         assert len(alone.all("exited")) == 1
     assert lives(pids(first, "parked")[0])
 
 
-def test_an_engine_without_the_op_is_asked_once(tmp_path, parking):
+def test_an_engine_without_the_op_is_asked_once(tmp_path, pool):
     spec = load(fixtures() / "engines" / "miniature" / "engine.toml")
     asked = []
     for number in (1, 2):
-        history = run("count", spec, tmp_path / str(number), parking)
+        history = run("count", spec, tmp_path / str(number), pool)
         correct(history)
         assert len(history.all("exited")) == 1
         asked.append(sum("undeploy" in row["line"] for row in history.control))

@@ -10,7 +10,7 @@ from tickproof.conformance import resources
 from tickproof.conformance.engines import spec
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.samples import NEVER, answers, latencies
-from tickproof.conformance.runner.isolated import play_apart
+from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.scenario import Pace, Scenario
 
 RECORDS = {"seed": 11, "records": 9_000, "partitions": 3, "tick": 20}
@@ -31,7 +31,7 @@ def test_both_reckonings_agree_record_for_record(tmp_path, app):
         app, app, params, recipe, rate=20_000, pace=Pace(tick_us=1_000, warm_up_s=0.1)
     )
     engine = spec.load(resources.fixtures() / "engines" / "miniature")
-    play_apart(scenario, engine, tmp_path / "run", seed=5)
+    play_isolated(scenario, engine, tmp_path / "run", seed=5)
     history = History(tmp_path / "run")
     assert history.ended["how"] == "completed"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tickproof.conformance.engines.control_channel import Dialogue
+from tickproof.conformance.engines.control_channel import ControlChannel
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.output_streams import LineSplitter
 
@@ -26,8 +26,8 @@ def named(rows):
     return [pytest.param(row, id=row["name"]) for row in rows]
 
 
-def dialogue():
-    return Dialogue(lambda: ("last line of stderr",), lambda: "")
+def channel():
+    return ControlChannel(lambda: ("last line of stderr",), lambda: "")
 
 
 def line_of(vector):
@@ -44,7 +44,7 @@ def receive(talk, line):
 
 @pytest.mark.parametrize("vector", named(CONTROL["malformed"]))
 def test_a_malformed_line_is_a_protocol_failure(vector):
-    talk = dialogue()
+    talk = channel()
     pending, _ = talk.submit(vector.get("op", "stop"), {})
     for before in vector.get("after", []):
         receive(talk, before.encode())
@@ -59,7 +59,7 @@ def test_a_malformed_line_is_a_protocol_failure(vector):
 
 @pytest.mark.parametrize("vector", named(CONTROL["answers"]))
 def test_an_answer_reaches_its_request(vector):
-    talk = dialogue()
+    talk = channel()
     pendings = {}
     for number in range(1, vector["to"] + 1):
         op = vector["op"] if number == vector["to"] else "stop"
@@ -80,6 +80,6 @@ def test_an_answer_reaches_its_request(vector):
 def test_the_kit_writes_requests_of_this_shape(vector):
     request = json.loads(vector["line"])
     fields = {name: value for name, value in request.items() if name not in ("id", "op")}
-    _, line = dialogue().submit(request["op"], fields)
+    _, line = channel().submit(request["op"], fields)
     assert json.loads(line) == request | {"id": 1}
     assert "\n" not in line

@@ -26,7 +26,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.rows import TICK
 from tickproof.conformance.history.tables import read_table
-from tickproof.conformance.runner.isolated import play_apart
+from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.scenario import FaultStep, Pace, Scenario
 
 DEADLINE_S = 60.0
@@ -48,10 +48,10 @@ import json, sys
 from pathlib import Path
 from tickproof.conformance import resources
 from tickproof.conformance.engines import spec
-from tickproof.conformance.runner.isolated import play_apart
+from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.scenario import Scenario
 engine = spec.load(resources.fixtures() / "engines" / "miniature")
-play_apart(Scenario.from_json(json.load(sys.stdin)), engine, Path(sys.argv[1]), seed=1)
+play_isolated(Scenario.from_json(json.load(sys.stdin)), engine, Path(sys.argv[1]), seed=1)
 """
 
 
@@ -72,7 +72,7 @@ def miniature():
 
 
 def played(folder: Path, made: Scenario) -> History:
-    play_apart(made, miniature(), folder, seed=1)
+    play_isolated(made, miniature(), folder, seed=1)
     history = History(folder)
     assert history.ended["how"] == "completed", history.ended
     return history
@@ -115,7 +115,7 @@ class Started:
 
     def _play(self, made: Scenario) -> None:
         try:
-            play_apart(made, miniature(), self.folder, seed=1)
+            play_isolated(made, miniature(), self.folder, seed=1)
         except KitStopped as error:
             self.raised.append(str(error))
 
@@ -203,7 +203,7 @@ def test_an_engine_that_dies_in_the_middle_recovers_and_the_schedule_goes_on(tmp
 
 def refused(folder: Path, made: Scenario) -> str:
     with pytest.raises(KitStopped) as raised:
-        play_apart(made, miniature(), folder, seed=1)
+        play_isolated(made, miniature(), folder, seed=1)
     return str(raised.value)
 
 
@@ -231,7 +231,7 @@ def test_a_disk_that_fills_is_named_and_the_folder_kept(tmp_path):
 
 def test_a_scenario_without_a_pace_is_refused(tmp_path):
     with pytest.raises(ValueError, match="paced-count: expected a pace"):
-        play_apart(replace(scenario(), pace=None), miniature(), tmp_path / "run", seed=1)
+        play_isolated(replace(scenario(), pace=None), miniature(), tmp_path / "run", seed=1)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,7 @@ import pytest
 from tickproof.conformance.cli.main import main
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.samples import answers
-from tickproof.conformance.runner.isolated import play_apart
+from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.scenario import FaultStep, Pace, Scenario
 from tickproof.conformance.service_level import floor
 from tickproof.generators.layouts import VERDICT
@@ -71,7 +71,7 @@ def test_the_null_engine_is_no_engine_to_be_judged(capsys):
 
 
 def played(folder, made):
-    play_apart(floor.scenario_of(made), floor.engine(), folder, seed=1)
+    play_isolated(floor.scenario_of(made), floor.engine(), folder, seed=1)
     history = History(folder)
     assert history.ended["how"] == "completed", history.ended
     assert len(history.all("drained")) == 1

@@ -18,7 +18,7 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.rows import FETCH, HICCUP, MACHINE, PUBLISH, RELEASE, USAGE
-from tickproof.conformance.runner.manifest import RunRecord
+from tickproof.conformance.runner.manifest import Manifest
 from tickproof.conformance.scenario import Pace, Scenario
 from tickproof.conformance.session.scenario_player import add_facts
 from tickproof.generators.layouts import (
@@ -58,14 +58,14 @@ def play(scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int) -> No
     """Write the run folder of a scenario of tier 5."""
     assert scenario.pace is not None
     folder.mkdir(parents=True)
-    record = RunRecord(scenario, spec, folder, "imagined", seed)
+    manifest = Manifest(scenario, spec, folder, "imagined", seed)
     built = generators.build(scenario.recipe, folder / "input")
-    record.made_input(built)
+    manifest.add_input(built)
     ticks, tick_ns = len(built.plan) - 1, scenario.pace.tick_ns
     cores = {"kit": list(scenario.pace.kit_cores) or [0, 1],
              "engine": list(scenario.pace.engine_cores) or [0, 1],
              "shared": not scenario.pace.kit_cores}  # fmt: skip
-    record.add(pace={"t0_ns": T0, "tick_ns": tick_ns, "ticks": ticks}, cores=cores)
+    manifest.add(pace={"t0_ns": T0, "tick_ns": tick_ns, "ticks": ticks}, cores=cores)
     due = T0 + tick_ns * np.arange(ticks, dtype=np.int64)
     (due + 50_000).astype("<i8").tofile(folder / "ticks.bin")
     _moved(folder, built.plan.astype(np.int64), due)
@@ -77,9 +77,9 @@ def play(scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int) -> No
     (folder / "control.jsonl").write_text("")
     _watched(folder, T0 + ticks * tick_ns, 2 if scenario.pace.kit_cores else 3)
     (folder / "output").mkdir()
-    record.over({"how": "completed"}, [], {})  # so that the input can be read
+    manifest.finish({"how": "completed"}, [], {})  # so that the input can be read
     _answered(folder, History(folder), built.plan.astype(np.int64), due)
-    record.over({"how": "completed"}, [], {})
+    manifest.finish({"how": "completed"}, [], {})
     add_facts(History(folder), spec)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tickproof.conformance.engines.engine_reuse import Parking
+from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history.event_log import EventLog
@@ -59,7 +59,7 @@ def run(folder: Path, name: str = "miniature", records: int = 20_000, **changes)
     scenario = draw("passthrough-deaths", Context(seed=3))
     recipe = scenario.recipe | {"records": records}
     changes = {"faults": (), "rate": None} | changes
-    options = {key: changes.pop(key) for key in ("parking", "usage") if key in changes}
+    options = {key: changes.pop(key) for key in ("pool", "usage") if key in changes}
     spec = load(fixtures() / "engines" / name)
     play(replace(scenario, recipe=recipe, **changes), spec, folder, seed=3, **options)
     return History(folder)
@@ -110,16 +110,16 @@ def test_an_engine_that_is_kept_is_found_in_the_next_run(tmp_path) -> None:
     text = adapter.read_text("utf-8")
     assert text.count("\n    def _op_stop(") == 1
     adapter.write_text(text.replace("\n    def _op_stop(", UNDEPLOY))
-    parking = Parking()
+    pool = EnginePool()
     scenario = draw("count", Context(seed=3))
     try:
         for number in (1, 2):
             play(scenario, load(folder / "engine.toml"), tmp_path / str(number), seed=3,
-                 parking=parking)  # fmt: skip
+                 pool=pool)  # fmt: skip
             if number == 1:
                 before = set(History(tmp_path / "1").usage["pid"].tolist())
     finally:
-        parking.close(DEADLINE_S)
+        pool.close(DEADLINE_S)
     second = History(tmp_path / "2")
     (taken,) = second.all("taken-over")
     assert taken["pid"] in before & set(second.usage["pid"].tolist())

@@ -1,0 +1,161 @@
+"""What one run consists of while it is played: the log, the recorder, the faults, the engine."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from tickproof.conformance.engines.engine_reuse import EnginePool
+from tickproof.conformance.engines.process import ProcessInfo
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.faults.controller import FaultController
+from tickproof.conformance.history.control_log import ControlLog
+from tickproof.conformance.history.event_log import EventLog
+from tickproof.conformance.history.input_replay import InputMaker
+from tickproof.conformance.log_server.input_log import InputLog
+from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.log_server.sink import Sink
+from tickproof.conformance.runner import servers
+from tickproof.conformance.runner.engine_lifecycle import EngineUnderTest
+from tickproof.conformance.runner.manifest import Manifest
+from tickproof.conformance.runner.progress_snapshots import Standing
+from tickproof.conformance.scenario import FaultStep, Scenario
+
+STEP_S: Final = 0.01
+#: How long what the kit itself has under way may take to come to its end.
+SETTLE_S: Final = 30
+#: What a run may take beyond its pace and the limits of engine.toml.
+SPARE_S: Final = 60
+
+
+class _Records(Protocol):
+    """A part that must not break; ``failure`` says what broke it."""
+
+    @property
+    def failure(self) -> BaseException | None: ...
+
+
+class LiveRun:
+    """Everything that serves one run; nothing but its events exists before `open`."""
+
+    def __init__(
+        self, scenario: Scenario, spec: EngineSpec, folder: Path, seed: int,
+        events: EventLog, port: int, pool: EnginePool | None,
+    ) -> None:  # fmt: skip
+        self.scenario, self.spec, self.folder, self.events = scenario, spec, folder, events
+        self._seed, self._port, self._pool = seed, port, pool
+        self._id = uuid.uuid4().hex
+        self.manifest = Manifest(scenario, spec, folder, self._id, seed)
+        self._opened = False
+        self._stack = contextlib.ExitStack()
+        self._recording: list[_Records] = [events]
+
+    def open(self, inputs: InputMaker) -> None:
+        """Make the input, open the log server, write the first run.json."""
+        scenario, folder, event = self.scenario, self.folder, self.events.add
+        built = inputs(folder / "input")
+        self.manifest.add_input(built)
+        self.log = InputLog(built.partitions, folder, event)
+        self.recorder = Recorder(folder / "output", {0: scenario.output_size}, event)
+        self._stack.callback(self.recorder.close)
+        self._control = ControlLog(folder / "control.jsonl")
+        self._stack.callback(self._control.close)
+        self._recording += [self.log, self.recorder, self._control]
+        self.sink = Sink(scenario.sink, event)
+        self.standing = Standing(self.log, self.recorder, self.sink)
+        self.faults = FaultController(
+            scenario.faults, self.log, self.recorder, scenario.rate,
+            self._aim, event, self.spec.timeouts.cut_s, scenario.one_each,
+        )  # fmt: skip
+        self.server, self.publisher = servers.of(
+            scenario, built.plan, self.log, self.recorder, self.sink, self.faults,
+            folder=folder, event=event, tell=self.manifest.add, port=self._port,
+        )  # fmt: skip
+        self._recording += [self.server, self.publisher]
+        self._stack.enter_context(self.server)
+        self._stack.callback(self.publisher.stop)
+        widths = Counter(p.stream for p in built.partitions)
+        self.engine = EngineUnderTest(
+            self.spec, scenario, self._id, folder, self._seed,
+            {"transport": "log", "host": "127.0.0.1", "port": self.server.port,
+             "token": self.server.token.hex()},
+            [widths[stream] for stream in sorted(widths)], self._on_line, self.events,
+            self._pool,
+        )  # fmt: skip
+        longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
+        self.deadline = time.monotonic() + longest_s + SPARE_S
+        self._opened = True
+
+    def _aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
+        """Find the targets of a step; see `FaultController`."""
+        links = step.target in ("source", "sink")
+        return self.server.links.aim(step) if links else self.engine.aim(step)
+
+    def _on_line(self, direction: str, line: str, t_ns: int) -> None:
+        """Record a control line; an answer is held against the run as it stands right now."""
+        if direction == "from":
+            self.standing.note(t_ns)
+        self._control.add(direction, line, t_ns)
+
+    def restart_engine(self) -> None:
+        """After the death of the engine: read its old connections to their end, start again."""
+        self.engine.restart(self._read_to_the_end)
+
+    def _read_to_the_end(self) -> None:
+        self.server.hurry(True)
+        # The thread that carried the fault out still has to record what it did.
+        if not _wait(lambda: not self.faults.busy, SETTLE_S):
+            raise KitStopped(f"a fault did not come to its end within {SETTLE_S} s")
+        if not self.server.wait_idle(SETTLE_S):
+            raise KitStopped(f"connections of a dead engine did not end within {SETTLE_S} s")
+        self.faults.engine_died()
+        self.server.hurry(False)
+
+    @property
+    def fault_changed_at(self) -> float:
+        """When the last fault was carried out or ended (time.monotonic), 0 before the first."""
+        return max(self.engine.injector.touched_at, self.server.links.touched_at)
+
+    def stop_reason(self) -> str:
+        """Say why no more can be recorded or served; "" as long as it can."""
+        for failure in (part.failure for part in self._recording):
+            if failure is not None:
+                why = getattr(failure, "strerror", None) or repr(failure)
+                return f"recording into {self.folder} stopped: {why}"
+        return ""
+
+    def close(self, ended: dict[str, Any]) -> str:
+        """End whatever is left, write the last run.json; return what stopped the kit, or "".
+
+        What went wrong because the kit could not record is never the engine's failure.
+        """
+        left: list[ProcessInfo] = []
+        try:
+            if self._opened:
+                left = self.engine.end()
+                self.manifest.add(hello=self.engine.hello)
+            self._stack.close()
+            self.events.close()
+            if stopped := self.stop_reason():
+                ended = {"how": "kit-error", "message": stopped}
+            self.manifest.finish(ended, left, dict(self.events.counts))
+        except OSError as error:
+            return self.stop_reason() or f"recording into {self.folder} stopped: {error.strerror}"
+        return ended["message"] if ended["how"] == "kit-error" else ""
+
+
+def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Wait for a condition; False at the deadline."""
+    tick, deadline = threading.Event(), time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        tick.wait(STEP_S)
+    return True

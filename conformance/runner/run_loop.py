@@ -1,0 +1,210 @@
+"""The loop of a run, from the first published record to the answer to drain.
+
+Waits for conditions, each with a deadline of engine.toml, and never judges: an engine that
+misses a deadline ends the run with that failure on record.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+from tickproof.conformance.engines.failures import Code
+from tickproof.conformance.engines.process import EngineFailure, Pending
+from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.runner.live_run import STEP_S, LiveRun
+
+PROGRESS_S: Final = 0.2
+#: The same where latency is measured: each step takes the interpreter from the log server.
+PACED_STEP_S: Final = 0.05
+PACED_PROGRESS_S: Final = 1.0
+#: More output than so many times the input and so much more is output without an end.
+ENDLESS_TIMES: Final = 20
+ENDLESS_MORE: Final = 100_000
+#: How long until drain is asked for again.
+ASK_AGAIN_S: Final = 0.2
+
+
+class RunLoop:
+    """Does what is due in a run, step by step, until it is over."""
+
+    def __init__(self, run: LiveRun) -> None:
+        self._run, self._engine, self._faults = run, run.engine, run.faults
+        self._log, self._recorder, self._events = run.log, run.recorder, run.events
+        self._timeouts = run.spec.timeouts
+        paced = run.scenario.pace is not None
+        self._step_s = PACED_STEP_S if paced else STEP_S
+        self._progress_s = PACED_PROGRESS_S if paced else PROGRESS_S
+        #: The request drain while it is under way, and when it was sent last.
+        self._drain: Pending | None = None
+        self._drain_asked = 0.0
+        #: When END was published, 0 before.
+        self._ended_at = 0.0
+        #: The sum of all positions, and when it last changed.
+        self._position, self._moved_at = -1, 0.0
+        self._progress_at = 0.0
+
+    def run_until_drained(self) -> None:
+        """Wait until all input is published, every fault fired and drain answered.
+
+        Raises EngineFailure, KitStopped, OSError.
+        """
+        tick = threading.Event()
+        while True:
+            tick.wait(self._step_s)
+            self._check_health()
+            self._engine.injector.end_due()
+            self._record_progress()
+            try:
+                if self._step():
+                    return
+            except EngineFailure as failure:
+                # A death that the kit brought about in the middle of a request is no failure.
+                if not self._engine.killed and not self._engine.injector.excuses(failure):
+                    raise
+                self._drain = None
+
+    def _step(self) -> bool:
+        """Do what is due; True when the run is over."""
+        if self._faults.current and self._faults.current.at == "checkpoint":
+            self._checkpoint_when_quiet()
+        self._give_up_if_stuck()
+        if self._drain is None:
+            if self._drain_due():
+                self._ask_drain()
+            return False
+        if not self._drain.done:
+            if time.monotonic() > self._drain_deadline():
+                self._drain_overdue(self._drain)
+            return False
+        if self._faults.busy:
+            return False  # a kill is under way: it comes before the end, not into it
+        self._drained(self._drain)
+        self._drain = None
+        return self._faults.fire_now("drained") is None and not self._engine.killed
+
+    def _record_progress(self) -> None:
+        now = time.monotonic()
+        if now - self._progress_at >= self._progress_s:
+            self._progress_at = now
+            self._events.add(
+                "progress",
+                served=self._log.fetched,
+                outputs=self._recorder.records,
+                published=self._log.published,
+                released=self._log.released,
+                rss=self._engine.rss_bytes(),
+            )
+
+    # -- drain -----------------------------------------------------------------
+
+    def _drain_due(self) -> bool:
+        if self._engine.killed or self._engine.injector.lasting:
+            return False
+        if time.monotonic() < self._drain_asked + ASK_AGAIN_S:
+            return False  # it was refused in the aftermath of a fault
+        drain_at = self._run.scenario.drain_at
+        if drain_at is not None:
+            return self._log.published >= drain_at * self._log.total
+        return self._log.ended
+
+    def _ask_drain(self) -> None:
+        self._drain = self._engine.process.submit("drain")
+        self._drain_asked = time.monotonic()
+        self._events.add("drain-asked", published=self._log.published)
+        if self._run.scenario.probes:
+            self._engine.topology(self._timeouts.drain_s)
+            self._events.add("answered-while-draining")
+
+    def _drain_deadline(self) -> float:
+        if not self._ended_at:
+            return float("inf")
+        base = max(self._drain_asked, self._ended_at)
+        if changed_at := self._run.fault_changed_at:
+            base = max(base, changed_at + self._timeouts.recovery_s)
+        slowed_s = self._run.sink.spent_s + self._run.server.links.spent_s
+        return base + self._timeouts.drain_s + slowed_s
+
+    def _drain_overdue(self, drain: Pending) -> None:
+        try:
+            drain.wait(0)
+        except EngineFailure as failure:
+            if failure.code != "NO_ANSWER":
+                raise
+            limit = self._timeouts.drain_s
+            raise EngineFailure(
+                failure.code, f"no answer to drain within {limit:g} s of END and the request",
+                failure.stderr_tail,
+            ) from failure  # fmt: skip
+
+    def _drained(self, drain: Pending) -> None:
+        drain.wait(0)  # raises where the end of the engine was the answer
+        t_ns = drain.answered_ns
+        self._events.add("drained", t_ns, **self._run.standing.at(t_ns))
+
+    # -- the health of kit and engine -------------------------------------------
+
+    def _check_health(self) -> None:
+        if reason := self._run.stop_reason():
+            raise KitStopped(reason)
+        if self._log.ended and not self._ended_at:
+            self._ended_at = time.monotonic()
+        if self._faults.failure is not None:
+            raise self._faults.failure
+        if self._recorder.records > ENDLESS_TIMES * self._log.total + ENDLESS_MORE:
+            facts = f"{self._recorder.records:,} output records for {self._log.total:,} of input"
+            raise EngineFailure(Code.ENDLESS, facts)
+        if time.monotonic() > self._run.deadline:
+            raise EngineFailure(Code.TIME_LIMIT, "the run was not over at the limit of all limits")
+        process = self._engine.process
+        if self._engine.killed:
+            if self._faults.busy or process.returncode is None:
+                return
+            self._events.add("exited", returncode=process.returncode)
+            self._drain = None
+            self._run.restart_engine()
+        elif process.returncode is not None:
+            if not self._engine.killed:  # a fault may have killed it since the check above
+                self._events.add("ended-unasked", returncode=process.returncode)
+                raise process.exited()
+        elif process.violations:
+            raise process.violations[0]
+        elif self._recovery_overdue():
+            limit = self._timeouts.recovery_s
+            raise EngineFailure(
+                Code.NO_RECOVERY, f"no FETCH within {limit:g} s of its death, with input left"
+            )
+
+    def _recovery_overdue(self) -> bool:
+        # With everything released there is nothing that a recovered engine must fetch.
+        late = time.monotonic() > self._run.fault_changed_at + self._timeouts.recovery_s
+        return late and self._faults.recovering and self._log.released < self._log.published
+
+    # -- faults that wait for their moment --------------------------------------
+
+    def _give_up_if_stuck(self) -> None:
+        """A due fault whose moment never comes must not hold the input back for ever."""
+        now = time.monotonic()
+        outputs = min(self._recorder.records, self._log.total)
+        position = self._log.fetched + self._log.published + outputs
+        if position != self._position:
+            self._position, self._moved_at = position, now
+        step = self._faults.current
+        quiet = now - max(self._moved_at, self._run.fault_changed_at)
+        if step is None or step.at == "drained" or self._engine.killed:
+            return
+        if quiet > self._timeouts.recovery_s:
+            self._faults.give_up("its moment did not come")
+
+    def _checkpoint_when_quiet(self) -> None:
+        """Ask for a checkpoint once everything published so far has come out again."""
+        held = self._log.published
+        if not self._run.publisher.held_back or self._recorder.records < held:
+            return
+        states = [list(state) for state in self._log.states()]
+        if not self._engine.checkpoint():
+            self._faults.give_up("the engine has no checkpoint op")
+            return
+        self._events.add("checkpointed", partitions=states)
+        self._faults.fire_now("checkpoint")
