@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tickproof.conformance.reports import style
+from tickproof.conformance.reports.live import LiveView, bar
 from tickproof.conformance.reports.market import csv_notes
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -187,22 +187,18 @@ def _writing(out: Path, total: int | None) -> Iterator[Callable[[int], None]]:
     A wrong parameter or wrong data (ValueError) becomes a usage error; so does a file
     that cannot be written.
     """
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        console=style.console(stderr=True), transient=True,
-        disable=not style.console(stderr=True).is_terminal,
-    )  # fmt: skip
-    done = 0
+    done, started = 0, time.perf_counter()
 
     def progress(records: int) -> None:
         nonlocal done
         done = records
-        bar.update(task, completed=records)
 
-    started = time.perf_counter()
+    view = LiveView(
+        style.console(stderr=True),
+        lambda: bar(out.name, done, total, time.perf_counter() - started),
+    )
     try:
-        with bar:
-            task = bar.add_task(out.name, total=total)
+        with view:
             yield progress
         size = out.stat().st_size
     except ValueError as error:

@@ -118,9 +118,12 @@ def cli() -> None:
     "--schedule", "schedules", type=_FILE, multiple=True,
     help="Play this schedule of faults instead of the suites (repeat for more).",
 )  # fmt: skip
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show every requirement, and each run as it ends."
+)
 def run(
     engines: tuple[str, ...], more: tuple[str, ...], only: tuple[str, ...], seed: int | None,
-    parallel: int | None, **options: Any,
+    parallel: int | None, verbose: bool, **options: Any,
 ) -> int:  # fmt: skip
     """Judge each ENGINE: a name, a path to an engine.toml, mutant:ID or oddity:ID.
 
@@ -162,7 +165,7 @@ def run(
         **options,
     )
     console.print(Text(f"seed {request.seed}, profile {request.profile}", style="dim"))
-    return run_command.judge_all(specs, selected, request, console)
+    return run_command.judge_all(specs, selected, request, console, verbose=verbose)
 
 
 @cli.command()

@@ -16,7 +16,7 @@ from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explore.attempts import Attempt, Attempts
 from tickproof.conformance.explore.confirmation import Confirming
 from tickproof.conformance.explore.generation import drawn, offers
-from tickproof.conformance.explore.progress import View, described
+from tickproof.conformance.explore.progress import SearchProgress, described
 from tickproof.conformance.explore.shrink import shrink
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import Failure, from_scenario, to_toml
@@ -78,26 +78,26 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
     runs = search.out / "runs"
     shutil.rmtree(runs, ignore_errors=True)
     runs.mkdir(parents=True)
-    view, found, broken = View(console), None, None
-    with view, Attempts(spec.path, runs, search.parallel, view.heard) as attempts:
+    progress, found, broken = SearchProgress(console), None, None
+    with progress, Attempts(spec.path, runs, search.parallel, progress.add) as attempts:
         first = _first_bad(attempts, drawn(offered, search.seed), search.budget_s)
         if first is not None and first.failed:
-            view.say(f"failed: {first.kind}: {described(first)}; now shrunk")
-            view.doing = "shrinking"
-            found = _shrunk(first, attempts, search, view)
+            progress.say(f"failed: {first.kind}: {described(first)}; now shrunk")
+            progress.doing = "shrinking"
+            found = _shrunk(first, attempts, search, progress)
         elif first is not None:
             broken = first
-    console.print(view.summary())
+    console.print(progress.summary())
     saved = _kept(found, spec, search, console) if found else None
     if broken is None:
         shutil.rmtree(runs, ignore_errors=True)
-    _write(search, spec, view, found, saved)
+    _write(search, spec, progress, found, saved)
     if broken is not None:
         terminal.details(console, [result(broken.outcome, None)], search.out)
         return EXIT_KIT_ERROR
     if found is not None:
         return EXIT_FAIL
-    return EXIT_OK if view.verdicts[Verdict.PASS] else EXIT_UNKNOWN
+    return EXIT_OK if progress.verdicts[Verdict.PASS] else EXIT_UNKNOWN
 
 
 def _first_bad(attempts: Attempts, scenarios: Any, budget_s: float) -> Attempt | None:
@@ -110,7 +110,7 @@ def _first_bad(attempts: Attempts, scenarios: Any, budget_s: float) -> Attempt |
     return min(bad, key=lambda made: not made.failed, default=None)
 
 
-def _shrunk(first: Attempt, attempts: Attempts, search: Search, view: View) -> Found:
+def _shrunk(first: Attempt, attempts: Attempts, search: Search, progress: SearchProgress) -> Found:
     """Shrink a failure within the time for it."""
     began = time.monotonic()
     confirming = Confirming(attempts, first.kind, search.times)
@@ -119,7 +119,7 @@ def _shrunk(first: Attempt, attempts: Attempts, search: Search, view: View) -> F
     for smaller in shrink(first.scenario, confirming.fails, lambda: time.monotonic() > over):
         smallest, failed, of = confirming.proof[0], search.times, search.times
         shape = f"{len(smaller.faults)} faults, {smaller.recipe['records']:,} records"
-        view.say(f"smaller: {shape} ({time.monotonic() - began:.0f} s)")
+        progress.say(f"smaller: {shape} ({time.monotonic() - began:.0f} s)")
     if not of:
         failed, of = 1 + confirming.confirm(first.scenario), 1 + search.times
     seconds = time.monotonic() - began
@@ -163,7 +163,8 @@ def _size(scenario: Scenario) -> str:
 
 
 def _write(
-    search: Search, spec: EngineSpec, view: View, found: Found | None, saved: Path | None
+    search: Search, spec: EngineSpec, progress: SearchProgress, found: Found | None,
+    saved: Path | None,
 ) -> None:  # fmt: skip
     """Write explore.json."""
     failure = None if found is None else {
@@ -177,6 +178,6 @@ def _write(
     }  # fmt: skip
     write_json(search.out / FILE_NAME, {
         "format": 1, "engine": f"{spec.name} {spec.version}", "seed": search.seed,
-        "verdicts": {verdict.value: n for verdict, n in sorted(view.verdicts.items())},
-        "faults_fired": view.fired, "faults_missed": view.missed, "failure": failure,
+        "verdicts": {verdict.value: n for verdict, n in sorted(progress.verdicts.items())},
+        "faults_fired": progress.fired, "faults_missed": progress.missed, "failure": failure,
     })  # fmt: skip

@@ -1,17 +1,16 @@
-"""Progress while a session runs: a live view on a terminal, plain lines elsewhere.
+"""Progress while the kit works: drawn anew on a terminal, plain lines everywhere else.
 
-Both take the event dicts of `tickproof.conformance.session.tiers.run_session`; an event that a
-newer session adds is passed over.
+`LiveView` is the only thing that draws. A session (`SessionProgress`), a search, a selftest,
+the generators and a latency session each give it what to draw.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -25,30 +24,16 @@ from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
 _NAME_LIMIT: Final = 40
-#: Drawn anew so often while time counts: a redraw takes time from what is measured.
+_LINE_LIMIT: Final = 120
+#: Redraws a second while time is measured: drawing takes processor time from the run.
 QUIET_PER_S: Final = 0.5
-#: Runs shown at once, and faults remembered for each.
+#: Runs shown at once.
 _ROWS: Final = 8
 _SIGNALS: Final = {"kill": "SIGKILL", "pause": "SIGSTOP", "resume": "SIGCONT"}
+#: Verdicts that the summary lists; while the session runs they would only be noise.
+_SILENT: Final = frozenset((Verdict.PASS, Verdict.NOT_CLAIMED, Verdict.BLOCKED))
 
 Event = Mapping[str, Any]
-
-
-class Progress(Protocol):
-    """Takes events while it is entered; `counts` are the verdicts so far."""
-
-    @property
-    def counts(self) -> Counter[Verdict]:
-        """Verdicts so far."""
-
-    def __call__(self, event: Event) -> None:
-        """Show one event."""
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-
-    def __exit__(self, *exc: object) -> None:
-        """Leave the terminal clean."""
 
 
 def is_live(console: Console) -> bool:
@@ -57,9 +42,58 @@ def is_live(console: Console) -> bool:
     return console.is_terminal and not dumb
 
 
-def progress(console: Console) -> Progress:
-    """Return the view that suits the console: live where that is possible, else lines."""
-    return LiveProgress(console) if is_live(console) else LineProgress(console)
+class LiveView:
+    """Draws what ``render`` returns while it is entered, and leaves the terminal clean.
+
+    Where lines cannot be drawn anew, only `keep` and `line` print anything.
+    """
+
+    def __init__(
+        self, console: Console, render: Callable[[], RenderableType], per_second: float = 4.0
+    ) -> None:
+        self.console = console
+        self._render = render
+        #: Redraws a second; 0 where nothing is drawn.
+        self.per_second = per_second if is_live(console) else 0.0
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if self.per_second:
+            self._live = Live(
+                console=self.console, get_renderable=self._render, transient=True,
+                refresh_per_second=self.per_second, redirect_stdout=False, redirect_stderr=False,
+            )  # fmt: skip
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def keep(self, line: Text) -> None:
+        """Print a line that stays, above what is drawn."""
+        self.console.print(line, soft_wrap=True)
+
+    def line(self, line: Text) -> None:
+        """Print a line where nothing is drawn: it says what the drawing would show."""
+        if not self.per_second:
+            self.keep(line)
+
+    def slow_down(self, per_second: float) -> None:
+        """Redraw less often from now on."""
+        if self._live:
+            self._live.stop()
+            self.per_second = self._live.refresh_per_second = per_second
+            self._live.start()
+
+
+def bar(what: str, done: int, total: int | None, seconds: float) -> RenderableType:
+    """Return one line: what, a bar, how many of how many, how long so far."""
+    grid = Table.grid(padding=(0, 1))
+    progress = ProgressBar(total=total, completed=done, width=40, pulse=total is None)
+    of = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+    grid.add_row(Text(shown(what, 50)), progress, Text(of), Text(f"{seconds:.0f} s"))
+    return grid
 
 
 @dataclass
@@ -80,6 +114,7 @@ class State:
     tier: int | None = None
     runs: dict[str, _Run] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
+    newest_fault: str = ""
 
     @property
     def counts(self) -> Counter[Verdict]:
@@ -108,6 +143,7 @@ class State:
             run.records = int(event.get("records") or run.records)
             if kind == "fault":
                 run.fault = fault_text(event, run.served, run.records)
+                self.newest_fault = f"{run.name}: {run.fault}"
             if kind == "run-ended":
                 self.runs.pop(str(event["run"]), None)
             return run
@@ -124,11 +160,16 @@ def fault_text(event: Event, served: int, records: int) -> str:
     return shown(" ".join(words), 100)
 
 
-class LineProgress:
-    """One line a run and one a fault, without control characters: for CI and files."""
+class SessionProgress(LiveView):
+    """Shows the events of `tickproof.conformance.session.tiers.run_session` while entered.
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    A requirement that did not hold gets a line that stays; with ``verbose`` each fault does
+    too, and each run where nothing is drawn. Events that it does not know are passed over.
+    """
+
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+        super().__init__(console, self.render, per_second=8)
+        self._verbose = verbose
         self._state = State()
 
     @property
@@ -136,94 +177,35 @@ class LineProgress:
         """Verdicts so far."""
         return self._state.counts
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        return None
-
     def __call__(self, event: Event) -> None:
-        """Print the line of one event, if it has one."""
+        """Show one event."""
         run = self._state.take(event)
         kind = event.get("event")
         if kind == "tier-started":
-            tier = int(event["tier"])
-            self._print(f"T{tier} {TIER_NAMES.get(tier, '')}")
-        elif kind == "fault" and run:
-            self._print(f"  {run.name}: {run.fault}")
-        elif kind == "run-ended" and run:
+            self.line(_tier(int(event["tier"])))
+            if event["tier"] == LATENCY_TIER:
+                self.slow_down(QUIET_PER_S)
+        elif kind == "decided":
+            self._decided(event["outcome"])
+        elif run and self._verbose and kind == "fault":
+            self.keep(Text(f"  {run.name}: ").append(run.fault, style="bold red"))
+        elif run and self._verbose and kind == "run-ended":
             # What was served last is not known here: progress comes in steps.
             ended = shown(str(event.get("ended", "")), 60)
-            self._print(f"  {run.name}: {run.records:,} records, {ended}")
-        elif kind == "decided" and event["outcome"]["verdict"] not in ("pass", "not-claimed"):
-            outcome = event["outcome"]
-            said = f"  {outcome['verdict']} {outcome['requirement']} {outcome.get('reason', '')}"
-            self._print(shown(said.rstrip(), 120))
+            self.line(Text(f"  {run.name}: {run.records:,} records, {ended}"))
 
-    def _print(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
-
-
-class LiveProgress:
-    """A view that is drawn anew a few times a second; faults stay as lines above it."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._state = State()
-        self._live = Live(
-            console=console,
-            get_renderable=self.render,
-            refresh_per_second=8,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-
-    @property
-    def counts(self) -> Counter[Verdict]:
-        """Verdicts so far."""
-        return self._state.counts
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        self._live.stop()
-
-    def __call__(self, event: Event) -> None:
-        """Take over one event; a fault, and what is not held, is printed to stay."""
-        run = self._state.take(event)
-        kind = event.get("event")
-        if kind == "tier-started" and event["tier"] == LATENCY_TIER:
-            self._redraw(QUIET_PER_S)
-        if kind == "fault" and run:
-            line = Text("  ").append(run.fault, style="bold red").append(f"  {run.name}", "dim")
-            self._live.console.print(line, soft_wrap=True)
-        elif kind == "decided" and event["outcome"]["verdict"] not in ("pass", "not-claimed"):
-            outcome = event["outcome"]
-            line = Text("  ").append_text(badge(Verdict(outcome["verdict"]), self._console))
-            said = f" {outcome['requirement']} {outcome.get('reason', '')}"
-            line.append(shown(said.rstrip(), 120), style="default")
-            self._live.console.print(line, soft_wrap=True)
-
-    def _redraw(self, per_second: float) -> None:
-        self._live.stop()
-        self._live.refresh_per_second = per_second
-        self._live.start()
+    def _decided(self, outcome: Mapping[str, Any]) -> None:
+        verdict = Verdict(outcome["verdict"])
+        if verdict not in _SILENT:
+            line = Text("  ").append_text(badge(verdict, self.console))
+            text = f" {outcome['requirement']} {outcome.get('reason', '')}".rstrip()
+            self.keep(line.append(shown(text, _LINE_LIMIT), style="default"))
 
     def render(self) -> RenderableType:
-        """Return the view of this moment."""
+        """Return the view of this moment: counts, the runs under way, the newest fault."""
         state = self._state
-        head = Text()
-        if state.tier is not None:
-            head.append(f"T{state.tier} {TIER_NAMES.get(state.tier, '')}", style="bold")
-            head.append("  ")
-        head.append_text(counts_line(state.counts, self._console))
+        head = Text() if state.tier is None else _tier(state.tier).append("  ")
+        head.append_text(counts_line(state.counts, self.console))
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True, max_width=_NAME_LIMIT, overflow="ellipsis")
         table.add_column(width=16)
@@ -240,4 +222,10 @@ class LiveProgress:
         parts: list[RenderableType] = [head, table]
         if len(running) > _ROWS:
             parts.append(Text(f"and {len(running) - _ROWS} more", style="dim"))
+        if state.newest_fault:
+            parts.append(Text(state.newest_fault, style="red", no_wrap=True, overflow="ellipsis"))
         return Group(*parts)
+
+
+def _tier(tier: int) -> Text:
+    return Text(f"T{tier} {TIER_NAMES.get(tier, '')}".rstrip(), style="bold")

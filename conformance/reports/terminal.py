@@ -32,19 +32,32 @@ _REST_LIMIT: Final = 200
 _SYMBOL_ROWS: Final = 20
 
 
-def summary(console: Console, report: Report, folder: Path) -> None:
+def summary(console: Console, report: Report, folder: Path, *, verbose: bool = False) -> None:
     """Print one engine's results; ``folder`` is where its reports lie."""
     console.print()
     _heading(console, report)
-    details(console, report.requirements, folder)
+    details(console, report.requirements, folder, verbose=verbose)
     _last_line(console, report, folder)
 
 
-def details(console: Console, results: Sequence[Result], folder: Path | None) -> None:
-    """Print tables by tier, every counterexample, what stayed open, rejects by symbol."""
-    widths = _widths(results)
-    for tier, of_tier in groupby(sorted(results, key=lambda r: r.tier), key=lambda r: r.tier):
-        _tier(console, tier, list(of_tier), widths)
+def details(
+    console: Console, results: Sequence[Result], folder: Path | None, *, verbose: bool = True
+) -> None:
+    """Print tiers, every counterexample, what stayed open, rejects by symbol.
+
+    ``verbose``: each tier as a table of its requirements, instead of one line.
+    """
+    by_tier = {
+        tier: list(found)
+        for tier, found in groupby(sorted(results, key=lambda r: r.tier), key=lambda r: r.tier)
+    }
+    if verbose:
+        widths = _widths(results)
+        for tier, found in by_tier.items():
+            _tier(console, tier, found, widths)
+    else:
+        _tiers(console, by_tier)
+        _not_claimed(console, results)
     bad = [result for verdict in _BAD for result in results if result.verdict is verdict]
     said: set[str] = set()  # what is printed once: standard error, pictures
     for result in bad[:_WHOLE]:
@@ -75,7 +88,7 @@ def comparison(console: Console, reports: Sequence[Report]) -> None:
     same = Counter(found[0] for id_, found in rows.items() if id_ not in differ and found[0])
     console.print()
     console.print(Text("Comparison", style="bold"))
-    console.print(Padding(table, (0, 0, 0, 2)))
+    console.print(Padding(table, (0, 0, 0, 2), expand=False))
     if same:
         console.print(Text("  the same for all: ").append_text(counts_line(same, console)))
 
@@ -87,26 +100,45 @@ def _heading(console: Console, report: Report) -> None:
     console.print(title)
 
 
+def _tiers(console: Console, by_tier: Mapping[int, Sequence[Result]]) -> None:
+    """Print one line for each tier: its name, how many of which verdict, how long."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold")
+    table.add_column(no_wrap=True, justify="right")
+    for tier, results in by_tier.items():
+        table.add_row(
+            Text(f"T{tier}", style="bold"), Text(TIER_NAMES.get(tier, "")),
+            counts_line(Counter(r.verdict for r in results), console),
+            _seconds(sum(r.seconds for r in results)),
+        )  # fmt: skip
+    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+
 def _tier(console: Console, tier: int, results: list[Result], widths: tuple[int, int]) -> None:
-    title = Text(f"T{tier}", style="bold")
-    title.append(f" {TIER_NAMES.get(tier, '')}  ", style="bold")
+    """Print one row for each requirement of a tier; a title that is too long is wrapped."""
+    title = Text(f"T{tier} {TIER_NAMES.get(tier, '')}  ", style="bold")
     title.append_text(counts_line(Counter(r.verdict for r in results), console))
     table = Table(box=None, show_header=False, pad_edge=False, expand=console.width <= 120)
     table.add_column(no_wrap=True, width=widths[0])
-    table.add_column(ratio=1, overflow="ellipsis", no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
     table.add_column(no_wrap=True, width=widths[1])
     table.add_column(no_wrap=True, justify="right", min_width=6)
     for result in results:
-        seconds = f"{result.seconds:.1f} s" if result.seconds >= 0.05 else ""
         table.add_row(
             Text(shown(result.id, _ID_LIMIT)),
             Text(shown(result.title, 100), style="dim" if _quiet(result) else ""),
             badge(result.verdict, console),
-            Text(seconds, style="dim"),
+            _seconds(result.seconds),
         )
     console.print()
     console.print(title)
-    console.print(Padding(table, (0, 0, 0, 2)))
+    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+
+def _seconds(seconds: float) -> Text:
+    return Text(f"{seconds:.1f} s" if seconds >= 0.05 else "", style="dim")
 
 
 def _widths(results: Sequence[Result]) -> tuple[int, int]:
@@ -128,8 +160,8 @@ def _rest(console: Console, results: Sequence[Result]) -> None:
     console.print(Text("  further ones, whole in report.json:", style="dim"))
     for result in results:
         line = symbol(result.verdict, console).append(f" {shown(result.id, _ID_LIMIT)}  ")
-        line.append(shown(f"{result.reason}: {result.actual}", _REST_LIMIT))
-        console.print(line, no_wrap=True, overflow="ellipsis")
+        line.append(shown(f"{result.reason}: {result.actual}", _REST_LIMIT), style="default")
+        console.print(line)
 
 
 def _counterexample(
@@ -194,7 +226,7 @@ def _stderr(console: Console, result: Result, said: set[str]) -> None:
     said.add(text)
     console.print(Text("  stderr", style="dim"))
     for line in text.split("\n"):
-        console.print(Text(f"    {line}"), no_wrap=True, overflow="ellipsis")
+        console.print(Padding(Text(line, overflow="fold"), (0, 0, 0, 4), expand=False))
 
 
 def _field(console: Console, label: str, value: str) -> None:
@@ -205,7 +237,7 @@ def _field(console: Console, label: str, value: str) -> None:
     grid.add_column(width=_LABEL_WIDTH)
     grid.add_column(overflow="fold")
     grid.add_row(Text(label, style="dim"), Text(shown(value, _FIELD_LIMIT)))
-    console.print(Padding(grid, (0, 0, 0, 2)))
+    console.print(Padding(grid, (0, 0, 0, 2), expand=False))
 
 
 def _line(console: Console, label: str, value: str) -> None:
@@ -236,10 +268,20 @@ def _run_path(result: Result, folder: Path | None) -> str:
     return str(folder / result.run)
 
 
+def _not_claimed(console: Console, results: Sequence[Result]) -> None:
+    """Print the ids of what the engine does not promise."""
+    ids = [shown(r.id, _ID_LIMIT) for r in results if r.verdict is Verdict.NOT_CLAIMED]
+    if ids:
+        line = badge(Verdict.NOT_CLAIMED, console).append(f"  {', '.join(ids)}", style="default")
+        console.print(Padding(line, (1, 0, 0, 2), expand=False))
+
+
 def _not_decided(console: Console, results: Sequence[Result]) -> None:
     """Print every unknown with its reason, and blocked ones by what blocked them."""
     unknown = [r for r in results if r.verdict is Verdict.UNKNOWN]
-    blocked = Counter(r.reason for r in results if r.verdict is Verdict.BLOCKED)
+    blocked = Counter(
+        f"{r.reason}: {r.actual}" for r in results if r.verdict is Verdict.BLOCKED
+    )  # fmt: skip
     gaps = [r for r in results if r.verdict is Verdict.KNOWN_GAP]
     if unknown or blocked or gaps:
         console.print()

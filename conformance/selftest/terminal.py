@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from tickproof.conformance.reports.live import LiveView, bar
 from tickproof.conformance.reports.style import counts_line
 from tickproof.conformance.selftest import matrix
 from tickproof.conformance.selftest.model import SelfTest, Trial
@@ -22,34 +23,24 @@ _LINE: Final = 300
 _CASES: Final = 20
 
 
-class TrialProgress:
+class TrialProgress(LiveView):
     """Shows how many trials are done: a bar on a terminal, a line for each tenth elsewhere."""
 
     def __init__(self, console: Console) -> None:
-        columns = (
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )  # fmt: skip
-        self._console = console
-        self._bar = Progress(
-            *columns, console=console, transient=True, disable=not console.is_terminal
-        )
-        self._task = self._bar.add_task("trials", total=None)
+        super().__init__(console, self._bar)
+        self._what, self._done = "trials", 0
+        self._planned: int | None = None
+        self._began = time.monotonic()
+
+    def _bar(self) -> RenderableType:
+        return bar(self._what, self._done, self._planned, time.monotonic() - self._began)
 
     def __call__(self, done: int, planned: int, trial: Trial) -> None:
         """Show one more trial."""
-        name = shown(f"{trial.subject} {trial.scenario}", 50)
-        self._bar.update(self._task, completed=done, total=planned, description=name)
-        tenth = done * 10 // planned > (done - 1) * 10 // planned
-        if tenth and not self._console.is_terminal:
-            self._console.print(Text(f"  {done:,} of {planned:,} trials"))
-
-    def __enter__(self) -> TrialProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._what = f"{trial.subject} {trial.scenario}"
+        self._done, self._planned = done, planned
+        if done * 10 // planned > (done - 1) * 10 // planned:
+            self.line(Text(f"  {done:,} of {planned:,} trials"))
 
 
 def summary(console: Console, report: SelfTest, folder: Path) -> None:

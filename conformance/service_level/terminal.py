@@ -6,19 +6,17 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from rich.console import Console
-from rich.live import Live
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from tickproof.conformance.latency.figures import QUANTILES
 from tickproof.conformance.latency.medians import samples_needed
-from tickproof.conformance.reports.live import is_live
+from tickproof.conformance.reports.live import LiveView
 from tickproof.conformance.reports.style import badge, glyph
 from tickproof.conformance.service_level.decision import RECOVERY
 from tickproof.conformance.text import shown
@@ -33,41 +31,23 @@ _WHOLE: Final = (*QUANTILES, "max")
 _NEEDED: Final = {name: samples_needed(share) for name, share in QUANTILES.items()}
 
 
-class Status:
-    """One line on standard error that says what goes on and how long that will take.
+class Status(LiveView):
+    """One line on standard error that says what is going on and how long that will take.
 
-    Elsewhere than on a terminal each thing that is done gets a line.
+    Not on a terminal, each thing that begins gets a line.
     """
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        super().__init__(console, self._status, per_second=2)
         self._what, self._until = "", 0.0
-        self._live: Live | None = None
-        if is_live(console):
-            self._live = Live(
-                console=console, get_renderable=self._line, refresh_per_second=2, transient=True
-            )
-
-    def __enter__(self) -> Self:
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
-        if self._live:
-            self._live.stop()
 
     def __call__(self, what: str, seconds: float = 0.0) -> None:
         """Say what begins now; ``seconds``: how long it will take, 0: nobody knows."""
         self._what, self._until = shown(what, 100), time.monotonic() + seconds
-        if not self._live:
-            left = f", {seconds:.0f} s" if seconds else ""
-            self._console.print(Text(f"{self._what}{left}"), soft_wrap=True)
+        left = f", {seconds:.0f} s" if seconds else ""
+        self.line(Text(f"{self._what}{left}"))
 
-    def _line(self) -> Text:
+    def _status(self) -> Text:
         left = self._until - time.monotonic()
         return Text(f"{self._what}, {left:.0f} s left" if left > 0 else self._what, style="bold")
 

@@ -23,7 +23,7 @@ from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import ScheduleError, load_all
 from tickproof.conformance.reports import json_report, junit, terminal
 from tickproof.conformance.reports.json_report import Report, Selection
-from tickproof.conformance.reports.live import progress
+from tickproof.conformance.reports.live import SessionProgress
 from tickproof.conformance.reports.market import csv_notes
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.requirements.registry import Requirement
@@ -127,6 +127,8 @@ def judge_all(
     selected: Mapping[str, Requirement],
     request: Request,
     console: Console,
+    *,
+    verbose: bool = False,
 ) -> int:
     """Judge engines one after another, print summaries; returns the exit status.
 
@@ -137,12 +139,13 @@ def judge_all(
     statuses: list[int] = []
     for spec, folder in zip(specs, engine_folders(specs, request.out), strict=True):
         try:
-            report = _judge(spec, selected, request, folder, console)
+            view = SessionProgress(console, verbose=verbose)
+            report = _judge(spec, selected, request, folder, view)
         except Exception as error:
             keep_traceback(error, folder, console)
             statuses.append(EXIT_KIT_ERROR)
             continue
-        terminal.summary(console, report, folder)
+        terminal.summary(console, report, folder, verbose=verbose)
         reports.append(report)
         statuses.append(report.exit_status)
         try:
@@ -197,14 +200,14 @@ def _judge(
     selected: Mapping[str, Requirement],
     request: Request,
     folder: Path,
-    console: Console,
+    view: SessionProgress,
 ) -> Report:
     folder.mkdir(parents=True, exist_ok=True)
     for name in (json_report.FILE_NAME, junit.FILE_NAME, KIT_ERROR_FILE):
         # A report of an earlier session must not pass for one of this session.
         (folder / name).unlink(missing_ok=True)
     started = datetime.now(UTC)
-    outcomes = told(_outcomes(spec, request, folder, console))
+    outcomes = told(_outcomes(spec, request, folder, view))
     return json_report.build(
         engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
         outcomes=outcomes,
@@ -218,7 +221,9 @@ def _judge(
     )
 
 
-def _outcomes(spec: EngineSpec, request: Request, folder: Path, console: Console) -> list[Outcome]:
+def _outcomes(
+    spec: EngineSpec, request: Request, folder: Path, view: SessionProgress
+) -> list[Outcome]:
     config = SessionConfig(
         engine=spec.path,
         out=folder,
@@ -233,7 +238,6 @@ def _outcomes(spec: EngineSpec, request: Request, folder: Path, console: Console
         port=request.port,
         schedules=request.schedules,
     )
-    view = progress(console)
     try:
         with view:
             return run_session(config, view)

@@ -20,10 +20,10 @@ EVENTS = (
 )
 
 
-def play(events, **console):
+def play(events, verbose=True, **console):
     file = io.StringIO()
     target = Console(file=file, width=100, **console)
-    with live.progress(target) as show:
+    with live.SessionProgress(target, verbose=verbose) as show:
         for event in events:
             show(event)
     return file.getvalue(), show
@@ -36,9 +36,15 @@ def test_without_a_terminal_one_line_a_run_and_one_a_fault():
         "T3 process deaths and network faults",
         "  death count: SIGKILL worker 4711 at 43,210 of 100,000 records",
         "  death count: 100,000 records, ok",
-        "  fail X lost",
+        "  ✗ fail X lost",
     ]
     assert show.counts == {"pass": 1, "fail": 1}
+
+
+def test_by_default_lines_say_the_tier_and_what_did_not_hold():
+    text, _ = play(EVENTS, verbose=False)
+
+    assert text.splitlines() == ["T3 process deaths and network faults", "  ✗ fail X lost"]
 
 
 @pytest.fixture
@@ -52,10 +58,20 @@ def terminal(monkeypatch):
 def test_on_a_terminal_the_view_shows_runs_and_keeps_faults(terminal):
     text, show = play(EVENTS[:4], **terminal)
 
-    assert isinstance(show, live.LiveProgress)
+    assert show.per_second
     assert "SIGKILL worker 4711 at 43,210 of 100,000 records" in text
     assert "43,210 served" in text
     assert "\x1b[" in text
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_on_a_terminal_a_fault_stays_as_a_line_only_where_asked_for(terminal, verbose):
+    text, show = play(EVENTS[:4], verbose=verbose, **terminal)
+    target = Console(file=io.StringIO(), width=100)
+    target.print(show.render())
+
+    assert "death count: SIGKILL worker 4711" in target.file.getvalue()
+    assert ("\x1b[1;31mSIGKILL worker 4711" in text) is verbose
 
 
 def test_no_color_leaves_colours_out(terminal, monkeypatch):
@@ -71,7 +87,7 @@ def test_ci_gets_lines_even_on_a_terminal(terminal, monkeypatch, name, value):
     monkeypatch.setenv(name, value)
     text, show = play(EVENTS, **terminal)
 
-    assert isinstance(show, live.LineProgress)
+    assert show.per_second == 0
     assert "\x1b[2K" not in text
 
 
@@ -91,7 +107,7 @@ def test_engine_text_is_escaped(terminal, hostile, force):
 
 
 def test_many_runs_at_once_stay_bounded(terminal):
-    view = live.LiveProgress(Console(file=io.StringIO(), width=100))
+    view = live.SessionProgress(Console(file=io.StringIO(), width=100))
     for number in range(30):
         view({"event": "run-started", "run": str(number), "scenario": f"run{number}"})
     target = Console(file=io.StringIO(), width=100)
@@ -104,10 +120,10 @@ def test_many_runs_at_once_stay_bounded(terminal):
 
 def test_the_view_rests_while_time_counts():
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
-    with live.LiveProgress(console) as view:
-        before = view._live.refresh_per_second
+    with live.SessionProgress(console) as view:
+        before = view.per_second
         view({"event": "tier-started", "tier": 3})
-        assert view._live.refresh_per_second == before
+        assert view.per_second == before
         view({"event": "tier-started", "tier": 5})
-        assert view._live.refresh_per_second == live.QUIET_PER_S < before
+        assert view.per_second == live.QUIET_PER_S < before
         assert view._live.is_started

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,12 +23,46 @@ def printed(show, width=80, encoding="utf-8"):
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_one_row_for_each_requirement_with_its_verdict(one_of_each, ids, width):
-    lines = printed(lambda c: terminal.summary(c, one_of_each, Path("out")), width).splitlines()
+    lines = printed(
+        lambda c: terminal.summary(c, one_of_each, Path("out"), verbose=True), width
+    ).splitlines()
 
     for verdict, id_ in ids.items():
         (row,) = [line for line in lines if line.startswith(f"  {id_} ")]
         assert verdict.value in row
     assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_passes_are_one_line_a_tier_unless_all_are_asked_for(make_report, width):
+    known = registry.load()
+    report = make_report(*(Outcome(id_, Verdict.PASS, seconds=1.0) for id_ in known))
+
+    def lines(verbose):
+        show = partial(terminal.summary, report=report, folder=Path("out"), verbose=verbose)
+        return printed(show, width).splitlines()
+
+    short, whole = lines(verbose=False), lines(verbose=True)
+
+    tiers = Counter(requirement.tier for requirement in known.values())
+    for tier, count in tiers.items():
+        (row,) = [line.split() for line in short if line.split()[:1] == [f"T{tier}"]]
+        assert row[-4:] == [str(count), "pass", f"{count:.1f}", "s"]
+    assert len(short) <= len(tiers) + 6
+    assert max(map(len, short + whole)) <= width
+    assert "…" not in "".join(whole)
+    text = "".join("".join(whole).split())
+    for id_, requirement in known.items():
+        assert any(line.startswith(f"  {id_} ") for line in whole)
+        if width == 100 and len(requirement.title) <= 50:
+            assert requirement.title.replace(" ", "") in text
+
+
+def test_what_was_not_claimed_is_always_listed(one_of_each, ids):
+    text = printed(lambda c: terminal.summary(c, one_of_each, Path("out")))
+
+    assert f"not-claimed  {ids[Verdict.NOT_CLAIMED]}" in text
+    assert "CODE: b" in text.split("not tried")[1]
 
 
 def test_a_failure_shows_its_counterexample(make_report, outcome):
@@ -146,7 +182,9 @@ def test_many_symbols_are_summed_up(make_report):
 
 
 def test_ascii_terminals_get_ascii(one_of_each):
-    text = printed(lambda c: terminal.summary(c, one_of_each, Path("out")), encoding="ascii")
+    text = printed(
+        lambda c: terminal.summary(c, one_of_each, Path("out"), verbose=True), encoding="ascii"
+    )
 
     assert "x fail" in text
     assert "\\u" not in text.replace("\\u2026", "")
