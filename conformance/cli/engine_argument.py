@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tickproof.conformance.errors import InvalidFile
+
 if TYPE_CHECKING:
     from tickproof.conformance.engines.spec import EngineSpec
 
@@ -36,7 +38,7 @@ def load(names: Sequence[str], ids: Sequence[str], out: Path) -> list[EngineSpec
             engine = spec.load(path, ids)
             engine.command()  # argv must be found before anything is started
             loaded.append(engine)
-        except (spec.EngineTomlError, mutants.MutantError) as error:
+        except InvalidFile as error:
             errors.append(str(error))
     if errors:
         raise click.UsageError("\n".join(errors))

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tickproof.conformance.cli import engine_argument
-from tickproof.conformance.errors import RequestError
+from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.reports import style
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _played(
         chosen = profiles.load(profile)
         if runs is not None:
             chosen = session.with_runs(chosen, runs)
-    except profiles.ProfileError as error:
+    except InvalidFile as error:
         raise click.UsageError(f"--profile: {error}") from error
     (spec,) = engine_argument.load([engine], list(registry.load()), options["out"])
     seed = secrets.randbelow(2**32) if options["seed"] is None else options["seed"]

@@ -188,7 +188,6 @@ def engines() -> None:
 @click.option("--json", "as_json", is_flag=True, help="As a JSON list.")
 def requirements(family: tuple[str, ...], tier: tuple[int, ...], as_json: bool) -> int:
     """List the requirements of the registry."""
-    from dataclasses import asdict
 
     from tickproof.conformance.requirements import registry
 
@@ -204,7 +203,7 @@ def requirements(family: tuple[str, ...], tier: tuple[int, ...], as_json: bool) 
         and (not tier or requirement.tier in tier)
     ]
     if as_json:
-        click.echo(json.dumps([asdict(requirement) for requirement in chosen], indent=2))
+        click.echo(json.dumps([requirement.model_dump() for requirement in chosen], indent=2))
         return EXIT_OK
     table = Table(box=None, pad_edge=False)
     for column in ("requirement", "tier", "level", "title"):

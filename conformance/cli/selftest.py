@@ -8,7 +8,7 @@ from typing import Final
 import click
 from rich.text import Text
 
-from tickproof.conformance.errors import RequestError
+from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.reports import machine, style
 
 #: More ids than this are counted in a report, and not named.
@@ -63,7 +63,7 @@ def selftest(
             fixtures(), out, only=ids, base=engine, half=half, sound=sound
         )  # fmt: skip
         known = mutants.available(fixtures())
-    except (RequestError, mutants.MutantError) as error:
+    except (RequestError, InvalidFile) as error:
         raise click.UsageError(str(error)) from error
     console = style.console()
     console.print(Text(f"seed {seed}, {len(engines)} engines", style="dim"))

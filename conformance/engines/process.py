@@ -20,8 +20,9 @@ from tickproof.conformance.engines.control_channel import ControlChannel, Pendin
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.launcher import launch
 from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
-from tickproof.conformance.engines.spec import EngineSpec, EngineTomlError
+from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member, NoSuchProcess, Roster
+from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.text import shown
 
 __all__ = ["Engine", "EngineFailure", "Pending", "ProcessInfo"]
@@ -97,7 +98,7 @@ class Engine:
         """
         try:
             command = self.spec.command()
-        except EngineTomlError as error:
+        except InvalidFile as error:
             raise EngineFailure(Code.NOT_FOUND, str(error)) from error
         self._stderr = StderrLog(self._stderr_path, self._stderr_limit)
         folder = self._stderr_path.parent

@@ -6,22 +6,17 @@ import dataclasses
 import os
 import shutil
 import sys
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tickproof.conformance import resources
+from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.engines import toml_model
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.text import shown
 
 FILE_NAME = "engine.toml"
-
-
-class EngineTomlError(InvalidFile):
-    """engine.toml cannot be used; ``errors`` holds every reason, one line each."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,7 @@ class EngineSpec:
         return f"EngineSpec({self.name!r}, {str(self.path)!r})"
 
     def command(self) -> list[str]:
-        """Return argv to run, its first item an absolute path; else raises EngineTomlError."""
+        """Return argv to run, its first item an absolute path; else raises InvalidFile."""
         here = str(self.path.parent)
         argv = [a.replace("{here}", here).replace("{python}", sys.executable) for a in self._argv]
         return [self._program(argv[0]), *argv[1:]]
@@ -106,8 +101,8 @@ class EngineSpec:
             raise self._error(f"[engine] argv[0]: expected a program; not executable: {got}")
         return name
 
-    def _error(self, text: str) -> EngineTomlError:
-        return EngineTomlError(self.path, [text])
+    def _error(self, text: str) -> InvalidFile:
+        return InvalidFile(self.path, [text])
 
     def offers(self, app: str, params: Mapping[str, str]) -> bool:
         """Tell whether the engine names the app, with each of these params."""
@@ -145,20 +140,20 @@ class EngineSpec:
 
 
 def load(path: Path, requirement_ids: Collection[str] | None = None) -> EngineSpec:
-    """Load an engine.toml, or the one in a folder; raises EngineTomlError with all its errors.
+    """Load an engine.toml, or the one in a folder; raises InvalidFile with all its errors.
 
     ``requirement_ids`` are those that known_gaps may name; None: any.
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 (resolve would follow links)
     if path.is_dir():
         path = path / FILE_NAME
-    data = _read(path)
-    model, errors = toml_model.parse(data)
-    errors += toml_model.unknown_gaps(data, requirement_ids)
-    errors += toml_model.unknown_profiles(data, _profiles())
-    if model is None or errors:
-        raise EngineTomlError(path, errors)
-    return EngineSpec(path, model)
+    data = strict_toml.read(path)
+    more = [
+        *toml_model.conflicts(data),
+        *toml_model.unknown_gaps(data, requirement_ids),
+        *toml_model.unknown_profiles(data, _profiles()),
+    ]
+    return EngineSpec(path, strict_toml.validated(data, path, toml_model.EngineFile, more))
 
 
 def _profiles() -> list[str]:
@@ -166,24 +161,10 @@ def _profiles() -> list[str]:
     return [path.stem for path in (resources.fixtures() / "profiles").glob("*.toml")]
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
-    except FileNotFoundError:
-        reason = f"expected an {FILE_NAME}; there is no such file"
-    except OSError as error:
-        reason = f"expected a readable file; {error.strerror}"
-    except UnicodeDecodeError as error:
-        reason = f"expected UTF-8; byte {error.start} is not"
-    except tomllib.TOMLDecodeError as error:
-        reason = f"expected TOML; {shown(str(error), 300)}"
-    raise EngineTomlError(path, [reason])
-
-
 def find(name_or_path: str | Path, fixtures: Path) -> Path:
     """Return the engine.toml for a name under fixtures/engines, or for a path.
 
-    A plain name is looked up among the fixtures first. Raises EngineTomlError.
+    A plain name is looked up among the fixtures first. Raises InvalidFile.
     """
     path = Path(name_or_path)
     if len(path.parts) == 1:
@@ -196,11 +177,11 @@ def find(name_or_path: str | Path, fixtures: Path) -> Path:
         return path
     names = ", ".join(sorted(file.parent.name for file in _files(fixtures)))
     expected = f"a path to an {FILE_NAME}, a folder that holds one, or one of {names or '(none)'}"
-    raise EngineTomlError(path, [f"no such engine; expected {expected}"])
+    raise InvalidFile(path, [f"no such engine; expected {expected}"])
 
 
 def available(fixtures: Path) -> list[EngineSpec]:
-    """Load every engine under fixtures/engines, by name; raises EngineTomlError."""
+    """Load every engine under fixtures/engines, by name; raises InvalidFile."""
     return sorted((load(file) for file in _files(fixtures)), key=lambda spec: spec.name)
 
 

@@ -1,14 +1,13 @@
-"""The shape of engine.toml: pydantic models, and errors in the words of the file."""
+"""The shape of engine.toml: pydantic models, and what ties its keys together."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import Field
 
+from tickproof.conformance.strict_toml import Table, did_you_mean, matching, quoted
 from tickproof.conformance.text import shown
 
 State = Literal["none", "at-most-once", "at-least-once", "exactly-once"]
@@ -21,17 +20,13 @@ MarketEmit = Literal["rejects", "verdicts"]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 #: The name of an SLA profile that comes with the kit.
 ProfileName = Annotated[str, Field(min_length=1, max_length=40)]
-Argument = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+Argument = Annotated[str, matching(r"[^\x00]*", "text without NUL")]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
 CLAIMS = ("state", "delivery", "survives", "rescale", "latency")
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class EngineTable(_Table):
+class EngineTable(Table):
     """[engine]."""
 
     name: Text
@@ -45,7 +40,7 @@ class EngineTable(_Table):
     cut_timeout_s: Seconds = 6.0
 
 
-class _ClaimsTable(_Table):
+class _ClaimsTable(Table):
     def claims_set(self) -> dict[str, Any]:
         """Return the claims that this table holds."""
         found = {name: getattr(self, name) for name in CLAIMS}
@@ -106,7 +101,7 @@ class MarketApp(App):
     freshness_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] | None = None
 
 
-class AppsTable(_Table):
+class AppsTable(Table):
     """[apps]: only the apps named are tried."""
 
     passthrough: App | None = None
@@ -123,7 +118,7 @@ class AppsTable(_Table):
         }
 
 
-class EngineFile(_Table):
+class EngineFile(Table):
     """A whole engine.toml."""
 
     engine: EngineTable
@@ -132,29 +127,16 @@ class EngineFile(_Table):
     known_gaps: dict[str, Text] = Field(default_factory=dict)
 
 
-def parse(data: dict[str, Any]) -> tuple[EngineFile | None, list[str]]:
-    """Return (model, []) or (None, what is wrong: one line each, in the file's words)."""
-    model, errors = None, []
-    try:
-        model = EngineFile.model_validate(data)
-    except ValidationError as error:
-        errors = [_line(detail) for detail in error.errors(include_url=False)]
-    errors += _across_keys(data)
-    return (None, errors) if errors else (model, [])
-
-
 def unknown_gaps(data: dict[str, Any], known: Collection[str] | None) -> list[str]:
     """Return an error for each entry of known_gaps that is no requirement."""
     gaps = data.get("known_gaps")
     if known is None or not isinstance(gaps, dict):
         return []
-    errors = []
-    for name in gaps:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            errors.append(f"[known_gaps] {_quoted(name)}: expected the id of a requirement{hint}")
-    return errors
+    return [
+        f"[known_gaps] {quoted(name)}: expected the id of a requirement{did_you_mean(name, known)}"
+        for name in gaps
+        if name not in known
+    ]
 
 
 def unknown_profiles(data: dict[str, Any], known: Collection[str]) -> list[str]:
@@ -163,10 +145,9 @@ def unknown_profiles(data: dict[str, Any], known: Collection[str]) -> list[str]:
     for where, table in _tables(data):
         name = table.get("latency")
         if isinstance(name, str) and name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
             expected = f"the name of an SLA profile, one of {', '.join(sorted(known))}"
-            errors.append(f"{where} latency: expected {expected}; got {_quoted(name)}{hint}")
+            got = quoted(name) + did_you_mean(name, known)
+            errors.append(f"{where} latency: expected {expected}; got {got}")
     return errors
 
 
@@ -182,7 +163,7 @@ def _tables(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(where, table) for where, table in found if isinstance(table, dict)]
 
 
-def _across_keys(data: dict[str, Any]) -> list[str]:
+def conflicts(data: dict[str, Any]) -> list[str]:
     """Check what ties keys together, on raw data: one bad key must not hide another."""
     apps = data.get("apps")
     if not isinstance(apps, dict):
@@ -204,13 +185,13 @@ def _app_errors(app: str, table: dict[str, Any]) -> list[str]:
             errors.append(f'{where} freshness_s: expected only where inputs holds "two"')
     for key, values in (("inputs", inputs), ("emit", emit)):
         if len(set(values)) < len(values):
-            errors.append(f"{where} {key}: expected each value once; got {_quoted(values)}")
+            errors.append(f"{where} {key}: expected each value once; got {quoted(values)}")
     for key, value in table.items():
         if isinstance(value, dict) and key in _VALUES[app] and key not in inputs + emit:
             errors.append(f"[apps.{app}.{key}]: {key} is not offered by {where}")
     for first in inputs:
         for second in emit:
-            errors += _conflicts(app, table, first, second)
+            errors += _differing_claims(app, table, first, second)
     return errors
 
 
@@ -220,7 +201,7 @@ _VALUES = {
 }
 
 
-def _conflicts(app: str, table: dict[str, Any], first: str, second: str) -> list[str]:
+def _differing_claims(app: str, table: dict[str, Any], first: str, second: str) -> list[str]:
     one, other = table.get(first), table.get(second)
     if not isinstance(one, dict) or not isinstance(other, dict):
         return []
@@ -234,74 +215,3 @@ def _conflicts(app: str, table: dict[str, Any], first: str, second: str) -> list
 
 def _strings(value: Any) -> list[str]:
     return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
-
-
-_KINDS = {
-    "string_type": "text",
-    "float_type": "a number",
-    "list_type": "a list",
-    "dict_type": "a table",
-    "model_type": "a table",
-    "model_attributes_type": "a table",
-    "string_too_short": "text that is not empty",
-    "too_short": "a list that is not empty",
-    "finite_number": "a finite number",
-    "string_pattern_mismatch": "text without NUL",
-}
-
-
-def _line(detail: ErrorDetails) -> str:
-    """Put one error of pydantic in the words of the file."""
-    kind, loc, context = detail["type"], detail["loc"], detail.get("ctx", {})
-    where = _where(loc, kind, detail["input"])
-    if kind == "missing":
-        return f"{where}: missing"
-    if kind == "extra_forbidden":
-        return f"{where}: unknown key; expected one of {', '.join(_keys_at(loc[:-1]))}"
-    got = f"; got {_quoted(detail['input'])}"
-    if kind == "literal_error":
-        choices = context["expected"].replace(" or ", ", ").replace("'", "")
-        many = "one of " if ", " in choices else ""
-        return f"{where}: expected {many}{choices}{got}"
-    if kind in ("greater_than", "greater_than_equal", "less_than_equal"):
-        bound = {"greater_than": ("above", "gt"), "greater_than_equal": ("at least", "ge")}
-        word, key = bound.get(kind, ("at most", "le"))
-        return f"{where}: expected a number {word} {context[key]:g}{got}"
-    if kind == "string_too_long":
-        return f"{where}: expected at most {context['max_length']} characters{got}"
-    return f"{where}: expected {_KINDS.get(kind, detail['msg'])}{got}"
-
-
-def _where(loc: tuple[int | str, ...], kind: str, value: Any) -> str:
-    """Say where: ('apps', 'count', 'emit', 0) is "[apps.count] emit[0]"."""
-    names = [part for part in loc if isinstance(part, str)]
-    index = "".join(f"[{part}]" for part in loc if isinstance(part, int))
-    is_table = _model_at(loc) is not None or (kind == "extra_forbidden" and isinstance(value, dict))
-    depth = len(names) if is_table or names == ["known_gaps"] else len(names) - 1
-    table, key = ".".join(names[:depth]), "".join(names[depth:])
-    section = f"[{shown(table, 80)}]" if table else ""
-    return f"{section} {shown(key, 80)}{index}".strip()
-
-
-def _model_at(loc: Iterable[int | str]) -> type[BaseModel] | None:
-    """Return the model of the table at a place, None where no table belongs."""
-    model: type[BaseModel] | None = EngineFile
-    for part in loc:
-        fields = {f.alias or name: f for name, f in model.model_fields.items()} if model else {}
-        model = _model_of(fields[part].annotation) if part in fields else None
-    return model
-
-
-def _model_of(annotation: Any) -> type[BaseModel] | None:
-    candidates = [annotation, *getattr(annotation, "__args__", ())]
-    models = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
-    return models[0] if models else None
-
-
-def _keys_at(loc: Iterable[int | str]) -> list[str]:
-    model = _model_at(loc)
-    return [field.alias or name for name, field in model.model_fields.items()] if model else []
-
-
-def _quoted(value: Any) -> str:
-    return shown(repr(value), 80)

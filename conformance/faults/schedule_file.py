@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import Field, model_validator
 
-from tickproof.conformance.errors import TickproofError
+from tickproof.conformance import strict_toml
+from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.scenario import (
     LASTING,
     TARGETS,
@@ -30,6 +29,7 @@ from tickproof.conformance.scenario import (
     SinkBehaviour,
     Target,
 )
+from tickproof.conformance.strict_toml import Table, matching, wrong
 from tickproof.conformance.text import shown
 from tickproof.generators import recipes
 
@@ -59,15 +59,7 @@ _Count = Annotated[int, Field(ge=0, le=2**32)]
 _Line = Annotated[str, Field(max_length=4_000)]
 
 
-class ScheduleError(TickproofError):
-    """A schedule that cannot be used: file, key and what was expected, one line each."""
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class Input(_Table):
+class Input(Table):
     """[input]: keys of the generators' recipes; which of them apply follows from the app."""
 
     records: _Count
@@ -88,7 +80,7 @@ class Input(_Table):
     start_ns: Annotated[int, Field(ge=0, le=2**62)] | None = None
 
 
-class Step(_Table):
+class Step(Table):
     """One [[fault]]: the fields of `FaultStep`, those that apply."""
 
     do: Do
@@ -106,15 +98,15 @@ class Step(_Table):
     def _applies(self) -> Step:
         if self.target not in TARGETS[self.do]:
             expected = f"one of {', '.join(TARGETS[self.do])} for {self.do}"
-            raise _wrong("target", expected, self.target)
+            raise wrong(expected, self.target, "target")
         for key, those in _ONLY.items():
             if self.do in those and getattr(self, key) <= 0:
-                raise _wrong(key, f"a number above 0 for {self.do}", getattr(self, key))
+                raise wrong(f"a number above 0 for {self.do}", getattr(self, key), key)
             if self.do not in those and getattr(self, key):
-                raise _wrong(key, f"only with {', '.join(sorted(those))}", getattr(self, key))
+                raise wrong(f"only with {', '.join(sorted(those))}", getattr(self, key), key)
         for key in ("fraction", "burst", "cut"):
             if self.at not in PLACED and getattr(self, key):
-                raise _wrong(key, f"none at {self.at}", getattr(self, key))
+                raise wrong(f"none at {self.at}", getattr(self, key), key)
         return self
 
     def step(self) -> FaultStep:
@@ -122,7 +114,7 @@ class Step(_Table):
         return FaultStep(**dict(self))
 
 
-class Failure(_Table):
+class Failure(Table):
     """[failure]: what a regression once showed. Nothing depends on it.
 
     confidence: "3 of 3" runs. seed: of the search that found it.
@@ -131,11 +123,11 @@ class Failure(_Table):
     engine: _Line
     reason: _Line
     actual: _Line = ""
-    confidence: Annotated[str, Field(pattern=r"^\d+ of \d+$")]
+    confidence: Annotated[str, matching(r"\d+ of \d+", 'text such as "3 of 3"')]
     seed: Annotated[int, Field(ge=0, lt=2**63)]
 
 
-class Schedule(_Table):
+class Schedule(Table):
     """A whole schedule. ``seed``: of the input, and of the choice among processes."""
 
     app: App
@@ -152,10 +144,10 @@ class Schedule(_Table):
         known = _PARAMS[self.app]
         if self.params.keys() != known.keys():
             expected = ", ".join(known) or "nothing"
-            raise _wrong("params", f"{expected} for {self.app}", ", ".join(self.params))
+            raise wrong(f"{expected} for {self.app}", ", ".join(self.params), "params")
         for name, values in known.items():
             if self.params[name] not in values:
-                raise _wrong(f"params.{name}", f"one of {', '.join(values)}", self.params[name])
+                raise wrong(f"one of {', '.join(values)}", self.params[name], "params", name)
         self._input_fits()
         self._order_fits()
         return self
@@ -165,24 +157,18 @@ class Schedule(_Table):
         for key in self.input.model_dump(exclude_none=True):
             if key not in kind:
                 applies = ", ".join(k for k in Input.model_fields if k in kind)
-                raise _wrong(f"input.{key}", f"one of {applies} for {self.app}", key)
+                raise wrong(f"one of {applies} for {self.app}", key, "input", key)
         for key, default in kind.items():
             asked = default is recipes.REQUIRED and key in Input.model_fields
             if asked and getattr(self.input, key) is None:
-                raise _wrong(f"input.{key}", f"a value, which {self.app} needs", None)
+                raise wrong(f"a value, which {self.app} needs", None, "input", key)
 
     def _order_fits(self) -> None:
-        for number, step in enumerate(self.fault, 1):
-            if number == 1 and step.at == "recovery":
-                raise _wrong("fault 1: at", "a fault before a recovery", step.at)
-            if step.at != "drained" and any(s.at == "drained" for s in self.fault[: number - 1]):
-                raise _wrong(f"fault {number}: at", "drained, as the step before", step.at)
-
-
-def _wrong(key: str, expected: str, got: object) -> PydanticCustomError:
-    return PydanticCustomError(
-        "schedule", "{text}", {"key": key, "text": f"expected {expected}; got {got!r}"}
-    )
+        for at, step in enumerate(self.fault):
+            if at == 0 and step.at == "recovery":
+                raise wrong("a fault before a recovery", step.at, "fault", at, "at")
+            if step.at != "drained" and any(s.at == "drained" for s in self.fault[:at]):
+                raise wrong("drained, as the step before", step.at, "fault", at, "at")
 
 
 def to_scenario(schedule: Schedule, name: str = "given") -> Scenario:
@@ -250,34 +236,26 @@ def to_toml(schedule: Schedule) -> str:
 
 
 def parse(text: str, source: str, *, as_json: bool = False) -> Schedule:
-    """Return the schedule of a text; raises ScheduleError that names ``source`` and key."""
+    """Return the schedule of a text; raises InvalidFile that names ``source`` and key."""
+    path = Path(source)
+    if not as_json:
+        return strict_toml.validated(strict_toml.parse(text, path), path, Schedule)
     try:
-        data = json.loads(text) if as_json else tomllib.loads(text)
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        wanted = "JSON" if as_json else "TOML"
-        raise ScheduleError(f"{source}: expected {wanted}; {shown(str(error), 300)}") from error
-    try:
-        return Schedule.model_validate(data)
-    except ValidationError as error:
-        lines = [f"{source}: {_told(detail)}" for detail in error.errors(include_url=False)]
-        raise ScheduleError("\n".join(lines)) from error
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidFile(path, [f"expected JSON; {shown(str(error), 300)}"]) from error
+    return strict_toml.validated(data, path, Schedule)
 
 
 def load(path: Path) -> Schedule:
-    """Read a schedule from a .toml or .json file; raises ScheduleError."""
+    """Read a schedule from a .toml or .json file; raises InvalidFile."""
     if path.suffix not in (".toml", ".json"):
-        raise ScheduleError(f"{path}: expected a file that ends in .toml or .json")
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise ScheduleError(f"{path}: expected a readable file; {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ScheduleError(f"{path}: expected UTF-8; byte {error.start} is not") from error
-    return parse(text, str(path), as_json=path.suffix == ".json")
+        raise InvalidFile(path, ["expected a file that ends in .toml or .json"])
+    return parse(strict_toml.read_text(path), str(path), as_json=path.suffix == ".json")
 
 
 def load_all(paths: Iterable[Path]) -> dict[str, Scenario]:
-    """Load schedules as scenarios by their names, none twice; raises ScheduleError."""
+    """Load schedules as scenarios by their names, none twice; raises InvalidFile."""
     found: dict[str, Scenario] = {}
     for path in paths:
         stem = re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem).strip("-")[:60] or "one"
@@ -287,39 +265,3 @@ def load_all(paths: Iterable[Path]) -> dict[str, Scenario]:
             name = f"{stem}-{number}"
         found[PREFIX + name] = to_scenario(load(path), name)
     return found
-
-
-def _told(detail: ErrorDetails) -> str:
-    """Put one error of pydantic in the words of the file."""
-    where = _where(detail["loc"])
-    context: Mapping[str, Any] = detail.get("ctx", {})
-    got = f"; got {shown(repr(detail['input']), 80)}"
-    match detail["type"]:
-        case "schedule":
-            key = f"{where}: {context['key']}" if where else context["key"]
-            return f"{key}: {shown(context['text'], 300)}"
-        case "missing":
-            return f"{where}: missing"
-        case "extra_forbidden":
-            return f"{where}: unknown key; expected one of {', '.join(_keys(detail['loc'][:-1]))}"
-        case "model_type" | "dict_type" | "model_attributes_type":
-            return f"{where or 'the whole'}: expected a table{got}"
-    expected = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    return f"{where}: expected {shown(expected, 300)}{got}"
-
-
-def _where(loc: tuple[int | str, ...]) -> str:
-    """Say where: ("fault", 1, "do") is "fault 2: do", ("input", "keys") is "input.keys"."""
-    text = ""
-    for part in loc:
-        if isinstance(part, int):
-            text += f" {part + 1}:"
-        else:
-            joint = "" if not text else " " if text.endswith(":") else "."
-            text += joint + shown(part, 80)
-    return text.removesuffix(":")
-
-
-def _keys(loc: tuple[int | str, ...]) -> list[str]:
-    tables: dict[str, type[BaseModel]] = {"input": Input, "fault": Step, "failure": Failure}
-    return list((tables[str(loc[0])] if loc else Schedule).model_fields)

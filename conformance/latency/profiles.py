@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
-import tomllib
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tickproof.conformance import resources
+from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.latency import profile_model
 from tickproof.conformance.latency.figures import QUANTILES, shown_us
 from tickproof.conformance.latency.medians import samples_needed
 from tickproof.conformance.latency.profile_model import Load, ProfileFile
@@ -32,10 +29,6 @@ _PARAMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "count": {"emit": ("every", "some")},
     "market-spread": {"inputs": ("merged", "two"), "emit": ("rejects", "verdicts")},
 }
-
-
-class ProfileError(InvalidFile):
-    """A profile cannot be used; ``errors`` holds every reason, one line each."""
 
 
 class CoresGiven(Protocol):
@@ -84,7 +77,7 @@ class Profile(ProfileFile):
     def at_rate(self, rate: int) -> Profile:
         """Return the profile at another rate, a multiple of ``rate_step``.
 
-        Raises ProfileError for a rate that it cannot be played at.
+        Raises InvalidFile for a rate that it cannot be played at.
         """
         data = self.model_dump(exclude_none=True)
         return _made(Path(self.name), data | {"load": data["load"] | {"rate": rate}})
@@ -121,20 +114,20 @@ class Profile(ProfileFile):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Profile:
-        """Rebuild a profile; raises ProfileError for one that is not valid."""
+        """Rebuild a profile; raises InvalidFile for one that is not valid."""
         about = {key: data[key] for key in ("name", "what", "source") if key in data}
         rest = {key: value for key, value in data.items() if key not in about}
         return _made(Path(shown(str(data.get("name", "profile")), 80)), rest | {"profile": about})
 
 
 def load(name_or_path: str | Path) -> Profile:
-    """Load a profile by its name among the fixtures, or by a path; raises ProfileError."""
+    """Load a profile by its name among the fixtures, or by a path; raises InvalidFile."""
     path = _find(name_or_path)
-    return _made(path, _read(path))
+    return _made(path, strict_toml.read(path))
 
 
 def available() -> list[Profile]:
-    """Load every profile under fixtures/profiles, by name; raises ProfileError."""
+    """Load every profile under fixtures/profiles, by name; raises InvalidFile."""
     return sorted((load(file) for file in _files()), key=lambda profile: profile.name)
 
 
@@ -149,36 +142,18 @@ def _find(name_or_path: str | Path) -> Path:
         if str(name_or_path) in named:
             return named[str(name_or_path)]
         if not path.is_file():
-            near = difflib.get_close_matches(str(name_or_path), named, 1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
+            name = shown(str(name_or_path), 80)
             expected = f"a path to a profile, or one of {', '.join(named) or '(none)'}"
-            raise ProfileError(
-                Path(shown(str(name_or_path), 80)),
-                [f"no such profile; expected {expected}{hint}"],
-            )
+            hint = strict_toml.did_you_mean(name, named)
+            raise InvalidFile(Path(name), [f"no such profile; expected {expected}{hint}"])
     return path
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
-    except FileNotFoundError:
-        reason = "expected a profile; there is no such file"
-    except OSError as error:
-        reason = f"expected a readable file; {error.strerror}"
-    except UnicodeDecodeError as error:
-        reason = f"expected UTF-8; byte {error.start} is not"
-    except tomllib.TOMLDecodeError as error:
-        reason = f"expected TOML; {shown(str(error), 300)}"
-    raise ProfileError(path, [reason])
-
-
 def _made(path: Path, data: dict[str, Any]) -> Profile:
-    model, errors = profile_model.parse(data)
-    if model is not None:
-        errors = [*_load_errors(model.load), *_limit_errors(model), *_run_errors(model)]
-    if model is None or errors:
-        raise ProfileError(path, errors)
+    model = strict_toml.validated(data, path, ProfileFile)
+    errors = [*_load_errors(model.load), *_limit_errors(model), *_run_errors(model)]
+    if errors:
+        raise InvalidFile(path, errors)
     limits = {name: model.limits[name] for name in QUANTILES if name in model.limits}
     return Profile.model_construct(**dict(model) | {"limits": limits})
 
@@ -217,7 +192,7 @@ def _ticks(load: Load) -> int:
 def _param_errors(load: Load) -> list[str]:
     wanted = _PARAMS[load.app]
     errors = [
-        f"[load] params {shown(name, 80)}: unknown param of {load.app}; "
+        f"[load.params] {shown(name, 80)}: unknown param of {load.app}; "
         f"expected {', '.join(wanted) or 'none'}"
         for name in load.params
         if name not in wanted
@@ -225,7 +200,7 @@ def _param_errors(load: Load) -> list[str]:
     for name, values in wanted.items():
         if load.params.get(name) not in values:
             got = shown(repr(load.params[name]), 80) if name in load.params else "nothing"
-            errors.append(f"[load] params {name}: expected one of {', '.join(values)}; got {got}")
+            errors.append(f"[load.params] {name}: expected one of {', '.join(values)}; got {got}")
     if load.symbols is not None and load.app != "market-spread":
         errors.append(f"[load] symbols: expected only with app market-spread; got {load.app}")
     return errors

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -77,7 +76,7 @@ def _entry(requirement: Requirement) -> list[str]:
 def asked_of(needs: Needs) -> str:
     """Return in words which engines a requirement is asked of."""
     parts = []
-    for key, values in asdict(needs).items():
+    for key, values in needs:
         if values:
             joint = " and " if key == "survives" else " or "
             parts.append(f"{key} {joint.join(values)}")

@@ -6,14 +6,16 @@ promises and which claims select it; the suites say how it is decided.
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final, Literal, TypeVar
 
-from tickproof.conformance.errors import TickproofError
+from pydantic import AfterValidator, ConfigDict, Field
+
+from tickproof.conformance import strict_toml
+from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.scenario import App
+from tickproof.conformance.strict_toml import Table, matching, wrong
 
 HERE: Final = Path(__file__).parent
 
@@ -29,21 +31,31 @@ FAMILIES: Final = {
     "LT": "Latency",
     "HO": "Host",
 }
-LEVELS: Final = ("must", "should")
+Level = Literal["must", "should"]
 TIERS: Final = (0, 1, 2, 3, 5)
 #: Takes the machine for itself: played where it is asked for, or in profile full.
 LATENCY_TIER: Final = 5
 
-_ID = re.compile(r"[A-Z]{2}(-[A-Z0-9]+)+")
-_CLAUSE = re.compile(r"[a-z]+(-[a-z0-9]+)+")
+
+def _once(words: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(words)) < len(words):
+        raise wrong("each word once", list(words))
+    return words
 
 
-class RegistryError(TickproofError):
-    """A registry file breaks its own rules; the text names file, entry and key."""
+def _known_tier(tier: int) -> int:
+    if tier not in TIERS:
+        raise wrong(f"one of {', '.join(map(str, TIERS))}", tier)
+    return tier
 
 
-@dataclass(frozen=True)
-class Needs:
+_Word = TypeVar("_Word", bound=str)
+_Words = Annotated[tuple[_Word, ...], Field(strict=False), AfterValidator(_once)]
+_Text = Annotated[str, Field(min_length=1)]
+_Clause = Annotated[str, matching(r"[a-z]+(-[a-z0-9]+)+", "the id of a clause")]
+
+
+class Needs(Table):
     """The claims that select a requirement; an empty tuple asks for nothing.
 
     ``survives``: the engine must claim all of them. Every other field: one of
@@ -52,37 +64,26 @@ class Needs:
     ``latency``: "claimed", a service level at all).
     """
 
-    app: tuple[str, ...] = ()
-    state: tuple[str, ...] = ()
-    delivery: tuple[str, ...] = ()
-    survives: tuple[str, ...] = ()
-    emit: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()
-    latency: tuple[str, ...] = ()
+    app: _Words[App] = ()
+    state: _Words[Literal["none", "at-most-once", "at-least-once", "exactly-once"]] = ()
+    delivery: _Words[Literal["at-least-once", "exactly-once"]] = ()
+    survives: _Words[Literal["worker", "coordinator", "engine", "connection"]] = ()
+    emit: _Words[Literal["every", "some", "rejects", "verdicts"]] = ()
+    inputs: _Words[Literal["merged", "two"]] = ()
+    latency: _Words[Literal["claimed"]] = ()
 
 
-#: The values that each claim may have in ``needs``.
-CLAIM_VALUES: Final = {
-    "app": ("passthrough", "double", "count", "market-spread"),
-    "state": ("none", "at-most-once", "at-least-once", "exactly-once"),
-    "delivery": ("at-least-once", "exactly-once"),
-    "survives": ("worker", "coordinator", "engine", "connection"),
-    "emit": ("every", "some", "rejects", "verdicts"),
-    "inputs": ("merged", "two"),
-    "latency": ("claimed",),
-}
-
-
-@dataclass(frozen=True)
-class Requirement:
+class Requirement(Table):
     """One promise. ``clauses`` are ids of docs/protocol.md that it checks."""
 
-    id: str
-    title: str
-    promise: str
-    level: str
-    tier: int
-    clauses: tuple[str, ...]
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    id: Annotated[str, matching(r"[A-Z]{2}(-[A-Z0-9]+)+", "upper-case words joined by hyphens")]
+    title: _Text
+    promise: _Text
+    level: Level
+    tier: Annotated[int, AfterValidator(_known_tier)]
+    clauses: Annotated[_Words[_Clause], Field(min_length=1)]
     needs: Needs = Needs()
 
     @property
@@ -91,18 +92,31 @@ class Requirement:
         return self.id.partition("-")[0]
 
 
+class _Family(Table):
+    requirement: Annotated[list[Requirement], Field(min_length=1)]
+
+
+class _Unchecked(Table):
+    unchecked: dict[_Clause, _Text] = Field(default_factory=dict)
+
+
 def load(folder: Path = HERE) -> dict[str, Requirement]:
     """Return every requirement by id, by family and then in file order.
 
-    Raises RegistryError that names file, entry and key of the first mistake.
+    Raises InvalidFile with every mistake of the first file that has one.
     """
     found: dict[str, Requirement] = {}
     for family in FAMILIES:
-        path = folder / f"{family}.toml"
-        for requirement in _read(path, family):
-            if requirement.id in found:
-                raise RegistryError(f"{path.name}: {requirement.id}: this id is used twice")
-            found[requirement.id] = requirement
+        path, errors = folder / f"{family}.toml", []
+        for one in strict_toml.load(path, _Family).requirement:
+            where = f"[[requirement]] {one.id}: id"
+            if one.family != family:
+                errors.append(f"{where}: expected {family}- and upper-case words")
+            if one.id in found:
+                errors.append(f"{where}: expected each id once; this one is used twice")
+            found[one.id] = one
+        if errors:
+            raise InvalidFile(path, errors)
     return found
 
 
@@ -124,78 +138,4 @@ def chosen(
 
 def load_unchecked(folder: Path = HERE) -> dict[str, str]:
     """Return clause id -> why no requirement checks it (clauses.toml)."""
-    table = _parse(folder / "clauses.toml").get("unchecked", {})
-    for clause, reason in table.items():
-        if not _CLAUSE.fullmatch(clause) or not isinstance(reason, str) or not reason.strip():
-            raise RegistryError(f'clauses.toml: {clause}: expected clause-id = "reason"')
-    return table
-
-
-def _parse(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise RegistryError(f"{path.name}: cannot be read: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise RegistryError(f"{path.name}: not TOML: {error}") from error
-
-
-def _read(path: Path, family: str) -> list[Requirement]:
-    document = _parse(path)
-    entries = document.get("requirement")
-    if set(document) != {"requirement"} or not isinstance(entries, list) or not entries:
-        raise RegistryError(f"{path.name}: expected [[requirement]] entries and nothing else")
-    return [
-        _requirement(entry, family, f"{path.name}: {entry.get('id', f'entry {number}')}")
-        for number, entry in enumerate(entries, 1)
-    ]
-
-
-def _requirement(entry: dict[str, Any], family: str, where: str) -> Requirement:
-    keys = {field.name for field in fields(Requirement)}
-    _expect(not entry.keys() - keys, where, f"unknown keys {sorted(entry.keys() - keys)}")
-    missing = sorted(keys - {"needs"} - entry.keys())
-    _expect(not missing, where, f"missing keys {missing}")
-    for key in ("id", "title", "promise"):
-        value = entry[key]
-        _expect(isinstance(value, str) and value.strip() != "", where, f"{key}: expected text")
-    _expect(
-        bool(_ID.fullmatch(entry["id"])) and entry["id"].startswith(family + "-"),
-        where,
-        f"id: expected {family}- and upper-case words joined by hyphens",
-    )
-    _expect(entry["level"] in LEVELS, where, f"level: expected one of {LEVELS}")
-    tier = entry["tier"]
-    _expect(type(tier) is int and tier in TIERS, where, f"tier: expected one of {TIERS}")
-    clauses = _words(entry["clauses"], f"{where}: clauses")
-    _expect(bool(clauses), where, "clauses: expected at least one clause id")
-    for clause in clauses:
-        _expect(bool(_CLAUSE.fullmatch(clause)), where, f"clauses: {clause!r} is no clause id")
-    text = {key: entry[key].strip() for key in ("id", "title", "promise", "level")}
-    return Requirement(**text, tier=tier, clauses=clauses, needs=_needs(entry, where))
-
-
-def _needs(entry: dict[str, Any], where: str) -> Needs:
-    table = entry.get("needs", {})
-    _expect(isinstance(table, dict), where, "needs: expected a table")
-    unknown = sorted(table.keys() - CLAIM_VALUES.keys())
-    _expect(not unknown, where, f"needs: unknown keys {unknown}")
-    values = {key: _words(value, f"{where}: needs.{key}") for key, value in table.items()}
-    for key, words in values.items():
-        for word in words:
-            allowed = CLAIM_VALUES[key]
-            _expect(word in allowed, where, f"needs.{key}: expected one of {allowed}, got {word!r}")
-    return Needs(**values)
-
-
-def _words(value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise RegistryError(f"{where}: expected a list of words")
-    if len(set(value)) != len(value):
-        raise RegistryError(f"{where}: a word is there twice")
-    return tuple(value)
-
-
-def _expect(holds: bool, where: str, message: str) -> None:
-    if not holds:
-        raise RegistryError(f"{where}: {message}")
+    return strict_toml.load(folder / "clauses.toml", _Unchecked).unchecked

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import difflib
 import shutil
-import tomllib
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from tickproof.conformance import resources
+from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.engines.spec import FILE_NAME
-from tickproof.conformance.errors import TickproofError
+from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.scenario import App
+from tickproof.conformance.strict_toml import Table, matching
 from tickproof.conformance.text import shown
 
 #: On the command line a mutant is "mutant:ID" and an oddity "oddity:ID".
@@ -30,32 +30,35 @@ _LIBRARY: Final = "tickproof/reference"
 
 _Text = Annotated[str, Field(min_length=1)]
 _AnyCopy = TypeVar("_AnyCopy", bound="_Copy")
-_Requirement = Annotated[str, Field(pattern=r"^[A-Z]{2}-[A-Z0-9-]+$")]
+_Requirement = Annotated[str, matching(r"[A-Z]{2}-[A-Z0-9-]+", "the id of a requirement")]
+_Pattern = Annotated[
+    str, matching(r"[A-Z]{2}-[A-Z0-9*-]+", 'the id of a requirement, or a pattern such as "EO-*"')
+]
+_Id = Annotated[str, matching(r"[a-z0-9-]+", "lower-case letters, digits and hyphens")]
+_Source = Annotated[
+    str,
+    matching(
+        r"(tickproof/reference/(\w+/)*)?[\w-]+\.(py|toml)",
+        "a .py or .toml file of the engine's folder, or one below tickproof/reference",
+    ),
+]
 
 
-class MutantError(TickproofError):
-    """A mutant or an oddity that does not exist or cannot be made; the text names file and key."""
-
-
-class Edit(BaseModel):
+class Edit(Table):
     """``old`` stands exactly once in ``file`` and becomes ``new``.
 
     file: a path in the engine's folder; for spark, also in the package ``reference``.
     """
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-    file: Annotated[str, Field(pattern=r"^(tickproof/reference/(\w+/)*)?[\w-]+\.(py|toml)$")]
+    file: _Source
     old: _Text
     new: str
 
 
-class _Copy(BaseModel):
+class _Copy(Table):
     """A copy of ``engine`` with its edits."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-    id: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
+    id: _Id
     engine: Original = "miniature"
     edit: Annotated[list[Edit], Field(min_length=1)]
 
@@ -88,7 +91,7 @@ class Oddity(_Copy):
 
     oddity: _Text
     apps: list[App] = []
-    not_claimed: list[Annotated[str, Field(pattern=r"^[A-Z]{2}-[A-Z0-9*-]+$")]] = []
+    not_claimed: list[_Pattern] = []
 
 
 Variant = Mutant | Oddity
@@ -99,12 +102,12 @@ _KINDS: Final[dict[str, tuple[str, type[Mutant] | type[Oddity]]]] = {
 
 
 def available(fixtures: Path) -> list[Mutant]:
-    """Load all mutants, by id; raises MutantError for a file that cannot be used."""
+    """Load all mutants, by id; raises InvalidFile for a file that cannot be used."""
     return [_load(path, Mutant) for path in _files(fixtures, "mutants")]
 
 
 def oddities(fixtures: Path) -> list[Oddity]:
-    """Load all oddities, by id; raises MutantError for a file that cannot be used."""
+    """Load all oddities, by id; raises InvalidFile for a file that cannot be used."""
     return [_load(path, Oddity) for path in _files(fixtures, "oddities")]
 
 
@@ -114,15 +117,14 @@ def names_one(name: str) -> bool:
 
 
 def find(name: str, fixtures: Path) -> Variant:
-    """Return "mutant:ID" or "oddity:ID"; raises MutantError, with the nearest ids, without it."""
+    """Return "mutant:ID" or "oddity:ID"; raises InvalidFile, with the nearest ids, without it."""
     kind, _, id_ = name.partition(":")
     folder, model = _KINDS[kind]
     files = {path.stem: path for path in _files(fixtures, folder)}
     if id_ not in files:
         near = difflib.get_close_matches(id_, files, 3) or files
-        raise MutantError(
-            f"{kind}:{shown(id_, 80)}: no such {kind}; expected one of {', '.join(near)}"
-        )
+        reason = f"no such {kind}; expected one of {', '.join(near)}"
+        raise InvalidFile(Path(f"{kind}:{shown(id_, 80)}"), [reason])
     return _load(files[id_], model)
 
 
@@ -131,25 +133,17 @@ def _files(fixtures: Path, folder: str) -> list[Path]:
 
 
 def _load(path: Path, model: type[_AnyCopy]) -> _AnyCopy:
-    try:
-        copy = model.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        lines = [
-            f"{path}: {'.'.join(map(str, detail['loc']))}: {detail['msg']}"
-            for detail in error.errors(include_url=False)
-        ]
-        raise MutantError("\n".join(lines)) from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise MutantError(f"{path}: expected TOML in UTF-8; {error}") from error
+    copy = strict_toml.load(path, model)
     if copy.id != path.stem:
-        raise MutantError(f"{path}: id: expected the file's name {path.stem!r}, got {copy.id!r}")
+        expected = f"the file's name {path.stem!r}"
+        raise InvalidFile(path, [f"id: expected {expected}; got {copy.id!r}"])
     return copy
 
 
 def make(variant: Variant, fixtures: Path, folder: Path) -> Path:
     """Copy the engine to ``folder`` with the edits; return the copy's engine.toml.
 
-    What ``folder`` held before is removed. Raises MutantError for an edit that does not
+    What ``folder`` held before is removed. Raises InvalidFile for an edit that does not
     fit the engine.
     """
     if folder.exists():
@@ -164,18 +158,18 @@ def make(variant: Variant, fixtures: Path, folder: Path) -> Path:
     name = f'name = "{variant.engine}'
     named = Edit(file=FILE_NAME, old=f'{name}"', new=f'{name}+{variant.id}"')
     for number, edit in enumerate([named, *variant.edit]):
-        _apply(edit, folder, f"{kind}:{variant.id}: edit {number}", variant.engine)
+        if wrong := _apply(edit, folder, variant.engine):
+            raise InvalidFile(Path(f"{kind}:{variant.id}"), [f"[[edit]] {number}: {wrong}"])
     return folder / FILE_NAME
 
 
-def _apply(edit: Edit, folder: Path, what: str, engine: str) -> None:
+def _apply(edit: Edit, folder: Path, engine: str) -> str | None:
+    """Make one edit; return why it does not fit the engine, None where it does."""
     path = folder / edit.file
     if not path.is_file():
-        raise MutantError(f"{what}: file: {engine} has no {edit.file}")
+        return f"file: {engine} has no {edit.file}"
     text = path.read_text(encoding="utf-8")
     if (found := text.count(edit.old)) != 1:
-        raise MutantError(
-            f"{what}: old: expected once in {edit.file}, found {found} times: "
-            f"{shown(edit.old, 120)}"
-        )
+        return f"old: expected once in {edit.file}, found {found} times: {shown(edit.old, 120)}"
     path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+    return None

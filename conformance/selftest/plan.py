@@ -62,7 +62,7 @@ def chosen(
     """Return the engines to try; copies of them are made under ``folder``.
 
     only: ids (empty: all). base: only what is made of this engine. half: see `halved`.
-    sound: no mutants; oddities then play all scenarios. Raises RequestError, and MutantError
+    sound: no mutants; oddities then play all scenarios. Raises RequestError, and InvalidFile
     for a file that cannot be used.
     """
     known = mutants.available(fixtures)

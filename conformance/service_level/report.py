@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from tickproof.conformance.errors import TickproofError
+from tickproof.conformance.errors import InvalidFile, TickproofError
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.hosts.cores import Cores
 from tickproof.conformance.hosts.model import HostError, Reading, Status
 from tickproof.conformance.latency.figures import RunFigures, as_json
-from tickproof.conformance.latency.profiles import Profile, ProfileError
+from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.reports import machine
 from tickproof.conformance.service_level.decision import Decision
 
@@ -93,7 +93,7 @@ def profile_of(data: dict[str, Any], path: Path) -> Profile:
     """Return the profile of a document; raises SessionError."""
     try:
         return Profile.from_json(data["profile"])
-    except ProfileError as error:
+    except InvalidFile as error:
         raise SessionError(f"{path}: profile: {error}") from error
 
 

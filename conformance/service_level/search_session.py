@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from tickproof.conformance.errors import RequestError
+from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.latency.figures import RunFigures, shown_us
-from tickproof.conformance.latency.profiles import Profile, ProfileError, measured_per_s
+from tickproof.conformance.latency.profiles import Profile, measured_per_s
 from tickproof.conformance.reports import style
 from tickproof.conformance.service_level import report, session, terminal
 from tickproof.conformance.service_level.decision import FLOOR_FACTOR
@@ -68,7 +68,7 @@ def at_rate(profile: Profile, rate: int) -> Profile:
     for change in ({"rate": rate}, longer):
         try:
             return Profile.from_json(data | {"load": data["load"] | change})
-        except ProfileError as error:
+        except InvalidFile as error:
             refused = error
     raise RequestError(f"--search: at {rate:,} records a second: {refused}")
 

@@ -92,7 +92,7 @@ def _problem(profile: Profile, probe: str, value: str, wanted: str, why: str) ->
 
 
 def with_runs(profile: Profile, runs: int) -> Profile:
-    """Return the profile with another number of runs to begin with; raises ProfileError."""
+    """Return the profile with another number of runs to begin with; raises InvalidFile."""
     data = profile.to_json()
     most = max(runs, data["runs"]["most"])
     return Profile.from_json(data | {"runs": data["runs"] | {"least": runs, "most": most}})

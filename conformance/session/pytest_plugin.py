@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tickproof.conformance.engines.spec import EngineSpec, EngineTomlError, find, load
+from tickproof.conformance.engines.spec import EngineSpec, find, load
+from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.faults import regressions
-from tickproof.conformance.faults.schedule_file import ScheduleError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
@@ -64,14 +64,14 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         spec = load(find(option.engine, fixtures()), requirements)
         playing = _playing(option, spec)
-    except (EngineTomlError, ScheduleError) as error:
+    except InvalidFile as error:
         raise pytest.UsageError(str(error)) from error
     config.stash[_SPEC] = spec
     config.stash[_PLAYING] = playing
 
 
 def _playing(option: Any, spec: EngineSpec) -> Playing:
-    """Return what plays for these options; raises ScheduleError."""
+    """Return what plays for these options; raises InvalidFile."""
     return Playing(
         spec,
         Settings(

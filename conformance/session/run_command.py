@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.errors import RequestError
+from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.explain import told
 from tickproof.conformance.faults import regressions
-from tickproof.conformance.faults.schedule_file import ScheduleError, load_all
+from tickproof.conformance.faults.schedule_file import load_all
 from tickproof.conformance.reports import json_report, junit, terminal
 from tickproof.conformance.reports.json_report import Report, Selection
 from tickproof.conformance.reports.live import SessionProgress
@@ -107,7 +107,7 @@ def check_schedules(specs: Sequence[EngineSpec], given: Sequence[Path]) -> None:
     try:
         for paths in (given, *(regressions.beside(spec.path) for spec in specs)):
             load_all(paths)
-    except ScheduleError as error:
+    except InvalidFile as error:
         raise RequestError(str(error)) from error
 
 

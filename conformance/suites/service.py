@@ -13,12 +13,12 @@ from typing import Final
 
 import numpy as np
 
-from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.errors import HistoryError, InvalidFile
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.figures import QUANTILES, shown_us
 from tickproof.conformance.latency.intervals import Load, Steps, growth
 from tickproof.conformance.latency.medians import samples_needed
-from tickproof.conformance.latency.profiles import Profile, ProfileError
+from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.latency.samples import Answers, Timetable, answers, timetable
 from tickproof.conformance.suites.evidence import cached
 from tickproof.conformance.suites.judge import Unknown
@@ -98,7 +98,7 @@ def service(history: History) -> Service:
     try:
         profile = Profile.from_json(history.run["service"]["profile"])
         warm_up_s = history.run["scenario"]["pace"]["warm_up_s"]
-    except (KeyError, TypeError, ProfileError) as error:
+    except (KeyError, TypeError, InvalidFile) as error:
         path = history.folder / "run.json"
         why = f"service.profile, scenario.pace: {error!r}: expected a run of tier 5"
         raise HistoryError(f"{path}: {why}") from error

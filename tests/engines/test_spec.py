@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tickproof.conformance.engines import spec
-from tickproof.conformance.engines.spec import EngineTomlError
+from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.resources import fixtures
 
 GOOD = """
@@ -57,7 +57,7 @@ def load(tmp_path):
 
 
 def errors_of(load, text: str, ids=None) -> list[str]:
-    with pytest.raises(EngineTomlError) as raised:
+    with pytest.raises(InvalidFile) as raised:
         load(text, ids)
     path = raised.value.path
     assert str(raised.value) == "\n".join(f"{path}: {error}" for error in raised.value.errors)
@@ -175,16 +175,16 @@ def test_what_an_engine_writes_cannot_steer_a_terminal(load):
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(EngineTomlError, match=r"absent/engine.toml: .*there is no such file"):
+    with pytest.raises(InvalidFile, match=r"absent/engine.toml: .*there is no such file"):
         spec.load(tmp_path / "absent" / "engine.toml")
-    with pytest.raises(EngineTomlError, match=r"engine.toml: .*there is no such file"):
+    with pytest.raises(InvalidFile, match=r"engine.toml: .*there is no such file"):
         spec.load(tmp_path)
     path = tmp_path / "engine.toml"
     path.write_text("[engine]\nname = oops\n")
-    with pytest.raises(EngineTomlError, match=r"expected TOML; Invalid value \(at line 2"):
+    with pytest.raises(InvalidFile, match=r"expected TOML; Invalid value \(at line 2"):
         spec.load(tmp_path)
     path.write_bytes(b"\xff")
-    with pytest.raises(EngineTomlError, match="expected UTF-8; byte 0"):
+    with pytest.raises(InvalidFile, match="expected UTF-8; byte 0"):
         spec.load(path)
 
 
@@ -203,7 +203,7 @@ def test_finding_by_name_and_by_path(load, tmp_path, monkeypatch):
     assert spec.find(str(ours), fixtures()) == ours
     assert spec.find(".", fixtures()).samefile(tmp_path / "engine.toml")
     assert spec.find("engine.toml", fixtures()).samefile(tmp_path / "engine.toml")
-    with pytest.raises(EngineTomlError, match=r"no such engine; .* one of .*miniature"):
+    with pytest.raises(InvalidFile, match=r"no such engine; .* one of .*miniature"):
         spec.find("maxiature", fixtures())
 
 

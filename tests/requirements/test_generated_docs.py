@@ -11,8 +11,9 @@ AREAS = {"eut", "toml", "ctl", "proc", "log", "conn", "out", "app", "ms", "fair"
 
 def requirement(identity="PR-ONE", clauses=("ctl-one",), **needs):
     return registry.Requirement(
-        identity, "one | two", "It holds.", "must", 0, clauses, registry.Needs(**needs)
-    )
+        id=identity, title="one | two", promise="It holds.", level="must", tier=0,
+        clauses=clauses, needs=registry.Needs(**needs),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("path", docs.pages(), ids=lambda path: path.name)

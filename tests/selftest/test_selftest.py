@@ -111,7 +111,7 @@ def test_an_engine_that_cannot_be_tried_is_a_kit_error(fixtures: Path, monkeypat
 
     monkeypatch.setattr(mutants, "make", made_and_lost)
     assert selftest("--sound", "--only", "gone") == EXIT_KIT_ERROR
-    assert "EngineTomlError" in report()["broken"][0]
+    assert "InvalidFile" in report()["broken"][0]
 
 
 @pytest.mark.parametrize(
