@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tickproof.conformance.hosts import visible_cores
-from tickproof.conformance.hosts.host_files import Look, Unseen, listed
+from tickproof.conformance.hosts.host_files import HostFiles, Unobservable, listed
 from tickproof.conformance.hosts.model import HostError
 
 #: From so many on, cores are split where no counts are asked for: one for everything else,
@@ -22,7 +22,7 @@ _MANY = 5
 class Cores:
     """Cores by number, ascending. shared: kit and engine have the same ones.
 
-    housekeeping: those that neither of both got.
+    housekeeping: those that neither of them got.
     """
 
     kit: tuple[int, ...]
@@ -37,16 +37,16 @@ def assign(kit: int = 0, engine: int = 0, *, root: Path = Path("/")) -> Cores:
     kit, engine: how many each gets; 0: as fits. root: where the host is read, for tests.
     Raises HostError when more are asked for than there are.
     """
-    look = Look(root)
+    host = HostFiles(root)
     try:
-        usable = visible_cores.usable(look)
-    except Unseen as unseen:
-        if not look.live:
-            raise HostError(f"cores: {unseen}") from unseen
+        usable = visible_cores.usable(host)
+    except Unobservable as error:
+        if not host.live:
+            raise HostError(f"cores: {error}") from error
         usable = tuple(sorted(os.sched_getaffinity(0)))
-    pairs = [siblings for core in usable if (siblings := visible_cores.siblings(look, core))]
-    nodes = tuple(visible_cores.nodes(look).values())
-    return divide(kit, engine, usable, visible_cores.isolated_of(look), pairs, nodes)
+    pairs = [siblings for core in usable if (siblings := visible_cores.siblings(host, core))]
+    nodes = tuple(visible_cores.nodes(host).values())
+    return divide(kit, engine, usable, visible_cores.isolated_of(host), pairs, nodes)
 
 
 def divide(
@@ -77,7 +77,10 @@ def divide(
     engine = engine or spare or len(pool) - kit
     for_engine = _take(whole, min(engine, spare)) | _take(rest, max(engine - spare, 0))
     others = set(usable) - for_kit - for_engine
-    return Cores(*(tuple(sorted(cores)) for cores in (for_kit, for_engine, others)), False)
+    return Cores(
+        kit=tuple(sorted(for_kit)), engine=tuple(sorted(for_engine)),
+        housekeeping=tuple(sorted(others)), shared=False,
+    )  # fmt: skip
 
 
 def _check(kit: int, engine: int, usable: tuple[int, ...]) -> None:

@@ -25,7 +25,7 @@ _PIECE = 1 << 16
 _MOST_CORES = 1 << 16
 
 
-class Unseen(TickproofError):
+class Unobservable(TickproofError):
     """A file that is absent, unreadable or malformed. path: absolute, as on the host."""
 
     def __init__(self, path: str, why: str) -> None:
@@ -34,11 +34,11 @@ class Unseen(TickproofError):
         self.why = why
 
 
-class Look:
-    """One look at a host: what was read once stays as it was read.
+class HostFiles:
+    """The files of a host. What has been read once is not read again.
 
-    root: every path is read below it. cores: the measuring cores; where none are named
-    the isolated ones, and where none are isolated all that are online.
+    root: every path is read below it. named: the measuring cores; where none are named, they
+    are the isolated ones, and where none are isolated, all that are online.
     """
 
     def __init__(self, root: Path = Path("/"), named: Iterable[int] = ()) -> None:
@@ -52,13 +52,13 @@ class Look:
         return self.root == Path("/")
 
     def text(self, path: str, *, fresh: bool = False) -> str:
-        """Return a whole file without outer blanks. ``path`` is without the leading slash."""
+        """Return a whole file, stripped. ``path`` has no leading slash."""
         if fresh or path not in self._read:
             self._read[path] = self.raw(path).decode("utf-8", "replace").strip()
         return self._read[path]
 
     def raw(self, path: str) -> bytes:
-        """Return the bytes of a file; raises Unseen."""
+        """Return the bytes of a file; raises Unobservable."""
         try:
             with (self.root / path).open("rb", buffering=0) as file:
                 # In pieces: for a file of /proc the kernel reserves as much as is asked for.
@@ -66,7 +66,7 @@ class Look:
                 return b"".join(pieces)
         except OSError as error:
             absent = isinstance(error, FileNotFoundError | NotADirectoryError)
-            raise Unseen(f"/{path}", "absent" if absent else _said(error)) from error
+            raise Unobservable(f"/{path}", "absent" if absent else _reason(error)) from error
 
     def number(self, path: str) -> int:
         """Return a file that holds one whole number."""
@@ -112,12 +112,12 @@ class Look:
 
     @functools.cached_property
     def cores(self) -> tuple[int, ...]:
-        """The measuring cores; raises Unseen where none are named and none can be seen."""
+        """The measuring cores; raises Unobservable where none are named and none can be seen."""
         if self.named:
             return self.named
         try:
             isolated = self.cores_in(_ISOLATED)
-        except Unseen:
+        except Unobservable:
             isolated = ()
         return isolated or self.online
 
@@ -134,17 +134,17 @@ class Look:
     def _or_empty(self, path: str) -> str:
         try:
             return self.text(path)
-        except Unseen:
+        except Unobservable:
             return ""
 
 
-def malformed(path: str, text: str) -> Unseen:
-    """Return what to raise for a file whose text nobody understands; the text is in it."""
-    return Unseen(f"/{path.lstrip('/')}", f"malformed: {shown(repr(text), 60)}")
+def malformed(path: str, text: str) -> Unobservable:
+    """Return what to raise for a file with unexpected text; quotes the text."""
+    return Unobservable(f"/{path.lstrip('/')}", f"malformed: {shown(repr(text), 60)}")
 
 
 def parse_list(text: str) -> tuple[int, ...] | None:
-    """Return the cores of a list such as 0-3,8, ascending; None where it is none."""
+    """Return the cores of a list such as 0-3,8, ascending; None if the text is no such list."""
     text = text.strip()
     if not _LIST.fullmatch(text):
         return None
@@ -169,5 +169,5 @@ def listed(cores: Iterable[int]) -> str:
     return ",".join(f"{a}-{b}" if b > a else str(a) for a, b in ranges) or "none"
 
 
-def _said(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return (error.strerror or type(error).__name__).lower()

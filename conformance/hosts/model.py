@@ -10,14 +10,14 @@ from tickproof.conformance.errors import TickproofError
 
 #: Levels, each of which holds the ones before it.
 LEVELS: tuple[str, ...] = ("P0", "P1", "P2")
-#: A profile that asks nothing of its host.
+#: What a profile names that demands nothing of its host.
 NO_LEVEL = "none"
-#: Probes whose value is another at each look, on any host: averages and counters.
+#: Probes whose value changes from one reading to the next on any host: averages and counters.
 MOVING = frozenset({"cpu-pressure", "steal"})
 
 
 class HostError(TickproofError):
-    """A wish that this host cannot meet; the text names what was asked and what there is."""
+    """A request that this host cannot meet; the text names what was asked and what there is."""
 
 
 class Status(enum.StrEnum):
@@ -32,8 +32,8 @@ class Status(enum.StrEnum):
 class Reading:
     """One probe, read once.
 
-    value: what stood there, on one line; of an unobservable one why it is that.
-    wanted: what would be OK. why: one sentence, what this does to a latency.
+    value: what was read, on one line; where it is unobservable, why.
+    wanted: what would be OK. why: one sentence, what it does to latency.
     """
 
     probe: str
@@ -47,9 +47,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class Attestation:
-    """All readings of one look at a host, up to the level asked for.
+    """All readings of a host taken at one time, up to the level asked for.
 
-    level: P0, P1 or P2; or none, which asks nothing and shows all.
+    level: P0, P1 or P2; or none, which demands nothing and shows everything.
     """
 
     level: str
@@ -60,8 +60,8 @@ class Attestation:
     def problems(self, level: str | None = None) -> list[Reading]:
         """Return the readings up to ``level`` (None: the one asked for) that are not OK.
 
-        Raises HostError when ``level`` is above the one that was read: what nobody looked
-        at is no evidence.
+        Raises HostError when ``level`` is above the one that was read: what was not read is
+        no evidence.
         """
         wanted = self._held(self.level if level is None else level)
         return [r for r in self.readings if r.level in wanted and r.status is not Status.OK]
@@ -69,8 +69,8 @@ class Attestation:
     def changed(self, after: Attestation) -> list[str]:
         """Return the probes of the level asked for whose value or status differs in ``after``.
 
-        Left out are those that move by themselves (MOVING). A probe that only one of both
-        has counts as changed.
+        Probes that change by themselves (MOVING) are left out. A probe that only one of the
+        two has counts as changed.
         """
         levels = self._held(self.level)
         before, later = (
@@ -110,7 +110,7 @@ class Attestation:
 
 
 def up_to(level: str) -> tuple[str, ...]:
-    """Return the levels that ``level`` holds, () for none; raises HostError for no level."""
+    """Return the levels that ``level`` holds, () for none; raises HostError for an unknown one."""
     if level == NO_LEVEL:
         return ()
     if level not in LEVELS:

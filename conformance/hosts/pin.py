@@ -9,7 +9,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tickproof.conformance.hosts.host_files import Look, Unseen, listed, parse_list
+from tickproof.conformance.hosts.host_files import HostFiles, Unobservable, listed, parse_list
 from tickproof.conformance.hosts.model import HostError
 from tickproof.conformance.hosts.realtime import LEAST_PRIORITY, MOST_PRIORITY
 
@@ -53,8 +53,8 @@ def _cores(text: str) -> tuple[int, ...]:
     if cores is None:
         raise HostError(f"--cores: expected a list such as 0-3,8; got {text!r}")
     try:
-        online = Look().online
-    except Unseen:
+        online = HostFiles().online
+    except Unobservable:
         online = tuple(range(os.cpu_count() or 1))
     if missing := set(cores) - set(online):
         raise HostError(f"--cores: not present: {listed(missing)}; online are {listed(online)}")

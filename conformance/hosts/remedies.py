@@ -1,6 +1,6 @@
-"""What would put one probe right, by hand: the command, and the one that takes it back.
+"""What would put one probe right by hand: the command, and the one that undoes it.
 
-Present values stand in every command that undoes. A function here returns steps, or raises
+Every undo command restores the value of now. A function here returns steps, or raises
 Cannot with the reason why nothing can be done on this host.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.hosts.cgroups import chain
-from tickproof.conformance.hosts.host_files import Look, Unseen, listed
+from tickproof.conformance.hosts.host_files import HostFiles, Unobservable, listed
 from tickproof.conformance.hosts.model import Reading, Status
 from tickproof.conformance.hosts.probes import comparability
 from tickproof.conformance.hosts.probes.tail import deep_states
@@ -49,7 +49,7 @@ class Step:
 class Context:
     """The host, the reading to put right, the measuring cores, and those for all else."""
 
-    look: Look
+    host: HostFiles
     reading: Reading
     measuring: tuple[int, ...]
     others: tuple[int, ...]
@@ -80,7 +80,7 @@ def mask(cores: tuple[int, ...]) -> str:
 
 def _sysctl(name: str, value: int) -> Callable[[Context], Step]:
     def step(at: Context) -> Step:
-        old = at.look.number("proc/sys/" + name.replace(".", "/"))
+        old = at.host.number("proc/sys/" + name.replace(".", "/"))
         return at.step(f"set {name}", [f"sudo sysctl -w {name}={value}"],
                        [f"sudo sysctl -w {name}={old}"])  # fmt: skip
 
@@ -93,20 +93,22 @@ def _quota(at: Context) -> Step:
                      "the cgroups of the host in sight (docker: --cgroupns=host)")  # fmt: skip
     path = at.reading.path
     free = "max" if path.endswith("cpu.max") else "-1"
-    old = at.look.text(path.lstrip("/"))
+    old = at.host.text(path.lstrip("/"))
     return at.step("take the CPU quota away", [write(free, path)], [write(old, path)])
 
 
 def _pressure(at: Context) -> Step:
     if at.reading.status is Status.UNOBSERVABLE:
-        raise Cannot("this kernel tells no pressure: psi=1 on its command line, or CONFIG_PSI")
+        raise Cannot(
+            "this kernel does not report pressure: psi=1 on its command line, or CONFIG_PSI"
+        )
     look_at = "ps -eo pcpu,psr,pid,comm --sort=-pcpu | head"
     return at.step("end what else uses the cores, and look again", [look_at], [], NOTHING)
 
 
 def _partition(at: Context) -> Step:
     at.need_others()
-    groups = chain(at.look, "cpuset")
+    groups = chain(at.host, "cpuset")
     if not groups.whole:
         raise Cannot("the root of the cpusets is out of sight: start the container in one")
     top, own = f"/{groups.folders[-1]}", f"/{groups.folders[0]}"
@@ -120,10 +122,10 @@ def _partition(at: Context) -> Step:
         setting += [write("1", f"{new}/cpuset.cpu_exclusive"), enter]
         return at.step("give the cores a cpuset of their own, and enter it with this shell",
                        setting, [leave, f"sudo rmdir {new}"])  # fmt: skip
-    if "cpuset" not in at.look.text(f"{groups.folders[-1]}/cgroup.controllers").split():
+    if "cpuset" not in at.host.text(f"{groups.folders[-1]}/cgroup.controllers").split():
         raise Cannot("this kernel offers no cpuset here: cgroup.controllers has none")
     undo = [leave, f"sudo rmdir {new}"]
-    if "cpuset" not in at.look.text(f"{groups.folders[-1]}/cgroup.subtree_control").split():
+    if "cpuset" not in at.host.text(f"{groups.folders[-1]}/cgroup.subtree_control").split():
         setting.insert(0, write("+cpuset", f"{top}/cgroup.subtree_control"))
         undo.append(write("-cpuset", f"{top}/cgroup.subtree_control"))
     setting += [write("isolated", f"{new}/cpuset.cpus.partition"), enter]
@@ -132,33 +134,33 @@ def _partition(at: Context) -> Step:
 
 def _nodes_of(at: Context) -> str:
     """Return the NUMA nodes of the measuring cores as a list; 0 where none can be seen."""
-    held = [int(name.removeprefix("node")) for name, cores in nodes(at.look).items()
+    held = [int(name.removeprefix("node")) for name, cores in nodes(at.host).items()
             if set(cores) & set(at.measuring)]  # fmt: skip
     return listed(held or [0])
 
 
 def _affinity(at: Context) -> Step:
-    needed = listed(at.look.named or at.look.online)
+    needed = listed(at.host.named or at.host.online)
     return at.step("let this shell use the cores, where its cpuset allows them",
                    [f"taskset -cp {needed} $$"], [f"taskset -cp {at.reading.value} $$"],
                    NOTHING)  # fmt: skip
 
 
 def _clock(at: Context) -> Step:
-    offered = at.look.text(f"{_CLOCKS}/available_clocksource").split()
+    offered = at.host.text(f"{_CLOCKS}/available_clocksource").split()
     path = f"{_CLOCKS}/current_clocksource"
     if "tsc" not in offered:
-        where = HYPERVISOR if at.look.guest else "the kernel found it unstable, see its log"
+        where = HYPERVISOR if at.host.guest else "the kernel found it unstable, see its log"
         raise Cannot(f"the clock tsc is not offered: {where}")
     return at.step("tell time by the processor", [write("tsc", path)],
-                   [write(at.look.text(path), path)])  # fmt: skip
+                   [write(at.host.text(path), path)])  # fmt: skip
 
 
 def _limits(at: Context) -> Step:
     """For this shell and what it starts; the role of fixtures/hosts makes it last."""
     name, row = {"memlock": ("memlock", "locked memory"),
                  "real-time-policy": ("rtprio", "realtime priority")}[at.reading.probe]  # fmt: skip
-    text = at.look.text("proc/self/limits")
+    text = at.host.text("proc/self/limits")
     found = re.search(rf"^Max {row} +(\S+) +(\S+)", text, re.MULTILINE)
     if not found:
         raise Cannot("the present limit cannot be read")
@@ -174,7 +176,7 @@ def _governor(at: Context) -> Step:
     if at.reading.status is Status.UNOBSERVABLE:
         raise Cannot(_hidden(at, "no cpufreq driver: let the operating system set the frequency, "
                                  "in the firmware"))  # fmt: skip
-    old = {core: at.look.text(f"{CPU}/cpu{core}/{file}") for core in at.look.cores}
+    old = {core: at.host.text(f"{CPU}/cpu{core}/{file}") for core in at.host.cores}
     old = {core: name for core, name in old.items() if name != "performance"}
     path = f"{CPU}/cpu$core/{file}"
     return at.step("set the governor", [each_core(tuple(old), "performance", path)],
@@ -184,19 +186,19 @@ def _governor(at: Context) -> Step:
 
 def _turbo(at: Context) -> Step:
     if at.reading.status is Status.UNOBSERVABLE:
-        raise Cannot(_hidden(at, "turbo is not to be seen here: switch it off in the firmware"))
+        raise Cannot(_hidden(at, "turbo cannot be seen here: switch it off in the firmware"))
     path = at.reading.path
-    old = at.look.text(path.lstrip("/"))
+    old = at.host.text(path.lstrip("/"))
     return at.step("switch turbo off", [write("1" if old == "0" else "0", path)],
                    [write(old, path)], ROOT, METAL)  # fmt: skip
 
 
 def _idle(at: Context) -> Step:
     if at.reading.status is Status.UNOBSERVABLE:
-        raise Cannot(_hidden(at, "no idle states are to be seen: limit them in the firmware, or "
+        raise Cannot(_hidden(at, "no idle states can be seen: limit them in the firmware, or "
                                  "idle=poll on the command line"))  # fmt: skip
-    states = {core: " ".join(deep_states(at.look, core)) for core in at.look.cores}
-    commands = {"1": [], "0": []}
+    states = {core: " ".join(deep_states(at.host, core)) for core in at.host.cores}
+    commands: dict[str, list[str]] = {"1": [], "0": []}
     for held, cores in grouped(states).items():
         for value, lines in commands.items():
             lines += [each_core(cores, value, f"{CPU}/cpu$core/cpuidle/{state}/disable")
@@ -206,18 +208,18 @@ def _idle(at: Context) -> Step:
 
 def _interrupts(at: Context) -> Step:
     if at.reading.status is Status.UNOBSERVABLE:
-        raise Cannot("no interrupts are to be seen here: look from outside of the container")
+        raise Cannot("no interrupts can be seen here: look from outside the container")
     at.need_others()
     old: dict[str, str] = {}
-    for number in at.look.numbered("proc/irq"):
-        cores = at.look.cores_in(f"proc/irq/{number}/smp_affinity_list")
+    for number in at.host.numbered("proc/irq"):
+        cores = at.host.cores_in(f"proc/irq/{number}/smp_affinity_list")
         if set(cores) & set(at.measuring):
             old[number] = listed(cores)
     default = "proc/irq/default_smp_affinity"
     path = "/proc/irq/$irq/smp_affinity_list"
     apply = [write(mask(at.others), default)]
-    undo = [write(at.look.text(default), default)]
-    balanced = bool(at.look.names("usr/sbin", "irqbalance"))
+    undo = [write(at.host.text(default), default)]
+    balanced = bool(at.host.names("usr/sbin", "irqbalance"))
     if balanced:
         apply.insert(0, "sudo systemctl stop irqbalance")
     if old:
@@ -235,7 +237,7 @@ def _threads(at: Context) -> Step:
         raise Cannot(_hidden(at, "switch it off in the firmware"))
     path = f"{CPU}/smt/control"
     return at.step("switch SMT off: half of the cores go", [write("off", path)],
-                   [write(at.look.text(path), path)], ROOT, METAL)  # fmt: skip
+                   [write(at.host.text(path), path)], ROOT, METAL)  # fmt: skip
 
 
 def _pages(at: Context) -> Step:
@@ -245,18 +247,18 @@ def _pages(at: Context) -> Step:
 
 
 def _swap(at: Context) -> Step:
-    rows = [line.split() for line in at.look.text("proc/swaps").splitlines()[1:]]
-    return at.step("swap off", [f"sudo swapoff {row[0]}" for row in rows],
-                   [f"sudo swapon{_rank(row)} {row[0]}" for row in rows])  # fmt: skip
-
-
-def _rank(row: list[str]) -> str:
-    """Return the option that gives a swap area its priority back; a negative is the kernel's."""
-    return f" -p {row[4]}" if len(row) > 4 and not row[4].startswith("-") else ""
+    off, on = [], []
+    for line in at.host.text("proc/swaps").splitlines()[1:]:
+        name, *columns = line.split()  # type, size, used, priority
+        off.append(f"sudo swapoff {name}")
+        # A negative priority is one that the kernel chose.
+        keeps = len(columns) > 3 and not columns[3].startswith("-")
+        on.append(f"sudo swapon{f' -p {columns[3]}' if keeps else ''} {name}")
+    return at.step("swap off", off, on)
 
 
 def _node(at: Context) -> Step:
-    held = nodes(at.look)
+    held = nodes(at.host)
     node = max(held, key=lambda name: len(held[name])).removeprefix("node")
     command = f"numactl --cpunodebind={node} --membind={node} $SHELL"
     return at.step(f"ask for no more cores than node {node} has, and start the kit there",
@@ -267,7 +269,7 @@ def _queues(at: Context) -> Step:
     at.need_others()
     path = at.reading.path
     return at.step("keep kernel work off the cores", [write(mask(at.others), path)],
-                   [write(at.look.text(path.lstrip("/")), path)])  # fmt: skip
+                   [write(at.host.text(path.lstrip("/")), path)])  # fmt: skip
 
 
 def _steal(at: Context) -> Step:
@@ -275,7 +277,7 @@ def _steal(at: Context) -> Step:
 
 
 def _hidden(at: Context, otherwise: str) -> str:
-    return HYPERVISOR if at.look.guest else otherwise
+    return HYPERVISOR if at.host.guest else otherwise
 
 
 def each_core(cores: tuple[int, ...], value: str, path: str) -> str:
@@ -320,8 +322,8 @@ STEPS: dict[str, Callable[[Context], Step]] = {
 }
 
 
-#: Those of them that know what to say of a reading that is UNOBSERVABLE.
-_UNSEEN = frozenset({
+#: Those with advice for a reading that is UNOBSERVABLE.
+_FOR_UNOBSERVABLE = frozenset({
     "cpu-quota", "cpu-pressure", "cpuset-partition", "governor", "turbo", "c-states",
     "interrupts", "smt", "steal",
 })  # fmt: skip
@@ -330,12 +332,12 @@ _UNSEEN = frozenset({
 def by_hand(at: Context) -> Step:
     """Return the step for a reading that is not OK; raises Cannot."""
     reading = at.reading
-    unseen = f"{reading.path}: {reading.value}"
+    what = f"{reading.path}: {reading.value}"
     if reading.probe not in STEPS:
-        raise Cannot(f"nothing to set, it is to be read: {unseen}")
-    if reading.status is Status.UNOBSERVABLE and reading.probe not in _UNSEEN:
-        raise Cannot(f"nothing to go back to: {unseen}")
+        raise Cannot(f"nothing to set, it has to be readable: {what}")
+    if reading.status is Status.UNOBSERVABLE and reading.probe not in _FOR_UNOBSERVABLE:
+        raise Cannot(f"nothing to go back to: {what}")
     try:
         return STEPS[reading.probe](at)
-    except Unseen as error:
+    except Unobservable as error:
         raise Cannot(f"nothing to go back to: {error}") from error

@@ -64,7 +64,7 @@ def show_plan(plan: Plan, console: Console) -> None:
     _section("Start", plan.start, console)
     if plan.impossible:
         console.print()
-        console.print(Text("Not to be done on this host", style="bold underline"))
+        console.print(Text("Cannot be done on this host", style="bold underline"))
     for one in plan.impossible:
         console.print(Text(f"{one.probe}: ", style="yellow").append(one.reason, style="default"))
     if not plan.by_hand and not plan.impossible:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tickproof.conformance.hosts.cores import Cores
-from tickproof.conformance.hosts.host_files import Look, Unseen, listed
+from tickproof.conformance.hosts.host_files import HostFiles, Unobservable, listed
 from tickproof.conformance.hosts.remedies import CPU, METAL, NOTHING, REBOOT, ROOT, Cannot, Step
 from tickproof.conformance.hosts.visible_cores import nodes
 
@@ -19,22 +19,24 @@ _TUNED = {
 _PYPERF = ("governor", "turbo", "interrupts")
 
 
-def boot(look: Look, probes: set[str], measuring: tuple[int, ...], others: tuple[int, ...]) -> Step:
+def boot(
+    host: HostFiles, probes: set[str], measuring: tuple[int, ...], others: tuple[int, ...]
+) -> Step:
     """Return the step that changes the kernel command line; raises Cannot.
 
     probes: those that are not OK, of BOOT.
     """
     if not others:
         raise Cannot("kit and engine need every core of this host: none is left to the system")
-    if not look.names(CPU, "nohz_full") and probes == {"nohz-full"}:
+    if not host.names(CPU, "nohz_full") and probes == {"nohz-full"}:
         raise Cannot("this kernel was built without CONFIG_NO_HZ_FULL: another kernel")
     cores = listed(measuring)
     words = f"isolcpus=domain,managed_irq,{cores} nohz_full={cores} rcu_nocbs={cores} "
     words += f"irqaffinity={listed(others)}"
-    if look.names("usr/sbin", "grubby"):
+    if host.names("usr/sbin", "grubby"):
         apply = [f'sudo grubby --update-kernel=ALL --args="{words}"']
         undo = [f'sudo grubby --update-kernel=ALL --remove-args="{words}"']
-    elif look.names("etc/default", "grub"):
+    elif host.names("etc/default", "grub"):
         # A copy, not an edit back: the line that was there comes back byte for byte.
         apply = [f"sudo cp -a {_GRUB} {_GRUB}.before-tickproof",
                  f"""sudo sed -i 's/^GRUB_CMDLINE_LINUX="/&{words} /' {_GRUB}""",
@@ -42,7 +44,7 @@ def boot(look: Look, probes: set[str], measuring: tuple[int, ...], others: tuple
         undo = [f"sudo mv {_GRUB}.before-tickproof {_GRUB}", "sudo update-grub"]
     else:
         apply = [f"# add where this kernel is started: {words}"]
-        undo = [f"# the command line now: {_text(look, 'proc/cmdline') or 'cannot be read'}"]
+        undo = [f"# the command line now: {_text(host, 'proc/cmdline') or 'cannot be read'}"]
     why = "The scheduler and the timer leave these cores alone, which no later command does."
     named = tuple(probe for probe in BOOT if probe in probes)
     return Step(named, "isolate the cores at boot", why, tuple(apply), tuple(undo),
@@ -50,7 +52,7 @@ def boot(look: Look, probes: set[str], measuring: tuple[int, ...], others: tuple
 
 
 def by_tool(
-    look: Look, problems: set[str], measuring: tuple[int, ...], others: tuple[int, ...]
+    host: HostFiles, problems: set[str], measuring: tuple[int, ...], others: tuple[int, ...]
 ) -> list[Step]:
     """Return the steps of tools that put several probes right at once.
 
@@ -59,7 +61,7 @@ def by_tool(
     steps = []
     for profile, covers in _TUNED.items():
         if others and (probes := tuple(probe for probe in covers if probe in problems)):
-            steps.append(_tuned(look, profile, probes, measuring))
+            steps.append(_tuned(host, profile, probes, measuring))
     probes = tuple(probe for probe in _PYPERF if probe in problems)
     if others and probes:
         tune = f"sudo python3 -m pyperf system tune --affinity={listed(measuring)}"
@@ -71,23 +73,25 @@ def by_tool(
     return steps
 
 
-def _tuned(look: Look, profile: str, probes: tuple[str, ...], measuring: tuple[int, ...]) -> Step:
+def _tuned(
+    host: HostFiles, profile: str, probes: tuple[str, ...], measuring: tuple[int, ...]
+) -> Step:
     variables = f"/etc/tuned/{profile}-variables.conf"
-    present = _text(look, "etc/tuned/active_profile")
-    known = bool(look.names("etc/tuned", f"{profile}-variables.conf"))
+    present = _text(host, "etc/tuned/active_profile")
+    known = bool(host.names("etc/tuned", f"{profile}-variables.conf"))
     apply = [f"sudo cp -a {variables} {variables}.before-tickproof"] if known else []
     back = f"sudo mv {variables}.before-tickproof {variables}" if known else f"sudo rm {variables}"
     apply += [f"echo isolated_cores={listed(measuring)} | sudo tee {variables}",
               f"sudo tuned-adm profile {profile}"]  # fmt: skip
     undo = [f"sudo tuned-adm profile {present}" if present else "sudo tuned-adm off", back]
     what = f"tuned, profile {profile}"
-    if not look.names("usr/sbin", "tuned-adm"):
+    if not host.names("usr/sbin", "tuned-adm"):
         what += " (not installed: packages tuned and tuned-profiles-*)"
     why = "One profile for many settings, which lasts over a reboot. Take one profile, not two."
     return Step(probes, what, why, tuple(apply), tuple(undo), (ROOT, REBOOT))
 
 
-def start(look: Look, cores: Cores) -> list[Step]:
+def start(host: HostFiles, cores: Cores) -> list[Step]:
     """Return how to start the kit on this host, and any other command beside it."""
     if cores.shared:
         return [Step((), "start the kit as it is", "Kit and engine share all cores here.",
@@ -95,7 +99,7 @@ def start(look: Look, cores: Cores) -> list[Step]:
     every = listed((*cores.kit, *cores.engine, *cores.housekeeping))
     kit, engine = len(cores.kit), len(cores.engine)
     command = f"taskset -c {every} tickproof latency ENGINE --profile PROFILE.toml"
-    if (node := _only_node(look, cores)) is not None:
+    if (node := _only_node(host, cores)) is not None:
         command = f"numactl --membind={node} {command}"
     first = cores.kit[0]
     return [
@@ -110,16 +114,16 @@ def start(look: Look, cores: Cores) -> list[Step]:
     ]  # fmt: skip
 
 
-def _only_node(look: Look, cores: Cores) -> str | None:
+def _only_node(host: HostFiles, cores: Cores) -> str | None:
     """Return the NUMA node of all cores of the run, None where there is but one or several."""
-    held = nodes(look)
+    held = nodes(host)
     wanted = set(cores.kit) | set(cores.engine)
     fitting = [name.removeprefix("node") for name, node in held.items() if wanted <= set(node)]
     return fitting[0] if fitting and len(held) > 1 else None
 
 
-def _text(look: Look, path: str) -> str:
+def _text(host: HostFiles, path: str) -> str:
     try:
-        return look.text(path)
-    except Unseen:
+        return host.text(path)
+    except Unobservable:
         return ""

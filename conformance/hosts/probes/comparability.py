@@ -1,18 +1,19 @@
-"""Level P2: what a comparison between hosts and days needs besides."""
+"""Level P2: what comparing figures of different hosts or days needs in addition."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
-from tickproof.conformance.hosts.host_files import Look, Unseen, malformed
-from tickproof.conformance.hosts.probes.probe import Probe, Seen
+from tickproof.conformance.hosts.host_files import HostFiles, Unobservable, malformed
+from tickproof.conformance.hosts.probes.probe import Observation, Probe
 
 _STAT = "proc/stat"
 _CPUINFO = "proc/cpuinfo"
 _NET = "proc/sys/net/core"
-#: A look at steal ends with so many ticks of 10 ms over all cores, or at the deadline.
+#: Steal is watched for so many ticks of 10 ms over all cores, or until the deadline.
 _TICKS = 10
 _DEADLINE_S = 0.15
 _STEP_S = 0.01
@@ -22,57 +23,63 @@ LEAST_POLL_US = 50
 _SAME = "the same before and after"
 
 
-def steal(look: Look) -> Seen:
+def steal(host: HostFiles) -> Observation:
     """Look for time that a hypervisor gave to others while this machine wanted it."""
-    total, stolen = _ticks(look)
-    if stolen == 0:
-        if look.guest:
-            raise Unseen(f"/{_STAT}", "0 since boot: this hypervisor may not tell")
-        return Seen(f"/{_STAT}", "0 ticks since boot", True)
+    before = _ticks(host)
+    if before.stolen == 0:
+        if host.guest:
+            raise Unobservable(f"/{_STAT}", "0 since boot: this hypervisor may not tell")
+        return Observation(f"/{_STAT}", "0 ticks since boot", True)
     deadline = time.monotonic() + _DEADLINE_S
-    later = (total, stolen)
-    while later[0] < total + _TICKS and time.monotonic() < deadline:
+    after = before
+    while after.total < before.total + _TICKS and time.monotonic() < deadline:
         time.sleep(_STEP_S)
-        later = _ticks(look)
-    passed, lost = later[0] - total, later[1] - stolen
+        after = _ticks(host)
+    passed, lost = after.total - before.total, after.stolen - before.stolen
     if passed <= 0 or lost < 0:
-        raise Unseen(f"/{_STAT}", "the counters stood still")
-    return Seen(f"/{_STAT}", f"{lost} of {passed} ticks", lost == 0)
+        raise Unobservable(f"/{_STAT}", "the counters stood still")
+    return Observation(f"/{_STAT}", f"{lost} of {passed} ticks", lost == 0)
 
 
-def _ticks(look: Look) -> tuple[int, int]:
-    """Return (all ticks, those stolen) since boot, over all cores."""
-    text = look.text(_STAT, fresh=True)
+class _Ticks(NamedTuple):
+    """Ticks since boot, over all cores."""
+
+    total: int
+    stolen: int
+
+
+def _ticks(host: HostFiles) -> _Ticks:
+    text = host.text(_STAT, fresh=True)
     found = re.match(r"cpu ((?: [0-9]+){8})", text)
     if not found:
         raise malformed(_STAT, text.partition("\n")[0])
     ticks = list(map(int, found[1].split()))
-    return sum(ticks), ticks[7]
+    return _Ticks(sum(ticks), ticks[7])  # user nice system idle iowait irq softirq steal
 
 
-def microcode(look: Look) -> Seen:
+def microcode(host: HostFiles) -> Observation:
     """Read the microcode of the processors: a fact, which cannot be wrong in itself."""
-    found = re.findall(r"^microcode\s*: (\S+)$", look.text(_CPUINFO), re.MULTILINE)
+    found = re.findall(r"^microcode\s*: (\S+)$", host.text(_CPUINFO), re.MULTILINE)
     if not found:
-        raise Unseen(f"/{_CPUINFO}", "no line microcode")
-    return Seen(f"/{_CPUINFO}", ", ".join(sorted(set(found))), True)
+        raise Unobservable(f"/{_CPUINFO}", "no line microcode")
+    return Observation(f"/{_CPUINFO}", ", ".join(sorted(set(found))), True)
 
 
-def kernel(look: Look) -> Seen:
+def kernel(host: HostFiles) -> Observation:
     """Read release and build of the kernel: a fact, which cannot be wrong in itself."""
     path = "proc/sys/kernel/osrelease"
-    release, build = look.text(path), look.text("proc/sys/kernel/version")
+    release, build = host.text(path), host.text("proc/sys/kernel/version")
     if not release:
         raise malformed(path, release)
-    return Seen(f"/{path}", f"{release} {build}", True)
+    return Observation(f"/{path}", f"{release} {build}", True)
 
 
-def _at_least(name: str, least: int) -> Callable[[Look], Seen]:
+def _at_least(name: str, least: int) -> Callable[[HostFiles], Observation]:
     """Return a probe of a number under net.core."""
 
-    def number(look: Look) -> Seen:
-        value = look.number(f"{_NET}/{name}")
-        return Seen(f"/{_NET}/{name}", str(value), value >= least)
+    def number(host: HostFiles) -> Observation:
+        value = host.number(f"{_NET}/{name}")
+        return Observation(f"/{_NET}/{name}", str(value), value >= least)
 
     return number
 

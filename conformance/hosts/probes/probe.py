@@ -1,16 +1,16 @@
-"""What a probe is: a name, what it wants, why, and the function that looks."""
+"""What a probe is: a name, what it wants, why, and the function that reads the host."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tickproof.conformance.hosts.host_files import Look
+from tickproof.conformance.hosts.host_files import HostFiles
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a probe saw. path: absolute, as on the host; value: one line."""
+class Observation:
+    """What a probe read. path: absolute, as on the host; value: one line."""
 
     path: str
     value: str
@@ -19,10 +19,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Probe:
-    """wanted: what is OK, {cores} stands for the measuring cores. look raises Unseen."""
+    """wanted: what is OK, {cores} stands for the measuring cores. observe raises Unobservable."""
 
     name: str
     level: str
     wanted: str
     why: str
-    look: Callable[[Look], Seen]
+    observe: Callable[[HostFiles], Observation]
