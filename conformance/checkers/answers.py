@@ -9,6 +9,7 @@ import numpy as np
 
 from tickproof.conformance.checkers.arrays import drop_pages, first_positions, gather, read
 from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.expected import find
 from tickproof.conformance.checkers.market_rule import ANSWER
 from tickproof.conformance.history.outputs import OutputLog
 
@@ -55,8 +56,8 @@ class Answers:
                 hit = np.flatnonzero((wanted >= ranked[0]) & (wanted <= ranked[-1]))
                 place = (wanted[hit] - ranked[0]).astype(np.int64)
             else:
-                place = np.minimum(np.searchsorted(ranked, wanted), len(ids) - 1)
-                hit = np.flatnonzero(ranked[place] == wanted)
+                place, known = find(ranked, wanted)
+                hit = np.flatnonzero(known)
                 place = place[hit]
             if len(hit):
                 self.matched[start + hit] = True

@@ -17,6 +17,7 @@ from tickproof.conformance.checkers.arrays import drop_pages, first_positions, g
 from tickproof.conformance.checkers.count_diagnosis import diagnose_total, figures
 from tickproof.conformance.checkers.counterexamples import Sightings
 from tickproof.conformance.checkers.delivery import place
+from tickproof.conformance.checkers.expected import Groups, find
 from tickproof.conformance.checkers.findings import Finding, Findings
 from tickproof.conformance.history.outputs import OutputLog
 
@@ -204,9 +205,7 @@ class _Keys:
 class _Points:
     """The true points (key, n, total) of one piece of input, sorted by key and n."""
 
-    key: np.ndarray  # distinct keys of the piece
-    start: np.ndarray  # of each key: its first point
-    count: np.ndarray
+    groups: Groups
     before: np.ndarray  # of each key: values before this piece
     total: np.ndarray  # of each point
     at: np.ndarray
@@ -215,23 +214,17 @@ class _Points:
 
 def _extend(state: _Keys, at: np.ndarray, records: np.ndarray) -> tuple[_Keys, _Points]:
     """Take one piece of input into the state; return it and the points of the piece."""
-    order = np.argsort(records["key"], kind="stable")
-    keys = records["key"][order]
-    start = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    count = np.diff(np.append(start, len(keys)))
-    distinct = keys[start]
-    state = state.with_keys(distinct)
-    row = np.searchsorted(state.key, distinct)
-    value = records["value"][order]
-    running = np.cumsum(value, dtype=np.int64)  # wraps, as the totals do
-    total = running - np.repeat(running[start] - value[start] - state.total[row], count)
+    groups = Groups.of(records["key"])
+    state = state.with_keys(groups.keys)
+    row = np.searchsorted(state.key, groups.keys)
+    total = groups.totals(records["value"], state.total[row])
     before = state.n[row]
-    end = start + count - 1
-    state.n[row] = before + count
+    end = groups.start + groups.count - 1
+    state.n[row] = before + groups.count
     state.total[row] = total[end]
-    state.last_at[row] = at[order[end]]
-    first = np.full(len(keys), -1, np.int64)
-    return state, _Points(distinct, start, count, before, total, at[order], first)
+    state.last_at[row] = at[groups.order[end]]
+    first = np.full(len(records), -1, np.int64)
+    return state, _Points(groups, before, total, at[groups.order], first)
 
 
 def _check_bucket(run: _Run, bucket: int, sightings: Sightings) -> int:
@@ -246,7 +239,7 @@ def _check_bucket(run: _Run, bucket: int, sightings: Sightings) -> int:
     while piece is not None:
         state, points = _extend(state, *piece)
         piece = next(pieces_of_input, None)
-        low, high = int(points.before.min()), int((points.before + points.count).max())
+        low, high = int(points.before.min()), int((points.before + points.groups.count).max())
         if piece is None:
             low, high = 0, _HIGHEST
         for positions, records in run.output_of(bucket, spans, low, high):
@@ -255,8 +248,9 @@ def _check_bucket(run: _Run, bucket: int, sightings: Sightings) -> int:
                 _judge_keys(run, state, positions, records, sightings)
         if run.every:
             gone = points.first < 0
-            key = np.repeat(points.key, points.count)[gone]
-            n = np.arange(len(gone)) - np.repeat(points.start - points.before - 1, points.count)
+            groups = points.groups
+            key = np.repeat(groups.keys, groups.count)[gone]
+            n = np.arange(len(gone)) - np.repeat(groups.start - points.before - 1, groups.count)
             sightings.note("lost", points.at[gone], key=key, n=n[gone], total=points.total[gone])
     if not run.every:
         gone = ~state.last_seen
@@ -265,14 +259,6 @@ def _check_bucket(run: _Run, bucket: int, sightings: Sightings) -> int:
             total=state.total[gone],
         )  # fmt: skip
     return len(state.key)
-
-
-def _rows(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each wanted key its row in ``keys`` (ascending) and whether it is there."""
-    if not len(keys):
-        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
-    row = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return row, keys[row] == wanted
 
 
 def _n_of(records: np.ndarray) -> np.ndarray:
@@ -284,11 +270,9 @@ def _judge_points(
     run: _Run, points: _Points, positions: np.ndarray, records: np.ndarray, sightings: Sightings
 ) -> None:
     """Compare outputs with the points of one piece; outputs of other points are passed over."""
-    row, known = _rows(points.key, records["key"])
-    nth = _n_of(records) - points.before[row] - 1
-    here = np.flatnonzero(known & (nth >= 0) & (nth < points.count[row]))
-    positions, records = positions[here], records[here]
-    point = points.start[row[here]] + nth[here]
+    point = points.groups.points(records["key"], records["n"], points.before)
+    here = np.flatnonzero(point >= 0)
+    positions, records, point = positions[here], records[here], point[here]
     wrong = records["total"] != points.total[point]
     sightings.note(
         "wrong-total", positions[wrong], record=records[wrong], total=points.total[point[wrong]]
@@ -306,7 +290,7 @@ def _judge_keys(
     run: _Run, state: _Keys, positions: np.ndarray, records: np.ndarray, sightings: Sightings
 ) -> None:
     """Judge keys, bounds and order of outputs, once the state holds all of the input."""
-    row, known = _rows(state.key, records["key"])
+    row, known = find(state.key, records["key"])
     sightings.note("unknown-key", positions[~known], record=records[~known])
     n = _n_of(records)
     reach = np.zeros(len(records), np.int64)

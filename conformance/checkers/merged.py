@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tickproof.conformance.checkers.answers import Answers
-from tickproof.conformance.checkers.arrays import pieces, read
+from tickproof.conformance.checkers.arrays import pieces
 from tickproof.conformance.checkers.counterexamples import Sightings
 from tickproof.conformance.checkers.delivery import place
+from tickproof.conformance.checkers.expected import merged_verdicts
 from tickproof.conformance.checkers.findings import Finding, Findings
 from tickproof.conformance.checkers.market_rule import (
     ANSWER,
@@ -20,13 +21,12 @@ from tickproof.conformance.checkers.market_rule import (
     Located,
     clause,
     diagnose,
-    rejects,
     show_answer,
     symbol_text,
 )
-from tickproof.conformance.checkers.symbols import Symbols, order_by
+from tickproof.conformance.checkers.symbols import Symbols
 from tickproof.conformance.history.outputs import OutputLog
-from tickproof.generators.layouts import ORDER_KIND, QUOTE_KIND
+from tickproof.generators.layouts import QUOTE_KIND
 
 
 def check_merged(
@@ -74,7 +74,7 @@ def sight_merged(
         raise ValueError(f"emit: expected 'rejects' or 'verdicts', got {emit!r}")
     answers = Answers(outputs)
     orders = rejected = 0
-    for at, expected in expected_merged(inputs, offsets, piece_rows=piece_rows):
+    for at, expected in merged_verdicts(inputs, offsets, piece_rows=piece_rows):
         orders += len(at)
         rejected += int(expected["tail"].sum())
         _judge_piece(answers, at, expected, emit == "rejects", sightings)
@@ -94,112 +94,17 @@ def merged_findings(
     return found
 
 
-def expected_merged(
-    inputs: Sequence[np.ndarray],
-    offsets: Sequence[np.ndarray] | None = None,
-    *,
-    piece_rows: int = 1 << 18,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (at, verdicts) for a piece of orders at a time.
-
-    ``verdicts`` are ANSWER records; ``at`` = offset * partitions + partition, the offset
-    by ``offsets`` where ``inputs`` hold a part of the partitions. Pieces
-    take a like share of every partition, and hold about ``piece_rows`` input records.
-    """
-    count = -(-sum(map(len, inputs)) // piece_rows)
-    lanes = [_Lane(inputs, partition, offsets) for partition in range(len(inputs))]
-    for piece in range(count):
-        parts = [lane.answer(piece, count) for lane in lanes]
-        at = np.concatenate([at for at, _ in parts])
-        verdicts = np.concatenate([verdicts for _, verdicts in parts])
-        del parts
-        yield at, verdicts
-
-
 def rejects_by_symbol(inputs: Sequence[np.ndarray]) -> dict[str, tuple[int, int]]:
     """Return symbol -> (rejected orders, orders) that merged input must give."""
     symbols = Symbols()
     counts = np.zeros((2, 0), np.int64)
-    for _, verdicts in expected_merged(inputs):
+    for _, verdicts in merged_verdicts(inputs):
         codes = symbols.codes(verdicts["symbol"])
         counts = np.pad(counts, ((0, 0), (0, len(symbols) - counts.shape[1])))
         counts[0] += np.bincount(codes[verdicts["tail"] == 1], minlength=len(symbols))
         counts[1] += np.bincount(codes, minlength=len(symbols))
     names = [symbol_text(word) for word in symbols.words]
     return dict(sorted(zip(names, zip(*counts.tolist(), strict=True), strict=True)))
-
-
-@dataclass
-class _Latest:
-    """The latest quote of each symbol by code; id 0 is none."""
-
-    quote_id: np.ndarray
-    bid: np.ndarray
-    offer: np.ndarray
-
-
-class _Lane:
-    """One partition of the input, read once from its beginning."""
-
-    def __init__(
-        self, inputs: Sequence[np.ndarray], partition: int, offsets: Sequence[np.ndarray] | None
-    ) -> None:
-        self.array = inputs[partition]
-        self.offsets = None if offsets is None else offsets[partition]
-        self.partition, self.partitions = partition, len(inputs)
-        self.symbols = Symbols()
-        zero = np.empty(0, np.int64)
-        self.latest = _Latest(np.empty(0, np.uint64), zero, zero)
-
-    def answer(self, piece: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return (at, verdicts) of the orders in one of ``count`` pieces of the partition."""
-        start, end = (len(self.array) * i // count for i in (piece, piece + 1))
-        records = read(self.array, start, end, RECORD)
-        is_quote = records["kind"] == QUOTE_KIND
-        strange = np.flatnonzero(~is_quote & (records["kind"] != ORDER_KIND))
-        if len(strange):
-            raise ValueError(
-                f"input partition {self.partition} offset {start + strange[0]}: kind "
-                f"{records['kind'][strange[0]]}, expected {ORDER_KIND} (order) or {QUOTE_KIND}"
-            )
-        codes = self.symbols.codes(records["symbol"])
-        for name in ("quote_id", "bid", "offer"):
-            column = getattr(self.latest, name)
-            grown = np.pad(column, (0, len(self.symbols) - len(column)))
-            setattr(self.latest, name, grown)
-        orders, source, newest = self._sources(codes, is_quote)
-        # Whole records are taken once: they come from all over the piece.
-        seen = records.take(source)
-        asked = records.take(orders)
-        verdicts = np.empty(len(orders), ANSWER)
-        verdicts["order_id"], verdicts["symbol"] = asked["id"], asked["symbol"]
-        carried = np.flatnonzero(source < 0)
-        older = codes[orders[carried]]
-        for name, field in (("quote_id", "id"), ("bid", "bid"), ("offer", "offer")):
-            column = seen[field].copy()
-            column[carried] = getattr(self.latest, name)[older]
-            verdicts[name] = column
-            getattr(self.latest, name)[codes[newest]] = records[field][newest]
-        verdicts["tail"] = rejects(verdicts["bid"], verdicts["offer"], verdicts["quote_id"])
-        offset = start + orders if self.offsets is None else self.offsets[start + orders]
-        return offset * self.partitions + self.partition, verdicts
-
-    def _sources(
-        self, codes: np.ndarray, is_quote: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return orders, the latest quote of each (-1: none here), each symbol's last quote."""
-        if not len(codes):
-            return (np.empty(0, np.int64),) * 3
-        order = order_by(codes, len(self.symbols))
-        ranked = codes[order]
-        head = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
-        sizes = np.diff(np.append(head, len(order)))
-        latest = np.maximum.accumulate(np.where(is_quote[order], np.arange(len(order)), -1))
-        source = np.empty(len(order), np.int64)
-        source[order] = np.where(latest >= np.repeat(head, sizes), order[latest], -1)
-        last = latest[head + sizes - 1]
-        orders = np.flatnonzero(~is_quote)
-        return orders, source[orders], order[last[last >= head]]
 
 
 def _judge_piece(

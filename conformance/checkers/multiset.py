@@ -11,6 +11,7 @@ import numpy as np
 from tickproof.conformance.checkers.arrays import differ, gather, hash_records, piece_rows, pieces
 from tickproof.conformance.checkers.counterexamples import Sightings
 from tickproof.conformance.checkers.delivery import place, show
+from tickproof.conformance.checkers.expected import Groups
 from tickproof.conformance.checkers.findings import Finding, Findings
 from tickproof.conformance.history.outputs import OutputLog
 
@@ -151,7 +152,7 @@ class _Index:
             hit = hit[~rare[hit]]
         # A run holds one payload only: a record belongs to it if it equals the first.
         hit = hit[~differ(gather(self.payloads, self.positions(head[hit])), records[hit])]
-        slot = self._first_free(head[hit], hashes[hit]) + _rank(head[hit])
+        slot = self._first_free(head[hit], hashes[hit]) + Groups.of(head[hit]).ranks()
         fits = slot < len(self.slots)
         fits[fits] = (self.slots[slot[fits]] & ~_LOW) == hashes[hit[fits]]
         self.taken[slot[fits]] = True
@@ -189,17 +190,3 @@ class _Index:
             taken = self.mixed_taken[payload]
             kind = "duplicate" if taken else "invented"
             sightings.note(kind, np.array(positions[taken:], np.int64))
-
-
-def _rank(values: np.ndarray) -> np.ndarray:
-    """Return how often each value stood before in the array."""
-    if not len(values):
-        return values
-    order = np.argsort(values, kind="stable")
-    ranked = values[order]
-    starts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
-    rank = np.empty(len(values), np.int64)
-    rank[order] = np.arange(len(values)) - np.repeat(
-        starts, np.diff(np.append(starts, len(values)))
-    )
-    return rank

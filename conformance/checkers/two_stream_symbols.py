@@ -9,6 +9,7 @@ import numpy as np
 from tickproof.conformance.checkers.answers import Answers
 from tickproof.conformance.checkers.arrays import gather
 from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.expected import find
 from tickproof.conformance.checkers.interleaving import (
     Conflicts,
     Sequence,
@@ -144,9 +145,9 @@ def _slots_named(group: Group, slots: Slots, came: np.ndarray, rows: np.ndarray)
         twice = np.flatnonzero(ids[1:] == ids[:-1])
         if len(twice):
             raise ValueError(f"input: quote_id {ids[twice[0]]} comes twice, expected once")
-        place = np.minimum(np.searchsorted(ids, came["quote_id"]), len(ids) - 1)
+        place, known = find(ids, came["quote_id"])
         quote = by_id[place]
-        named = (ids[place] == came["quote_id"]) & (group.quote_symbol[quote] == symbol)
+        named = known & (group.quote_symbol[quote] == symbol)
         found[named] = (quote + symbol + 1)[named]
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tickproof.conformance.checkers.expected import find
 from tickproof.conformance.checkers.market_rule import ANSWER, RECORD, show_answer, symbol_text
 from tickproof.conformance.checkers.timeline import publish_times
 from tickproof.conformance.explain.facts import Facts, counted
@@ -102,8 +103,8 @@ def _shared(
 def _find(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Return where each wanted id stands in ``ids``, -1 for nowhere."""
     order = np.argsort(ids, kind="stable")
-    at = order[np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)]
-    return np.where(ids[at] == wanted, at, -1)
+    at, known = find(ids[order], wanted)
+    return np.where(known, order[at], -1)
 
 
 def _earlier(at: np.ndarray, where: np.ndarray, due: np.ndarray) -> np.ndarray:

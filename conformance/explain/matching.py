@@ -8,12 +8,17 @@ from typing import Final
 
 import numpy as np
 
-from tickproof.conformance.checkers.arrays import gather, hash_records, pieces
+from tickproof.conformance.checkers.arrays import gather
+from tickproof.conformance.checkers.expected import (
+    Groups,
+    answered,
+    merged_verdicts,
+    payload_words,
+)
 from tickproof.conformance.checkers.market_rule import ANSWER, RECORD
-from tickproof.conformance.checkers.merged import expected_merged
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
-from tickproof.conformance.suites.evidence import doubled, outputs
+from tickproof.conformance.suites.evidence import outputs
 from tickproof.generators.layouts import (
     COUNT_IN,
     COUNT_OUT,
@@ -118,65 +123,28 @@ def _parts(inputs: Inputs) -> tuple[Part, ...]:
 def match_count(inputs: Inputs, log: OutputLog, every: bool) -> Matching:
     """Match outputs of app count: (key, n) is the n-th record of the key."""
     whole = np.concatenate([np.array(a) for *_, a in inputs] or [np.empty(0, COUNT_IN)])
-    key, order, start, count = by_key(whole["key"])
-    values = whole["value"][order]
-    running = np.cumsum(values, dtype=np.int64)
-    total = running - np.repeat(running[start] - values[start], count)
+    groups = Groups.of(whole["key"])
+    total = groups.totals(whole["value"])
     out = np.array(log.payloads)
-    rank = np.searchsorted(key, out["key"])
-    known = rank < len(key)
-    known[known] = key[rank[known]] == out["key"][known]
-    n = np.minimum(out["n"], np.uint64(1 << 62)).astype(np.int64)
-    known[known] = (n[known] >= 1) & (n[known] <= count[rank[known]])
-    point = start[rank[known]] + n[known] - 1
-    answers = np.full(len(out), -1, np.int64)
-    answers[known] = order[point]
-    wrong = np.ones(len(out), bool)
-    wrong[known] = out["total"][known] != total[point]
+    point = groups.points(out["key"], out["n"])
+    known = point >= 0
+    answers = np.where(known, groups.order[point], -1) if len(whole) else point
+    wrong = ~known
+    wrong[known] = out["total"][known] != total[point[known]]
     owed = np.full(len(whole), every)
-    owed[order[start + count - 1]] = True
+    owed[groups.order[groups.start + groups.count - 1]] = True
     due = np.empty(len(whole), COUNT_OUT)
-    due["key"] = whole["key"]
-    due["n"][order] = np.arange(len(whole)) - np.repeat(start, count) + 1
-    due["total"][order] = total
+    due["key"], due["n"] = whole["key"], groups.ranks() + 1
+    due["total"][groups.order] = total
     return Matching(_parts(inputs), answers, wrong, owed, due)
-
-
-def by_key(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return (distinct keys, rows by key in log order, first of each key in them, how many)."""
-    order = np.argsort(keys, kind="stable")
-    ranked = keys[order]
-    head = np.ones(len(ranked), bool)
-    head[1:] = ranked[1:] != ranked[:-1]
-    start = np.flatnonzero(head)
-    return ranked[start], order, start, np.diff(np.append(start, len(ranked)))
 
 
 def match_payloads(inputs: Inputs, log: OutputLog, *, double: bool = False) -> Matching:
     """Match outputs that equal their record (or twice its number), the k-th to the k-th."""
-    hashes = [np.empty(0, np.uint64)]
-    for *_, array in inputs:
-        for _, piece in pieces(array):
-            hashes.append(hash_records(doubled(piece) if double else piece))
-    due = np.concatenate(hashes)
-    came = [hash_records(piece) for _, piece in pieces(log.payloads)]
-    out = np.concatenate([np.empty(0, np.uint64), *came])
-    key, order, start, count = by_key(due)
-    rank = np.searchsorted(key, out)
-    known = rank < len(key)
-    known[known] = key[rank[known]] == out[known]
-    answers = np.full(len(out), -1, np.int64)
-    nth = np.minimum(_nth(rank[known]), count[rank[known]] - 1)
-    answers[known] = order[start[rank[known]] + nth]
-    return Matching(_parts(inputs), answers, ~known, np.ones(len(due), bool))
-
-
-def _nth(values: np.ndarray) -> np.ndarray:
-    """Return how often each value stood before in the array."""
-    _, order, start, count = by_key(values)
-    found = np.empty(len(values), np.int64)
-    found[order] = np.arange(len(values)) - np.repeat(start, count)
-    return found
+    words = [payload_words(array, double=double) for *_, array in inputs]
+    due = np.concatenate([np.empty(0, np.uint64), *words])
+    answers = answered(due, payload_words(log.payloads))
+    return Matching(_parts(inputs), answers, answers < 0, np.ones(len(due), bool))
 
 
 def _match_market(history: History, log: OutputLog) -> Matching:
@@ -186,21 +154,17 @@ def _match_market(history: History, log: OutputLog) -> Matching:
     whole = np.concatenate([np.array(a).view(RECORD) for *_, a in inputs])
     orders = np.flatnonzero(whole["kind"] == ORDER_KIND)
     ids = whole["id"][orders]
-    by_id = np.argsort(ids, kind="stable")
     came = gather(log.payloads, np.arange(len(log))).view(ANSWER)
-    at = np.minimum(np.searchsorted(ids[by_id], came["order_id"]), max(0, len(ids) - 1))
-    known = np.zeros(len(came), bool)
-    if len(ids):
-        known = ids[by_id][at] == came["order_id"]
-    answers = np.full(len(came), -1, np.int64)
-    answers[known] = orders[by_id[at[known]]]
+    order = answered(ids, came["order_id"])
+    known = order >= 0
+    answers = np.where(known, orders[order], -1) if len(orders) else order
     owed, wrong = np.zeros(len(whole), bool), ~known
     verdicts = history.params["emit"] == "verdicts"
     expected = None
     if merged:
         expected = np.zeros(len(whole), ANSWER)
         starts = np.array([part.start for part in _parts(inputs)])
-        for row, due in expected_merged([array for *_, array in inputs]):
+        for row, due in merged_verdicts([array for *_, array in inputs]):
             offset, partition = np.divmod(row, len(inputs))
             expected[starts[partition] + offset] = due
         owed[orders] = verdicts | (expected["tail"][orders] == 1)

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from tickproof.conformance.explain.matching import by_key
+from tickproof.conformance.checkers.expected import Groups
 
 #: Outputs in the order of the input that find their place in it.
 _ENOUGH: Final = 8
@@ -61,7 +61,8 @@ def restored(partition: np.ndarray, out: np.ndarray, base: int) -> Restored | No
     kept = np.isin(partition["key"], key)
     rows = np.flatnonzero(kept)
     some = partition[kept]
-    _, order, start, count = by_key(some["key"])
+    groups = Groups.of(some["key"])
+    order, start, count = groups.order, groups.start, groups.count
     sums = np.concatenate(([0], np.cumsum(some["value"][order], dtype=np.int64)))
     rows = rows[order]
     # In the rows of each key: how many lie before the base, and where its first output stands.

@@ -14,19 +14,14 @@ from typing import Final
 import numpy as np
 
 from tickproof.conformance.checkers.arrays import pieces
-from tickproof.conformance.checkers.merged import expected_merged
+from tickproof.conformance.checkers.expected import merged_verdicts, payload_words
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.input_replay import recorded_plan
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import TICK, TICKS_FILE, of_partition
 from tickproof.conformance.history.tables import read_table
-from tickproof.conformance.latency.matching import (
-    first_arrivals,
-    first_covers,
-    nth_arrivals,
-    payload_words,
-)
+from tickproof.conformance.latency.matching import first_arrivals, first_covers, nth_arrivals
 from tickproof.generators.layouts import (
     COUNT_IN,
     COUNT_OUT,
@@ -180,10 +175,8 @@ def _lanes(history: History) -> Iterator[_Lane]:
     for column, part in enumerate(history.inputs(_input_dtype(history))):
         if app == "count":
             words = np.array(part["key"])
-        elif app == "double":
-            words = np.array(part["x"]).view(np.uint64) * np.uint64(2)
         else:
-            words = payload_words(part)
+            words = payload_words(part, double=app == "double")
         yield _Lane(column, np.arange(len(part)), words, np.zeros(len(part), bool))
 
 
@@ -210,7 +203,7 @@ def _orders(history: History) -> Iterator[_Lane]:
 
 def _rejected(parts: list[np.ndarray]) -> list[np.ndarray]:
     """Return, for each partition of a merged market, the offsets of orders to be rejected."""
-    found = [at[expected["tail"] == 1] for at, expected in expected_merged(parts)]
+    found = [at[expected["tail"] == 1] for at, expected in merged_verdicts(parts)]
     at = np.concatenate([np.empty(0, np.int64), *found])
     offsets, partition = np.divmod(at, len(parts))
     return [np.sort(offsets[partition == number]) for number in range(len(parts))]
@@ -244,9 +237,6 @@ def _arrived(history: History, lanes: list[_Lane]) -> np.ndarray:
     if history.app == "market-spread":
         log = history.outputs(VERDICT)
         came = np.array(log.payloads["order_id"])
-    elif history.app == "double":
-        log = history.outputs(NUMBER)
-        came = np.array(log.payloads["x"]).view(np.uint64)
     else:
         log = history.outputs(_input_dtype(history))
         came = payload_words(log.payloads)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tickproof.conformance.checkers.expected import doubled
 from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
@@ -113,7 +114,7 @@ def _values(history: ScaledHistory) -> Findings:
     if history.app == "count":
         return judged.count(files, emit, evidence.replay_allowed_after(history))
     if history.app != "market-spread":
-        expected = evidence.doubled if history.app == "double" else _same
+        expected = doubled if history.app == "double" else _same
         return judged.multiset(files, expected)
     if history.params["inputs"] == "merged":
         return judged.merged_market(files, emit)

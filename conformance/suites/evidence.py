@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tickproof.conformance.checkers import count, delivery, merged, multiset, two_streams
+from tickproof.conformance.checkers.expected import doubled
 from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
@@ -104,13 +105,6 @@ def _expected(history: History, chunk: int = 1 << 17) -> Iterator[np.ndarray]:
         for start in range(0, len(partition), chunk):
             piece = np.array(partition[start : start + chunk])
             yield doubled(piece) if history.app == "double" else piece
-
-
-def doubled(records: np.ndarray) -> np.ndarray:
-    """Return the output of app double for NUMBER records; doubles wrap."""
-    twice = np.empty_like(records)
-    twice["x"] = (records["x"].view(np.uint64) * np.uint64(2)).view(np.int64)
-    return twice
 
 
 def _market(history: History, log: OutputLog) -> Findings:

@@ -9,14 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tickproof.conformance.checkers import expected as expected_outputs
+from tickproof.conformance.checkers.expected import payload_words
 from tickproof.conformance.history.rows import FETCH
 from tickproof.conformance.latency import matching
-from tickproof.conformance.latency.matching import (
-    first_arrivals,
-    first_covers,
-    nth_arrivals,
-    payload_words,
-)
+from tickproof.conformance.latency.matching import first_arrivals, first_covers, nth_arrivals
 
 WORDS = st.lists(st.one_of(st.integers(0, 12), st.integers(0, 2**64 - 1)), max_size=60)
 QUIET = settings(
@@ -26,7 +23,7 @@ QUIET = settings(
 
 @pytest.fixture(params=[4, 1 << 16], autouse=True, ids=["small parts", "one part"])
 def parts(request, monkeypatch):
-    monkeypatch.setattr(matching, "_PART", request.param)
+    monkeypatch.setattr(expected_outputs, "_PART", request.param)
     monkeypatch.setattr(matching, "_PIECE", request.param)
 
 

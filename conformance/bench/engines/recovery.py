@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from tickproof.conformance.checkers.expected import Groups, answered, payload_words
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.generators.layouts import opaque
@@ -76,42 +77,29 @@ def _new_outputs(history: History) -> tuple[np.ndarray, np.ndarray]:
     """Return arrival time and input partition of every output that brought something new.
 
     A point of app count is new if it lies beyond all earlier ones of its key, a payload
-    of passthrough if it came for the first time.
+    of passthrough if it is the first that answers its record.
     """
     log = outputs(history)
     if history.app == "count":
         key, n = np.array(log.payloads["key"]), log.payloads["n"].astype(np.int64)
-        where = partition_of(key, len(history.partitions))
-    else:
-        key, n = _first_words(log.payloads), np.ones(len(log), np.int64)
-        where = _source(history, key)
-    new = beyond(key, n)
-    return log.t_ns(np.flatnonzero(new)), where[new]
+        new = np.flatnonzero(beyond(key, n))
+        return log.t_ns(new), partition_of(key[new], len(history.partitions))
+    dtype = opaque(history.partitions[0]["record_size"])
+    words = [payload_words(part) for part in history.inputs(dtype)]
+    row = answered(np.concatenate(words), payload_words(log.payloads))
+    rows, new = np.unique(row, return_index=True)
+    rows, new = rows[rows >= 0], new[rows >= 0]
+    ends = np.cumsum([len(part) for part in words])
+    arrived = np.argsort(new)
+    return log.t_ns(new[arrived]), np.searchsorted(ends, rows[arrived], side="right")
 
 
 def beyond(key: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Return which rows have a larger n than every earlier row of the same key."""
-    order = np.argsort(key, kind="stable")
-    sorted_key = key[order]
-    segment = np.cumsum(np.append(False, sorted_key[1:] != sorted_key[:-1])[: len(key)])
+    groups = Groups.of(key)
     # Keys ascend above, n below: one running maximum serves all keys.
-    height = (segment << _N_BITS) | n[order].clip(0, (1 << _N_BITS) - 1)
+    ordinal = np.repeat(np.arange(len(groups.keys)), groups.count)
+    height = (ordinal << _N_BITS) | n[groups.order].clip(0, (1 << _N_BITS) - 1)
     new = np.ones(len(key), bool)
-    new[order[1:]] = height[1:] > np.maximum.accumulate(height)[:-1]
+    new[groups.order[1:]] = height[1:] > np.maximum.accumulate(height)[:-1]
     return new
-
-
-def _source(history: History, key: np.ndarray) -> np.ndarray:
-    """Return the partition that each payload came from; their first 8 bytes are distinct."""
-    dtype = opaque(history.partitions[0]["record_size"])
-    words = [_first_words(part) for part in history.inputs(dtype)]
-    known = np.concatenate(words)
-    owner = np.repeat(np.arange(len(words)), [len(w) for w in words])
-    order = np.argsort(known)
-    at = np.searchsorted(known[order], key).clip(max=max(0, len(known) - 1))
-    return owner[order[at]]
-
-
-def _first_words(payloads: np.ndarray) -> np.ndarray:
-    raw = np.ascontiguousarray(payloads).view(np.uint8).reshape(len(payloads), -1)
-    return np.ascontiguousarray(raw[:, :8]).view("<u8").reshape(-1)
