@@ -137,8 +137,11 @@ def _answered(due: np.ndarray, came: np.ndarray) -> np.ndarray:
     if (ranked[1:] == ranked[:-1]).any():
         groups = Groups.of(due)
         group, known = find(groups.keys, came)
+        group = group[known]
         nth = np.minimum(Groups.of(group).ranks(), groups.count[group] - 1)
-        return np.where(known, groups.order[groups.start[group] + nth], -1)
+        found = np.full(len(came), -1, np.int64)
+        found[known] = groups.order[groups.start[group] + nth]
+        return found
     ascending = np.argsort(came)  # looking up words in order is twice as fast
     row, known = find(ranked, came[ascending])
     found = np.empty(len(came), np.int64)
