@@ -25,7 +25,6 @@ from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.runner.limits import patient
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Pace, Scenario
-from tickproof.conformance.usage.engine_pids import Reapers
 from tickproof.conformance.usage.hiccups import HiccupRecorders
 from tickproof.conformance.usage.sampler import UsageSampler
 
@@ -57,7 +56,7 @@ def play_isolated(
     cores = scenario.pace.kit_cores or tuple(sorted(os.sched_getaffinity(0)))
     stopped = ""
     try:
-        with HiccupRecorders(folder, cores) as recorders, UsageSampler(folder, Reapers(folder)):
+        with HiccupRecorders(folder, cores) as recorders, UsageSampler(folder):
             job = {"scenario": scenario.to_json(), "engine": str(spec.path), "seed": seed,
                    "folder": str(folder), "port": port,
                    "cores": _places(scenario.pace) | {"refused": recorders.refused}}  # fmt: skip
@@ -132,7 +131,7 @@ def main(parent: int) -> int:
     _settle()
     try:
         play(scenario, spec, folder, seed=job["seed"], port=job["port"],
-             facts={"cores": job["cores"]}, usage=False)  # fmt: skip
+             facts={"cores": job["cores"]}, usage=None)  # fmt: skip
     except (KitStopped, OSError) as error:
         print(_STOPPED + json.dumps(str(error)), file=sys.stderr)
         return 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,20 +18,20 @@ from tickproof.conformance.history.input_replay import InputMaker
 from tickproof.conformance.runner.live_run import LiveRun
 from tickproof.conformance.runner.run_loop import RunLoop
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.usage.engine_pids import Reapers
 from tickproof.conformance.usage.sampler import UsageSampler
 
 
 def play(
     scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int,
     listener: Listener | None = None, port: int = 0, pool: EnginePool | None = None,
-    inputs: InputMaker | None = None, facts: Mapping[str, Any] | None = None, usage: bool = True,
+    inputs: InputMaker | None = None, facts: Mapping[str, Any] | None = None,
+    usage: Callable[[Path], UsageSampler] | None = UsageSampler,
 ) -> None:  # fmt: skip
     """Run ``scenario`` on the engine of ``spec``; all that happens is recorded in ``folder``.
 
     ``pool``: where an engine that an earlier run has left may be found, and this one left.
     ``inputs`` writes the input; None: it is made from the scenario's recipe. ``facts`` are
-    added to run.json. ``usage`` False: somebody else samples what the engine uses.
+    added to run.json. ``usage`` samples what the engine uses; None: somebody else does.
     Engine failures are recorded, not raised. Raises KitStopped when the kit could not
     record; the folder then holds what was recorded, with that reason.
     """
@@ -61,10 +61,9 @@ def play(
         raise KitStopped(stopped)
 
 
-def _drive(run: LiveRun, usage: bool) -> None:
+def _drive(run: LiveRun, usage: Callable[[Path], UsageSampler] | None) -> None:
     """Take the engine from start to stop; raises EngineFailure, KitStopped, OSError."""
-    sampler = UsageSampler(run.folder, Reapers(run.folder))
-    with sampler if usage else contextlib.nullcontext():
+    with usage(run.folder) if usage else contextlib.nullcontext():
         run.engine.start(resume=False)
         if run.scenario.probes:
             run.engine.probe()

@@ -26,7 +26,7 @@ from tickproof.conformance.suites import evidence
 from tickproof.conformance.suites.catalog import Context, draw, seconds, service
 from tickproof.conformance.suites.catalog.builders import EVERY
 from tickproof.conformance.suites.judge import KitError, NotClaimed, check_claims
-from tickproof.conformance.usage.process_sample import manner
+from tickproof.conformance.usage.process_sample import scheduling
 from tickproof.conformance.verdicts import Outcome
 
 #: Events of a run that a live view shows.
@@ -233,7 +233,7 @@ def _service_facts(spec: EngineSpec, scenario: str) -> dict[str, Any]:
         "profile": profile.to_json(),
         "within_s": service.within_s(profile, spec.timeouts.recovery_s),
         # An engine inherits both from the kit.
-        "manner": {key: value for key, value in manner(own).items() if key != "name"},
+        "manner": {key: value for key, value in scheduling(own).items() if key != "name"},
     }
 
 

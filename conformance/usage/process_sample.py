@@ -1,4 +1,4 @@
-"""What /proc tells of one process at one moment, and of the sockets of all."""
+"""What /proc says of one process at one moment, and of the sockets of all."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def row(t_ns: int, proc: Proc, queues: dict[int, tuple[int, int]]) -> tuple[Any,
     return (t_ns, pid, user_s, system_s, rss, *summed, core, received, sent, affinity)
 
 
-def manner(proc: Proc) -> dict[str, Any]:
+def scheduling(proc: Proc) -> dict[str, Any]:
     """Return name, scheduling policy and nice value; raises OSError when it has ended."""
     policy = os.sched_getscheduler(proc.pid) & ~_RESET_ON_FORK
     return {

@@ -19,7 +19,7 @@ _KERNEL_THREADS: Final = 2
 
 
 class Accounts:
-    """CPU seconds since the first look, with what the processes of then had used; none falls.
+    """CPU seconds since the first update, with what the processes of then had used; none falls.
 
     The kit is this process with all that it started, except the engine. Kernel threads count
     for nobody: most of their work is done for kit and engine.
@@ -27,7 +27,7 @@ class Accounts:
 
     def __init__(self) -> None:
         self._all, self._engine, self._others = _Meter(), _Meter(), _Meter()
-        #: Core -> what others used on it since the look before.
+        #: Core -> what others used on it since the update before.
         self.others: dict[int, float] = {}
 
     @property
@@ -45,7 +45,7 @@ class Accounts:
         """What all processes used."""
         return (self._all.total + self._others.total) / TICKS
 
-    def look(self, processes: Mapping[int, Proc], roots: Collection[int]) -> list[Proc]:
+    def update(self, processes: Mapping[int, Proc], roots: Collection[int]) -> list[Proc]:
         """Take a process table into account; return the engine's processes, those below roots."""
         engine = below(processes, roots)
         # What a reaper uses is the kit's, what it waited for the engine's.

@@ -7,7 +7,7 @@ import pytest
 
 from tests.bench.handmade import Made
 from tickproof.conformance.bench.engines.costs import costs
-from tickproof.conformance.bench.engines.process_samples import SAMPLE
+from tickproof.conformance.bench.engines.engine_samples import SAMPLE
 from tickproof.conformance.bench.engines.throughput import Window
 
 SECOND = 1_000_000_000
@@ -16,7 +16,7 @@ SECOND = 1_000_000_000
 def samples(*rows):
     """Rows of (second, cpu_s, kit_cpu_s, memory, state); all processors: 1.5 s a second."""
     return np.array(
-        [(int(t * SECOND), cpu_s, kit_s, 1.5 * t, *rest, 1) for t, cpu_s, kit_s, *rest in rows],
+        [(int(t * SECOND), cpu_s, kit_s, 1.5 * t, *rest) for t, cpu_s, kit_s, *rest in rows],
         SAMPLE,
     )
 

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from tickproof.conformance.bench.engines import measurement
+from tickproof.conformance.bench.engines.engine_samples import (
+    EngineSamples,
+    children_cpu_s,
+    folder_size,
+)
 from tickproof.conformance.bench.engines.measurement import EngineResult, Series
 from tickproof.conformance.bench.engines.plan import Plan, kill_scenario, steady_scenario
-from tickproof.conformance.bench.engines.process_samples import Sampler, folder_size
 from tickproof.conformance.bench.engines.session import exit_status
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.resources import fixtures
@@ -41,26 +45,24 @@ def burning(folder: Path) -> Path:
 def test_processor_time_of_children_that_ended_counts(tmp_path):
     spec = load(burning(tmp_path / "engine"))
     scenario = steady_scenario(spec, "passthrough", Plan(messages=1_000), 0)
-    with Sampler(tmp_path / "run" / "state") as sampler:
-        play(scenario, spec, tmp_path / "run", seed=1, listener=sampler.listen)
-    rows = sampler.samples()
-    assert sampler.cpu_s >= BURN_S
-    assert len(rows) >= 1
+    samples, before_s = EngineSamples(), children_cpu_s()
+    play(scenario, spec, tmp_path / "run", seed=1, usage=samples.sampler)
+    rows, cpu_s = samples.rows(), children_cpu_s() - before_s
+    assert cpu_s >= BURN_S
+    assert len(rows) >= 2
     assert (rows["cpu_s"][1:] >= rows["cpu_s"][:-1]).all()
     # A tick of the kernel's clock for each process is what may be rounded.
-    assert 0 < rows["cpu_s"][-1] <= sampler.cpu_s + 0.1
+    assert 0 < rows["cpu_s"][-1] <= cpu_s + 0.1
     assert rows["memory"].max() > 2**20
-    assert sampler.memory_kind == "pss"
+    assert samples.memory_kind == "pss"
 
 
 def test_a_sampler_that_breaks_says_so(tmp_path, monkeypatch):
     spec = load(fixtures() / "engines" / "minimal")
-    monkeypatch.setattr(Sampler, "_look", lambda self: 1 / 0)
-    monkeypatch.setattr("tickproof.conformance.bench.engines.process_samples.PERIOD_S", 0.01)
+    monkeypatch.setattr(EngineSamples, "_add", lambda *_: 1 / 0)
     scenario = steady_scenario(spec, "passthrough", Plan(messages=100_000), 0)
     with pytest.raises(ZeroDivisionError):
-        with Sampler(tmp_path / "run" / "state") as sampler:
-            play(scenario, spec, tmp_path / "run", seed=1, listener=sampler.listen)
+        play(scenario, spec, tmp_path / "run", seed=1, usage=EngineSamples().sampler)
 
 
 def test_folder_size_counts_all_files_below(tmp_path):

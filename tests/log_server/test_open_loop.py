@@ -203,7 +203,7 @@ def stopped(folder, **pace):
     """Play a run that the kit cannot play; return the reason and the history."""
     engine = spec.load(resources.fixtures() / "engines" / "minimal")
     with pytest.raises(KitStopped) as raised:
-        play(paced(**pace), engine, folder, seed=1, usage=False)
+        play(paced(**pace), engine, folder, seed=1, usage=None)
     history = History(folder)
     assert history.ended == {"how": "kit-error", "message": str(raised.value)}
     return str(raised.value), history

@@ -66,8 +66,8 @@ def test_a_row_says_what_psutil_says(sleeper) -> None:
     first = known.num_ctx_switches()
     assert row["voluntary"] > first.voluntary and row["involuntary"] >= first.involuntary
     assert row["wait_ns"] > 0
-    manner = process_sample.manner(process_table.read(sleeper.pid))
-    assert manner == {"name": known.name(), "policy": "SCHED_OTHER", "nice": known.nice()}
+    found = process_sample.scheduling(process_table.read(sleeper.pid))
+    assert found == {"name": known.name(), "policy": "SCHED_OTHER", "nice": known.nice()}
 
 
 def test_policy_and_nice_value_are_told(sleeper) -> None:
@@ -75,8 +75,8 @@ def test_policy_and_nice_value_are_told(sleeper) -> None:
         sleeper.pid, os.SCHED_BATCH | process_sample._RESET_ON_FORK, os.sched_param(0)
     )
     os.setpriority(os.PRIO_PROCESS, sleeper.pid, 5)
-    manner = process_sample.manner(process_table.read(sleeper.pid))
-    assert (manner["policy"], manner["nice"]) == ("SCHED_BATCH", 5)
+    found = process_sample.scheduling(process_table.read(sleeper.pid))
+    assert (found["policy"], found["nice"]) == ("SCHED_BATCH", 5)
 
 
 def test_what_ended_is_no_row(sleeper) -> None:

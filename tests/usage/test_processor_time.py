@@ -38,7 +38,7 @@ def table(*rows: Proc) -> dict[int, Proc]:
 def test_each_second_belongs_to_kit_engine_or_others(kit) -> None:
     found = Accounts()
     for used in (1, 2):
-        engine = found.look(
+        engine = found.update(
             table(
                 proc(INIT, 0, used), proc(2, 0, 7 * used, name="kthreadd"), proc(3, 2, 9 * used),
                 proc(KIT, 50, 10 * used), proc(101, KIT, 100 * used),
@@ -57,9 +57,11 @@ def test_each_second_belongs_to_kit_engine_or_others(kit) -> None:
 
 def test_what_a_dead_engine_used_is_not_taken_for_that_of_others(kit) -> None:
     found = Accounts()
-    found.look(table(proc(KIT, 1), proc(REAPER, KIT), proc(ENGINE, REAPER, 50)), [REAPER])
+    found.update(table(proc(KIT, 1), proc(REAPER, KIT), proc(ENGINE, REAPER, 50)), [REAPER])
     # It was killed; it and its reaper were waited for, and another one has started.
-    found.look(table(proc(KIT, 1, 5, waited=70), proc(201, KIT), proc(310, 201, 7)), [REAPER, 201])
+    found.update(
+        table(proc(KIT, 1, 5, waited=70), proc(201, KIT), proc(310, 201, 7)), [REAPER, 201]
+    )
     assert found.busy_s == pytest.approx(82 / TICKS)
     assert found.engine_s == pytest.approx(57 / TICKS)
     assert found.kit_s == pytest.approx(25 / TICKS)
@@ -69,17 +71,17 @@ def test_what_a_dead_engine_used_is_not_taken_for_that_of_others(kit) -> None:
 def test_a_worker_that_nobody_waits_for_takes_no_time_back(kit) -> None:
     found = Accounts()
     rest = [proc(KIT, 1), proc(REAPER, KIT)]
-    found.look(table(*rest, proc(ENGINE, REAPER, 10), proc(301, ENGINE, 5_000)), [REAPER])
-    found.look(table(*rest, proc(ENGINE, REAPER, 30)), [REAPER])
+    found.update(table(*rest, proc(ENGINE, REAPER, 10), proc(301, ENGINE, 5_000)), [REAPER])
+    found.update(table(*rest, proc(ENGINE, REAPER, 30)), [REAPER])
     assert found.engine_s == pytest.approx(5_030 / TICKS)
-    found.look(table(*rest, proc(ENGINE, REAPER, 31)), [REAPER])
+    found.update(table(*rest, proc(ENGINE, REAPER, 31)), [REAPER])
     assert found.engine_s == pytest.approx(5_031 / TICKS)
 
 
 def test_what_short_lived_neighbours_used_ran_on_an_unknown_core(kit) -> None:
     found = Accounts()
-    found.look(table(proc(KIT, 1), proc(NEIGHBOUR, 1, 10, core=3)), [])
-    found.look(table(proc(KIT, 1), proc(NEIGHBOUR, 1, 12, waited=40, core=3)), [])
+    found.update(table(proc(KIT, 1), proc(NEIGHBOUR, 1, 10, core=3)), [])
+    found.update(table(proc(KIT, 1), proc(NEIGHBOUR, 1, 12, waited=40, core=3)), [])
     assert found.others == {3: 2 / TICKS, ANY_CORE: 40 / TICKS}
 
 
@@ -171,11 +173,11 @@ def burner(kind: str) -> subprocess.Popen[str]:
 @pytest.mark.parametrize("kind", ["apart", "child"])
 def test_a_real_neighbour_is_told_from_a_child_of_the_kit(kind) -> None:
     found = Accounts()
-    found.look(process_table.table(), [])
+    found.update(process_table.table(), [])
     busy, kit = found.busy_s, found.kit_s
     with burner(kind) as process:
         burnt = float(process.stdout.readline())
-        found.look(process_table.table(), [])
+        found.update(process_table.table(), [])
         process.stdin.close()
     kit_s, others_s = found.kit_s - kit, found.busy_s - found.kit_s - (busy - kit)
     assert (others_s if kind == "apart" else kit_s) >= burnt - 2 / TICKS

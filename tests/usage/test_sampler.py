@@ -1,4 +1,4 @@
-"""Resources of live engines: short runs, deaths, kept engines; and a look that breaks."""
+"""Resources of live engines: short runs, deaths, kept engines; and a sample that breaks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.suites.catalog import Context, draw
 from tickproof.conformance.usage import sampler
 from tickproof.conformance.usage.engine_pids import Reapers
-from tickproof.conformance.usage.sampler import SPARING, Looking, UsageSampler
+from tickproof.conformance.usage.sampler import SPARING, Periodic, UsageSampler
 
 DEADLINE_S = 30
 #: What the copied adapter of the minimal engine does at deploy.
@@ -65,7 +65,7 @@ def run(folder: Path, name: str = "miniature", records: int = 20_000, **changes)
     return History(folder)
 
 
-def test_a_run_shorter_than_a_second_has_a_first_and_a_last_look(tmp_path, monkeypatch) -> None:
+def test_a_run_shorter_than_a_second_has_a_first_and_a_last_sample(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sampler, "PERIOD_S", 1_000.0)  # however slow this machine is
     history = run(tmp_path / "run")
     assert history.ended["how"] == "completed"
@@ -77,7 +77,7 @@ def test_a_run_shorter_than_a_second_has_a_first_and_a_last_look(tmp_path, monke
     (started,) = history.all("started")
     (drained,) = history.all("drained")
     assert started["t_ns"] < machine["t_ns"][0] and drained["t_ns"] < machine["t_ns"][1]
-    # All of the engine still ran at the last look.
+    # All of the engine still ran at the last sample.
     last = usage[usage["t_ns"] == machine["t_ns"][1]]
     assert set(named) <= set(last["pid"].tolist())
     assert (last["rss"] > 2**20).all() and (last["threads"] >= 1).all()
@@ -142,7 +142,7 @@ def test_time_of_the_engine_is_that_of_the_engine(tmp_path) -> None:
 
 
 def test_a_run_may_go_without(tmp_path) -> None:
-    history = run(tmp_path / "run", usage=False)
+    history = run(tmp_path / "run", usage=None)
     assert history.ended["how"] == "completed"
     assert [len(rows) for rows in (history.usage, history.machine, history.others)] == [0, 0, 0]
     assert not (history.folder / "usage.json").exists()
@@ -155,7 +155,7 @@ def test_tables_that_cannot_be_written_are_the_kits_fault(tmp_path, monkeypatch)
     def broken(self: UsageSampler) -> None:
         full()
 
-    monkeypatch.setattr(UsageSampler, "_look", broken)
+    monkeypatch.setattr(UsageSampler, "_sample", broken)
     with pytest.raises(KitStopped, match="No space left"):
         run(tmp_path / "run")
     assert History(tmp_path / "run").ended["how"] == "kit-error"
@@ -181,45 +181,45 @@ def test_what_ended_and_was_not_collected_is_left_out(tmp_path) -> None:
             child.communicate()
 
 
-def test_before_the_engine_starts_nothing_is_looked_at(tmp_path) -> None:
+def test_before_the_engine_starts_nothing_is_sampled(tmp_path) -> None:
     asked, roots = threading.Event(), []
 
-    def told() -> list[int]:
+    def started() -> list[int]:
         asked.set()
         return roots
 
-    looked: list[int] = []
-    with Looking(lambda: looked.append(len(roots)), told, 0.01, at_end=True):
-        assert asked.wait(DEADLINE_S) and looked == []
+    samples: list[int] = []
+    with Periodic(lambda: samples.append(len(roots)), started, 0.01):
+        assert asked.wait(DEADLINE_S) and samples == []
         roots.append(1)
-        wait(lambda: len(looked) >= 2)
-    assert set(looked) == {1}
-    # Without a start there are still a first and a last look, where one was asked for.
-    for at_end, times in ((True, 2), (False, 0)):
-        looked.clear()
-        with Looking(lambda: looked.append(0), list, 0.01, at_end=at_end):
-            pass
-        assert len(looked) == times
+        wait(lambda: len(samples) >= 2)
+    assert set(samples) == {1}
+    # Without a start there are still a first and a last sample.
+    samples.clear()
+    with Periodic(lambda: samples.append(0), list, 0.01):
+        pass
+    assert len(samples) == 2
 
 
-def test_looks_that_cost_much_come_less_often() -> None:
-    looks: list[tuple[float, float]] = []
+def test_samples_that_cost_much_come_less_often() -> None:
+    samples: list[tuple[float, float]] = []
 
     def burns() -> None:
         began, at = time.thread_time(), time.monotonic()
         while time.thread_time() < began + 0.002:
             pass
-        looks.append((at, time.thread_time() - began))
+        samples.append((at, time.thread_time() - began))
 
-    with Looking(burns, lambda: True, 0.001):
-        wait(lambda: len(looks) >= 4)
-    for (before, took), (after, _) in itertools.pairwise(looks):
+    with Periodic(burns, lambda: True, 0.001):
+        wait(lambda: len(samples) >= 4)
+    # The last one is taken on leaving, whatever it cost.
+    for (before, took), (after, _) in itertools.pairwise(samples[:-1]):
         assert after - before >= SPARING * took
 
 
-def test_what_breaks_a_look_is_raised_on_leaving_unless_something_else_is() -> None:
-    def broken() -> Looking:
-        return Looking(lambda: 1 / 0, lambda: True, 0.01, at_end=True)
+def test_what_breaks_a_sample_is_raised_on_leaving_unless_something_else_is() -> None:
+    def broken() -> Periodic:
+        return Periodic(lambda: 1 / 0, lambda: True, 0.01)
 
     with pytest.raises(ZeroDivisionError), broken():
         pass

@@ -14,8 +14,12 @@ from typing import Any, Literal
 import numpy as np
 
 from tickproof.conformance.bench.engines.costs import STATE_AT, costs
+from tickproof.conformance.bench.engines.engine_samples import (
+    EngineSamples,
+    children_cpu_s,
+    folder_size,
+)
 from tickproof.conformance.bench.engines.plan import Plan, kill_scenario, steady_scenario
-from tickproof.conformance.bench.engines.process_samples import Sampler, folder_size
 from tickproof.conformance.bench.engines.recovery import recovery
 from tickproof.conformance.bench.engines.throughput import Window, drained_ns, window
 from tickproof.conformance.engines.spec import EngineSpec
@@ -32,7 +36,7 @@ from tickproof.conformance.suites.promises import acknowledged, correct
 #: failed: the answer was wrong, or the engine gave none.
 Status = Literal["measured", "not-offered", "not-claimed", "failed", "unknown", "kit-error"]
 Tell = Callable[[str], None]
-Measure = Callable[[History, Sampler], dict[str, Any]]
+Measure = Callable[[History, EngineSamples], dict[str, Any]]
 
 
 @dataclass
@@ -152,15 +156,14 @@ class _Bench:
     ) -> None:
         seed = scenario.recipe["seed"]
         self._tell(f"{spec.name}: {folder.name}")
-        with Sampler(folder / "state") as sampler:
-            play(
-                scenario, patient(spec, scenario.recipe["records"]), folder, seed=seed,
-                listener=sampler.listen,
-            )  # fmt: skip
+        samples, before_s = EngineSamples(), children_cpu_s()
+        spec = patient(spec, scenario.recipe["records"])
+        play(scenario, spec, folder, seed=seed, usage=samples.sampler)
+        samples.cpu_s = children_cpu_s() - before_s
         history = History(folder)
         self._tell(f"{spec.name}: {folder.name}, judging")
         judge(history)
-        series.rounds.append({"seed": seed} | measure(history, sampler))
+        series.rounds.append({"seed": seed} | measure(history, samples))
 
 
 def _drop(folder: Path, whole: bool) -> None:
@@ -184,10 +187,10 @@ def judge(history: History) -> None:
         fired(history, len(faults), in_flight=False)
 
 
-def steady_figures(history: History, sampler: Sampler) -> dict[str, Any]:
+def steady_figures(history: History, samples: EngineSamples) -> dict[str, Any]:
     """Return the figures of a run without faults, as plain JSON values."""
-    steady, samples = window(history), sampler.samples()
-    took = costs(history, samples, sampler.cpu_s, steady)
+    steady, rows = window(history), samples.rows()
+    took = costs(history, rows, samples.cpu_s, steady)
     first_ns = int(history.fetches["t_ns"].min(initial=drained_ns(history)))
     whole_s = (drained_ns(history) - first_ns) / 1e9
     size, files = folder_size(history.folder / "state")
@@ -200,8 +203,8 @@ def steady_figures(history: History, sampler: Sampler) -> dict[str, Any]:
         "whole_s": whole_s,
         "whole_rate": history.input_records / whole_s if whole_s > 0 else None,
         **{name: value for name, value in asdict(took).items() if name != "state"},
-        "memory_kind": sampler.memory_kind,
-        "samples": len(samples),
+        "memory_kind": samples.memory_kind,
+        "samples": len(rows),
         "state_bytes": state | {"end": size},
         "state_files": files,
     }
@@ -216,7 +219,7 @@ def _window(steady: Window | None, first_ns: int) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def kill_figures(history: History, _sampler: Sampler) -> dict[str, Any]:
+def kill_figures(history: History, _samples: EngineSamples) -> dict[str, Any]:
     """Return the figures of a run with a kill, as plain JSON values."""
     fault = history.faults[0]
     return asdict(recovery(history)) | {

@@ -1,0 +1,90 @@
+"""What a bench samples of an engine in addition: its memory, and the folder of its state."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tickproof.conformance.engines.process_table import Proc
+from tickproof.conformance.usage.sampler import MachineSample, UsageSampler
+
+#: One sample. cpu_s: user and system seconds of the engine since its start. kit_cpu_s: those of
+#: the kit. busy_s: those of all processes of the machine, and what a hypervisor took from it.
+#: memory: bytes over all processes. state: bytes under state_dir.
+SAMPLE: Final = np.dtype(
+    [("t_ns", "<i8"), ("cpu_s", "<f8"), ("kit_cpu_s", "<f8"), ("busy_s", "<f8"), ("memory", "<i8"),
+     ("state", "<i8")]
+)  # fmt: skip
+PERIOD_S: Final = 0.2
+
+
+class EngineSamples:
+    """The samples of one run; hand `sampler` to the run as what samples its usage."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[float, ...]] = []
+        self._state_dir = Path()
+        #: "pss" (shared pages counted once), or "rss" where the kernel does not tell.
+        self.memory_kind = "pss"
+        #: Exact CPU seconds of everything that the run started, once it is over.
+        self.cpu_s = 0.0
+
+    def sampler(self, folder: Path) -> UsageSampler:
+        """Return the sampler of a run, which adds its samples here."""
+        self._state_dir = folder / "state"
+        return UsageSampler(folder, period_s=PERIOD_S, on_sample=self._add)
+
+    def rows(self) -> np.ndarray:
+        """Return the SAMPLE rows so far; cpu_s never falls."""
+        return np.array(self._rows, SAMPLE)
+
+    def _add(self, machine: MachineSample, engine: Sequence[Proc]) -> None:
+        memory = sum(self._memory(proc.pid) for proc in engine)
+        busy_s = machine.busy_s + machine.steal_s
+        size, _ = folder_size(self._state_dir)
+        self._rows.append((machine.t_ns, machine.engine_s, machine.kit_s, busy_s, memory, size))
+
+    def _memory(self, pid: int) -> int:
+        """Return the resident bytes of a process, 0 when it has ended."""
+        name = "smaps_rollup" if self.memory_kind == "pss" else "status"
+        wanted = "Pss:" if self.memory_kind == "pss" else "VmRSS:"
+        try:
+            text = Path(f"/proc/{pid}/{name}").read_text()
+        except OSError as error:
+            unknown = error.errno in (errno.EACCES, errno.ENOENT) and self.memory_kind == "pss"
+            if unknown and Path(f"/proc/{pid}/status").exists():  # it has not just ended
+                self.memory_kind = "rss"
+                return self._memory(pid)
+            return 0
+        for line in text.splitlines():
+            if line.startswith(wanted):
+                return int(line.split()[1]) * 1024
+        return 0
+
+
+def folder_size(folder: Path) -> tuple[int, int]:
+    """Return bytes and number of the files below a folder that may change meanwhile."""
+    size = files = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                size += os.lstat(os.path.join(path, name)).st_size  # noqa: PTH118
+                files += 1
+    return size, files
+
+
+def children_cpu_s() -> float:
+    """Return the CPU seconds of all children that have ended.
+
+    Every process of an engine is waited for by its parent or by the reaper, and the reaper by
+    the kit: what ended between two samples is in here.
+    """
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
