@@ -109,10 +109,10 @@ def _market(rows: Sequence[Sequence[Any]], total: int, two: bool) -> Iterator[Ch
     each = np.where(is_quote, is_quote.sum(), (~is_quote).sum())
     for start, stop in ranges(total, chunk_records(base.itemsize)):
         index = np.arange(start, stop)
-        row = index % len(rows)
-        records = base[row]
+        place = index % len(rows)
+        records = base[place]
         # quote_id and order_id, and both event_ns, stand at the same bytes.
         payload = records.view(framed(ORDER))["payload"]
-        payload["order_id"] = own[row] + index // len(rows) * each[row]
+        payload["order_id"] = own[place] + index // len(rows) * each[place]
         payload["event_ns"] = START_NS + index * STEP_NS
         yield Chunk.of_market(records, two)

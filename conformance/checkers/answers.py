@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from tickproof.conformance.checkers.arrays import drop_pages, first_positions, gather, read
-from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.expected import find
-from tickproof.conformance.checkers.market_rule import ANSWER
+from tickproof.conformance.checkers.findings import Finding, Where
+from tickproof.conformance.checkers.market_rule import ANSWER, show_answer, symbol_text
 from tickproof.conformance.history.outputs import OutputLog
 
 _BLOCK: Final = 1 << 16
@@ -78,7 +79,7 @@ class Answers:
         positions: np.ndarray,
         answers: np.ndarray,
         first: np.ndarray,
-        sightings: Sightings,
+        counterexamples: Counterexamples,
         changed: str = "retracted",
     ) -> np.ndarray:
         """Note each further output of an order: ``duplicate``, or ``changed`` if it differs.
@@ -91,15 +92,42 @@ class Answers:
             origin = first[rows[again]]
             same = self.at(origin) == answers[again]
             for kind, mask in (("duplicate", same), (changed, ~same)):
-                sightings.note(
+                counterexamples.note(
                     kind, positions[again][mask], answer=answers[again][mask], first=origin[mask]
                 )
         return again
 
-    def note_strangers(self, sightings: Sightings) -> int:
+    def note_orphans(self, counterexamples: Counterexamples) -> int:
         """Note as ``invented`` every output that answered no order; return how many did not."""
         for start in range(0, len(self.matched), self.block):
             strange = start + np.flatnonzero(~self.matched[start : start + self.block])
             if len(strange):
-                sightings.note("invented", strange, answer=self.at(strange))
+                counterexamples.note("invented", strange, answer=self.at(strange))
         return len(self.matched) - int(self.matched.sum())
+
+
+def order_where(order_id: Any, symbol: Any, at: int | None, partitions: int) -> Where:
+    """Return an order as a place; ``at`` = offset * partitions + partition, if it is known."""
+    where: Where = {"order_id": int(order_id), "symbol": symbol_text(symbol)}
+    if at is not None:
+        offset, partition = divmod(int(at), partitions)
+        where |= {"partition": partition, "offset": offset}
+    return where
+
+
+def malformed(at: int, answer: np.void, where: Where) -> Finding:
+    """Say of the output ``at`` that bytes of it that must be zero are not."""
+    tail = int(answer["tail"]).to_bytes(8, "little")[1:].hex()
+    text = f"output {at}: the 7 bytes after the verdict are {tail}"
+    return Finding("malformed", text, "7 zero bytes", tail, where)
+
+
+def answered_again(outputs: OutputLog, example: Counterexample, where: Where) -> Finding:
+    """Say of an output that its order had one before."""
+    answer, index = example.row["answer"], int(example.row["first"])
+    first = outputs.payloads[index : index + 1].copy().view(ANSWER)[0]
+    text = f"order {answer['order_id']}: output {index}, and again output {example.at}"
+    return Finding(
+        example.kind, text, f"{show_answer(first)}, once", show_answer(answer),
+        where | {"first_index": index},
+    )  # fmt: skip

@@ -7,18 +7,18 @@ piece, so that even one hot key needs no more memory than many.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from tickproof.conformance.checkers.arrays import drop_pages, first_positions, gather, mix, pieces
-from tickproof.conformance.checkers.count_diagnosis import diagnose_total, figures
-from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.count_diagnosis import diagnose_total, figures, values_of
+from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.delivery import place
 from tickproof.conformance.checkers.expected import Groups, find
-from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.checkers.findings import Finding, Findings, Where
 from tickproof.conformance.history.outputs import OutputLog
 
 _MAX_BUCKETS: Final = 256
@@ -42,20 +42,20 @@ def check_count(
     ``beyond-input``, ``wrong-total``, ``lost``, ``duplicate``, ``retracted``,
     ``step-back``, and for "every" ``skipped-order``. ValueError for another ``emit``.
     """
-    sightings = Sightings()
-    keys = sight_count(
-        inputs, outputs, emit, step_back_after, sightings, bucket_rows=bucket_rows
+    counterexamples = Counterexamples()
+    keys = collect_count(
+        inputs, outputs, emit, step_back_after, counterexamples, bucket_rows=bucket_rows
     )  # fmt: skip
     records = sum(map(len, inputs))
-    return count_findings(sightings, inputs, outputs, emit, records=records, keys=keys)
+    return count_findings(counterexamples, inputs, outputs, emit, records=records, keys=keys)
 
 
-def sight_count(
+def collect_count(
     inputs: Sequence[np.ndarray],
     outputs: OutputLog,
     emit: str,
     step_back_after: int | None,
-    sightings: Sightings,
+    counterexamples: Counterexamples,
     *,
     offsets: Sequence[np.ndarray] | None = None,
     bucket_rows: int = 3 << 17,
@@ -79,16 +79,24 @@ def sight_count(
         step_back_after,
         bucket_rows,
     )
-    return sum(_check_bucket(run, bucket, sightings) for bucket in range(buckets))
+    return sum(_check_bucket(run, bucket, counterexamples) for bucket in range(buckets))
 
 
 def count_findings(
-    sightings: Sightings, inputs: Sequence[np.ndarray], outputs: OutputLog, emit: str, *,
-    records: int, keys: int,
-) -> Findings:  # fmt: skip
-    """Explain sightings. ``inputs`` must hold the keys that were sighted; ``records``: of all."""
-    found = sightings.findings(
-        lambda kind, at, row: _explain(inputs, outputs, emit == "every", kind, at, row)
+    counterexamples: Counterexamples,
+    inputs: Sequence[np.ndarray],
+    outputs: OutputLog,
+    emit: str,
+    *,
+    records: int,
+    keys: int,
+) -> Findings:
+    """Put counterexamples into words; ``records``, ``keys``: of the whole input.
+
+    ``inputs`` must hold all records of the keys that have counterexamples.
+    """
+    found = counterexamples.findings(
+        lambda example: _explain(inputs, outputs, emit == "every", example)
     )
     found.checked = records + len(outputs)
     found.facts |= {"inputs": records, "outputs": len(outputs), "keys": keys}
@@ -227,7 +235,7 @@ def _extend(state: _Keys, at: np.ndarray, records: np.ndarray) -> tuple[_Keys, _
     return state, _Points(groups, before, total, at[groups.order], first)
 
 
-def _check_bucket(run: _Run, bucket: int, sightings: Sightings) -> int:
+def _check_bucket(run: _Run, bucket: int, counterexamples: Counterexamples) -> int:
     """Judge the keys of one bucket; return how many there are."""
     state = _Keys.none()
     pieces_of_input = run.input_of(bucket)
@@ -235,7 +243,7 @@ def _check_bucket(run: _Run, bucket: int, sightings: Sightings) -> int:
     spans: dict[int, tuple[int, int]] = {}
     if piece is None:  # every output here has a key that never came
         for positions, records in run.output_of(bucket, spans, 0, _HIGHEST):
-            _judge_keys(run, state, positions, records, sightings)
+            _judge_keys(run, state, positions, records, counterexamples)
     while piece is not None:
         state, points = _extend(state, *piece)
         piece = next(pieces_of_input, None)
@@ -243,18 +251,20 @@ def _check_bucket(run: _Run, bucket: int, sightings: Sightings) -> int:
         if piece is None:
             low, high = 0, _HIGHEST
         for positions, records in run.output_of(bucket, spans, low, high):
-            _judge_points(run, points, positions, records, sightings)
+            _judge_points(run, points, positions, records, counterexamples)
             if piece is None:
-                _judge_keys(run, state, positions, records, sightings)
+                _judge_keys(run, state, positions, records, counterexamples)
         if run.every:
             gone = points.first < 0
             groups = points.groups
             key = np.repeat(groups.keys, groups.count)[gone]
             n = np.arange(len(gone)) - np.repeat(groups.start - points.before - 1, groups.count)
-            sightings.note("lost", points.at[gone], key=key, n=n[gone], total=points.total[gone])
+            counterexamples.note(
+                "lost", points.at[gone], key=key, n=n[gone], total=points.total[gone]
+            )
     if not run.every:
         gone = ~state.last_seen
-        sightings.note(
+        counterexamples.note(
             "lost", state.last_at[gone], key=state.key[gone], n=state.n[gone],
             total=state.total[gone],
         )  # fmt: skip
@@ -267,36 +277,46 @@ def _n_of(records: np.ndarray) -> np.ndarray:
 
 
 def _judge_points(
-    run: _Run, points: _Points, positions: np.ndarray, records: np.ndarray, sightings: Sightings
+    run: _Run,
+    points: _Points,
+    positions: np.ndarray,
+    records: np.ndarray,
+    counterexamples: Counterexamples,
 ) -> None:
     """Compare outputs with the points of one piece; outputs of other points are passed over."""
     point = points.groups.points(records["key"], records["n"], points.before)
     here = np.flatnonzero(point >= 0)
     positions, records, point = positions[here], records[here], point[here]
     wrong = records["total"] != points.total[point]
-    sightings.note(
+    counterexamples.note(
         "wrong-total", positions[wrong], record=records[wrong], total=points.total[point[wrong]]
     )
     again = first_positions(point, positions, points.first)
     origin = points.first[point[again]]
     same = gather(run.outputs.payloads, origin)["total"] == records["total"][again]
     for kind, mask in (("duplicate", same), ("retracted", ~same)):
-        sightings.note(
+        counterexamples.note(
             kind, positions[again][mask], record=records[again][mask], first=origin[mask]
         )
 
 
 def _judge_keys(
-    run: _Run, state: _Keys, positions: np.ndarray, records: np.ndarray, sightings: Sightings
+    run: _Run,
+    state: _Keys,
+    positions: np.ndarray,
+    records: np.ndarray,
+    counterexamples: Counterexamples,
 ) -> None:
     """Judge keys, bounds and order of outputs, once the state holds all of the input."""
     row, known = find(state.key, records["key"])
-    sightings.note("unknown-key", positions[~known], record=records[~known])
+    counterexamples.note("unknown-key", positions[~known], record=records[~known])
     n = _n_of(records)
     reach = np.zeros(len(records), np.int64)
     reach[known] = state.n[row[known]]
     beyond = known & ((n == 0) | (n > reach))
-    sightings.note("beyond-input", positions[beyond], record=records[beyond], reach=reach[beyond])
+    counterexamples.note(
+        "beyond-input", positions[beyond], record=records[beyond], reach=reach[beyond]
+    )
     good = np.flatnonzero(known & ~beyond)
     state.last_seen[row[good[n[good] == reach[good]]]] = True
     order = good[np.argsort(row[good], kind="stable")]
@@ -315,43 +335,27 @@ def _judge_keys(
     back = np.flatnonzero(n < before)
     if run.step_back_after is not None:
         back = back[run.outputs.t_ns(positions[back]) <= run.step_back_after]
-    sightings.note("step-back", positions[back], record=records[back], before=before[back])
+    counterexamples.note("step-back", positions[back], record=records[back], before=before[back])
     if run.every:
         skip = n > so_far + 1
-        sightings.note("skipped-order", positions[skip], record=records[skip], before=so_far[skip])
-
-
-def _values_of(inputs: Sequence[np.ndarray], key: np.uint64, most: int) -> np.ndarray:
-    """Return up to ``most`` values of one key in log order."""
-    found, size = [np.empty(0, np.int64)], 0
-    for partition in inputs:
-        for _, piece in pieces(partition):
-            values = piece["value"][piece["key"] == key][: most - size]
-            found.append(values)
-            size += len(values)
-            if size >= most:
-                return np.concatenate(found)
-    return np.concatenate(found)
+        counterexamples.note(
+            "skipped-order", positions[skip], record=records[skip], before=so_far[skip]
+        )
 
 
 def _explain(
-    inputs: Sequence[np.ndarray], outputs: OutputLog, every: bool, kind: str, at: int,
-    row: dict[str, Any],
-) -> Finding:  # fmt: skip
+    inputs: Sequence[np.ndarray], outputs: OutputLog, every: bool, example: Counterexample
+) -> Finding:
+    kind, at, row = example.kind, example.at, example.row
     if kind == "lost":
-        offset, partition = divmod(at, len(inputs))
-        where = {"key": int(row["key"]), "partition": partition, "offset": offset}
-        wanted = f"n={row['n']} total={row['total']}"
-        what = "is missing" if every else "is the key's last point, and it is missing"
-        text = f"key {row['key']} {wanted} {what} (input partition {partition} offset {offset})"
-        return Finding(kind, text, wanted, "no output", where)
+        return _lost(len(inputs), every, at, row)
     record = row["record"]
     key, n = record["key"], int(record["n"])
     actual = f"n={n} total={record['total']}"
     where = place(outputs, at) | {"key": int(key)}
     head = f"key {key} {actual}"
     if kind == "wrong-total":
-        values = _values_of(inputs, key, n + TAIL)
+        values = values_of(inputs, key, n + TAIL)
         why = diagnose_total(values, n, int(record["total"])).text
         wanted = figures(values, n)
         return Finding(kind, f"{head}: expected {wanted}; it is {why}", wanted, actual, where)
@@ -362,16 +366,25 @@ def _explain(
         return Finding(
             kind, text, f"{earlier}, once", actual, where | {"first_index": int(row["first"])}
         )
-    expected, text = {
-        "unknown-key": lambda: ("a key of the input", "no input record has this key"),
-        "beyond-input": lambda: (
-            f"n from 1 to {row['reach']}",
-            f"the input holds {row['reach']} records of this key",
-        ),
-        "step-back": lambda: (f"n at least {row['before']}", f"n={row['before']} came before it"),
-        "skipped-order": lambda: (
-            f"n={row['before'] + 1} next",
+    if kind == "unknown-key":
+        text, expected = "no input record has this key", "a key of the input"
+    elif kind == "beyond-input":
+        reach = row["reach"]
+        text, expected = f"the input holds {reach} records of this key", f"n from 1 to {reach}"
+    elif kind == "step-back":
+        text, expected = f"n={row['before']} came before it", f"n at least {row['before']}"
+    else:
+        text, expected = (
             f"the highest before it is n={row['before']}",
-        ),
-    }[kind]()
+            f"n={row['before'] + 1} next",
+        )
     return Finding(kind, f"{head}: {text}", expected, actual, where)
+
+
+def _lost(partitions: int, every: bool, at: int, row: Mapping[str, Any]) -> Finding:
+    offset, partition = divmod(at, partitions)
+    wanted = f"n={row['n']} total={row['total']}"
+    what = "is missing" if every else "is the key's last point, and it is missing"
+    text = f"key {row['key']} {wanted} {what} (input partition {partition} offset {offset})"
+    where: Where = {"key": int(row["key"]), "partition": partition, "offset": offset}
+    return Finding("lost", text, wanted, "no output", where)

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 
+from tickproof.conformance.checkers.arrays import pieces
+
 #: Values skipped or applied again in one stretch: stretches up to this are looked for.
 _LONGEST: Final = 2_000
 _WORK: Final = 20_000_000
+
+
+def values_of(inputs: Sequence[np.ndarray], key: np.uint64, most: int) -> np.ndarray:
+    """Return up to ``most`` values of one key in log order."""
+    found, size = [np.empty(0, np.int64)], 0
+    for partition in inputs:
+        for _, piece in pieces(partition):
+            values = piece["value"][piece["key"] == key][: most - size]
+            found.append(values)
+            size += len(values)
+            if size >= most:
+                return np.concatenate(found)
+    return np.concatenate(found)
 
 
 def figures(values: np.ndarray, n: int) -> str:

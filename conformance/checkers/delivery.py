@@ -1,22 +1,20 @@
-"""Delivery of output: the numbers that each writer gave to its records."""
+"""Delivery of output: the sequence numbers that each writer gave to its records."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from tickproof.conformance.checkers.arrays import differ, gather, piece_rows
-from tickproof.conformance.checkers.counterexamples import Sightings
-from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
+from tickproof.conformance.checkers.findings import Finding, Findings, Where
 from tickproof.conformance.history.outputs import UNNUMBERED, OutputLog
 
 
-def place(outputs: OutputLog, index: int) -> dict[str, int | str]:
+def place(outputs: OutputLog, index: int) -> Where:
     """Return where an output stands: index, arrival time, and writer and seq if numbered."""
     at = np.array([index])
     writer, seq = outputs.writer_seq(at)
-    where: dict[str, int | str] = {"index": index, "t_ns": int(outputs.t_ns(at)[0])}
+    where: Where = {"index": index, "t_ns": int(outputs.t_ns(at)[0])}
     where["writer"] = int(writer[0])
     if int(seq[0]) != UNNUMBERED:
         where["seq"] = int(seq[0])
@@ -35,13 +33,13 @@ def check_sequences(outputs: OutputLog) -> Findings:
     Kinds: ``redelivered`` (again, same payload), ``conflict`` (again, another payload),
     ``gap``. Facts: ``numbered`` records, ``writers`` that number their output.
     """
-    sightings = Sightings()
-    numbered, writers = sight_sequences(outputs, outputs.arrivals, sightings)
-    return sequence_findings(sightings, outputs, numbered, writers)
+    counterexamples = Counterexamples()
+    numbered, writers = collect_sequences(outputs, outputs.arrivals, counterexamples)
+    return sequence_findings(counterexamples, outputs, numbered, writers)
 
 
-def sight_sequences(
-    outputs: OutputLog, arrivals: np.ndarray, sightings: Sightings
+def collect_sequences(
+    outputs: OutputLog, arrivals: np.ndarray, counterexamples: Counterexamples
 ) -> tuple[int, int]:
     """Note what is wrong with the numbers in ``arrivals``: ARRIVAL rows of whole writers.
 
@@ -52,16 +50,17 @@ def sight_sequences(
     by_writer = np.argsort(which, kind="stable")
     ends = np.cumsum(np.bincount(which, minlength=len(writers)))
     for rows in np.split(numbered[by_writer], ends[:-1]):
-        _check_writer(outputs, arrivals[rows], sightings)
+        _check_writer(outputs, arrivals[rows], counterexamples)
     return int(arrivals["count"][numbered].sum()), len(writers)
 
 
 def sequence_findings(
-    sightings: Sightings, outputs: OutputLog, numbered: int, writers: int
+    counterexamples: Counterexamples, outputs: OutputLog, numbered: int, writers: int
 ) -> Findings:
-    """Explain sightings; ``numbered`` records of ``writers``."""
+    """Put counterexamples into words; ``numbered`` records of ``writers`` were looked at."""
 
-    def explain(kind: str, at: int, row: dict[str, Any]) -> Finding:
+    def explain(example: Counterexample) -> Finding:
+        kind, at, row = example.kind, example.at, example.row
         where = place(outputs, at)
         head = f"writer {where['writer']} seq {where['seq']}"
         if kind == "gap":
@@ -82,13 +81,13 @@ def sequence_findings(
             where | {"first_index": first},
         )
 
-    found = sightings.findings(explain)
+    found = counterexamples.findings(explain)
     found.checked = numbered
     found.facts |= {"numbered": numbered, "writers": writers}
     return found
 
 
-def _check_writer(outputs: OutputLog, rows: np.ndarray, sightings: Sightings) -> None:
+def _check_writer(outputs: OutputLog, rows: np.ndarray, counterexamples: Counterexamples) -> None:
     """Judge one writer's numbered arrivals, in arrival order."""
     if not len(rows):
         return
@@ -97,7 +96,7 @@ def _check_writer(outputs: OutputLog, rows: np.ndarray, sightings: Sightings) ->
     reached = np.maximum.accumulate(first + count)
     due = np.concatenate(([0], reached[:-1]))
     gaps = np.flatnonzero(first > due)
-    sightings.note("gap", index[gaps], next=due[gaps])
+    counterexamples.note("gap", index[gaps], next=due[gaps])
     # Each row splits in what was there already and what is new; the new parts tile the numbers.
     again = np.clip(due - first, 0, count)
     fresh = np.flatnonzero(again < count)
@@ -115,4 +114,4 @@ def _check_writer(outputs: OutputLog, rows: np.ndarray, sightings: Sightings) ->
             position, origin = position[known], origin[known]
             other = differ(gather(outputs.payloads, position), gather(outputs.payloads, origin))
             for kind, mask in (("redelivered", ~other), ("conflict", other)):
-                sightings.note(kind, position[mask], first=origin[mask])
+                counterexamples.note(kind, position[mask], first=origin[mask])

@@ -11,19 +11,20 @@ from typing import Any
 KEEP = 5
 
 
+#: Where something stands in a history: key, symbol, stream, partition, offset, order_id,
+#: writer, seq, t_ns, index (the position in the output log), first_index.
+Where = dict[str, int | str]
+
+
 @dataclass(frozen=True)
 class Finding:
-    """One counterexample: what was expected, what came, and where in the history.
-
-    ``where`` holds plain ints and strings only (key, symbol, stream, partition,
-    offset, order_id, writer, seq, index = position in the output log, t_ns).
-    """
+    """One counterexample in words: what was expected, what came, and where in the history."""
 
     kind: str
     summary: str
     expected: str
     actual: str
-    where: dict[str, int | str] = field(default_factory=dict)
+    where: Where = field(default_factory=dict)
 
 
 @dataclass

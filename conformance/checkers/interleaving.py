@@ -101,7 +101,8 @@ def conflicts_by_choice(
     last = int(slots.last[symbol])
     seen = pushed = int(slots.first[symbol])
     seen_by = pushed_by = -1
-    back, stuck = [], {}
+    back: list[tuple[int, int]] = []
+    stuck: dict[int, int] = {}
     for row, low, options, hide in zip(
         rows.tolist(), lower.tolist(), choices, may_hide.tolist(), strict=True
     ):

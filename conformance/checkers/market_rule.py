@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, SupportsInt
 
 import numpy as np
 
@@ -38,13 +38,13 @@ def rejects(bid: np.ndarray, offer: np.ndarray, quote_id: np.ndarray) -> np.ndar
     return (quote_id == 0) | (spread >= ABSOLUTE) | (RATIO * spread >= bid + offer)
 
 
-def symbol_text(word: int) -> str:
+def symbol_text(word: SupportsInt) -> str:
     """Return a symbol for people: without its padding, other bytes escaped."""
     raw = int(word).to_bytes(8, "little").rstrip(b" ")
     return raw.decode("ascii", "backslashreplace")
 
 
-def show_answer(answer: np.ndarray | np.void) -> str:
+def show_answer(answer: np.void) -> str:
     """Return a verdict as short text."""
     tail = int(answer["tail"])
     word = {0: "accept", 1: "reject"}.get(tail & 0xFF, f"verdict byte {tail & 0xFF}")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from tickproof.conformance.checkers.answers import Answers
+from tickproof.conformance.checkers.answers import (
+    Answers,
+    answered_again,
+    malformed,
+    order_where,
+)
 from tickproof.conformance.checkers.arrays import pieces
-from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.delivery import place
 from tickproof.conformance.checkers.expected import merged_verdicts
 from tickproof.conformance.checkers.findings import Finding, Findings
 from tickproof.conformance.checkers.market_rule import (
-    ANSWER,
     RECORD,
     VERDICT_BYTE,
     Located,
@@ -39,10 +42,10 @@ def check_merged(
     ``retracted``, ``invented``, ``malformed``. ValueError for another ``emit``, for an
     input record of neither kind, or for an order_id that comes twice in the input.
     """
-    sightings = Sightings()
-    seen = sight_merged(inputs, outputs, emit, sightings, piece_rows=piece_rows)
+    counterexamples = Counterexamples()
+    seen = collect_merged(inputs, outputs, emit, counterexamples, piece_rows=piece_rows)
     return merged_findings(
-        sightings, outputs, partitions=len(inputs), records=sum(map(len, inputs)),
+        counterexamples, outputs, partitions=len(inputs), records=sum(map(len, inputs)),
         orders=seen.orders, rejects=seen.rejects, locate=lambda id_: _locate(inputs, id_),
     )  # fmt: skip
 
@@ -53,14 +56,14 @@ class Seen:
 
     orders: int
     rejects: int
-    strangers: int
+    orphans: int
 
 
-def sight_merged(
+def collect_merged(
     inputs: Sequence[np.ndarray],
     outputs: OutputLog,
     emit: str,
-    sightings: Sightings,
+    counterexamples: Counterexamples,
     *,
     offsets: Sequence[np.ndarray] | None = None,
     piece_rows: int = 1 << 18,
@@ -77,18 +80,22 @@ def sight_merged(
     for at, expected in merged_verdicts(inputs, offsets, piece_rows=piece_rows):
         orders += len(at)
         rejected += int(expected["tail"].sum())
-        _judge_piece(answers, at, expected, emit == "rejects", sightings)
-    return Seen(orders, rejected, answers.note_strangers(sightings))
+        _judge_piece(answers, at, expected, emit == "rejects", counterexamples)
+    return Seen(orders, rejected, answers.note_orphans(counterexamples))
 
 
 def merged_findings(
-    sightings: Sightings, outputs: OutputLog, *, partitions: int, records: int, orders: int,
-    rejects: int, locate: Callable[[int], Located | None],
-) -> Findings:  # fmt: skip
-    """Explain sightings; ``locate`` finds a quote of the input by its id."""
-    found = sightings.findings(
-        lambda kind, at, row: _explain(locate, partitions, outputs, kind, at, row)
-    )
+    counterexamples: Counterexamples,
+    outputs: OutputLog,
+    *,
+    partitions: int,
+    records: int,
+    orders: int,
+    rejects: int,
+    locate: Callable[[int], Located | None],
+) -> Findings:
+    """Put counterexamples into words; ``locate`` finds a quote of the input by its id."""
+    found = counterexamples.findings(lambda example: _explain(locate, partitions, outputs, example))
     found.checked = records + len(outputs)
     found.facts |= {"orders": orders, "rejects": rejects, "outputs": len(outputs)}
     return found
@@ -108,26 +115,30 @@ def rejects_by_symbol(inputs: Sequence[np.ndarray]) -> dict[str, tuple[int, int]
 
 
 def _judge_piece(
-    answers: Answers, at: np.ndarray, expected: np.ndarray, silent: bool, sightings: Sightings
+    answers: Answers,
+    at: np.ndarray,
+    expected: np.ndarray,
+    silent: bool,
+    counterexamples: Counterexamples,
 ) -> None:
     """Compare the outputs of a piece of orders; ``silent``: accepted orders give none."""
     first = np.full(len(expected), -1, np.int64)
     for positions, rows, came in answers.of(expected["order_id"]):
         right = expected.take(rows)
         bad = (came["tail"] & ~VERDICT_BYTE) != 0
-        sightings.note("malformed", positions[bad], answer=came[bad], order_at=at[rows[bad]])
+        counterexamples.note("malformed", positions[bad], answer=came[bad], order_at=at[rows[bad]])
         wrong = came["tail"] & VERDICT_BYTE != right["tail"]
         for field in ("symbol", "quote_id", "bid", "offer"):
             wrong |= came[field] != right[field]
         extra = right["tail"] == 0 if silent else np.zeros(len(rows), bool)
         for kind, mask in (("invented", extra), ("wrong-verdict", wrong & ~extra)):
-            sightings.note(
+            counterexamples.note(
                 kind, positions[mask], answer=came[mask], right=right[mask],
                 order_at=at[rows[mask]],
             )  # fmt: skip
-        answers.note_again(rows, positions, came, first, sightings)
+        answers.note_again(rows, positions, came, first, counterexamples)
     lost = np.flatnonzero((first < 0) & ((expected["tail"] == 1) | (not silent)))
-    sightings.note("lost", at[lost], right=expected[lost])
+    counterexamples.note("lost", at[lost], right=expected[lost])
 
 
 def _locate(inputs: Sequence[np.ndarray], quote_id: int) -> Located | None:
@@ -146,43 +157,31 @@ def _locate(inputs: Sequence[np.ndarray], quote_id: int) -> Located | None:
 
 
 def _explain(
-    locate: Callable[[int], Located | None], partitions: int, outputs: OutputLog, kind: str,
-    at: int, row: dict[str, Any],
-) -> Finding:  # fmt: skip
+    locate: Callable[[int], Located | None],
+    partitions: int,
+    outputs: OutputLog,
+    example: Counterexample,
+) -> Finding:
+    kind, at, row = example.kind, example.at, example.row
     if kind == "lost":
-        offset, partition = divmod(at, partitions)
         right = row["right"]
-        where: dict[str, int | str] = {
-            "order_id": int(right["order_id"]),
-            "symbol": symbol_text(right["symbol"]),
-            "partition": partition,
-            "offset": offset,
-        }
         text = f"order {right['order_id']} has no verdict; {clause(right)}"
+        where = order_where(right["order_id"], right["symbol"], at, partitions)
         return Finding(kind, text, show_answer(right), "no output", where)
     answer = row["answer"]
     actual = show_answer(answer)
-    where = place(outputs, at) | {
-        "order_id": int(answer["order_id"]),
-        "symbol": symbol_text(answer["symbol"]),
-    }
-    if "order_at" in row:
-        where["offset"], where["partition"] = divmod(int(row["order_at"]), partitions)
+    where = place(outputs, at)
+    where |= order_where(answer["order_id"], answer["symbol"], row.get("order_at"), partitions)
     if kind == "malformed":
-        tail = int(answer["tail"]).to_bytes(8, "little")[1:].hex()
-        text = f"output {at}: the 7 bytes after the verdict are {tail}"
-        return Finding(kind, text, "7 zero bytes", tail, where)
+        return malformed(at, answer, where)
     if "first" in row:
-        first = outputs.payloads[int(row["first"]) : int(row["first"]) + 1].copy().view(ANSWER)[0]
-        text = f"order {answer['order_id']}: output {row['first']}, and again output {at}"
-        where["first_index"] = int(row["first"])
-        return Finding(kind, text, f"{show_answer(first)}, once", actual, where)
+        return answered_again(outputs, example, where)
     if "right" not in row:
         text = f"output {at} answers order {answer['order_id']}, which is not in the input"
         return Finding(kind, text, "an order of the input", actual, where)
+    offset, partition = divmod(int(row["order_at"]), partitions)
     named = locate(int(answer["quote_id"]))
-    order_at = (where["partition"], where["offset"])
-    why = diagnose(row["right"], answer, named, order_at)
+    why = diagnose(row["right"], answer, named, (partition, offset))
     expected = show_answer(row["right"])
     if kind == "invented":
         expected = f"no output: {expected}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tickproof.conformance.checkers.arrays import differ, gather, hash_records, piece_rows, pieces
-from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.delivery import place, show
 from tickproof.conformance.checkers.expected import Groups
 from tickproof.conformance.checkers.findings import Finding, Findings
@@ -29,15 +29,15 @@ def check_multiset(
     more often than expected), ``invented``. Hashes only find candidates: bytes decide,
     so ``hash_bits`` (at most 32) changes the speed and never the answer.
     """
-    sightings = Sightings()
-    records = sight_multiset(expected, outputs, sightings, hash_bits=hash_bits)
-    return multiset_findings(sightings, outputs, records)
+    counterexamples = Counterexamples()
+    records = collect_multiset(expected, outputs, counterexamples, hash_bits=hash_bits)
+    return multiset_findings(counterexamples, outputs, records)
 
 
-def sight_multiset(
+def collect_multiset(
     expected: Iterable[np.ndarray],
     outputs: OutputLog,
-    sightings: Sightings,
+    counterexamples: Counterexamples,
     *,
     ordinals: np.ndarray | None = None,
     hash_bits: int = 32,
@@ -59,16 +59,19 @@ def sight_multiset(
             lost = np.flatnonzero(~index.take(piece))
             at = ordinal + start + lost
             at = at if ordinals is None else ordinals[at]
-            sightings.note("lost", at, payload=piece[lost])
+            counterexamples.note("lost", at, payload=piece[lost])
         ordinal += len(chunk)
-    index.note_rest(sightings)
+    index.note_rest(counterexamples)
     return ordinal
 
 
-def multiset_findings(sightings: Sightings, outputs: OutputLog, records: int) -> Findings:
-    """Explain sightings; ``records``: how many were expected."""
+def multiset_findings(
+    counterexamples: Counterexamples, outputs: OutputLog, records: int
+) -> Findings:
+    """Put counterexamples into words; ``records``: how many were expected."""
 
-    def explain(kind: str, at: int, row: dict[str, Any]) -> Finding:
+    def explain(example: Counterexample) -> Finding:
+        kind, at, row = example.kind, example.at, example.row
         if kind == "lost":
             text = f"expected record {at} has no output of its own: {show(row['payload'])}"
             return Finding(kind, text, show(row["payload"]), "no output", {"record": at})
@@ -79,7 +82,7 @@ def multiset_findings(sightings: Sightings, outputs: OutputLog, records: int) ->
         text = f"output {at} is no expected payload: {payload}"
         return Finding(kind, text, "one of the expected payloads", payload, place(outputs, at))
 
-    found = sightings.findings(explain)
+    found = counterexamples.findings(explain)
     found.checked = records + len(outputs)
     found.facts |= {"expected": records, "outputs": len(outputs)}
     return found
@@ -178,15 +181,15 @@ class _Index:
         free[busy] = low
         return free
 
-    def note_rest(self, sightings: Sightings) -> None:
+    def note_rest(self, counterexamples: Counterexamples) -> None:
         """Note every output that no expected record took."""
         for start in range(0, len(self.slots), _STEP):
             rest = start + np.flatnonzero(~self.taken[start : start + _STEP])
             head = np.searchsorted(self.slots, self.slots[rest] & ~_LOW)
             wanted = self.taken[head]
-            sightings.note("duplicate", self.positions(rest[wanted]))
-            sightings.note("invented", self.positions(rest[~wanted]))
+            counterexamples.note("duplicate", self.positions(rest[wanted]))
+            counterexamples.note("invented", self.positions(rest[~wanted]))
         for payload, positions in self.mixed.items():
             taken = self.mixed_taken[payload]
             kind = "duplicate" if taken else "invented"
-            sightings.note(kind, np.array(positions[taken:], np.int64))
+            counterexamples.note(kind, np.array(positions[taken:], np.int64))

@@ -8,7 +8,7 @@ import numpy as np
 
 from tickproof.conformance.checkers.answers import Answers
 from tickproof.conformance.checkers.arrays import gather
-from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.counterexamples import Counterexamples
 from tickproof.conformance.checkers.expected import find
 from tickproof.conformance.checkers.interleaving import (
     Conflicts,
@@ -102,7 +102,7 @@ def judge_group(
     answers: Answers,
     positions: np.ndarray,
     rows: np.ndarray,
-    sightings: Sightings,
+    counterexamples: Counterexamples,
 ) -> None:
     """Judge the outputs at ``positions`` (ascending), which answer the orders ``rows``."""
     accepts = ~rejects(group.bid, group.offer, group.quote_id)
@@ -110,17 +110,19 @@ def judge_group(
     came = answers.at(positions)
     slot = _slots_named(group, slots, came, rows)
     at = group.order_offset * rules.partitions + rules.partition
-    _judge_content(group, rules, slots, (positions, rows, came, slot, at), sightings)
+    _judge_content(group, rules, slots, (positions, rows, came, slot, at), counterexamples)
     arrived = answers.outputs.t_ns(positions)
     published = publish_times(rules.orders_published, group.order_offset)
     _judge_time(
-        group, rules, slots, (positions, rows, came, slot, at), arrived, published, sightings
+        group, rules, slots, (positions, rows, came, slot, at), arrived, published, counterexamples
     )
     answered = np.zeros(len(at), bool)
     answered[rows] = True
     due = ~answered & (published < NEVER)
     if not rules.silent:
-        sightings.note("lost", at[due], order_id=group.order_id[due], symbol=_words(group, due))
+        counterexamples.note(
+            "lost", at[due], order_id=group.order_id[due], symbol=_words(group, due)
+        )
     hidden = due if rules.silent else np.zeros(len(at), bool)
     first = np.full(len(at), -1, np.int64)
     first[rows[::-1]] = positions[::-1]
@@ -128,7 +130,7 @@ def judge_group(
     for found in _order(
         group, rules, slots, hidden, published, rows[usable], slot[usable], arrived[usable]
     ):
-        _note_conflicts(group, found, at, first, answers.outputs, sightings)
+        _note_conflicts(group, found, at, first, answers.outputs, counterexamples)
 
 
 def _words(group: Group, rows: np.ndarray) -> np.ndarray:
@@ -169,12 +171,12 @@ def _quotes(group: Group, slots: Slots, slot: np.ndarray, symbol: np.ndarray) ->
 
 
 def _judge_content(
-    group: Group, rules: Rules, slots: Slots, outputs: Outputs, sightings: Sightings
+    group: Group, rules: Rules, slots: Slots, outputs: Outputs, counterexamples: Counterexamples
 ) -> None:
     """Compare each verdict with the quote that it names."""
     positions, rows, came, slot, at = outputs
     bad = (came["tail"] & ~VERDICT_BYTE) != 0
-    sightings.note("malformed", positions[bad], answer=came[bad], order_at=at[rows[bad]])
+    counterexamples.note("malformed", positions[bad], answer=came[bad], order_at=at[rows[bad]])
     symbol = group.order_symbol[rows]
     right = _quotes(group, slots, slot, symbol)
     right["order_id"] = came["order_id"]
@@ -190,14 +192,14 @@ def _judge_content(
         ("wrong-verdict", wrong),
         ("invented", extra),
     ):
-        sightings.note(
+        counterexamples.note(
             kind, positions[mask], answer=came[mask], right=right[mask], order_at=at[rows[mask]]
         )
 
 
 def _judge_time(
     group: Group, rules: Rules, slots: Slots, outputs: Outputs, arrived: np.ndarray,
-    published: np.ndarray, sightings: Sightings,
+    published: np.ndarray, counterexamples: Counterexamples,
 ) -> None:  # fmt: skip
     """No verdict by a quote from after it, none by a quote older than what must be seen."""
     positions, rows, came, slot, at = outputs
@@ -207,14 +209,14 @@ def _judge_time(
     quote_t = publish_times(rules.quotes_published, group.quote_offset[quote])
     future = quote_t > arrived[named]
     late = named[future]
-    sightings.note(
+    counterexamples.note(
         "from-the-future", positions[late], answer=came[late], order_at=at[rows[late]],
         published=quote_t[future], arrived=arrived[late],
     )  # fmt: skip
     below = rules.fetched.must_be_seen(published[rows], arrived)
     lowest = group.seen_slots(slots, rows, below)
     stale = np.flatnonzero((slot >= 0) & (slot < lowest))
-    sightings.note(
+    counterexamples.note(
         "stale-quote", positions[stale], answer=came[stale], order_at=at[rows[stale]],
         right=_quotes(group, slots, lowest[stale], symbol[stale]),
         behind=(lowest - slot)[stale],
@@ -273,7 +275,7 @@ def _order(
 
 def _note_conflicts(
     group: Group, found: Conflicts, at: np.ndarray, first: np.ndarray, outputs: OutputLog,
-    sightings: Sightings,
+    counterexamples: Counterexamples,
 ) -> None:  # fmt: skip
     """Note conflicts; a visible order stands for its first output."""
 
@@ -283,11 +285,11 @@ def _note_conflicts(
         shown[some] = gather(outputs.payloads, first[rows[some]]).view(ANSWER)
         return shown
 
-    sightings.note(
+    counterexamples.note(
         "went-back", first[found.back], answer=answer(found.back),
         after=answer(found.back_after), order_at=at[found.back],
     )  # fmt: skip
-    sightings.note(
+    counterexamples.note(
         "must-reject", at[found.stuck], order_id=group.order_id[found.stuck],
         symbol=_words(group, found.stuck), before=answer(found.stuck_before),
     )  # fmt: skip

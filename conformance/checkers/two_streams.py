@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tickproof.conformance.checkers.answers import Answers
+from tickproof.conformance.checkers.answers import (
+    Answers,
+    answered_again,
+    malformed,
+    order_where,
+)
 from tickproof.conformance.checkers.arrays import read
-from tickproof.conformance.checkers.counterexamples import Sightings
-from tickproof.conformance.checkers.findings import Findings
-from tickproof.conformance.checkers.market_rule import RECORD
+from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
+from tickproof.conformance.checkers.delivery import place
+from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.checkers.market_rule import RECORD, content, show_answer, symbol_text
 from tickproof.conformance.checkers.symbols import Symbols
 from tickproof.conformance.checkers.timeline import Active, Fetched
-from tickproof.conformance.checkers.two_stream_findings import explain_two
 from tickproof.conformance.checkers.two_stream_symbols import Group, Picked, Rules, judge_group
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
@@ -23,11 +28,16 @@ from tickproof.conformance.history.rows import of_partition
 QUOTES: Final = 0
 ORDERS: Final = 1
 _NONE: Final = 2**32 - 1
-#: Records of one partition, and their offsets where they are a part of it.
-Lane = tuple[np.ndarray, np.ndarray | None]
 
 
-def check_two(
+class Lane(NamedTuple):
+    """Records of one partition, and their offsets where they are a part of it."""
+
+    array: np.ndarray
+    offsets: np.ndarray | None
+
+
+def check_two_streams(
     quotes: Sequence[np.ndarray],
     orders: Sequence[np.ndarray],
     outputs: OutputLog,
@@ -54,24 +64,24 @@ def check_two(
     ``invented``, ``malformed``. ValueError for another ``emit`` or ``delivery``, for
     unlike numbers of partitions, or for ids that come twice in the input.
     """
-    sightings = Sightings()
-    sight_two(
-        quotes, orders, outputs, emit, sightings, freshness_ns=freshness_ns,
+    counterexamples = Counterexamples()
+    collect_two_streams(
+        quotes, orders, outputs, emit, counterexamples, freshness_ns=freshness_ns,
         publishes=publishes, fetches=fetches, pauses=pauses, delivery=delivery,
         group_rows=group_rows,
     )  # fmt: skip
-    return two_findings(
-        sightings, outputs, partitions=len(orders), quotes=sum(map(len, quotes)),
+    return two_stream_findings(
+        counterexamples, outputs, partitions=len(orders), quotes=sum(map(len, quotes)),
         orders=sum(map(len, orders)),
     )  # fmt: skip
 
 
-def sight_two(
+def collect_two_streams(
     quotes: Sequence[np.ndarray],
     orders: Sequence[np.ndarray],
     outputs: OutputLog,
     emit: str,
-    sightings: Sightings,
+    counterexamples: Counterexamples,
     *,
     freshness_ns: int,
     publishes: np.ndarray,
@@ -84,14 +94,14 @@ def sight_two(
 ) -> int:
     """Note what is wrong with the output of app market-spread on two streams.
 
-    As check_two. Where ``quotes`` and ``orders`` hold some symbols only, the offsets are
+    As check_two_streams. Where ``quotes`` and ``orders`` hold some symbols only, the offsets are
     the places of their records in the whole partitions, ascending. Returns how many
     outputs answer no order.
     """
     _check_call(emit, delivery, len(quotes), len(orders))
     answers = Answers(outputs)
-    order_of = _join(orders, answers, delivery == "exactly-once", sightings)
-    strangers = answers.note_strangers(sightings)
+    order_of = _join(orders, answers, delivery == "exactly-once", counterexamples)
+    orphans = answers.note_orphans(counterexamples)
     active = Active(pauses)
     starts = np.concatenate(([0], np.cumsum([len(part) for part in orders])))
     for partition in range(len(orders)):
@@ -106,27 +116,30 @@ def sight_two(
             orders_fetched=Fetched(of_partition(fetches, ORDERS, partition), active, 0),
         )
         lanes = [
-            (arrays[partition], None if offsets is None else offsets[partition])
+            Lane(arrays[partition], None if offsets is None else offsets[partition])
             for arrays, offsets in ((quotes, quote_offsets), (orders, order_offsets))
         ]
-        for group, row_of in _groups(*lanes, group_rows):
+        for group, row_of in _groups(lanes[0], lanes[1], group_rows):
             came = _outputs_of(answers, order_of, int(starts[partition]), row_of)
-            judge_group(group, rules, answers, *came, sightings)
-    return strangers
+            judge_group(group, rules, answers, *came, counterexamples)
+    return orphans
 
 
-def two_findings(
-    sightings: Sightings, outputs: OutputLog, *, partitions: int, quotes: int, orders: int
+def two_stream_findings(
+    counterexamples: Counterexamples,
+    outputs: OutputLog,
+    *,
+    partitions: int,
+    quotes: int,
+    orders: int,
 ) -> Findings:
-    """Explain sightings; ``quotes`` and ``orders``: how many the whole input holds."""
-    changed = sightings.counts.pop("changed", 0)
-    sightings.kept.pop("changed", None)
-    found = sightings.findings(
-        lambda kind, at, row: explain_two(outputs, partitions, kind, at, row)
-    )
+    """Put counterexamples into words; ``quotes``, ``orders``: how many the input holds."""
+    changed = counterexamples.counts.pop("changed", 0)
+    counterexamples.kept.pop("changed", None)
+    found = counterexamples.findings(lambda example: _explain(outputs, partitions, example))
     found.facts |= {"quotes": quotes, "orders": orders, "outputs": len(outputs)}
     found.checked = sum(found.facts.values())
-    found.facts["changed"] = changed + sightings.counts["retracted"]
+    found.facts["changed"] = changed + counterexamples.counts["retracted"]
     return found
 
 
@@ -144,9 +157,12 @@ def _check_call(emit: str, delivery: str, quotes: int, orders: int) -> None:
 
 
 def _join(
-    orders: Sequence[np.ndarray], answers: Answers, exactly_once: bool, sightings: Sightings,
+    orders: Sequence[np.ndarray],
+    answers: Answers,
+    exactly_once: bool,
+    counterexamples: Counterexamples,
     rows: int = 1 << 19,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Return for each output the order that it answers: its place over all partitions."""
     order_of = np.full(len(answers.matched), _NONE, np.uint32)
     starts = np.concatenate(([0], np.cumsum([len(part) for part in orders])))
@@ -162,7 +178,7 @@ def _join(
         for positions, found, came in answers.of(every):
             order_of[positions] = place[found]
             kind = "retracted" if exactly_once else "changed"
-            answers.note_again(found, positions, came, first, sightings, kind)
+            answers.note_again(found, positions, came, first, counterexamples, kind)
     return order_of
 
 
@@ -170,17 +186,18 @@ def _groups(quotes: Lane, orders: Lane, rows: int) -> Iterator[tuple[Group, np.n
     """Yield groups of whole symbols of one partition, and the row in it of each order."""
     symbols = Symbols()
     codes = [_codes(array, symbols) for array, _ in (quotes, orders)]
-    sizes = sum(np.bincount(code, minlength=len(symbols)) for code in codes)
+    of_quotes, of_orders = (np.bincount(code, minlength=len(symbols)) for code in codes)
+    sizes = of_quotes + of_orders
     group_of = (np.cumsum(sizes) - sizes) // rows
     # Sizes add up in the order of the codes, so a group is a range of codes.
-    edges = np.flatnonzero(np.diff(group_of, prepend=-1, append=-1)) if len(sizes) else []
+    edges = np.flatnonzero(np.diff(group_of, prepend=-1, append=-1))
     for low, high in pairwise(edges):
         picked = []
         for (array, offsets), code in zip((quotes, orders), codes, strict=True):
             place = np.flatnonzero((code >= low) & (code < high))
             offset = place if offsets is None else offsets[place]
             picked.append(Picked(array, place, offset, code[place] - np.int32(low)))
-        group = Group.read(*picked, symbols.words[low:high])
+        group = Group.read(picked[0], picked[1], symbols.words[low:high])
         row_of = np.full(len(orders[0]), -1, np.int32)
         row_of[group.order_place] = np.arange(len(group.order_place))
         yield group, row_of
@@ -206,3 +223,75 @@ def _outputs_of(
         own = row >= 0
         found.append((begin + here[own], row[own].astype(np.int64)))
     return np.concatenate([p for p, _ in found]), np.concatenate([r for _, r in found])
+
+
+def _explain(outputs: OutputLog, partitions: int, example: Counterexample) -> Finding:
+    kind, at, row = example.kind, example.at, example.row
+    if kind in ("lost", "must-reject"):
+        return _without_output(partitions, example)
+    answer = row["answer"]
+    where = place(outputs, at)
+    where |= order_where(answer["order_id"], answer["symbol"], row.get("order_at"), partitions)
+    if kind == "malformed":
+        return malformed(at, answer, where)
+    if "first" in row:
+        return answered_again(outputs, example, where)
+    text, expected = _words(kind, row)
+    return Finding(kind, f"output {at}: {text}", expected, show_answer(answer), where)
+
+
+def _words(kind: str, row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return (summary, expected) of a finding about one output."""
+    answer = row["answer"]
+    named = f"quote {answer['quote_id']}"
+    if kind == "from-the-future":
+        late = int(row["published"]) - int(row["arrived"])
+        return (
+            f"{named} was published {late} ns after the verdict arrived",
+            f"a quote published by {row['arrived']} ns",
+        )
+    if kind == "went-back":
+        after = row["after"]
+        return (
+            f"{named} stands before quote {after['quote_id']}, which the earlier order "
+            f"{after['order_id']} of the symbol saw",
+            f"quote {after['quote_id']} or a later one",
+        )
+    if "right" not in row:
+        return (
+            f"answers order {answer['order_id']}, which is not in the input",
+            "an order of the input",
+        )
+    right = row["right"]
+    if kind == "unknown-quote":
+        symbol = symbol_text(right["symbol"])
+        return f"{named} is no quote of {symbol}", f"a quote of {symbol}"
+    if kind == "stale-quote":
+        return (
+            f"{named} is {row['behind']} quotes behind: quote {right['quote_id']} was fetched "
+            "long enough before the order was published",
+            f"quote {right['quote_id']} or a later one",
+        )
+    if answer["symbol"] != right["symbol"]:
+        wanted = symbol_text(right["symbol"])
+        return f"symbol {symbol_text(answer['symbol'])} for an order of {wanted}", wanted
+    if kind == "invented":
+        return "an accepted order gives no output under emit rejects", "no output"
+    return content(right, answer), show_answer(right)
+
+
+def _without_output(partitions: int, example: Counterexample) -> Finding:
+    """Make a finding about an order without output."""
+    row = example.row
+    order, symbol = int(row["order_id"]), symbol_text(row["symbol"])
+    where = order_where(order, row["symbol"], example.at, partitions)
+    if example.kind == "lost":
+        text = f"order {order} of {symbol} has no verdict"
+        return Finding("lost", text, "a verdict", "no output", where)
+    before = row["before"]
+    if int(before["order_id"]):
+        limit = f"up to quote {before['quote_id']}, which the later order {before['order_id']} saw,"
+    else:
+        limit = "to the end of the stream"
+    text = f"order {order} of {symbol}: no quote that it may have seen {limit} accepts it"
+    return Finding("must-reject", text, "a reject", "no output, as if accepted", where)

@@ -122,7 +122,7 @@ def _values(history: ScaledHistory) -> Findings:
         int(history.claims["freshness_s"] * 1e9), history.publishes, history.fetches,
         list(history.pauses()), history.claims["delivery"],
     )  # fmt: skip
-    return judged.two_markets(files, emit, timing)
+    return judged.two_stream_market(files, emit, timing)
 
 
 def _same(records: np.ndarray) -> np.ndarray:

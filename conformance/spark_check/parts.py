@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
 
 from tickproof.conformance.checkers.arrays import gather, piece_rows
-from tickproof.conformance.checkers.counterexamples import Sightings
+from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.spark_check.blocks import Source
 
@@ -37,15 +37,15 @@ class PartOfLog(OutputLog):
         return self.times[index]
 
 
-class Placed(Sightings):
-    """Sightings in a part of an output log, noted by their place in the whole log."""
+class Placed(Counterexamples):
+    """Counterexamples in a part of an output log, noted by their place in the whole log."""
 
     def __init__(self, index: np.ndarray) -> None:
         super().__init__()
         self._index = index
 
     def note(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
-        """Count and keep as Sightings does; output positions are those in the part."""
+        """Count and keep as Counterexamples does; output positions are those in the part."""
         if not len(at):
             return
         if kind not in OF_INPUT:
@@ -57,16 +57,16 @@ class Placed(Sightings):
 
 @dataclass
 class Judged:
-    """What one part gave: sightings by place in the whole history, and numbers to add up."""
+    """What one part gave: counterexamples by place in the whole history, and numbers to add up."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    kept: dict[str, list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
+    kept: dict[str, list[Counterexample]] = field(default_factory=dict)
     facts: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, sightings: Sightings, **facts: int) -> Judged:
-        """Take the sightings and facts of a checker."""
-        return cls(sightings.counts, sightings.kept, Counter(facts))
+    def of(cls, counterexamples: Counterexamples, **facts: int) -> Judged:
+        """Take the counterexamples and facts of a checker."""
+        return cls(counterexamples.counts, counterexamples.kept, Counter(facts))
 
 
 class Part:
@@ -191,10 +191,10 @@ def _outcome(judge: Callable[[Part], Judged], part: Part) -> bytes:
         return pickle.dumps(error)
 
 
-def merged(found: Iterable[Judged]) -> tuple[Sightings, Counter[str]]:
-    """Return the sightings and facts of all parts together."""
-    sightings, facts = Sightings(), Counter[str]()
+def merged(found: Iterable[Judged]) -> tuple[Counterexamples, Counter[str]]:
+    """Return the counterexamples and facts of all parts together."""
+    counterexamples, facts = Counterexamples(), Counter[str]()
     for judged in found:
-        sightings.take(Sightings(judged.counts, judged.kept))
+        counterexamples.take(Counterexamples(judged.counts, judged.kept))
         facts.update(judged.facts)
-    return sightings, facts
+    return counterexamples, facts

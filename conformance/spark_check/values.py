@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tickproof.conformance.checkers.arrays import hash_records
-from tickproof.conformance.checkers.count import TAIL, count_findings, sight_count
-from tickproof.conformance.checkers.counterexamples import Sightings
-from tickproof.conformance.checkers.delivery import sequence_findings, sight_sequences
+from tickproof.conformance.checkers.count import TAIL, collect_count, count_findings
+from tickproof.conformance.checkers.counterexamples import Counterexamples
+from tickproof.conformance.checkers.delivery import collect_sequences, sequence_findings
 from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.checkers.market_rule import ANSWER, RECORD, Located
-from tickproof.conformance.checkers.merged import merged_findings, sight_merged
-from tickproof.conformance.checkers.multiset import multiset_findings, sight_multiset
-from tickproof.conformance.checkers.two_streams import sight_two, two_findings
+from tickproof.conformance.checkers.merged import collect_merged, merged_findings
+from tickproof.conformance.checkers.multiset import collect_multiset, multiset_findings
+from tickproof.conformance.checkers.two_streams import collect_two_streams, two_stream_findings
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.spark_check.blocks import Cut, Cutter, Source, blocks, part_count, scan
 from tickproof.conformance.spark_check.parts import Judged, Part, Placed, judge_parts, merged
@@ -64,7 +64,7 @@ class Files:
 
     def judge(
         self, cut_input: Cutter, cut_output: Cutter, judge: Callable[[Part], Judged]
-    ) -> tuple[Sightings, dict[str, int]]:
+    ) -> tuple[Counterexamples, dict[str, int]]:
         """Cut, shuffle and judge all sources; return what all parts found."""
         cutters = [*[cut_input] * len(self.inputs), cut_output]
         made = blocks(self.spark, self.sources, cutters, self.parts)
@@ -72,7 +72,7 @@ class Files:
 
     def judge_blocks(
         self, made: DataFrame, judge: Callable[[Part], Judged]
-    ) -> tuple[Sightings, dict[str, int]]:
+    ) -> tuple[Counterexamples, dict[str, int]]:
         """Shuffle blocks and judge them; return what all parts found."""
         return merged(judge_parts(made, self.sources, self.parts, judge))
 
@@ -95,26 +95,27 @@ def count(files: Files, emit: str, step_back_after: int | None) -> Findings:
     lanes = range(len(files.inputs))
 
     def judge(part: Part) -> Judged:
-        sightings = Placed(part.places(len(lanes)))
-        keys = sight_count(
+        counterexamples = Placed(part.places(len(lanes)))
+        keys = collect_count(
             [part.records(lane) for lane in lanes], part.log(len(lanes)), emit,
-            step_back_after, sightings, offsets=[part.places(lane) for lane in lanes],
+            step_back_after, counterexamples, offsets=[part.places(lane) for lane in lanes],
         )  # fmt: skip
-        return Judged.of(sightings, keys=keys)
+        return Judged.of(counterexamples, keys=keys)
 
-    sightings, facts = files.judge(_by_key, _by_key, judge)
+    counterexamples, facts = files.judge(_by_key, _by_key, judge)
     return count_findings(
-        sightings, _records_behind(files, sightings), files.log, emit,
+        counterexamples, _records_behind(files, counterexamples), files.log, emit,
         records=files.records, keys=facts["keys"],
     )  # fmt: skip
 
 
-def _records_behind(files: Files, sightings: Sightings) -> list[np.ndarray]:
+def _records_behind(files: Files, counterexamples: Counterexamples) -> list[np.ndarray]:
     """Return, by partition, the records of the keys whose wrong totals will be explained."""
     need: dict[int, int] = {}
-    for _, row in sightings.kept.get("wrong-total", ()):
-        key = int(row["record"]["key"])
-        need[key] = max(need.get(key, 0), int(row["record"]["n"]) + TAIL)
+    for example in counterexamples.kept.get("wrong-total", ()):
+        record = example.row["record"]
+        key = int(record["key"])
+        need[key] = max(need.get(key, 0), int(record["n"]) + TAIL)
     found: list[list[np.ndarray]] = [[np.empty(0, COUNT_IN)] for _ in files.inputs]
     keys = np.array(list(need), np.uint64)
 
@@ -143,15 +144,17 @@ def _by_named_symbol(records: np.ndarray) -> Cut:
     return Cut(records, records.view(ANSWER)["symbol"])
 
 
-def _market(files: Files, judge: Callable[[Part], Judged]) -> tuple[Sightings, dict[str, int]]:
+def _market(
+    files: Files, judge: Callable[[Part], Judged]
+) -> tuple[Counterexamples, dict[str, int]]:
     """Judge by symbol. An output goes where its order is, whatever symbol it names.
 
     Nearly always that is the symbol that it names. Only where some output met no order
     in its part are outputs led to their orders first, by another shuffle.
     """
-    sightings, facts = files.judge(_by_symbol, _by_named_symbol, judge)
-    if not facts["strangers"]:
-        return sightings, facts
+    counterexamples, facts = files.judge(_by_symbol, _by_named_symbol, judge)
+    if not facts["orphans"]:
+        return counterexamples, facts
     cutters = [_by_symbol] * len(files.inputs)
     made = blocks(files.spark, files.inputs, cutters, files.parts)
     led = by_order(files.spark, files.streams[-1], files.output, len(files.inputs), files.parts)
@@ -163,26 +166,26 @@ def merged_market(files: Files, emit: str) -> Findings:
     lanes = range(len(files.inputs))
 
     def judge(part: Part) -> Judged:
-        sightings = Placed(part.places(len(lanes)))
-        seen = sight_merged(
-            [part.records(lane) for lane in lanes], part.log(len(lanes)), emit, sightings,
+        counterexamples = Placed(part.places(len(lanes)))
+        seen = collect_merged(
+            [part.records(lane) for lane in lanes], part.log(len(lanes)), emit, counterexamples,
             offsets=[part.places(lane) for lane in lanes],
         )  # fmt: skip
         return Judged.of(
-            sightings, orders=seen.orders, rejects=seen.rejects, strangers=seen.strangers
+            counterexamples, orders=seen.orders, rejects=seen.rejects, orphans=seen.orphans
         )
 
-    sightings, facts = _market(files, judge)
+    counterexamples, facts = _market(files, judge)
     return merged_findings(
-        sightings, files.log, partitions=len(lanes), records=files.records,
-        orders=facts["orders"], rejects=facts["rejects"], locate=_located(files, sightings),
+        counterexamples, files.log, partitions=len(lanes), records=files.records,
+        orders=facts["orders"], rejects=facts["rejects"], locate=_located(files, counterexamples),
     )  # fmt: skip
 
 
-def _located(files: Files, sightings: Sightings) -> Callable[[int], Located | None]:
+def _located(files: Files, counterexamples: Counterexamples) -> Callable[[int], Located | None]:
     """Look up every quote that an explanation will name, in one scan of the input."""
-    kept = [sightings.kept.get(kind, []) for kind in ("wrong-verdict", "invented")]
-    rows = [row for _, row in chain(*kept)]
+    kept = [counterexamples.kept.get(kind, []) for kind in ("wrong-verdict", "invented")]
+    rows = [example.row for example in chain(*kept)]
     ids = np.array([row["answer"]["quote_id"] for row in rows if "right" in row], np.uint64)
     quotes: dict[int, Located] = {}
 
@@ -203,7 +206,7 @@ def _located(files: Files, sightings: Sightings) -> Callable[[int], Located | No
 
 @dataclass(frozen=True)
 class Timing:
-    """Tables and claims of a run with two streams; see check_two."""
+    """Tables and claims of a run with two streams; see check_two_streams."""
 
     freshness_ns: int
     publishes: np.ndarray
@@ -212,25 +215,25 @@ class Timing:
     delivery: str
 
 
-def two_markets(files: Files, emit: str, timing: Timing) -> Findings:
-    """Judge app market-spread on two streams; see check_two."""
+def two_stream_market(files: Files, emit: str, timing: Timing) -> Findings:
+    """Judge app market-spread on two streams; see check_two_streams."""
     quotes = range(len(files.streams[0]))
     orders = range(len(quotes), len(files.inputs))
 
     def judge(part: Part) -> Judged:
-        sightings = Placed(part.places(orders.stop))
-        strangers = sight_two(
+        counterexamples = Placed(part.places(orders.stop))
+        orphans = collect_two_streams(
             [part.records(lane) for lane in quotes], [part.records(lane) for lane in orders],
-            part.log(orders.stop), emit, sightings,
+            part.log(orders.stop), emit, counterexamples,
             quote_offsets=[part.places(lane) for lane in quotes],
             order_offsets=[part.places(lane) for lane in orders], **vars(timing),
         )  # fmt: skip
-        return Judged.of(sightings, strangers=strangers)
+        return Judged.of(counterexamples, orphans=orphans)
 
-    sightings, _ = _market(files, judge)
+    counterexamples, _ = _market(files, judge)
     sizes = [sum(source.records for source in stream) for stream in files.streams]
-    return two_findings(
-        sightings, files.log, partitions=len(orders), quotes=sizes[0], orders=sizes[1]
+    return two_stream_findings(
+        counterexamples, files.log, partitions=len(orders), quotes=sizes[0], orders=sizes[1]
     )
 
 
@@ -247,16 +250,16 @@ def multiset(files: Files, expected: Callable[[np.ndarray], np.ndarray]) -> Find
     bases = np.cumsum([0, *(source.records for source in files.inputs)])
 
     def judge(part: Part) -> Judged:
-        sightings = Placed(part.places(len(lanes)))
+        counterexamples = Placed(part.places(len(lanes)))
         ordinals = [part.places(lane) + bases[lane] for lane in lanes]
-        sight_multiset(
-            [part.records(lane) for lane in lanes], part.log(len(lanes)), sightings,
+        collect_multiset(
+            [part.records(lane) for lane in lanes], part.log(len(lanes)), counterexamples,
             ordinals=np.concatenate(ordinals),
         )  # fmt: skip
-        return Judged.of(sightings)
+        return Judged.of(counterexamples)
 
-    sightings, _ = files.judge(partial(_cut_expected, expected), _by_payload, judge)
-    return multiset_findings(sightings, files.log, files.records)
+    counterexamples, _ = files.judge(partial(_cut_expected, expected), _by_payload, judge)
+    return multiset_findings(counterexamples, files.log, files.records)
 
 
 def _cut_expected(expected: Callable[[np.ndarray], np.ndarray], records: np.ndarray) -> Cut:
@@ -277,14 +280,14 @@ def sequences(files: Files) -> Findings:
     output = files.output
 
     def judge(part: Part) -> Judged:
-        sightings = Sightings()
+        counterexamples = Counterexamples()
         rows = np.array(part.records(0))
         # Payloads are looked at only where a number came twice.
         log = OutputLog(output.array(), rows)
-        numbered, writers = sight_sequences(log, rows, sightings)
-        return Judged.of(sightings, numbered=numbered, writers=writers)
+        numbered, writers = collect_sequences(log, rows, counterexamples)
+        return Judged.of(counterexamples, numbered=numbered, writers=writers)
 
     parts = part_count([source], files.spark.sparkContext.defaultParallelism)
     made = blocks(files.spark, [source], [_by_writer], parts)
-    sightings, facts = merged(judge_parts(made, [source], parts, judge))
-    return sequence_findings(sightings, files.log, facts["numbered"], facts["writers"])
+    counterexamples, facts = merged(judge_parts(made, [source], parts, judge))
+    return sequence_findings(counterexamples, files.log, facts["numbered"], facts["writers"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.checkers.market_cases import PRICES, SYMBOLS, log, order, quote, slow_rejects, verdict
 from tickproof.conformance.checkers.timeline import NEVER, Active, Fetched, publish_times
-from tickproof.conformance.checkers.two_streams import check_two
+from tickproof.conformance.checkers.two_streams import check_two_streams
 from tickproof.conformance.history.rows import FETCH, PUBLISH
 from tickproof.generators.layouts import ORDER, QUOTE
 
@@ -34,7 +34,7 @@ def check(quotes, orders, came, emit, times=None, **given_):
         "publishes": published(len(quotes), len(orders)),
         "fetches": np.zeros(0, FETCH),
     } | given_
-    return check_two(
+    return check_two_streams(
         [stacked(quotes, QUOTE)], [stacked(orders, ORDER)], log(came, times), emit, **options
     )
 
@@ -351,7 +351,7 @@ def test_partitions_are_kept_apart():
     options = {
         "freshness_ns": 1, "publishes": publishes, "fetches": np.zeros(0, FETCH),
     }  # fmt: skip
-    assert not check_two(parts, orders, log(came), "verdicts", **options)
-    lost = check_two(parts, orders, log(RIGHT), "verdicts", **options)
+    assert not check_two_streams(parts, orders, log(came), "verdicts", **options)
+    lost = check_two_streams(parts, orders, log(RIGHT), "verdicts", **options)
     assert lost.counts == Counter(lost=1)
     assert lost.first().where["partition"] == 1
