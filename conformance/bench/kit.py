@@ -168,7 +168,7 @@ def whole_run(messages: int) -> dict[str, float]:
         folder = Path(name)
         built = _input(messages, folder)
         with _serving(built, folder) as server:
-            _peer(server, "market")
+            _peer(server, "market", str(built.partitions[0].path))
         payloads = np.memmap(folder / "output" / "s0.log", framed(VERDICT), "r")["payload"]
         outputs = OutputLog(payloads, np.fromfile(folder / "output" / "s0.arrivals", ARRIVAL))
         inputs = [np.memmap(p.path, framed(MESSAGE), "r")["payload"] for p in built.partitions]
