@@ -139,6 +139,8 @@ class Sessions:
 
     def close(self) -> None:
         """Expect that nothing is left; end what is."""
+        # The resource tracker of multiprocessing ends a moment after the process it served.
+        wait_until(lambda: not self.processes(), 5)
         left = self.processes()
         for process in left:
             process.kill()

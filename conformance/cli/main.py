@@ -139,6 +139,7 @@ def run(
         raise click.UsageError("--port: expected -n 1, because one run has the port at a time")
     from tickproof.conformance.requirements import registry
     from tickproof.conformance.session import run_command
+    from tickproof.conformance.session.request import Request
     from tickproof.conformance.suites import schedules
 
     known = registry.load()
@@ -158,7 +159,7 @@ def run(
             )  # fmt: skip
     except RequestError as error:
         raise click.UsageError(str(error)) from error
-    request = run_command.Request(
+    request = Request(
         only=ids,
         seed=secrets.randbelow(2**32) if seed is None else seed,
         workers=parallel or (1 if options["port"] else machine.usable_cpus()),

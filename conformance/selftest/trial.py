@@ -12,13 +12,13 @@ from typing import Any, Final
 from tickproof.conformance.engines.spec import EngineSpec, load
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest.model import Cell, Trial
-from tickproof.conformance.session.scenario_player import Playing, Settings
+from tickproof.conformance.session.request import Request
+from tickproof.conformance.session.scenario_player import ScenarioPlayer
 from tickproof.conformance.suites.judge import JUDGES, import_suites
 from tickproof.conformance.suites.outcomes import outcome_of, with_known_gaps
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Verdict
 
-PROFILE: Final = "quick"
 #: What a machine that is not quiet does to a run in which time counts.
 HOST_REASONS: Final = frozenset(("HOST_NOISE", "GENERATOR_LATE", "KIT_FLOOR"))
 #: Longest text of a cell, in characters.
@@ -60,10 +60,10 @@ def attempt(task: Task) -> Trial:
     began = time.monotonic()
     judges = tests_of()[task.scenario]
     spec = _spec(task.toml)
-    playing = Playing(spec, Settings(task.folder, task.seed, PROFILE))
-    cells = [_cell(playing, spec, task, requirement, judge) for requirement, judge in judges]
-    history = playing.played(task.scenario)
-    playing.tidy()
+    player = ScenarioPlayer(spec, Request(out=task.folder, seed=task.seed))
+    cells = [_cell(player, spec, task, requirement, judge) for requirement, judge in judges]
+    history = player.played(task.scenario)
+    player.tidy()
     return Trial(
         subject=task.subject, scenario=task.scenario, seed=task.seed, played=history is not None,
         seconds=round(time.monotonic() - began, 3), cells=cells,
@@ -76,16 +76,18 @@ def _spec(toml: Path) -> EngineSpec:
     return load(toml, registry.load())
 
 
-def _cell(playing: Playing, spec: EngineSpec, task: Task, requirement: str, judge: Any) -> Cell:
+def _cell(
+    player: ScenarioPlayer, spec: EngineSpec, task: Task, requirement: str, judge: Any
+) -> Cell:
     error: Exception | None = None
     try:
-        judge(playing.history(requirement, task.scenario))
+        judge(player.history(requirement, task.scenario))
     except Exception as raised:
         error = raised
-    outcome = outcome_of(requirement, task.scenario, error, playing.played(task.scenario))
+    outcome = outcome_of(requirement, task.scenario, error, player.played(task.scenario))
     outcome = with_known_gaps(outcome, spec.known_gaps)
     if outcome.verdict is Verdict.KIT_ERROR and error is not None:
-        playing.keep_traceback("".join(traceback.format_exception(error)))
+        player.keep_traceback("".join(traceback.format_exception(error)))
     return Cell(
         requirement=requirement, test=judge.__name__, verdict=outcome.verdict,
         reason=outcome.reason, said=shown(outcome.actual, _SAID),

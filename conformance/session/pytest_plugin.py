@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import traceback
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tickproof.conformance.engines.spec import EngineSpec, find, load
+from tickproof.conformance.engines.spec import find, load
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.faults import regressions
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
-from tickproof.conformance.session.scenario_player import Playing, Settings
+from tickproof.conformance.session.request import Request
+from tickproof.conformance.session.scenario_player import ScenarioPlayer
 from tickproof.conformance.suites.catalog import seconds
 from tickproof.conformance.suites.outcomes import outcome_of, with_known_gaps
 from tickproof.conformance.suites.schedules import REQUIREMENT
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 PROPERTY = "tickproof"
+#: The argument of a test that decides on a given schedule; no fixture of users has this name.
+GIVEN = "tickproof_schedule"
 
 __all__ = [
     "history",
@@ -51,7 +55,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--tickproof-orders", metavar="FILE")
     group.addoption("--tickproof-strict", action="store_true")
     group.addoption("--tickproof-schedule", action="append", metavar="FILE")
-    group.addoption("--tickproof-feed", metavar="FILE", help="append live events to FILE")
+    # All of the above in one, from `tickproof run` to its processes.
+    group.addoption("--tickproof-request", metavar="JSON", help=argparse.SUPPRESS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,79 +68,70 @@ def pytest_configure(config: pytest.Config) -> None:
     requirements = registry.load()
     try:
         spec = load(find(option.engine, fixtures()), requirements)
-        playing = _playing(option, spec)
+        player = ScenarioPlayer(spec, _with_own_port(_request(option)))
     except InvalidFile as error:
         raise pytest.UsageError(str(error)) from error
-    config.stash[_SPEC] = spec
-    config.stash[_PLAYING] = playing
+    config.stash[_PLAYER] = player
 
 
-def _playing(option: Any, spec: EngineSpec) -> Playing:
-    """Return what plays for these options; raises InvalidFile."""
-    return Playing(
-        spec,
-        Settings(
-            out=Path(option.tickproof_out),
-            seed=option.tickproof_seed,
-            profile=option.tickproof_profile,
-            port=_port(option.tickproof_port),
-            quotes=option.tickproof_quotes and str(Path(option.tickproof_quotes).resolve()),
-            orders=option.tickproof_orders and str(Path(option.tickproof_orders).resolve()),
-            strict=option.tickproof_strict,
-            feed=option.tickproof_feed and Path(option.tickproof_feed),
-            schedules=_schedules(option.tickproof_schedule, spec),
-        ),
+def _request(option: Any) -> Request:
+    """Return what the options ask for."""
+    if option.tickproof_request:
+        return Request.from_json(option.tickproof_request)
+    return Request(
+        out=Path(option.tickproof_out),
+        seed=option.tickproof_seed,
+        profile=option.tickproof_profile,
+        tiers=tuple(option.tickproof_tier or ()),
+        only=tuple(option.tickproof_only or ()),
+        port=option.tickproof_port,
+        quotes=option.tickproof_quotes and Path(option.tickproof_quotes),
+        orders=option.tickproof_orders and Path(option.tickproof_orders),
+        strict=option.tickproof_strict,
+        schedules=tuple(map(Path, option.tickproof_schedule or ())),
     )
 
 
-def _schedules(given: list[str] | None, spec: EngineSpec) -> tuple[Path, ...]:
-    """Return the schedules that were named, else the regressions of the engine."""
-    return tuple(map(Path, given)) if given else tuple(regressions.beside(spec.path))
+def _with_own_port(request: Request) -> Request:
+    """Give each process of xdist a port of its own: consecutive ones from the first on."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    number = int(worker.removeprefix("gw"))
+    return replace(request, port=request.port + number) if request.port else request
 
 
-_SPEC = pytest.StashKey[EngineSpec]()
-_PLAYING = pytest.StashKey[Playing]()
+_PLAYER = pytest.StashKey[ScenarioPlayer]()
 #: How long the run took that the first test of a scenario waited for.
 _SETUP = pytest.StashKey[float]()
 
 
-def _port(base: int | None) -> int:
-    """Return this worker's port: workers use consecutive ones from the base on."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-    return 0 if base is None else base + int(worker.removeprefix("gw"))
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one test of each given schedule."""
-    playing = metafunc.config.stash.get(_PLAYING, None)
-    if "schedule" in metafunc.fixturenames:
+    player = metafunc.config.stash.get(_PLAYER, None)
+    if GIVEN in metafunc.fixturenames:
         marked = [
             pytest.param(name, marks=pytest.mark.decides(REQUIREMENT, name))
-            for name in (playing.schedules if playing else ())
+            for name in (player.schedules if player else ())
         ]
-        metafunc.parametrize("schedule", marked)
+        metafunc.parametrize(GIVEN, marked)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the selected tiers and requirements, lower tiers first."""
-    tiers, only = config.option.tickproof_tier, config.option.tickproof_only
     decided = {item: mark.args for item in items if (mark := item.get_closest_marker("decides"))}
     if not decided:
         return  # somebody else's tests
     tier_of = {id_: requirement.tier for id_, requirement in registry.load().items()}
 
-    playing = config.stash.get(_PLAYING, None)
-    named = config.option.tickproof_schedule
-    selected = registry.chosen(
-        registry.load(), tiers or (), only or (), config.option.tickproof_profile
-    )
+    player = config.stash.get(_PLAYER, None)
+    request = _request(config.option)
+    selected = registry.chosen(registry.load(), request.tiers, request.only, request.profile)
 
     def dropped(item: pytest.Item) -> bool:
         if item not in decided:
             # With no schedule given there is none to decide on.
-            return "schedule" in getattr(item, "fixturenames", ())
+            return GIVEN in getattr(item, "fixturenames", ())
         requirement, _ = decided[item]
-        if named and "schedule" not in getattr(item, "fixturenames", ()):
+        if request.schedules and GIVEN not in getattr(item, "fixturenames", ()):
             return True
         return requirement not in selected
 
@@ -144,7 +140,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item not in decided:
             return -1, 0.0
         requirement, scenario = decided[item]
-        return tier_of[requirement], -(playing.seconds if playing else seconds)(scenario)
+        return tier_of[requirement], -(player.seconds if player else seconds)(scenario)
 
     if gone := [item for item in items if dropped(item)]:
         config.hook.pytest_deselected(items=gone)
@@ -165,10 +161,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def history(request: pytest.FixtureRequest) -> History:
     """The history of the test's scenario: played once, kept for its other tests."""
     requirement, scenario = request.node.get_closest_marker("decides").args
-    playing = request.config.stash.get(_PLAYING, None)
-    if playing is None:
+    player = request.config.stash.get(_PLAYER, None)
+    if player is None:
         pytest.skip("no engine: say --engine NAME or --engine PATH/engine.toml")
-    return playing.history(requirement, scenario)
+    return player.history(requirement, scenario)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -178,8 +174,8 @@ def pytest_runtest_makereport(
     """Turn what a test raised into an outcome, attached to its report."""
     report = yield
     decided = item.get_closest_marker("decides")
-    playing = item.config.stash.get(_PLAYING, None)
-    if decided is None or playing is None or call.when == "teardown":
+    player = item.config.stash.get(_PLAYER, None)
+    if decided is None or player is None or call.when == "teardown":
         return report
     error = call.excinfo.value if call.excinfo else None
     if call.when == "setup" and error is None:
@@ -188,12 +184,12 @@ def pytest_runtest_makereport(
     if isinstance(error, KeyboardInterrupt | SystemExit):
         return report
     requirement, scenario = decided.args
-    outcome = outcome_of(requirement, scenario, error, playing.played(scenario))
-    outcome = with_known_gaps(outcome, item.config.stash[_SPEC].known_gaps)
-    outcome = playing.completed(outcome, call.duration + item.stash.get(_SETUP, 0.0))
+    outcome = outcome_of(requirement, scenario, error, player.played(scenario))
+    outcome = with_known_gaps(outcome, player.spec.known_gaps)
+    outcome = player.completed(outcome, call.duration + item.stash.get(_SETUP, 0.0))
     report.user_properties.append((PROPERTY, json.dumps(outcome.to_json())))
     if outcome.verdict is Verdict.KIT_ERROR and error is not None:
-        playing.keep_traceback("".join(traceback.format_exception(error)))
+        player.keep_traceback("".join(traceback.format_exception(error)))
     _colour(report, outcome)
     return report
 
@@ -217,6 +213,6 @@ def _colour(report: pytest.TestReport, outcome: Outcome) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Drop what can be made again from the run folders of this process."""
-    playing = session.config.stash.get(_PLAYING, None)
-    if playing is not None:
-        playing.tidy()
+    player = session.config.stash.get(_PLAYER, None)
+    if player is not None:
+        player.tidy()

@@ -8,7 +8,7 @@ import socket
 import tempfile
 import traceback
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -27,34 +27,14 @@ from tickproof.conformance.reports.live import SessionProgress
 from tickproof.conformance.reports.market import csv_notes
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.requirements.registry import Requirement
-from tickproof.conformance.session.tiers import SessionConfig, run_session
+from tickproof.conformance.session.request import Request
+from tickproof.conformance.session.tiers import run_session
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Outcome
 from tickproof.generators import csv_market
 
 KIT_ERROR_FILE: Final = "kit-error.txt"
 #: Worst first: of several engines the worst status is the status of the whole.
 _STATUS_ORDER: Final = (EXIT_KIT_ERROR, EXIT_FAIL, EXIT_UNKNOWN, EXIT_OK)
-
-
-@dataclass(frozen=True)
-class Request:
-    """What `tickproof run` was asked for, the same for every engine.
-
-    ``out`` gets one folder an engine. ``quotes`` and ``orders``: both or none.
-    ``schedules``: files of schedules, judged instead of the suites.
-    """
-
-    profile: str
-    tiers: tuple[int, ...]
-    only: tuple[str, ...]
-    seed: int
-    out: Path
-    workers: int
-    port: int | None
-    quotes: Path | None
-    orders: Path | None
-    strict: bool
-    schedules: tuple[Path, ...] = ()
 
 
 def select(
@@ -224,23 +204,9 @@ def _judge(
 def _outcomes(
     spec: EngineSpec, request: Request, folder: Path, view: SessionProgress
 ) -> list[Outcome]:
-    config = SessionConfig(
-        engine=spec.path,
-        out=folder,
-        profile=request.profile,
-        tiers=request.tiers,
-        only=request.only,
-        seed=request.seed,
-        workers=request.workers,
-        quotes=request.quotes,
-        orders=request.orders,
-        strict=request.strict,
-        port=request.port,
-        schedules=request.schedules,
-    )
     try:
         with view:
-            return run_session(config, view)
+            return run_session(spec.path, replace(request, out=folder), view)
     except KeyboardInterrupt:
         decided = sum(view.counts.values())
         # The command line prints this text; the runs recorded so far stay in the folder.

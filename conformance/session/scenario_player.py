@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped
+from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
 from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.latency import profiles
@@ -22,6 +23,7 @@ from tickproof.conformance.requirements import registry
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites import evidence
 from tickproof.conformance.suites.catalog import Context, draw, seconds, service
 from tickproof.conformance.suites.catalog.builders import EVERY
@@ -33,33 +35,16 @@ from tickproof.conformance.verdicts import Outcome
 _SHOWN = {"progress", "fault"}
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What a session was asked for; ``quotes`` and ``orders`` are absolute paths or None.
-
-    schedules: files of given schedules.
-    """
-
-    out: Path
-    seed: int
-    profile: str
-    port: int = 0
-    quotes: str | None = None
-    orders: str | None = None
-    strict: bool = False
-    feed: Path | None = None
-    schedules: tuple[Path, ...] = ()
-
-
-class Playing:
+class ScenarioPlayer:
     """Histories by scenario; a scenario that could not be played stays an error."""
 
-    def __init__(self, spec: EngineSpec, settings: Settings) -> None:
-        self.spec, self.settings = spec, settings
+    def __init__(self, spec: EngineSpec, request: Request) -> None:
+        self.spec, self.request = spec, request
         self._registry = registry.load()
         #: Given schedules by the names of their scenarios.
-        self.schedules = load_all(settings.schedules)
-        self._files = dict(zip(self.schedules, settings.schedules, strict=True))
+        files = request.schedules or tuple(regressions.beside(spec.path))
+        self.schedules = load_all(files)
+        self._files = dict(zip(self.schedules, files, strict=True))
         self._histories: dict[str, History] = {}
         self._errors: dict[str, Exception] = {}
         self._pool = EnginePool()
@@ -98,20 +83,20 @@ class Playing:
         return outcome
 
     def _reproduce(self, outcome: Outcome) -> str:
-        settings, engine = self.settings, _from_here(self.spec.path)
+        request, engine = self.request, _from_here(self.spec.path)
         if outcome.scenario in self._files:
             return f"tickproof run {engine} --schedule {_from_here(self._files[outcome.scenario])}"
         words = ["tickproof run", engine, f"--only {outcome.requirement}",
-                 f"--seed {settings.seed}", f"--profile {settings.profile}"]  # fmt: skip
-        if settings.quotes:
-            words.append(f"--quotes {settings.quotes} --orders {settings.orders}")
+                 f"--seed {request.seed}", f"--profile {request.profile}"]  # fmt: skip
+        if request.quotes and request.orders:
+            words.append(f"--quotes {request.quotes.resolve()} --orders {request.orders.resolve()}")
         return " ".join(words)
 
     def keep_traceback(self, text: str) -> None:
         """Keep the traceback of a kit-error beside the runs."""
         with contextlib.suppress(OSError):  # a full disk is in the verdict itself
-            self.settings.out.mkdir(parents=True, exist_ok=True)
-            with (self.settings.out / "kit-error.txt").open("a", encoding="utf-8") as file:
+            self.request.out.mkdir(parents=True, exist_ok=True)
+            with (self.request.out / "kit-error.txt").open("a", encoding="utf-8") as file:
                 file.write(text + "\n")
 
     def tidy(self) -> None:
@@ -128,22 +113,23 @@ class Playing:
     def _scenario(self, name: str) -> Scenario:
         if name in self.schedules:
             return self.schedules[name]
-        settings = self.settings
-        market = None
-        if settings.quotes:
-            market = {"kind": "market-csv", "quotes": settings.quotes, "orders": settings.orders,
-                      "strict": settings.strict}  # fmt: skip
+        request, market = self.request, None
+        if request.quotes and request.orders:
+            market = {
+                "kind": "market-csv", "quotes": str(request.quotes.resolve()),
+                "orders": str(request.orders.resolve()), "strict": request.strict,
+            }  # fmt: skip
         two = {"inputs": "two", "emit": "verdicts"}
         fresh = self.spec.claims("market-spread", two).freshness_s if (
             self.spec.offers("market-spread", two)) else 0.0  # fmt: skip
         context = Context(
-            settings.seed, settings.profile, fresh or 0.0, market,
+            request.seed, request.profile, fresh or 0.0, market,
             level(self.spec, name), self.spec.timeouts.recovery_s,
         )  # fmt: skip
         return draw(name, context)
 
     def _play(self, scenario: Scenario) -> History:
-        folder = self.settings.out / scenario.name
+        folder = self.request.out / scenario.name
         if folder.exists():
             shutil.rmtree(folder)
         feed = self._feed(folder, scenario)
@@ -151,15 +137,15 @@ class Playing:
         ended, totals = "kit-error", {}
         try:
             given = scenario.name in self.schedules
-            seed = scenario.recipe["seed"] if given else self.settings.seed
+            seed = scenario.recipe["seed"] if given else self.request.seed
             if scenario.pace is not None:
                 # A process of its own, and an engine that served nobody else.
                 self._pool.close(self.spec.timeouts.drain_s)
-                play_isolated(scenario, self.spec, folder, seed=seed, port=self.settings.port)
+                play_isolated(scenario, self.spec, folder, seed=seed, port=self.request.port or 0)
             else:
                 play(scenario, self.spec, folder, seed=seed,
                      listener=lambda row: feed(row) if row["event"] in _SHOWN else None,
-                     port=self.settings.port, pool=self._pool)  # fmt: skip
+                     port=self.request.port or 0, pool=self._pool)  # fmt: skip
             history = History(folder)
             ended = history.ended["how"]
             add_facts(history, self.spec)
@@ -173,7 +159,7 @@ class Playing:
         base = {"run": str(folder), "scenario": scenario.name, "app": scenario.app}
 
         def feed(row: dict[str, Any]) -> None:
-            if self.settings.feed is None:
+            if self.request.feed is None:
                 return
             if row["event"] == "fault":
                 fetched = sum(p[4] for p in row["partitions"])
@@ -183,7 +169,7 @@ class Playing:
             # One short write in append mode: lines of several processes do not mix.
             line = json.dumps(base | row) + "\n"
             with contextlib.suppress(OSError):  # a live view is worth no run
-                with self.settings.feed.open("ab", buffering=0) as file:
+                with self.request.feed.open("ab", buffering=0) as file:
                     file.write(line.encode())
 
         return feed

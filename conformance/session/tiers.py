@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import pytest_plugin
+from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites.evidence import SEEN
 from tickproof.conformance.suites.judge import (
     JUDGES,
@@ -43,39 +44,18 @@ FEED_S: Final = 0.1
 OnEvent = Callable[[dict[str, Any]], None]
 
 
-@dataclass(frozen=True)
-class SessionConfig:
-    """What to judge and how; empty ``tiers`` and ``only`` mean all.
-
-    schedules: files to judge instead of all that; empty: the suites and the regressions.
-    """
-
-    engine: Path
-    out: Path
-    profile: str
-    tiers: tuple[int, ...]
-    only: tuple[str, ...]
-    seed: int
-    workers: int
-    quotes: Path | None = None
-    orders: Path | None = None
-    strict: bool = False
-    port: int | None = None
-    schedules: tuple[Path, ...] = ()
-
-
-def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
-    """Judge an engine; one outcome for each selected requirement.
+def run_session(engine: Path, request: Request, on_event: OnEvent) -> list[Outcome]:
+    """Judge the engine of an engine.toml; one outcome for each selected requirement.
 
     A tier is tried when no requirement below it failed, unless single requirements
     were asked for. Raises KeyboardInterrupt when interrupted.
     """
-    runs = new_runs_folder(config.out / "runs", config.seed)
-    selected = registry.chosen(registry.load(), config.tiers, config.only, config.profile)
+    runs = new_runs_folder(request.out / "runs", request.seed)
+    selected = registry.chosen(registry.load(), request.tiers, request.only, request.profile)
     outcomes: list[Outcome] = []
     broken: list[str] = []
     for tier in sorted({requirement.tier for requirement in selected.values()}):
-        if broken and not config.only:
+        if broken and not request.only:
             why = f"{', '.join(broken[:3])}{' and more' if len(broken) > 3 else ''} did not hold"
             blocked = [
                 Outcome(id_, Verdict.BLOCKED, reason="LOWER_TIER", actual=why)
@@ -86,9 +66,9 @@ def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
             outcomes += blocked
             continue
         on_event({"event": "tier-started", "tier": tier})
-        found = _run_tier(config, runs, tier, on_event)
+        found = _run_tier(engine, replace(request, out=runs, tiers=(tier,)), on_event)
         of_tier = {id_ for id_, requirement in selected.items() if requirement.tier == tier}
-        missing = _undecided(of_tier, found, config)
+        missing = _undecided(of_tier, found, engine, request)
         for outcome in missing:
             on_event({"event": "decided", "outcome": outcome.to_json()})
         found = _by_requirement(found + missing)
@@ -99,14 +79,14 @@ def run_session(config: SessionConfig, on_event: OnEvent) -> list[Outcome]:
 
 
 def _undecided(
-    requirements: set[str], found: list[Outcome], config: SessionConfig
+    requirements: set[str], found: list[Outcome], engine: Path, request: Request
 ) -> list[Outcome]:
     """Return a kit-error for each test, by requirement and scenario, without an outcome."""
     import_suites()
-    given = load_all(config.schedules or regressions.beside(config.engine))
+    given = load_all(request.schedules or regressions.beside(engine))
     expected = {
         (requirement, scenario)
-        for scenario in [*(() if config.schedules else JUDGES), *given]
+        for scenario in [*(() if request.schedules else JUDGES), *given]
         for requirement, _ in judges_of(scenario)
         if requirement in requirements
     } | {(id_, "") for id_ in requirements - {id_ for j in JUDGES.values() for id_, _ in j}}
@@ -150,30 +130,22 @@ def new_runs_folder(parent: Path, seed: int, used: Path | None = None) -> Path:
     raise FileExistsError(f"{parent}: a hundred sessions began in the same second")
 
 
-def _run_tier(config: SessionConfig, runs: Path, tier: int, on_event: OnEvent) -> list[Outcome]:
-    feed = runs / "feed.jsonl"
+def _run_tier(engine: Path, request: Request, on_event: OnEvent) -> list[Outcome]:
+    """Run the suites of the one tier of a request under pytest; one outcome for each test."""
+    (tier,) = request.tiers
+    feed = request.out / "feed.jsonl"
     feed.touch()
     collector = _Collector(on_event)
     arguments = [
         *map(str, sorted(SUITES.glob(f"test_t{tier}*.py"))), "-s",
         "-p", pytest_plugin.__name__, "-p", "no:terminal", "-p", "no:cacheprovider",
-        "-c", os.devnull, f"--rootdir={SUITES}", "--engine", str(config.engine),
-        "--tickproof-out", str(runs), "--tickproof-seed", str(config.seed),
-        "--tickproof-profile", config.profile, "--tickproof-feed", str(feed),
+        "-c", os.devnull, f"--rootdir={SUITES}", "--engine", str(engine),
+        "--tickproof-request", replace(request, feed=feed).to_json(),
     ]  # fmt: skip
-    arguments += [f"--tickproof-only={id_}" for id_ in config.only]
-    arguments += [f"--tickproof-tier={tier}"]
-    arguments += [f"--tickproof-schedule={path}" for path in config.schedules]
     # A run in which time counts shares the machine with no other run of the kit.
-    if config.workers > 1 and tier != registry.LATENCY_TIER:
-        arguments += ["-n", str(config.workers), "--no-loadscope-reorder", "--max-worker-restart=0"]
-    if config.quotes:
-        arguments += ["--tickproof-quotes", str(config.quotes)]
-        arguments += ["--tickproof-orders", str(config.orders)]
-    if config.strict:
-        arguments.append("--tickproof-strict")
-    if config.port:
-        arguments += ["--tickproof-port", str(config.port)]
+    if request.workers > 1 and tier != registry.LATENCY_TIER:
+        workers = str(request.workers)
+        arguments += ["-n", workers, "--no-loadscope-reorder", "--max-worker-restart=0"]
     with _Feed(feed, on_event):
         status = pytest.main(arguments, plugins=[collector])
     if status == pytest.ExitCode.INTERRUPTED:

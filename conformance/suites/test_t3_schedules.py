@@ -12,6 +12,6 @@ def test_deaths_of_several_kinds(history: History) -> None:
     held(history)
 
 
-def test_schedule(history: History, schedule: str) -> None:
+def test_schedule(history: History, tickproof_schedule: str) -> None:
     """Decide on one given schedule; the plugin makes one of these for each."""
     held(history)

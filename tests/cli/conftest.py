@@ -9,6 +9,7 @@ import pytest
 
 from tickproof.conformance.cli import main
 from tickproof.conformance.session import run_command
+from tickproof.conformance.session.request import Request
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 TOML = """
@@ -31,16 +32,18 @@ class FakeSession:
     """Stands for run_session: every asked requirement gets ``answers[engine name]``."""
 
     def __init__(self) -> None:
-        self.configs: list = []
+        self.engines: list[Path] = []
+        self.requests: list[Request] = []
         self.answers: dict[str, Verdict | BaseException] = {}
 
-    def __call__(self, config, on_event) -> list[Outcome]:
-        self.configs.append(config)
-        name = config.out.name
+    def __call__(self, engine: Path, request: Request, on_event) -> list[Outcome]:
+        self.engines.append(engine)
+        self.requests.append(request)
+        name = request.out.name
         answer = self.answers.get(name, Verdict.PASS)
         if isinstance(answer, BaseException):
             raise answer
-        outcomes = [Outcome(id_, answer) for id_ in config.only]
+        outcomes = [Outcome(id_, answer) for id_ in request.only]
         for outcome in outcomes:
             on_event({"event": "decided", "outcome": outcome.to_json()})
         return outcomes

@@ -14,6 +14,7 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.reports import json_report
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.session import tiers
+from tickproof.conformance.session.request import Request
 from tickproof.conformance.verdicts import Outcome, Verdict
 from tickproof.generators.layouts import MESSAGE, NUMBER, framed
 
@@ -58,19 +59,20 @@ def test_options_reach_the_session(tickproof, engine, session, tmp_path):
         "--port", port, "--quotes", "q.csv", "--orders", "o.csv", "--strict",
     )  # fmt: skip
 
-    (config,) = session.configs
-    assert config.engine == toml
-    assert (config.profile, config.tiers, config.workers) == ("full", (0, 1), 1)
-    assert config.only == ("PR-HELLO", "PR-STOP", "ST-TOTALS")
-    assert (config.seed, config.port, config.strict) == (5, port, True)
-    assert (config.quotes, config.orders) == (Path("q.csv"), Path("o.csv"))
-    assert config.out == Path("o/toy")
+    (request,) = session.requests
+    assert session.engines == [toml]
+    assert Request.from_json(request.to_json()) == request
+    assert (request.profile, request.tiers, request.workers) == ("full", (0, 1), 1)
+    assert request.only == ("PR-HELLO", "PR-STOP", "ST-TOTALS")
+    assert (request.seed, request.port, request.strict) == (5, port, True)
+    assert (request.quotes, request.orders) == (Path("q.csv"), Path("o.csv"))
+    assert request.out == Path("o/toy")
 
 
 def test_a_random_seed_is_printed(tickproof, engine, session):
     _, out, _ = tickproof("run", engine(), "--only", "PR-HELLO")
 
-    assert f"seed {session.configs[0].seed}," in out
+    assert f"seed {session.requests[0].seed}," in out
 
 
 def test_a_requirement_that_nobody_decided_is_a_kit_error(tickproof, engine, session):
@@ -98,7 +100,7 @@ def test_an_engine_that_claims_nothing_is_not_hidden_by_another(tickproof, engin
 def test_folders_follow_names_and_never_collide_or_escape(tickproof, engine, session):
     tickproof("run", engine("toy"), engine("toy"), engine("../../x"), "--only", "PR-HELLO")
 
-    folders = [config.out for config in session.configs]
+    folders = [request.out for request in session.requests]
     out = Path("tickproof-out")
     assert folders == [out / "toy", out / "toy-2", out / "x"]
 
@@ -154,7 +156,7 @@ def test_wrong_usage_is_2_and_starts_nothing(tickproof, engine, session, argumen
 
     assert code == 2
     assert said in err
-    assert not session.configs
+    assert not session.requests
     assert not Path("tickproof-out").exists()
 
 
@@ -165,7 +167,7 @@ def test_a_port_that_is_taken_is_wrong_usage(tickproof, engine, session):
 
     assert code == 2
     assert f"--port: expected a free port, got {port}: " in err
-    assert not session.configs
+    assert not session.requests
 
 
 def test_all_wrong_engine_tomls_are_named_before_anything_starts(tickproof, engine, session):
@@ -178,7 +180,7 @@ def test_all_wrong_engine_tomls_are_named_before_anything_starts(tickproof, engi
     assert str(one) in err
     assert "state" in err
     assert "no-such-program" in err
-    assert not session.configs
+    assert not session.requests
 
 
 def test_requirements_as_json_are_those_of_the_registry(tickproof):

@@ -16,10 +16,10 @@ def test_a_wrong_market_is_wrong_usage_and_long_symbols_are_listed(
 
     assert code == 2
     assert "q.csv:3: column bid: not a plain decimal number: '1x'" in err
-    assert session.configs == []
+    assert session.requests == []
 
     (tmp_path / "q.csv").write_text(f"{QUOTES}\n1,LONGSYMBOL,10.0,10.1,1,1\n2,ABC,10,9,1,1\n")
     _, out, _ = tickproof(*words)
     assert "symbol LONGSYMBOL is LONGS~" in out
     assert "warning: " in out
-    assert len(session.configs) == 1
+    assert len(session.requests) == 1

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tickproof.conformance.session.tiers import SessionConfig, run_session
+from tickproof.conformance.session.request import Request
+from tickproof.conformance.session.tiers import run_session
 from tickproof.conformance.verdicts import Verdict
 
 SAMPLE = os.environ.get("TICKPROOF_SAMPLE")
@@ -27,12 +28,14 @@ KNOWN = {
     not SAMPLE, reason="TICKPROOF_SAMPLE names no folder with quotes.csv.gz and orders.csv.gz"
 )
 def test_the_counts_by_symbol_are_the_known_ones_though_a_worker_dies(tmp_path: Path) -> None:
-    config = SessionConfig(
-        engine=Path("miniature"), out=tmp_path, profile="quick", tiers=(), seed=11, workers=1,
-        only=("MS-MERGED", "EO-MARKET-WORKER-DEATH"),
+    request = Request(
+        out=tmp_path, seed=11, only=("MS-MERGED", "EO-MARKET-WORKER-DEATH"),
         quotes=Path(SAMPLE) / "quotes.csv.gz", orders=Path(SAMPLE) / "orders.csv.gz",
     )  # fmt: skip
-    outcomes = {outcome.requirement: outcome for outcome in run_session(config, lambda _: None)}
+    outcomes = {
+        outcome.requirement: outcome
+        for outcome in run_session(Path("miniature"), request, lambda _: None)
+    }
 
     assert {outcome.verdict for outcome in outcomes.values()} == {Verdict.PASS}
     for outcome in outcomes.values():

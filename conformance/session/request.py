@@ -1,0 +1,41 @@
+"""What a session is asked for: one object, from the command line to each process that tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from pydantic import TypeAdapter
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to judge and how, the same for every engine.
+
+    out: gets reports and runs. tiers, only: empty for all of the profile. workers: runs at the
+    same time. port: of the log server, None for any. quotes, orders: a recorded market, both
+    or none. schedules: files to judge instead of the suites. feed: file that gets live events.
+    """
+
+    out: Path = Path("tickproof-out")
+    seed: int = 1
+    profile: str = "quick"
+    tiers: tuple[int, ...] = ()
+    only: tuple[str, ...] = ()
+    workers: int = 1
+    port: int | None = None
+    quotes: Path | None = None
+    orders: Path | None = None
+    strict: bool = False
+    schedules: tuple[Path, ...] = ()
+    feed: Path | None = None
+
+    def to_json(self) -> str:
+        """Return the request as text that `from_json` reads."""
+        return TypeAdapter(Request).dump_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote. Raises pydantic.ValidationError for anything else."""
+        return TypeAdapter(cls).validate_json(text)
