@@ -1,8 +1,8 @@
-"""The file that a pack is: a zip with a manifest, written the same each time, read with care.
+"""The file format of packs: a zip with a manifest, written reproducibly, read with suspicion.
 
-All members stand in one folder. The manifest names each other member with its size and
-SHA-256. What comes from elsewhere is not trusted: nothing is written before all names,
-kinds and sizes were looked at.
+All members lie in one folder. The manifest lists the size and SHA-256 of every other
+member. A pack from elsewhere is not trusted: all names, types and sizes are checked before
+anything is written.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tickproof.conformance.text import shown
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
-#: What a pack may hold, unpacked: more is taken for a zip bomb.
+#: The most that a pack may unpack to: anything larger is taken for a zip bomb.
 MAX_BYTES: Final = 4 << 30
 MAX_MEMBERS: Final = 1_000
-#: The one thing that is read before anything is known of it.
+#: The manifest is the one member read before anything has been checked against it.
 MAX_MANIFEST_BYTES: Final = 1 << 20
 _CHUNK: Final = 1 << 20
 #: The earliest time that a zip can hold: the time of packing must not show in the bytes.
@@ -38,7 +38,7 @@ _FOLDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class PackError(HistoryError):
-    """A file that is no pack, or no whole one; the message names file and member."""
+    """A file that is not a pack, or a damaged one; the message names file and member."""
 
 
 def write(path: Path, top: str, members: Mapping[str, Path]) -> None:
@@ -86,7 +86,7 @@ def unpack(path: Path, folder: Path) -> list[str]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            infos = _looked_at(path, archive)
+            infos = _checked_members(path, archive)
             listed = _manifest(path, archive, infos)
             for name, (size, digest) in listed.items():
                 _extract(path, archive, infos[name], folder / name, size, digest)
@@ -97,8 +97,8 @@ def unpack(path: Path, folder: Path) -> list[str]:
     return list(listed)
 
 
-def _looked_at(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """Return all members by their name within the top folder, each safe to write."""
+def _checked_members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """Return all members, each safe to write, by name within the top folder."""
     infos = archive.infolist()
     if len(infos) > MAX_MEMBERS:
         raise PackError(f"{path}: {len(infos):,} members, expected at most {MAX_MEMBERS:,}")
@@ -107,7 +107,7 @@ def _looked_at(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInf
     found: dict[str, zipfile.ZipInfo] = {}
     tops = set()
     for info in infos:
-        if why := _wrong(info):
+        if why := _objection(info):
             raise PackError(f"{path}: member {shown(info.orig_filename, 120)!r}: {why}")
         top, _, name = info.filename.partition("/")
         if name in found:
@@ -119,7 +119,7 @@ def _looked_at(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInf
     return found
 
 
-def _wrong(info: zipfile.ZipInfo) -> str:
+def _objection(info: zipfile.ZipInfo) -> str:
     """Say what is wrong with a member, "" if nothing."""
     name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
     if name.startswith("/") or ":" in name or "\\" in name:

@@ -1,4 +1,4 @@
-"""A run to look at: its folder, or a pack of it, unpacked for as long as it is looked at."""
+"""Opening a run: its folder, or a pack of it, unpacked for as long as it is open."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _PARTITION: Final = re.compile(r"input/s\d{1,5}p\d{1,5}\.log")
 def opened_run(path: Path) -> Iterator[Path]:
     """Give the folder of a run: ``path`` itself, or where the pack ``path`` was unpacked.
 
-    An unpacked folder is gone afterwards. Raises PackError (a HistoryError) for a file that
-    is no pack, that is damaged, or whose run.json asks for what no run of the kit does.
+    An unpacked folder is removed afterwards. Raises PackError (a HistoryError) for a file that
+    is not a pack, is damaged, or has a run.json that no run of the kit could have written.
     """
     if path.is_dir():
         yield path
@@ -34,7 +34,7 @@ def opened_run(path: Path) -> Iterator[Path]:
 
 
 def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
-    """Expect of a run.json from elsewhere that it names nothing outside, nor makes too much."""
+    """Refuse a run.json that names files outside its folder or would generate too much input."""
     if "run.json" not in members:
         raise PackError(f"{path}: no run.json; expected the pack of a run")
     try:
@@ -44,7 +44,7 @@ def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
         files = [str(row["file"]) for row in rows]
         records = sum(int(row["records"]) for row in rows)
         size = sum(int(row["records"]) * (4 + int(row["record_size"])) for row in rows)
-        made = _made(recipe)
+        made = _recipe_records(recipe)
         named = set(run.get("files", {}))
         kind = recipe["kind"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -54,13 +54,15 @@ def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
     if missing := named - set(members):
         raise PackError(f"{path}: run.json: file {min(missing)!r} is not in the pack")
     if size > MAX_BYTES or (made is not None and made != records):
-        raise PackError(f"{path}: run.json: input: more than its partitions, or too much, to make")
+        raise PackError(
+            f"{path}: run.json: input: the recipe makes more than its partitions hold, or too much"
+        )
     if kind in ("market-csv", "keyed-csv") and not set(files) <= set(members):
         raise PackError(f"{path}: the input of a recorded market is not in the pack")
 
 
-def _made(recipe: dict[str, Any]) -> int | None:
-    """Return how many records a complete recipe makes, None where files say so."""
+def _recipe_records(recipe: dict[str, Any]) -> int | None:
+    """Return how many records a recipe makes, None where only its files can tell."""
     if recipe["kind"] == "script":
         return len(recipe["rows"]) * int(recipe["repeat"])
     return None if "records" not in recipe else int(recipe["records"])

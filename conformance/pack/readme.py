@@ -10,7 +10,6 @@ from tickproof import conformance
 from tickproof.conformance import explain
 from tickproof.conformance.explain import fault_sentences
 from tickproof.conformance.explain.facts import Facts
-from tickproof.conformance.explain.moments import origin_ns
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.requirements.hints import halves
@@ -54,29 +53,30 @@ _WORDS: Final = {
     "is added; 3: unknown. ABORT drops what is staged and undoes no COMMIT",
     "drain": "the kit asks for all input to be processed; the answer says that it is",
 }
-#: What each file holds, by the beginning of its name.
-_FILES: Final = {
-    "run.json": "what was asked for: engine, scenario with its faults, seed, input; and "
-    "how it ended",
+#: Files that can be read as they are, by the beginning of their names.
+_READABLE: Final = {
+    "run.json": "engine, scenario with its faults, seed, input, and how the run ended",
     "verdict.json": "the verdicts when the run was made",
     "events.jsonl": "faults, starts, exits, connections, HAVE, transactions, drain",
     "control.jsonl": "every line to and from the engine's stdin and stdout",
-    "fetches.bin": "which records the engine fetched, and when",
-    "releases.bin": "up to where it promised never to fetch again, and when",
-    "publishes.bin": "which records there were to fetch, and when",
-    "usage.json": "name, role, policy and nice value of each process of the engine",
-    "usage.bin": "what each of these used, each second",
-    "machine.bin": "CPU seconds of kit, engine and all processes, each second",
-    "others.bin": "CPU seconds of other programs, each second, by core",
-    "hiccups-": "how late the kit woke that asked to sleep for 1 ms, on one core",
-    "ticks.bin": "when each tick of the input was published",
     "stderr.log": "what the engine wrote to standard error",
-    "output/s0.log": "the engine's output: u32 size and payload of each record",
-    "output/s0.arrivals": "when each frame of it came, from which writer, its number",
-    "output/s0.odd": "output records of a wrong size",
-    "input/s": "the input: u32 size and payload of each record, one file a partition",
-    "input/plan": "how far each partition was to be published, step by step (numpy)",
+    "output/s0.log": "the engine's output: for each record its size (u32) and its bytes",
+    "input/s": "the input of one partition, in the same form",
+    "manifest.json": "size and SHA-256 of each file",
 }
+
+#: How to look at a pack; FILE is the pack itself.
+_HOW: Final = (
+    f"  pip install tickproof            (this was made by version {conformance.__version__})",
+    "  tickproof explain FILE           the story above, with its picture",
+    "  tickproof check FILE             judge the recording again",
+    "  tickproof replay FILE ENGINE     the same input and faults on an engine",
+    "",
+    "You need Linux and Python 3.11 or newer. FILE is the pack, or the folder that",
+    "you unpacked it into; ENGINE is the path of an engine.toml, which says how",
+    "your engine is started. Faults come at the same points of the input, but",
+    "processes never run alike twice: --times 5 plays it five times.",
+)
 
 
 def text(history: History, outcomes: Collection[Outcome], members: Collection[str]) -> str:
@@ -89,24 +89,20 @@ def text(history: History, outcomes: Collection[Outcome], members: Collection[st
         "",
         _paragraph(
             "Tickproof is a conformance kit: it feeds an engine, kills its processes, records "
-            "all that comes out, and judges the record. This is one such run, whole: it can be "
-            "judged again, and played again on an engine of yours."
+            "everything that comes out, and judges the recording. This is one such run. You can "
+            "judge it again, or play it again on your engine."
         ),
         *_section("What was done", _done(history)),
         *_section("What went wrong", _wrong(history, outcomes)),
         *_section("The story, from the recording", [story]),
         *_section("Words", [_field(word, what) for word, what in _WORDS.items()]),
-        *_section("How to look at it", _how()),
-        *_section("The files", [*_files(members), "", _paragraph(
-            f"All t_ns are nanoseconds of one clock; 0.000 s of the story is t_ns "
-            f"{origin_ns(history)}."
-        )]),
-        *_section("What was taken out, what was not", [_paragraph(
-            "Paths, tokens, addresses, names of user and host, and values of the environment "
-            "that look secret are replaced by words in braces such as {home}, {token}, "
-            "{path}/file. stderr.log and output/ are the engine's own words: what it says of "
-            "its machine in another form than these is still there. Bytes of output/ are "
-            "evidence and were not touched."
+        *_section("How to look at it", _HOW),
+        *_section("The files", _files(history, members)),
+        *_section("What was taken out", [_paragraph(
+            "Words in braces such as {home}, {token} or {path}/file stand for paths, tokens, "
+            "addresses, the names of user and host, and environment values that look secret. "
+            "Check stderr.log and output/ yourself: they are the engine's own words, and the "
+            "bytes of output/ were not touched."
         )]),
     ]  # fmt: skip
     return "\n".join(parts) + "\n"
@@ -116,17 +112,14 @@ def _section(title: str, lines: Collection[str]) -> list[str]:
     return ["", title, "-" * len(title), *lines]
 
 
-def _paragraph(words: str, indent: str = "") -> str:
-    return textwrap.fill(
-        words, _WIDTH, initial_indent=indent, subsequent_indent=indent,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+def _paragraph(words: str) -> str:
+    return textwrap.fill(words, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def _field(label: str, value: str) -> str:
+def _field(label: str, value: str, wide: int = _LABEL) -> str:
     return textwrap.fill(
-        shown(value, _TEXT), _WIDTH, initial_indent=f"  {label}".ljust(_LABEL + 2),
-        subsequent_indent=" " * (_LABEL + 2), break_long_words=False, break_on_hyphens=False,
+        shown(value, _TEXT), _WIDTH, initial_indent=f"  {label}".ljust(wide + 2),
+        subsequent_indent=" " * (wide + 2), break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
 
 
@@ -200,29 +193,18 @@ def _places(history: History, where: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} {value}"
 
 
-def _how() -> list[str]:
-    return [
-        _paragraph("You need Linux and Python 3.11 or newer. FILE is the pack, or the folder "
-                   "that you unpacked it into; ENGINE is the path of an engine.toml, which says "
-                   "how your engine is started."),
-        "",
-        f"  pip install tickproof            (this was made by version {conformance.__version__})",
-        "  tickproof explain FILE           the story above, with its picture",
-        "  tickproof check FILE             judge the recording again",
-        "  tickproof replay FILE ENGINE     the same input and faults on an engine",
-        "",
-        _paragraph("Faults come at the same points of the input, but the timing of processes is "
-                   "never the same twice: --times 5 plays it five times."),
-    ]  # fmt: skip
-
-
-def _files(members: Collection[str]) -> Iterator[str]:
-    wide = max(map(len, members), default=0) + 2
-    for name in sorted({*members, "manifest.json"}):
-        what = next((said for start, said in _FILES.items() if name.startswith(start)), "")
-        if name == "manifest.json":
-            what = "size and SHA-256 of each file"
-        yield textwrap.fill(
-            what, _WIDTH, initial_indent=f"  {name.ljust(wide)}",
-            subsequent_indent=" " * (wide + 2),
-        ) if what else f"  {name}"  # fmt: skip
+def _files(history: History, members: Collection[str]) -> Iterator[str]:
+    """Name every file of the pack, and say of those that people can read what they hold."""
+    names = sorted({*members, "manifest.json"})
+    said = {n: what for n in names for start, what in _READABLE.items() if n.startswith(start)}
+    wide = max(map(len, said)) + 2
+    yield from (_field(name, what, wide) for name, what in said.items())
+    yield ""
+    if tables := [name for name in names if name not in said]:
+        yield _paragraph(
+            f"Tables: {', '.join(tables)}. Tickproof's docs/architecture.md says what they hold."
+        )
+    yield _paragraph(
+        f"All t_ns are nanoseconds of one clock; 0.000 s of the story is t_ns "
+        f"{Facts.of(history).origin}."
+    )

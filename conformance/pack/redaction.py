@@ -1,7 +1,7 @@
-"""Takes out of a run's text what names the machine: paths, tokens, secrets, names.
+"""Redacts whatever identifies a machine in a run's text: paths, tokens, secrets, names.
 
-Works on text as it lies in the files, so that a JSON line stays the line that it was. A
-path may stand there escaped, once in JSON or twice in JSON within JSON.
+Works on the text of the files as it is, so that a JSON line stays a JSON line. A path may
+be escaped there, once in JSON or twice in JSON within JSON.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tickproof.conformance.history.provenance import provenance
 
 #: Environment variables whose values are secrets, by their names.
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY", re.I)
-#: A value that is given to such a name, as a shell or a program prints its environment.
+#: A value assigned to such a name, the way a shell or a program prints its environment.
 _GIVEN: Final = re.compile(
     r"\b([A-Z0-9_]*(?:TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY)[A-Z0-9_]*"
     r"""(?:=|\\*['"]\s*[:,]\s*\\*['"]))(?!\{)[^\s"',;\\}]+"""
 )
-#: A shorter value is a word like any other.
+#: Shorter values are too likely to be ordinary words.
 _SECRET_LENGTH: Final = 8
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
-#: Accounts and hosts of every machine: they name nobody.
+#: Accounts and hosts that every machine has: they identify nobody.
 _NOBODY: Final = frozenset(("root", "localhost"))
-#: An escaped line feed, carriage return or tab ends in a letter, but no word.
+#: An escaped line feed, carriage return or tab ends in a letter that starts no word.
 _AFTER_ESCAPE: Final = r"(?<=\\[nrt])"
 _WHOLE_WORD: Final = (rf"(?:(?<![A-Za-z0-9])|{_AFTER_ESCAPE})", r"(?![A-Za-z0-9])")
 #: What a part of a path may hold; the escapes are those of JSON.
@@ -36,8 +36,8 @@ _PART: Final = r"(?:[\w.@+~%=,-]|\\+u[0-9a-f]{4})+"
 _PATH: Final = re.compile(rf"(?:(?<![\w}}.~-])|{_AFTER_ESCAPE})(?<!:/)/(?:{_PART}/+)+({_PART})?")
 
 
-class Scrub:
-    """Replaces what names a machine by words in braces such as {home}.
+class Redactor:
+    """Replaces whatever identifies a machine by words in braces such as {home}.
 
     made_at: `provenance` of the recording, empty if unknown; those of this process count
     too. folders: more folders by their word, the innermost first. tokens: those of the
@@ -60,11 +60,11 @@ class Scrub:
         self._folders = _Words(known, after=r"(?![\w-])")
         said = {word.lower() for word in _WORD.findall(_PATH.sub("", self._folders(spoken)))}
         self._names = _Words(_names(places, said | _NOBODY), *_WHOLE_WORD)
-        #: What names the machine for certain, for a look at bytes that are kept as they are.
+        #: What certainly identifies the machine: searched for in files that stay as they are.
         self.telling: dict[str, str] = secrets | known
 
     def __call__(self, text: str) -> str:
-        """Return the text without what names the machine."""
+        """Return the text, redacted."""
         text = self._folders(_GIVEN.sub(r"\1{secret}", self._secrets(text)))
         return self._names(_PATH.sub(_file_only, text))
 

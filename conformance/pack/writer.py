@@ -1,4 +1,4 @@
-"""Makes a pack: copies a run's text without what names the machine, and proves the copy."""
+"""Makes a pack: copies a run with its text redacted, and checks that it is judged the same."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tickproof.conformance.history.folder import History, recorded_files, write_
 from tickproof.conformance.history.input_replay import same_input, save_plan
 from tickproof.conformance.pack import archive, readme
 from tickproof.conformance.pack.reader import opened_run
-from tickproof.conformance.pack.redaction import Scrub
+from tickproof.conformance.pack.redaction import Redactor
 from tickproof.conformance.scenario import TARGETS
 from tickproof.conformance.session import tiers
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 SUFFIX: Final = ".tickproof.zip"
-#: Input of a generated run is packed too where it is not larger: one can look at it.
+#: Generated input up to this size is packed too, for people to look at.
 SMALL_INPUT: Final = 1 << 20
-#: Of a longer standard error the end is packed.
+#: Of a longer standard error only the end is packed.
 STDERR_BYTES: Final = 4 << 20
 _TEXTS: Final = (".json", ".jsonl")
-#: Elsewhere the engine lies elsewhere.
+#: The path of the engine differs from machine to machine.
 _REPRODUCE: Final = "tickproof replay FILE ENGINE"
 _CSV: Final = frozenset(("market-csv", "keyed-csv"))
 _KEYS: Final = re.compile(r'\\*"(\w+)\\*"\s*:')
@@ -40,8 +40,8 @@ _KEYS: Final = re.compile(r'\\*"(\w+)\\*"\s*:')
 class Packed:
     """A pack that was made.
 
-    kept: members that name the machine and are kept as they are, each with the word for
-    what it names, such as ("output/s0.log", "{home}").
+    kept: members that still identify the machine, each with the word for what it contains,
+    such as ("output/s0.log", "{home}").
     """
 
     path: Path
@@ -59,25 +59,25 @@ def pack(run: Path, target: Path | None) -> Packed:
         folder = Path(temporary).resolve()
         _copy(source, folder)
         before = tiers.recheck(folder)
-        scrub = _scrub(source, folder)
+        redact = _redactor(source, folder)
         for path in _texts(folder):
-            _rewrite(path, scrub)
-        _finish_record(folder, scrub)
+            _rewrite(path, redact)
+        _finish_record(folder, redact)
         outcomes = tiers.recheck(folder)
         if _gist(before) != _gist(outcomes):
             raise HistoryError(
-                f"{run}: without the names of this machine it is judged otherwise: "
-                f"{_gist(outcomes)} and not {_gist(before)}"
+                f"{run}: once redacted it is judged differently: "
+                f"{_gist(outcomes)} instead of {_gist(before)}"
             )
         _finish_verdict(folder / "verdict.json", outcomes)
         with opened(folder) as history:
-            text = scrub(readme.text(history, outcomes, _members(folder)))
+            text = redact(readme.text(history, outcomes, _members(folder)))
         (folder / readme.NAME).write_text(text, encoding="utf-8")
         top = _name(history.run)
         path = target or Path(f"{top}{SUFFIX}")
         members = _members(folder)
         archive.write(path, top, members)
-        return Packed(path, path.stat().st_size, outcomes, list(_kept(members, scrub)))
+        return Packed(path, path.stat().st_size, outcomes, list(_kept(members, redact)))
 
 
 def _name(run: Mapping[str, Any]) -> str:
@@ -95,7 +95,7 @@ def _members(folder: Path) -> dict[str, Path]:
     return {
         path.relative_to(folder).as_posix(): path
         for path in folder.rglob("*")
-        if path.is_file() and path.name != "universe.json"  # made at a need, at random times
+        if path.is_file() and path.name != "universe.json"  # made on demand
     }
 
 
@@ -124,15 +124,15 @@ def _texts(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _rewrite(path: Path, scrub: Scrub) -> None:
-    """Write a text file again without what names the machine."""
+def _rewrite(path: Path, redact: Redactor) -> None:
+    """Redact a text file in place."""
     if path.name == "stderr.log":
         text = _stderr(path)
     else:
         text = path.read_text(encoding="utf-8", errors="replace")
     if path.suffix == ".jsonl":
-        text = text[: text.rfind("\n") + 1]  # a torn end may hold half of a name
-    path.write_text(scrub(text), encoding="utf-8", errors="surrogateescape")
+        text = text[: text.rfind("\n") + 1]  # a torn last line may hold half of a name
+    path.write_text(redact(text), encoding="utf-8", errors="surrogateescape")
 
 
 def _stderr(path: Path) -> str:
@@ -148,8 +148,8 @@ def _stderr(path: Path) -> str:
     return text
 
 
-def _scrub(source: Path, folder: Path) -> Scrub:
-    """Return what takes the names out: those that the run wrote down, and those of here."""
+def _redactor(source: Path, folder: Path) -> Redactor:
+    """Return a redactor for the names that the run recorded, and for those of this machine."""
     history = History(folder)
     deploys = [line for row in history.control if (line := _deploy(row)) is not None]
     states = {str(line["state_dir"]) for line in deploys}
@@ -159,11 +159,11 @@ def _scrub(source: Path, folder: Path) -> Scrub:
     folders += [("temp", str(folder))]
     tokens = {str(line["data"]["token"]) for line in deploys}
     spoken = " ".join(_spoken(history, folder))
-    return Scrub(history.run.get(provenance.MADE_AT, {}), folders, tokens, spoken)
+    return Redactor(history.run.get(provenance.MADE_AT, {}), folders, tokens, spoken)
 
 
 def _spoken(history: History, folder: Path) -> Iterator[str]:
-    """Give what judges read: words that have to stay, whoever is called like them."""
+    """Give the words that judges read: they stay, even where a user or host is named so."""
     yield json.dumps({k: history.run.get(k) for k in ("engine", "claims", "scenario", "input")})
     yield from (str(row.get("event")) for row in history.events)
     yield from (*Verdict, *TARGETS, *sum(TARGETS.values(), ()))
@@ -180,8 +180,8 @@ def _deploy(row: Mapping[str, Any]) -> dict[str, Any] | None:
     return line if line.get("op") == "deploy" else None
 
 
-def _finish_record(folder: Path, scrub: Scrub) -> None:
-    """Take the whereabouts out of run.json, and name the sizes that files have now."""
+def _finish_record(folder: Path, redact: Redactor) -> None:
+    """Take the provenance out of run.json, and record the sizes that the files have now."""
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     run.pop(provenance.MADE_AT, None)
     run["files"] = recorded_files(folder)
@@ -189,19 +189,19 @@ def _finish_record(folder: Path, scrub: Scrub) -> None:
 
 
 def _finish_verdict(path: Path, outcomes: list[Outcome]) -> None:
-    """Say how to see it elsewhere; write the verdicts of now where none were kept."""
+    """Say how to reproduce it elsewhere; write the present verdicts where none were kept."""
     rows = [outcome.to_json() for outcome in outcomes]
     if path.exists():
         rows = json.loads(path.read_text(encoding="utf-8"))
     write_json(path, [row | {"run": ".", "reproduce": _REPRODUCE} for row in rows])
 
 
-def _kept(members: Mapping[str, Path], scrub: Scrub) -> Iterator[tuple[str, str]]:
-    """Find the members whose bytes name the machine all the same: the engine's output."""
+def _kept(members: Mapping[str, Path], redact: Redactor) -> Iterator[tuple[str, str]]:
+    """Find members whose bytes still identify the machine, such as the engine's output."""
     for name, path in members.items():
         if path.stat().st_size == 0:
             continue
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
-            for text, word in scrub.telling.items():
+            for text, word in redact.telling.items():
                 if held.find(text.encode("utf-8", "surrogateescape")) >= 0:
                     yield name, word

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.pack.redaction import Scrub
+from tickproof.conformance.pack.redaction import Redactor
 
 MADE_AT = {
     "engine": "/srv/jür gen/engines/one/engine.toml",
@@ -25,9 +25,9 @@ TELLING = [
 
 
 @pytest.fixture(scope="module")
-def scrub():
+def redact():
     folders = [("state_dir", f"{RUN}/state"), ("run", RUN)]
-    return Scrub(MADE_AT, folders, [TOKEN], '{"engine": "miniature", "role": "worker"}')
+    return Redactor(MADE_AT, folders, [TOKEN], '{"engine": "miniature", "role": "worker"}')
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def scrub():
         ("{'MY_API_TOKEN': 'hush', 'A': 'b'}", "{'MY_API_TOKEN': '{secret}', 'A': 'b'}"),
     ],
 )
-def test_each_has_its_word(scrub, text, expected):
-    assert scrub(text) == expected
+def test_each_has_its_word(redact, text, expected):
+    assert redact(text) == expected
     once = json.dumps({"text": text})
-    assert json.loads(scrub(once)) == {"text": expected}
+    assert json.loads(redact(once)) == {"text": expected}
     twice = json.dumps({"line": once})
-    assert json.loads(json.loads(scrub(twice))["line"]) == {"text": expected}
+    assert json.loads(json.loads(redact(twice))["line"]) == {"text": expected}
 
 
 @pytest.mark.parametrize(
@@ -66,23 +66,23 @@ def test_each_has_its_word(scrub, text, expected):
         "https://spark.apache.org/docs/latest/index.html", "/tmp", "n=1 total=-3664617",
     ],
 )  # fmt: skip
-def test_what_names_nothing_stays(scrub, text):
-    assert scrub(text) == text
+def test_what_names_nothing_stays(redact, text):
+    assert redact(text) == text
 
 
 def test_a_user_called_like_a_word_of_the_run_stays():
     line = '{"event":"topology","processes":[{"role":"worker"}]} worker root'
     for user in ("worker", "root"):
-        scrub = Scrub(MADE_AT | {"user": user}, [], [], 'role "worker"')
-        assert scrub(line) == line
-    scrub = Scrub(MADE_AT | {"user": "flink"}, [], [], 'role "worker"')
-    assert scrub("flink flinks") == "{user} flinks"
+        redact = Redactor(MADE_AT | {"user": user}, [], [], 'role "worker"')
+        assert redact(line) == line
+    redact = Redactor(MADE_AT | {"user": "flink"}, [], [], 'role "worker"')
+    assert redact("flink flinks") == "{user} flinks"
 
 
 def test_secrets_of_this_environment_go_by_value(monkeypatch):
     monkeypatch.setenv("MY_PASSWORD", "correct horse")
-    scrub = Scrub({}, [], [], "")
-    assert scrub("it said correct horse") == "it said {MY_PASSWORD}"
+    redact = Redactor({}, [], [], "")
+    assert redact("it said correct horse") == "it said {MY_PASSWORD}"
 
 
 @given(
@@ -92,11 +92,11 @@ def test_secrets_of_this_environment_go_by_value(monkeypatch):
     st.integers(0, 2),
     st.booleans(),
 )  # fmt: skip
-def test_nothing_telling_is_left_however_it_was_escaped(scrub, told, between, times, ascii_only):
+def test_nothing_telling_is_left_however_it_was_escaped(redact, told, between, times, ascii_only):
     text = "".join(gap + word for gap, word in zip(between, told, strict=False)) + between[-1]
     for _ in range(times):
         text = json.dumps([text], ensure_ascii=ascii_only)
-    found = scrub(text)
+    found = redact(text)
     for _ in range(times):
         (found,) = json.loads(found)
     assert [word for word in TELLING if word in found] == []
