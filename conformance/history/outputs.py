@@ -59,10 +59,3 @@ class OutputLog:
         for start in range(0, len(self.payloads), size):
             piece = self.payloads[start : start + size]
             yield np.arange(start, start + len(piece)), piece
-
-
-def single_writer(payloads: np.ndarray, t_ns: int = 0) -> OutputLog:
-    """Return an output log with one unnumbered arrival: for tests and simple uses."""
-    rows = np.zeros(1 if len(payloads) else 0, ARRIVAL)
-    rows["t_ns"], rows["first_seq"], rows["count"] = t_ns, UNNUMBERED, len(payloads)
-    return OutputLog(payloads, rows)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
 #: One in so many times an interval may miss the median, or a sample its percentile.
@@ -61,15 +60,3 @@ def median_interval(values: Sequence[float]) -> Interval | None:
     ordered = sorted(values)
     missed = 2 * sum(math.comb(count, i) for i in range(k + 1))
     return Interval(ordered[k], ordered[count - 1 - k], 1 - missed / 2**count)
-
-
-def wrong_pass(least: int, most: int) -> Fraction:
-    """Return how often a median exactly at its limit passes by the rule of two stages.
-
-    Stage one: the first ``least`` runs are all under. Stage two: of ``most`` runs no more
-    than tolerated(most) are over. A median above the limit passes less often.
-    """
-    late = most - least
-    at_first = Fraction(1, 2**least)
-    ways = sum(math.comb(most, over) - math.comb(late, over) for over in range(tolerated(most) + 1))
-    return at_first + Fraction(ways, 2**most)

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from tickproof.conformance.bench.engines.measurement import judge
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import TICK, TICKS_FILE
@@ -34,7 +33,7 @@ from tickproof.conformance.latency.samples import (
 )
 from tickproof.conformance.service_level.evidence import ACHIEVED_LEAST, KILL_MISSED
 from tickproof.conformance.suites.judge import Fail, KitError, Unknown
-from tickproof.conformance.suites.promises import correct
+from tickproof.conformance.suites.promises import correct, earns_figures
 from tickproof.conformance.usage import noise
 
 HOST_FILE: Final = "host.json"
@@ -224,7 +223,7 @@ def _judged(history: History) -> tuple[str, str]:
     try:
         if how == "engine-failure":
             correct(history)  # a wrong answer says more than the failure after it
-        judge(history)
+        earns_figures(history)
     except Fail as fail:
         failed = how == "engine-failure" and fail.code == history.ended["code"]
         return (how if failed else "completed"), str(fail)

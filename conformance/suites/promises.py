@@ -12,7 +12,7 @@ from tickproof.conformance.suites.evidence import (
     outputs,
     whole,
 )
-from tickproof.conformance.suites.judge import Fail, judged
+from tickproof.conformance.suites.judge import Fail, completed, fired, judged
 
 
 def twice(history: History) -> tuple[str, ...]:
@@ -44,3 +44,18 @@ def acknowledged(history: History) -> None:
                 "EARLY_DRAIN", "no output after drain is answered",
                 f"{int(arrivals['count'][late].sum())} records came later",
             )  # fmt: skip
+
+
+def earns_figures(history: History) -> None:
+    """Everything went right in a run whose speed or latency is measured.
+
+    The values are judged where the claims make them certain: without a death always,
+    after one for an engine with exactly-once state.
+    """
+    completed(history)
+    acknowledged(history)
+    faults = history.run["scenario"]["faults"]
+    if not faults or history.claims["state"] == "exactly-once":
+        correct(history)
+    if faults:
+        fired(history, len(faults), in_flight=False)

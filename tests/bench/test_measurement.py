@@ -89,7 +89,7 @@ def test_one_wrong_round_takes_the_figures_of_all(tmp_path, monkeypatch):
         if not next(right):
             raise Fail("lost", "one", "none")
 
-    monkeypatch.setattr(measurement, "judge", judged)
+    monkeypatch.setattr(measurement, "earns_figures", judged)
     spec = load(fixtures() / "engines" / "minimal")
     plan = Plan(apps=("passthrough",), kills=(), messages=2_000, rounds=3)
     said = []

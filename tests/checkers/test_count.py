@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.checkers.output_logs import single_writer
 from tickproof.conformance.checkers.count import check_count
 from tickproof.conformance.checkers.count_diagnosis import diagnose_total
-from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog, single_writer
+from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
 
 Point = tuple[int, int, int]

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.checkers.output_logs import single_writer
 from tickproof.conformance.checkers import arrays, multiset
 from tickproof.conformance.checkers.delivery import check_sequences
 from tickproof.conformance.checkers.multiset import check_multiset
-from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog, single_writer
+from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog
 from tickproof.generators.layouts import NUMBER, opaque
 
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.checkers.output_logs import single_writer
 from tickproof.conformance.explain.matching import match_count, match_payloads
 from tickproof.conformance.explain.restored import restored
-from tickproof.conformance.history.outputs import single_writer
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER
 
 INPUT = st.lists(

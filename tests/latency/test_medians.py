@@ -1,6 +1,7 @@
 """Sample sizes and intervals: against tables, and against counting every outcome."""
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,6 @@ from tickproof.conformance.latency.medians import (
     median_interval,
     samples_needed,
     tolerated,
-    wrong_pass,
 )
 
 
@@ -63,6 +63,18 @@ def test_the_interval_covers_the_median_as_often_as_it_says():
         found = median_interval(row.tolist())
         covered += found.low <= 1 <= found.high
     assert covered / 4000 == pytest.approx(found.coverage, abs=0.012)
+
+
+def wrong_pass(least: int, most: int) -> Fraction:
+    """Return how often a median exactly at its limit passes by the rule of two stages.
+
+    Stage one: the first ``least`` runs are all under. Stage two: of ``most`` runs no more
+    than tolerated(most) are over. A median above the limit passes less often.
+    """
+    late = most - least
+    at_first = Fraction(1, 2**least)
+    ways = sum(math.comb(most, over) - math.comb(late, over) for over in range(tolerated(most) + 1))
+    return at_first + Fraction(ways, 2**most)
 
 
 @pytest.mark.parametrize("least, most", [(5, 6), (5, 9), (5, 12), (6, 9), (7, 14)])

@@ -30,8 +30,8 @@ from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.run_command import engine_folders
 from tickproof.conformance.suites.evidence import outputs
-from tickproof.conformance.suites.judge import Fail, KitError, Unknown, completed, fired
-from tickproof.conformance.suites.promises import acknowledged, correct
+from tickproof.conformance.suites.judge import Fail, KitError, Unknown
+from tickproof.conformance.suites.promises import earns_figures
 
 #: failed: the answer was wrong, or the engine gave none.
 Status = Literal["measured", "not-offered", "not-claimed", "failed", "unknown", "kit-error"]
@@ -162,7 +162,7 @@ class _Bench:
         samples.cpu_s = children_cpu_s() - before_s
         history = History(folder)
         self._tell(f"{spec.name}: {folder.name}, judging")
-        judge(history)
+        earns_figures(history)
         series.rounds.append({"seed": seed} | measure(history, samples))
 
 
@@ -170,21 +170,6 @@ def _drop(folder: Path, whole: bool) -> None:
     """Remove a run folder, or only the input, which can be made again, and the state."""
     for path in [folder] if whole else [folder / "input", folder / "state"]:
         shutil.rmtree(path, ignore_errors=True)
-
-
-def judge(history: History) -> None:
-    """Raise Fail, Unknown or KitError where a run earns no figure.
-
-    The values are judged where the claims make them certain: without a death always,
-    after one for an engine with exactly-once state.
-    """
-    completed(history)
-    acknowledged(history)
-    faults = history.run["scenario"]["faults"]
-    if not faults or history.claims["state"] == "exactly-once":
-        correct(history)
-    if faults:
-        fired(history, len(faults), in_flight=False)
 
 
 def steady_figures(history: History, samples: EngineSamples) -> dict[str, Any]:
