@@ -1,0 +1,53 @@
+"""The site is built without a warning; what is made from the code is up to date."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from docs.tools import diagram, pages
+from tests.docs.blocks import ROOT
+
+
+@pytest.mark.parametrize("path", pages.pages(), ids=lambda path: path.name)
+def test_made_pages_are_up_to_date(path):
+    assert path.read_text("utf-8") == pages.pages()[path], (
+        f"docs/{path.name} is stale: run python -m docs.tools"
+    )
+
+
+def test_the_picture_is_up_to_date():
+    assert diagram.PICTURE.read_text("utf-8") == diagram.picture(), "run python -m docs.tools"
+
+
+def test_the_picture_can_be_read_in_the_dark():
+    root = ElementTree.fromstring(diagram.picture())
+    classes = {one for node in root.iter() for one in node.get("class", "").split()}
+    light, dark = diagram.STYLE.split("@media (prefers-color-scheme: dark)")
+    assert all(f".{one} " in light for one in classes)
+    assert {"box", "engine", "verdict", "arrow", "fault", "note"} <= set(
+        re.findall(r"\.([a-z]+)", dark)
+    )
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_bytes()) <= 8_000
+
+
+def test_the_site_is_built(tmp_path):
+    pytest.importorskip("material", reason="the site is built with mkdocs-material")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        loaded = re.findall(r'<(?:link|script|img)[^>]* (?:href|src)="(https?:[^"]+)"',
+                            page.read_text("utf-8"))  # fmt: skip
+        assert [one for one in loaded if "canonical" not in one] == [], page
