@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from tickproof.conformance.cli.main import main
+from tickproof.conformance.cli.main import cli
 from tickproof.conformance.requirements.registry import (
     FAMILIES,
     Needs,
@@ -138,7 +138,7 @@ def commands_page() -> str:
         "unless the command's own page gives others.",
         "",
     ]
-    for name, text in _helps(main, None):
+    for name, text in _helps(cli, None):
         lines += [f"## {name}", "```text", text, "```", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 

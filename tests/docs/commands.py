@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from tests.docs.blocks import ROOT
-from tickproof.conformance.cli.main import main
+from tickproof.conformance.cli.main import cli
 from tickproof.conformance.requirements import registry
 
 
@@ -45,8 +45,8 @@ def check(command: str) -> None:
 
 def tickproof(words: list[str]) -> None:
     """Let click parse the arguments, without running the command."""
-    command: click.Command = main
-    context = click.Context(main, info_name="tickproof")
+    command: click.Command = cli
+    context = click.Context(cli, info_name="tickproof")
     while isinstance(command, click.Group):
         _, words, _ = command.make_parser(context).parse_args(list(words))
         if not words:
