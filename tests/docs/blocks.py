@@ -5,6 +5,7 @@
 | console | lines that begin with ``$`` are commands; the others are what they print |
 | python | compiled, and what it imports from tickproof has to be there |
 | toml, json | parsed |
+| yaml | the commands behind ``- run:`` are commands |
 | text, mermaid | nothing: output, or a drawing |
 
 A block below the line ``<!-- run -->`` is run: the commands of a console block in a fresh
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-KINDS: Final = ("console", "python", "toml", "json", "text", "mermaid")
+KINDS: Final = ("console", "python", "toml", "json", "yaml", "text", "mermaid")
 RUN: Final = "<!-- run -->"
 
 _FENCE: Final = re.compile(r"^```(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -49,7 +50,9 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """The commands of a console block, continued lines joined."""
+        """The commands of a console or yaml block, continued lines joined."""
+        if self.kind == "yaml":
+            return re.findall(r"- run: (.+)", self.body)
         joined = self.body.replace("\\\n", " ")
         return [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
 

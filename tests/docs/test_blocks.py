@@ -18,7 +18,7 @@ from tests.docs.commands import NoSuchCommand, check
 from tests.docs.playing import play
 
 BLOCKS = all_blocks()
-CONSOLE = [block for block in BLOCKS if block.kind == "console"]
+CONSOLE = [block for block in BLOCKS if block.kind in ("console", "yaml")]
 PYTHON = [block for block in BLOCKS if block.kind == "python"]
 #: Pages whose blocks build on each other have a test of their own: test_tutorial.py.
 ALONE = [block for block in CONSOLE if block.is_run and block.page != "docs/tutorial.md"]
