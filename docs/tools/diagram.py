@@ -98,4 +98,3 @@ def picture() -> str:
         f"  <title>{title}</title>\n  <style>{STYLE}  </style>\n"
         f"  <defs>\n{tips}\n  </defs>\n{body}\n</svg>\n"
     )
-

@@ -55,7 +55,9 @@ def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(here), target))
         inside = path.removeprefix("docs/") if path.startswith("docs/") else f"tree/{path}"
         if files.get_file_from_path(inside):
-            return f"{image}[{words}]({posixpath.relpath(inside, posixpath.dirname(source))}{anchor})"
+            return (
+                f"{image}[{words}]({posixpath.relpath(inside, posixpath.dirname(source))}{anchor})"
+            )
         return f"{words} (`{path}`)" if words.strip("`") not in path else f"`{path}`"
 
     parts = _FENCE.split(markdown)

@@ -59,7 +59,9 @@ def tickproof(words: list[str]) -> None:
     assert not left or context.allow_extra_args, f"too many arguments: {left}"
     for parameter in command.params:
         for value in listed(values.get(parameter.name or "")):
-            if isinstance(parameter, click.Argument):
+            if isinstance(parameter, click.Argument) and "ENGINE" in parameter.make_metavar(
+                context
+            ):
                 engine_exists(value)
             elif isinstance(parameter.type, click.Choice | click.IntRange):
                 parameter.type.convert(value, parameter, context)
@@ -153,6 +155,7 @@ PROGRAMS: Final[Mapping[str, Callable[[list[str]], None]]] = {
     "python3": python,
     "pytest": pytest,
     "venv": anything,
+    ".": anything,
     "ruff": anything,
     "pre-commit": anything,
     "mkdocs": anything,

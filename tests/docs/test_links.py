@@ -52,7 +52,8 @@ def paths(text: str) -> set[str]:
 
 
 def dotted(text: str) -> set[str]:
-    return set(re.findall(r"\btickproof(?:\.\w+)+\b", text)) - {"tickproof.zip"}
+    tops = "conformance|fixtures|generators|reference"
+    return set(re.findall(rf"\btickproof\.(?:{tops})(?:\.\w+)*\b", text))
 
 
 def exists(module: str) -> bool:

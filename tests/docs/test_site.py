@@ -28,14 +28,10 @@ def test_the_picture_can_be_read_in_the_dark():
     root = ElementTree.fromstring(diagram.picture())
     classes = {one for node in root.iter() for one in node.get("class", "").split()}
     light, dark = diagram.STYLE.split("@media (prefers-color-scheme: dark)")
-    assert all(f".{one} " in light for one in classes)
+    assert classes - set(re.findall(r"\.([a-z]+)", light)) == set()
     assert {"box", "engine", "verdict", "arrow", "fault", "note"} <= set(
         re.findall(r"\.([a-z]+)", dark)
     )
-
-
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_bytes()) <= 8_000
 
 
 def test_the_site_is_built(tmp_path):
