@@ -48,7 +48,8 @@ def paths(text: str) -> set[str]:
     """Return the Python files, and the files and folders of the repository, that a text names."""
     tops = "conformance|docs|fixtures|generators|reference|tests"
     modules = re.findall(r"(?<![\w./<-])((?:\w+/)+\w+\.py)\b", text)
-    return {*modules, *re.findall(rf"`((?:{tops})/[\w./-]+)`", text)}
+    named = {*modules, *re.findall(rf"`((?:{tops})/[\w./-]+)`", text)}
+    return {one for one in named if not re.search(r"/[A-Z]+\.toml$", one)}  # FAMILY.toml, ID.toml
 
 
 def dotted(text: str) -> set[str]:
