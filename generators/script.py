@@ -93,7 +93,7 @@ def _market(rows: Sequence[Sequence[Any]], total: int, two: bool) -> Iterator[Ch
     base = np.zeros(len(rows), framed(MESSAGE))
     base["size"] = MESSAGE.itemsize
     is_quote = np.array([row[0] == "quote" for row in rows])
-    for record, row in zip(range(len(rows)), rows, strict=True):
+    for record, row in enumerate(rows):
         kind = QUOTE if row[0] == "quote" else ORDER
         payload = base.view(framed(kind))["payload"][record : record + 1]
         payload["symbol"] = row[1].encode().ljust(8)

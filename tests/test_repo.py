@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import configparser
+import re
 import subprocess
 import sys
 import tomllib
@@ -53,6 +55,16 @@ def test_command_line_needs_no_extras():
 
 def project() -> dict:
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def test_pre_commit_and_ci_run_the_same_checks():
+    tox = configparser.ConfigParser()
+    tox.read(ROOT / "tox.ini", "utf-8")
+    checks = tox["testenv:lint"]["commands"].split("\n")[1:]
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text("utf-8")
+    assert re.findall(r"entry: (.+)", hooks) == checks
+    assert re.findall(r"language: (.+)", hooks) == ["system"] * len(checks)
+    assert 'tox" run -e lint\n' in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 def test_version_is_said_once():

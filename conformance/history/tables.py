@@ -23,7 +23,8 @@ class Table:
 
     def __init__(self, path: Path, dtype: np.dtype) -> None:
         # A row is packed five times as fast as it is put into an array.
-        self._pack = struct.Struct("<" + "".join(_CODES[dtype[n].str] for n in dtype.names)).pack
+        codes = "".join(_CODES[dtype[name].str] for name in dtype.names or ())
+        self._pack = struct.Struct(f"<{codes}").pack
         self._path = path
         self._broken: OSError | None = None
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -223,7 +223,7 @@ class PerSecond:
 def per_second(answers: Answers, load: Load, start_ns: int, end_ns: int) -> PerSecond:
     """Return the seconds from ``start_ns`` on that begin before ``end_ns``."""
     starts = np.arange(start_ns, end_ns, SECOND_NS)
-    figures = np.full((3, len(starts)), np.nan)
+    p50, p99, longest = figures = np.full((3, len(starts)), np.nan)
     count, unanswered = np.zeros((2, len(starts)), np.int64)
     backlog = np.zeros(len(starts))
     for number, start in enumerate(starts.tolist()):
@@ -236,7 +236,7 @@ def per_second(answers: Answers, load: Load, start_ns: int, end_ns: int) -> PerS
         looks = np.arange(start, min(start + SECOND_NS, end_ns), _LOOK_NS)
         backlog[number] = load.backlog(looks).max()
     done = np.diff(load.done.at(np.append(starts, starts[-1:] + SECOND_NS) - 1)) * load.weight
-    return PerSecond(starts, count, unanswered, *figures, done, backlog)
+    return PerSecond(starts, count, unanswered, p50, p99, longest, done, backlog)
 
 
 def interval_histograms(answers: Answers, phase: np.ndarray, start_ns: int) -> list[Interval]:

@@ -85,7 +85,7 @@ class Profile(ProfileFile):
     def scenario(self, seed: int, cores: CoresGiven | None = None) -> Scenario:
         """Return the scenario of one run; ``cores`` None: nothing is pinned."""
         load = self.load
-        faults = ()
+        faults: tuple[FaultStep, ...] = ()
         if self.recovering:
             at = self.recovering.at
             faults = (FaultStep("kill", self.recovering.kill, "fetched", fraction=at),)

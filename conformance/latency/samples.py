@@ -141,7 +141,8 @@ def answers(history: History) -> Answers:
     lanes = list(_lanes(history))
     arrived = _arrived(history, lanes)
     if not lanes:
-        return Answers(*(np.empty(0, np.int64) for _ in range(4)), np.empty(0, bool))
+        none = np.empty(0, np.int64)
+        return Answers(none, none, none, none, np.empty(0, bool))
     ticks = np.concatenate([table.tick_of(lane.column, lane.offsets) for lane in lanes])
     fetched = np.concatenate([_fetched(history, lane) for lane in lanes])
     tagged = np.concatenate([lane.tagged for lane in lanes])

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from tickproof.conformance.hosts.model import Reading
 from tickproof.conformance.latency.figures import QUANTILES, RunFigures, as_json, shown_us
 from tickproof.conformance.latency.medians import samples_needed
 from tickproof.conformance.latency.profiles import Profile
@@ -62,15 +63,6 @@ REASONS: Final[Mapping[str, Verdict]] = {
     CI_STRADDLES: Verdict.UNKNOWN,
     TOO_FEW_RUNS: Verdict.UNKNOWN,
 }
-
-
-class Problem(Protocol):
-    """A probe of the host that is not met; a Reading of tickproof.conformance.hosts will do."""
-
-    probe: str
-    value: str
-    wanted: str
-    status: str
 
 
 @dataclass(frozen=True)
@@ -128,7 +120,7 @@ class Decision:
 def decide(
     profile: Profile,
     figures: Sequence[RunFigures],
-    problems: Sequence[Problem] = (),
+    problems: Sequence[Reading] = (),
     floor: Mapping[str, float] | None = None,
 ) -> Decision:
     """Decide a profile.
@@ -229,7 +221,7 @@ def _broken(figures: Sequence[RunFigures]) -> list[Reason]:
     return list(found.values())
 
 
-def _host(problems: Sequence[Problem]) -> list[Reason]:
+def _host(problems: Sequence[Reading]) -> list[Reason]:
     found = []
     for code, bad in (("HOST_NOT_OK", True), ("UNOBSERVABLE_HOST", False)):
         named = [

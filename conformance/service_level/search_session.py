@@ -16,7 +16,15 @@ from tickproof.conformance.service_level import report, session, terminal
 from tickproof.conformance.service_level.decision import FLOOR_FACTOR
 from tickproof.conformance.service_level.evidence import recovered, seen_of, sustained
 from tickproof.conformance.service_level.limits import Seen
-from tickproof.conformance.service_level.rate_search import AGAIN, NEAR, Found, Kind, Tried, bisect
+from tickproof.conformance.service_level.rate_search import (
+    AGAIN,
+    NEAR,
+    Found,
+    Kind,
+    StepResult,
+    Tried,
+    bisect,
+)
 from tickproof.conformance.service_level.rounds import Rounds
 from tickproof.conformance.session.run_command import check_out
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK, EXIT_UNKNOWN
@@ -150,7 +158,7 @@ def tried(profile: Profile, run: RunFigures) -> Tried:
         "run": run.run, "percentiles": run.percentiles, "floor": run.floor
     }  # fmt: skip
     if run.ended != "completed" or run.wrong:
-        result = "void" if run.ended == "kit-error" else "broken"
+        result: StepResult = "void" if run.ended == "kit-error" else "broken"
         return Tried(result, run.wrong or run.ended, **facts)
     fell = sustained(profile, run)
     rows = [(name, seen_of(profile, name, [run])[0], us) for name, us in profile.limits.items()]

@@ -69,15 +69,14 @@ class Fitness:
 def fitness(profile: Profile) -> Fitness:
     """Divide the cores and look at the host; what is not as asked is among the problems."""
     asked, problems = profile.cores, []
-    try:
-        cores = assign(asked.kit, asked.engine) if asked else assign()
-    except HostError as error:
-        cores = assign()
-        has = len({*cores.kit, *cores.engine, *cores.housekeeping})
-        problems.append(_problem(
-            profile, "cores", str(has), f"{asked.kit} for the kit, {asked.engine} for the engine",
-            str(error),
-        ))  # fmt: skip
+    cores = assign()
+    if asked:
+        try:
+            cores = assign(asked.kit, asked.engine)
+        except HostError as error:
+            has = len({*cores.kit, *cores.engine, *cores.housekeeping})
+            wanted = f"{asked.kit} for the kit, {asked.engine} for the engine"
+            problems.append(_problem(profile, "cores", str(has), wanted, str(error)))
     if asked and asked.priority and (why := realtime.refused(asked.priority)):
         problems.append(_problem(
             profile, "priority", why, f"SCHED_FIFO {asked.priority}",

@@ -11,8 +11,9 @@ def text(application: Application) -> str:
     for pipeline in application.pipelines:
         parts = [f"source {pipeline.source.stream}"]
         for step in pipeline.steps:
-            state = isinstance(step, StateComputation)
-            parts.append(f"{step.name} [{step.state.name} by {step.key}]" if state else step.name)
+            parts.append(step.name)
+            if isinstance(step, StateComputation):
+                parts[-1] += f" [{step.state.name} by {step.key}]"
         if pipeline.target:
             parts.append(f"sink {pipeline.target.stream}")
         lines.append(f"  {pipeline.name}: " + " -> ".join(parts))

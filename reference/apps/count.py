@@ -18,7 +18,7 @@ POINT = framed(("key", "<u8"), ("n", "<u8"), ("total", "<i8"))
 TOTAL = State("total", np.dtype([("n", "<u8"), ("total", "<i8")]))
 
 
-def count(record: np.record, state: np.record) -> tuple[int, int, int]:
+def count(record: np.record, state: np.record) -> tuple:
     """Add one value; the new point is the output."""
     state.n += np.uint64(1)
     state.total += record.value

@@ -8,7 +8,7 @@ from tickproof.reference.api.layouts import framed
 NUMBER = framed(("x", "<i8"))
 
 
-def double(record: np.record) -> tuple[int]:
+def double(record: np.record) -> tuple[np.int64]:
     """Twice the number, wrapping in two's complement."""
     return (np.int64(record.x) * np.int64(2),)
 

@@ -59,7 +59,8 @@ def rejects(quote_id, bid, offer):
 def update_or_check(message: np.record, state: np.record) -> tuple | None:
     """Both, where quotes and orders come in one stream."""
     if message.kind == QUOTE_KIND:
-        return update(message, state)
+        update(message, state)
+        return None
     return check(message, state)
 
 

@@ -33,7 +33,7 @@ class Block(NamedTuple):
     ready: bool
     partition: int
     base: int
-    count: int
+    count: int  # type: ignore[assignment]
     records: bytes
 
 
@@ -106,7 +106,7 @@ def decoded(source: Source, partition: int, chunk: Chunk) -> np.ndarray:
             raise _refused(source, partition, at, error) from error
         _bury(source, partition, at, chunk.records)
         return new(0, source.decoder)
-    good = slice(None)  # a copy of all records only where one is left out
+    good: slice | np.ndarray = slice(None)  # a copy of all records only where one is left out
     while source.check:
         try:
             source.check(records[good])

@@ -43,7 +43,7 @@ class Chunk(NamedTuple):
     """Consecutive records of one partition, each ``u32 size | payload``, all of one size."""
 
     base: int
-    count: int
+    count: int  # type: ignore[assignment]
     records: bytes
 
 
@@ -147,7 +147,7 @@ class Log:
 
     # -- frames --------------------------------------------------------------------
 
-    def _ask(self, what: str, op: int, *body: bytes) -> bytes:
+    def _ask(self, what: str, op: int, *body: bytes) -> bytearray:
         self._doing = what
         self._send(op, *body)
         return self._exactly(self._head(op | 0x80))
