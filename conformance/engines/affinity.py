@@ -1,4 +1,4 @@
-"""Which cores a process that is started here may use."""
+"""Sets which cores a process started here may use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 
 @contextlib.contextmanager
 def on_cores(cores: Collection[int]) -> Iterator[None]:
-    """Let what this thread starts meanwhile run on ``cores`` only; none given: as it is.
+    """Restrict what this thread starts meanwhile to ``cores``; none given: no restriction.
 
     Raises OSError, with the cores in its text, where one does not exist or may not be used.
     """

@@ -1,4 +1,4 @@
-"""The control plane without its pipes: requests, answers in any order, and violations."""
+"""The control channel without its pipes: requests, answers in any order, violations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.output_streams import MAX_LINE
 from tickproof.conformance.text import shown
 
-#: After so many violations the engine's stdout is no longer listened to.
+#: After so many violations the engine's stdout is no longer read as control lines.
 MAX_VIOLATIONS = 16
 
 
 class Pending:
-    """One request on its way. ``sent_ns`` and ``answered_ns`` are monotonic times."""
+    """A request under way. ``sent_ns`` and ``answered_ns`` are monotonic times."""
 
     def __init__(self, channel: ControlChannel, number: int, op: str) -> None:
         self.number = number
@@ -31,7 +31,7 @@ class Pending:
 
     @property
     def done(self) -> bool:
-        """Whether an answer is there, a good one or not; never raises."""
+        """Whether there is an answer, good or bad; never raises."""
         return self.outcome is not None
 
     def wait(self, timeout_s: float) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class ControlChannel:
     """Matches answers to requests. Lines come from one thread, requests from any.
 
     ``tail`` gives the last lines of stderr, ``process_note`` what is known of the process right
-    now ("; it is stopped by a signal" or ""). All state is guarded by one condition.
+    now ("; it is stopped by a signal" or ""). One condition guards all state.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ControlChannel:
 
     @property
     def abandoned(self) -> bool:
-        """Whether the engine broke the protocol too often to be listened to."""
+        """Whether the engine broke the protocol too often for its lines to count."""
         return len(self.violations) >= MAX_VIOLATIONS
 
     def exited(self, returncode: int) -> None:
@@ -133,7 +133,7 @@ class ControlChannel:
             self._changed.notify_all()
 
     def kit_failed(self, error: BaseException) -> None:
-        """Note that the kit itself failed (a full disk, say): raised by every wait."""
+        """Note that the kit itself failed (a full disk, say): every later call raises it."""
         with self._changed:
             self.kit_error = self.kit_error or error
             self._changed.notify_all()
@@ -155,7 +155,7 @@ class ControlChannel:
         return self.returncode
 
     def raise_if_over(self, when: str) -> None:
-        """Raise what makes a further answer impossible or worthless."""
+        """Raise what makes further answers impossible or meaningless."""
         if self.kit_error is not None:
             raise self.kit_error
         if self.violations:

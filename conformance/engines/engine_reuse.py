@@ -1,7 +1,7 @@
-"""An engine that waits between two runs for its next app.
+"""Keeps an engine from one run to the next.
 
-Starting may be most of what a run costs. An engine with the op undeploy is kept where it
-outlived its run, and deploys the app of the next one.
+Starting an engine may cost more than the run itself. One that offers the op undeploy and
+outlives its run deploys the app of the next one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tickproof.conformance.engines.process import Engine
 
 @dataclass
 class IdleEngine:
-    """A started engine without an app. hello: its answer. served: apps that it had so far."""
+    """A started engine without an app. hello: its answer. served: the apps it has had so far."""
 
     engine: Engine
     hello: dict[str, Any]
@@ -25,16 +25,16 @@ class IdleEngine:
 
 
 class EnginePool:
-    """Room for one engine. Not for several threads."""
+    """Holds at most one idle engine. Not thread-safe."""
 
     def __init__(self) -> None:
         self._idle: IdleEngine | None = None
         self._cannot_undeploy = False
 
     def take(self, workers: int) -> IdleEngine | None:
-        """Hand the idle engine out, if it has as many workers.
+        """Return the idle engine if it has that many workers.
 
-        What it did wrong in the meantime, its own end included, shows at the next request.
+        Whatever it did wrong in the meantime, ending included, shows at the next request.
         """
         idle = self._idle
         if idle is None or idle.workers != workers:
@@ -43,7 +43,7 @@ class EnginePool:
         return idle
 
     def keep(self, idle: IdleEngine, timeout_s: float) -> bool:
-        """Ask an engine to undeploy its app, and keep it; False where there is no room or op.
+        """Let an engine undeploy its app, and keep it; False where there is no room or no such op.
 
         Raises EngineFailure where the op fails.
         """
@@ -60,10 +60,10 @@ class EnginePool:
         return True
 
     def close(self, timeout_s: float) -> None:
-        """Stop the idle engine; what is left of it is ended."""
+        """Stop the idle engine and kill what is left of it."""
         if self._idle is None or (idle := self.take(self._idle.workers)) is None:
             return
-        # How it stops is judged in runs of its own.
+        # How engines stop is judged in other runs.
         with contextlib.suppress(EngineFailure):
             idle.engine.request("stop", timeout_s)
             idle.engine.wait_exit(timeout_s)

@@ -1,4 +1,4 @@
-"""What an engine can do wrong as a process and as a speaker: one exception, stable codes."""
+"""What an engine can do wrong as a process and on its control channel: stable codes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Code(enum.StrEnum):
 
 
 class EngineFailure(TickproofError):
-    """An engine broke the protocol, a deadline or its word.
+    """An engine broke the protocol or a claim, or missed a deadline.
 
     ``message`` and ``stderr_tail`` (oldest line first, 32 at most) are escaped and cut.
     ``error`` and ``definite`` are set for REFUSED; ``status`` for EXITED: the exit

@@ -19,7 +19,7 @@ def launch(
     """Start ``command`` below a reaper, in ``folder``; return the reaper and descriptors by name.
 
     stdin, stdout, stderr: the engine's. control, status: to and from the reaper. wake, waker:
-    a pipe of the kit's own. All are non-blocking, and the caller's to close.
+    the two ends of a pipe of the kit's own. All are non-blocking, and the caller closes them.
     """
     control_read, control_write = os.pipe()
     status_read, status_write = os.pipe()
@@ -50,6 +50,7 @@ def launch(
     # Copies: Popen's own file objects are closed here, each number has one owner.
     for name, pipe in (("stdin", reaper.stdin), ("stdout", reaper.stdout),
                        ("stderr", reaper.stderr)):  # fmt: skip
+        assert pipe is not None
         opened[name] = os.dup(pipe.fileno())
         pipe.close()
     for descriptor in opened.values():

@@ -1,4 +1,4 @@
-"""One start of an engine: its processes, the lines to and from it, and its end."""
+"""One start of an engine: its processes, its control lines, and its end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CHUNK = 1 << 16
 # What a pipe can hold: so much is read at most to see what came before an exit.
 _PIPE_MAX = 1 << 20
 
-#: Hears direction, line and time in ns.
+#: Called with direction, line and time in ns.
 OnLine = Callable[[str, str, int], None]
 
 
@@ -73,7 +73,8 @@ class Engine:
         self._on_line = on_line
         self._line_lock = threading.Lock()
         self._channel = ControlChannel(self._stderr_tail, self._process_note)
-        self._reaper: subprocess.Popen[bytes] | None = None
+        self._started = False
+        self._reaper: subprocess.Popen[bytes]
         self._status_lines: list[str] = []
         self._status_changed = threading.Condition()
         self._status_ended = False
@@ -104,6 +105,7 @@ class Engine:
         folder = self._stderr_path.parent
         with on_cores(cores):
             self._reaper, self._open = launch(command, self.run_id, folder)
+        self._started = True
         self._roster = Roster(self._reaper.pid, self.run_id)
         self._thread = threading.Thread(target=self._io, name="engine-io", daemon=True)
         self._thread.start()
@@ -117,7 +119,7 @@ class Engine:
         self.pid = int(rest)
 
     def hand_over(self, stderr_path: Path, on_line: OnLine) -> None:
-        """Let a later run have the engine: its control lines and its stderr go there now."""
+        """Hand the engine over to a later run, which gets its control lines and its stderr."""
         stderr = StderrLog(stderr_path, self._stderr_limit)
         with self._line_lock:
             self._on_line = on_line
@@ -146,7 +148,7 @@ class Engine:
     def topology(self, timeout_s: float) -> list[Member]:
         """Ask for the processes and prove each the engine's own (else FOREIGN_PID).
 
-        A process may end between the answer and the look: asked again for a while.
+        A process may end between the answer and the proof: then the engine is asked again.
         """
         ask = lambda left_s: self.request("topology", left_s)["processes"]  # noqa: E731
         try:
@@ -173,7 +175,7 @@ class Engine:
             self._wake()
             return
         except BrokenPipeError:
-            # The engine reads no more: an exit or a deadline will tell.
+            # The engine no longer reads: its exit or a deadline will show it.
             self._outbox.clear()
         if not self._stdin_wanted:
             os.close(self._open.pop("stdin"))
@@ -207,10 +209,10 @@ class Engine:
         return returncode
 
     def _stderr_tail(self) -> tuple[str, ...]:
-        return self._stderr.tail() if self._reaper else ()
+        return self._stderr.tail() if self._started else ()
 
     def _process_note(self) -> str:
-        """Say what else is wrong with argv's process."""
+        """Say what else is known of argv's process, for the text of a failure."""
         proc = process_table.read(self.pid) if self.returncode is None else None
         return "; its process is stopped by a signal" if proc and proc.state in "Tt" else ""
 
@@ -225,7 +227,7 @@ class Engine:
             raise
 
     def _follow(self) -> None:
-        """Read stdout, stderr and the reaper's words until the reaper is gone."""
+        """Read stdout, stderr and the reaper's status until the reaper is gone."""
         self._lines = LineSplitter()
         selector = selectors.DefaultSelector()
         for name in ("stdout", "stderr", "wake", "status"):
@@ -273,7 +275,7 @@ class Engine:
                 return
 
     def _take_status(self) -> None:
-        """Take the reaper's words: a line each, written whole."""
+        """Read the reaper's status lines; each is written whole."""
         words = os.read(self._open["status"], _CHUNK)
         for line in words.decode().splitlines():
             if line.startswith("exited "):
@@ -346,8 +348,8 @@ class Engine:
         return [] if self._gone() else process_table.own(self._reaper.pid, self.run_id)
 
     def _followed(self) -> list[process_table.Proc]:
-        # The reaper alone knows when none is left: a look at the process table misses a
-        # child that was forked in the middle of it by a parent that has ended since.
+        # Only the reaper knows when none is left: a reading of the process table misses a
+        # child that was forked meanwhile by a parent that has ended since.
         self._await_status(lambda: "alone" in self._status_lines, FOLLOW_TIMEOUT_S)
         return self.living()
 

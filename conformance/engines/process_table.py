@@ -18,14 +18,14 @@ from collections.abc import Callable
 RUN_VARIABLE = "TICKPROOF_RUN"
 
 #: One row of the table. ``started`` is in clock ticks since boot: with the pid, it names
-#: one process for good. ``state`` is the letter of /proc/PID/stat, ``threads`` a count.
+#: one process for ever. ``state`` is the letter of /proc/PID/stat, ``threads`` a count.
 #: ``used`` and ``waited`` are CPU time in clock ticks: its own, and that of the children that it
 #: waited for with all that these had waited for. ``core`` is the one that it ran on last.
 Proc = namedtuple(
     "Proc", "pid ppid state started threads name used waited core", defaults=(0, 0, 0)
 )
 
-# A fork bomb may never be found standing still; after this many looks it is killed running.
+# A fork bomb may never be found all stopped; after this many passes it is killed running.
 _FREEZE_PASSES = 50
 
 

@@ -1,4 +1,4 @@
-"""The reaper stands between kit and engine: no process of an engine outlives it.
+"""The reaper stands between kit and engine: no process of an engine outlives the reaper.
 
 Run as ``python -I -S reaper.py CONTROL STATUS RUN_ID COMMAND...``. It is the subreaper of
 all that the engine starts, so whatever forks, detaches or changes its session stays below
@@ -64,7 +64,7 @@ def start(command: list[str], run_id: str) -> tuple[int, int]:
 
 
 def watch(control: int, kit: int, child_ended: int, reap, report) -> None:
-    """Reap what ends until the kit says a word, closes the pipe or is gone."""
+    """Reap what ends until the kit writes a byte, closes the pipe or is gone."""
     poll = select.poll()
     for descriptor in (control, kit, child_ended):
         poll.register(descriptor, select.POLLIN)

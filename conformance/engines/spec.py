@@ -118,8 +118,9 @@ class EngineSpec:
 
         None: it claims none.
         """
-        tables = [self._model.claims, *self._model.apps.offered().values()]
-        return next((table.latency for table in tables if table.latency), None)
+        tables = (self._model.claims, *self._model.apps.offered().values())
+        claimed = (table.claims_set().get("latency") for table in tables)
+        return next(filter(None, claimed), None)
 
     def claims(self, app: str, params: Mapping[str, str]) -> Claims:
         """Return the claims for one app: the table's, the app's, then the params' own.
@@ -134,7 +135,7 @@ class EngineSpec:
         for layer in layers:
             merged |= layer.claims_set()
         merged["survives"] = tuple(merged["survives"])
-        if params.get("inputs") == "two":
+        if isinstance(table, toml_model.MarketApp) and params.get("inputs") == "two":
             merged["freshness_s"] = table.freshness_s
         return Claims(**merged)
 

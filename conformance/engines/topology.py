@@ -1,4 +1,4 @@
-"""The processes an engine names: proven to be its own, then held so that no other is hit."""
+"""The processes an engine names: proven to be its own, then held by pidfd."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tickproof.conformance.text import shown
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PAUSE_TIMEOUT_S = 5.0
-#: A topology that names an ended process is asked for again: how long, and how often.
+#: Topology is asked for again where it names a process that has ended: for how long, how often.
 _ASK_AGAIN_FOR_S = 2.0
 _ASK_AGAIN_S = 0.05
-#: So long a process may show no environment at all: it is still being started.
+#: For so long a process may show no environment: it is still being started.
 _EXEC_TIMEOUT_S = 0.5
 
 
@@ -89,7 +89,7 @@ class Member:
         return pages * _PAGE if self.alive else 0
 
     def _send(self, number: int) -> bool:
-        # An unreaped process still takes signals: they would look as if they had an effect.
+        # A signal to an unreaped process succeeds, and would seem to have had an effect.
         if not self.alive:
             return False
         with self._lock:
@@ -110,7 +110,7 @@ class Member:
 
 
 class Roster:
-    """All members that one start of an engine has named so far."""
+    """All processes that an engine has named since its start."""
 
     def __init__(self, reaper_pid: int, run_id: str) -> None:
         self._reaper_pid = reaper_pid
@@ -123,8 +123,8 @@ class Roster:
     ) -> list[Member]:  # fmt: skip
         """Return the members that ``answer`` names; raises EngineFailure.
 
-        A process may end between the answer and the look at it: ``answer`` is asked again
-        for a while, unless ``exited`` (which waits) tells that the engine is gone.
+        A process may end between the answer and the proof: then ``answer`` is called again
+        for a while, unless ``exited`` (which waits) says that the engine has ended.
         """
         began = time.monotonic()
         while True:
@@ -139,11 +139,11 @@ class Roster:
     def members(self, processes: list[dict[str, Any]]) -> list[Member]:
         """Return the named processes; raises EngineFailure FOREIGN_PID. Signals nobody.
 
-        A pid seen before that is dead by now stays a (dead) member: the engine may not
-        have noticed yet.
+        A known process that has died stays a (dead) member: the engine may not have
+        noticed yet.
         """
         named = [self._member(row["pid"], row["role"], row["name"]) for row in processes]
-        # An engine that restarts its workers for ever must not use up the descriptors.
+        # An engine that keeps restarting its workers must not use up the descriptors.
         for key, member in list(self._known.items()):
             if member not in named and not member.alive:
                 self._known.pop(key).close()
@@ -195,9 +195,9 @@ class Roster:
         return process_table.entry(self._run_id) in entries
 
     def _below_reaper(self, pid: int) -> bool:
-        """Tell whether the engine started it: only the engine's processes are below the reaper.
+        """Whether the engine started it: only the engine's processes are below the reaper.
 
-        A daemon of the engine, parted from argv's process, is adopted by the reaper.
+        A daemon that detached from argv's process is adopted by the reaper.
         """
         seen: set[int] = set()
         proc = process_table.read(pid)
@@ -229,7 +229,7 @@ def _foreign(pid: int, role: str, name: str, why: str) -> EngineFailure:
 
 
 def check_survives(members: list[Member], survives: Collection[str], argv_pid: int) -> None:
-    """Raise EngineFailure BAD_ANSWER when "worker" is claimed and none stands apart."""
+    """Raise BAD_ANSWER where "worker" is claimed and no worker has its own process."""
     if "worker" not in survives:
         return
     if not any(member.role == "worker" and member.pid != argv_pid for member in members):

@@ -18,7 +18,7 @@ from tickproof.generators.partitions import BuiltInput
 
 
 class Manifest:
-    """The record of one run, written to its folder at the start and at the end."""
+    """run.json of one run, written at its start and again at its end."""
 
     def __init__(
         self, scenario: Scenario, spec: EngineSpec, folder: Path, run_id: str, seed: int
