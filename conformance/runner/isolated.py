@@ -1,7 +1,7 @@
 """Plays a scenario with a pace in a process of its own, and watches it from this one.
 
-In the other process nothing goes on but the log server, the publisher and the recorder:
-samplers and hiccup recorders share no interpreter lock with what they measure.
+Only the log server, the publisher and the recorder run in that process: samplers and hiccup
+recorders share no interpreter lock with what they measure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SWITCH_S: Final = 0.0002
 INTERRUPTED_S: Final = 60
 _STOPPED: Final = "tickproof-stopped: "
 #: What the other process runs. It finds the kit where this one did, whatever its folder holds;
-#: nothing is put into the environment, for that is the engine's too.
+#: the environment stays as it is, as the engine inherits it.
 _START: Final = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from tickproof.conformance.runner.isolated import main; sys.exit(main(int(sys.argv[2])))"
@@ -45,10 +45,10 @@ _START: Final = (
 def play_isolated(
     scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int, port: int = 0
 ) -> None:
-    """Run ``scenario`` as `runner.run.play` does; see there for what is raised.
+    """Run ``scenario`` as `runner.run.play` does, and raise as it does.
 
-    KitStopped comes too where usage or hiccups could not be recorded. A scenario without a
-    pace is a ValueError.
+    KitStopped too where usage or hiccups could not be recorded; ValueError for a scenario
+    without a pace.
     """
     if scenario.pace is None:
         raise ValueError(f"scenario {scenario.name}: expected a pace")
@@ -59,10 +59,10 @@ def play_isolated(
         with HiccupRecorders(folder, cores) as recorders, UsageSampler(folder):
             job = {"scenario": scenario.to_json(), "engine": str(spec.path), "seed": seed,
                    "folder": str(folder), "port": port,
-                   "cores": _places(scenario.pace) | {"refused": recorders.refused}}  # fmt: skip
+                   "cores": _placement(scenario.pace) | {"refused": recorders.refused}}  # fmt: skip
             with on_cores(scenario.pace.kit_cores):  # threads of libraries start there too
-                child = _started()
-            said = _finished(child, json.dumps(job).encode())
+                child = _start()
+            said = _finish(child, json.dumps(job).encode())
             stopped = _reason(folder, child.returncode, said)
     except OSError as error:
         stopped = stopped or f"the run in {folder} cannot go on: {error}"
@@ -71,7 +71,7 @@ def play_isolated(
 
 
 def _reason(folder: Path, status: int, said: str) -> str:
-    """Say why the other process could not play to the end, or ""."""
+    """Say why the other process did not play to the end, or ""."""
     if not status:
         return ""
     *_, last = said.strip().splitlines() or [""]
@@ -80,8 +80,8 @@ def _reason(folder: Path, status: int, said: str) -> str:
     return f"the process that played {folder} ended ({status}): {said or 'it said nothing'}"
 
 
-def _started() -> subprocess.Popen[bytes]:
-    """Start the other process; Ctrl-C at the terminal does not reach it, but `_finished` does."""
+def _start() -> subprocess.Popen[bytes]:
+    """Start the other process, out of reach of Ctrl-C at the terminal; `_finish` passes it on."""
     root = Path(conformance.__file__).parents[2]
     command = [sys.executable, "-P", "-c", _START, str(root), str(os.getpid())]
     return subprocess.Popen(
@@ -89,7 +89,7 @@ def _started() -> subprocess.Popen[bytes]:
     )  # fmt: skip
 
 
-def _finished(child: subprocess.Popen[bytes], job: bytes) -> str:
+def _finish(child: subprocess.Popen[bytes], job: bytes) -> str:
     """Wait for the other process; on Ctrl-C let it end its engine first."""
     try:
         return child.communicate(job)[1].decode("utf-8", "backslashreplace")
@@ -104,7 +104,7 @@ def _finished(child: subprocess.Popen[bytes], job: bytes) -> str:
             child.wait()
 
 
-def _places(pace: Pace) -> dict[str, Any]:
+def _placement(pace: Pace) -> dict[str, Any]:
     """Return where kit and engine run."""
     everywhere = sorted(os.sched_getaffinity(0))
     kit, engine = list(pace.kit_cores) or everywhere, list(pace.engine_cores) or everywhere
@@ -123,10 +123,11 @@ def main(parent: int) -> int:
     """Play the job on stdin; 1 where the kit stopped, with the reason as last line of stderr."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        return 1  # it died before the kernel was told whose death to report
+        return 1  # it died before prctl could ask for the signal
     job = json.load(sys.stdin)
     scenario, folder = Scenario.from_json(job["scenario"]), Path(job["folder"])
-    # What falls behind is measured to its end: a limit of engine.toml would hide by how much.
+    # An engine that falls behind is measured to the end: a limit of engine.toml would hide by how
+    # much it does.
     spec = patient(specs.load(Path(job["engine"])), scenario.recipe["records"])
     _settle()
     try:

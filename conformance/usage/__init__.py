@@ -1,1 +1,1 @@
-"""What a run cost its machine, and what the machine did to the run."""
+"""What a run used of its machine, and how the machine disturbed the run."""

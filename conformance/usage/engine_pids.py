@@ -1,4 +1,4 @@
-"""What the events of a run, while it is played or after, tell of the engine's processes."""
+"""The engine's processes, from the events of a run that is under way or over."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tickproof.conformance.text import shown
 
 
 class Reapers:
-    """The reapers above an engine; ``folder`` is that of a run that goes on."""
+    """The reapers above an engine; ``folder`` is that of a run under way."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "events.jsonl"
@@ -27,14 +27,14 @@ class Reapers:
             row = json.loads(line)
             if row["event"] not in ("started", "taken-over"):
                 continue
-            # The reaper started argv's process, which lives or waits to be collected by it.
+            # The reaper started argv's process, which is alive or waits to be reaped by it.
             proc = process_table.read(row["pid"])
             if proc is not None and proc.ppid not in self._found:
                 self._found.append(proc.ppid)
         return list(self._found)
 
     def _lines(self) -> list[bytes]:
-        """Return the whole lines that were written since the last call."""
+        """Return the complete lines that were written since the last call."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._read)

@@ -1,9 +1,9 @@
-"""The hiccup recorder: how late a process wakes that asked for nothing but a short sleep.
+"""The hiccup recorder: how late a process wakes up that only asks for a short sleep.
 
 ``python -m tickproof.conformance.usage.hiccups CORE PATH`` records until SIGTERM or the
-death of its parent. What it meets is the platform: hypervisor, interrupts, a busy core.
-It runs ahead of all ordinary processes where that is allowed, for an engine that keeps a core
-busy must not look like a machine that stalls; other programs are seen by their CPU.
+death of its parent. What delays it is the platform: hypervisor, interrupts, a busy core.
+It runs ahead of all ordinary processes where that is allowed, as an engine that keeps a core
+busy must not look like a machine that stalls; other programs show by their CPU time.
 
 Standard library only: it is started by its path, and is up within some 30 ms.
 """
@@ -29,7 +29,7 @@ SLEEP_NS: Final = 1_000_000
 BLOCK_NS: Final = 250_000_000
 #: Below the kernel's own threads, above every generator.
 PRIORITY: Final = 98
-#: How long a recorder may take to come up, and to end.
+#: How long a recorder may take to start, and to end.
 START_S: Final = 30.0
 END_S: Final = 10.0
 _PR_SET_PDEATHSIG: Final = 1
@@ -40,8 +40,8 @@ class HiccupRecorders:
     """Recorders on some cores while the context lasts: ``hiccups-<core>.bin`` in a folder.
 
     Core -1 is any core. Tables hold HICCUP rows (conformance/history/tables.py).
-    ``refused`` says after the start what could not be set, in words; the recorders run
-    all the same. Raises OSError where one cannot be started, or ended before its time.
+    ``refused`` says in words what could not be set; the recorders run all the same. Raises
+    OSError where one cannot be started, or ended before its time.
     """
 
     def __init__(self, folder: Path, cores: Sequence[int]) -> None:
@@ -72,7 +72,7 @@ class HiccupRecorders:
         return [process.pid for process in self._started.values()]
 
     def _await(self, core: int, process: subprocess.Popen[str], deadline: float) -> None:
-        """Wait for the line that a recorder writes when it records."""
+        """Wait for the line that a recorder writes once it records."""
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], max(0, deadline - time.monotonic()))
         line = process.stdout.readline() if ready else f"did not start within {START_S:g} s"
@@ -103,7 +103,7 @@ class HiccupRecorders:
 
 
 def _launch(core: int, path: Path) -> subprocess.Popen[str]:
-    # By its path and without site-packages: wherever the kit was imported from.
+    # By its path and without site-packages: it works wherever the kit was imported from.
     command = [sys.executable, "-I", "-S", __file__, str(core), str(path.resolve())]
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace"
@@ -118,7 +118,7 @@ def main(core: int, path: str, parent: int) -> int:
     try:
         refused = _settle(core)
         if os.getppid() != parent:
-            return 0  # it died before the kernel was told whose death to report
+            return 0  # it died before prctl could ask for the signal
         table = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         with contextlib.suppress(BrokenPipeError):
             os.write(1, f"records {refused}\n".encode())
@@ -131,7 +131,7 @@ def main(core: int, path: str, parent: int) -> int:
 
 
 def _settle(core: int) -> str:
-    """Go to the core, be punctual; return what was refused. Raises OSError for no such core."""
+    """Move to the core and set the priority; return what was refused. OSError for no such core."""
     gc.disable()
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     for option, value in ((_PR_SET_PDEATHSIG, signal.SIGTERM), (_PR_SET_TIMERSLACK, 1)):
@@ -150,9 +150,9 @@ def _settle(core: int) -> str:
 
 
 def _record(table: int, stop: list[int]) -> None:
-    """Sleep to each millisecond in turn, until ``stop`` holds something.
+    """Sleep to each millisecond in turn until ``stop`` holds something.
 
-    A wake that comes after further milliseconds are due stands for all of them: each has
+    A wake-up that comes after further milliseconds are due stands for all of them: each has
     a row, so that percentiles count a stall for as long as it lasted.
     """
     clock, sleep = time.monotonic_ns, time.sleep

@@ -13,7 +13,7 @@ from tickproof.conformance.history.rows import ANY_CORE
 SECOND_NS: Final = 1_000_000_000
 #: A record that is due so short before a hiccup may still be under way when it comes.
 UNDER_WAY_NS: Final = 100_000_000
-#: Two looks that lie closer are one: the kernel tells CPU time in steps of 10 ms.
+#: Two samples closer than this are one: the kernel counts CPU time in steps of 10 ms.
 CLOSE_NS: Final = 500_000_000
 UNSEEN: Final = -1
 
@@ -24,9 +24,9 @@ class Seconds:
 
     hiccup_ns: the longest hiccup that reached into the second, over all cores; -1 where not
     every recorder was running. foreign_s, steal_s: CPU seconds a second of processes that are
-    neither kit nor engine, and of the hypervisor for others; engine_wait_s: seconds a second
-    that threads of the engine were ready and did not run. Each is that of the worst pair of
-    looks that touches the second; NaN where no looks were taken around it.
+    neither kit nor engine, and those that the hypervisor gave to others; engine_wait_s:
+    seconds a second that threads of the engine were ready and did not run. Each is that of the
+    worst pair of samples that touches the second; NaN where no samples were taken around it.
     """
 
     starts_ns: np.ndarray
@@ -46,15 +46,15 @@ def seconds(history: History) -> Seconds:
     starts = t0_ns + SECOND_NS * np.arange(count, dtype="<i8")
     # Nothing of the run is left in what follows its last record.
     ends = np.minimum(starts + SECOND_NS, end_ns)
-    kept = _apart(machine["t_ns"])
-    looks = machine["t_ns"][kept]
+    kept = _spaced(machine["t_ns"])
+    samples = machine["t_ns"][kept]
     waited = _waited(history.usage, machine["t_ns"])[kept]
     return Seconds(
         starts,
         _hiccups(history.hiccups, starts, ends),
-        _worst(looks, _foreign(history)[kept], starts, ends),
-        _worst(looks, machine["steal_s"][kept], starts, ends),
-        _worst(looks, waited, starts, ends),
+        _worst(samples, _foreign(history)[kept], starts, ends),
+        _worst(samples, machine["steal_s"][kept], starts, ends),
+        _worst(samples, waited, starts, ends),
     )
 
 
@@ -62,7 +62,7 @@ def noisy(seconds: Seconds, *, hiccup_us: float, foreign: float) -> np.ndarray:
     """Tell of each second whether it was noisy: bool.
 
     ``foreign``: in cores, what others may take, on this machine or beside it. A second after
-    a noisy one is noisy too, for queues empty slowly. What was not looked at is noisy.
+    a noisy one is noisy too, as queues empty slowly. So is one without samples.
     """
     stalled = (seconds.hiccup_ns == UNSEEN) | (seconds.hiccup_ns > hiccup_us * 1_000)
     loud = stalled | ~(seconds.foreign_s + seconds.steal_s <= foreign)
@@ -70,19 +70,19 @@ def noisy(seconds: Seconds, *, hiccup_us: float, foreign: float) -> np.ndarray:
     return loud
 
 
-def _apart(looks: np.ndarray) -> np.ndarray:
-    """Return which looks to keep, so that no two are close: indices, the last among them."""
+def _spaced(samples: np.ndarray) -> np.ndarray:
+    """Return the indices of samples to keep so that no two are close, the last among them."""
     kept: list[int] = []
-    for at, t_ns in enumerate(looks.tolist()):  # one a second: few
-        if not kept or t_ns - looks[kept[-1]] >= CLOSE_NS:
+    for at, t_ns in enumerate(samples.tolist()):  # one a second: few
+        if not kept or t_ns - samples[kept[-1]] >= CLOSE_NS:
             kept.append(at)
     if len(kept) > 1:
-        kept[-1] = len(looks) - 1
+        kept[-1] = len(samples) - 1
     return np.array(kept, int)
 
 
 def _foreign(history: History) -> np.ndarray:
-    """Return the CPU seconds of others up to each look.
+    """Return the CPU seconds of others up to each sample.
 
     Where kit and engine have cores of their own, only what ran on those counts.
     """
@@ -97,28 +97,28 @@ def _foreign(history: History) -> np.ndarray:
     return up_to[np.searchsorted(rows["t_ns"], machine["t_ns"], side="right")]
 
 
-def _waited(usage: np.ndarray, looks: np.ndarray) -> np.ndarray:
-    """Return how long the engine's threads waited for a core up to each look, in seconds."""
+def _waited(usage: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """Return how long the engine's threads waited for a core up to each sample, in seconds."""
     rows = usage[np.lexsort((usage["t_ns"], usage["pid"]))]
     same = rows["pid"][1:] == rows["pid"][:-1]
     grown = np.where(same, np.diff(rows["wait_ns"]), 0).clip(0)
-    at = np.searchsorted(looks, rows["t_ns"][1:])
-    held = at < len(looks)
-    each = np.bincount(at[held], grown[held], len(looks))
-    return np.cumsum(each[: len(looks)]) / 1e9
+    at = np.searchsorted(samples, rows["t_ns"][1:])
+    held = at < len(samples)
+    each = np.bincount(at[held], grown[held], len(samples))
+    return np.cumsum(each[: len(samples)]) / 1e9
 
 
 def _worst(
-    looks: np.ndarray, total: np.ndarray, starts: np.ndarray, ends: np.ndarray
+    samples: np.ndarray, total: np.ndarray, starts: np.ndarray, ends: np.ndarray
 ) -> np.ndarray:
-    """Return the fastest growth a second of ``total`` between looks that touch each second."""
+    """Return the fastest growth a second of ``total`` between samples that touch each second."""
     found = np.full(len(starts), np.nan)
-    if len(looks) < 2:
+    if len(samples) < 2:
         return found
-    rates = (np.diff(total) * 1e9 / np.diff(looks)).clip(0)
-    seen = (starts >= looks[0]) & (ends <= looks[-1])
-    first = np.searchsorted(looks, starts, side="right") - 1
-    last = np.searchsorted(looks, ends, side="left") - 1
+    rates = (np.diff(total) * 1e9 / np.diff(samples)).clip(0)
+    seen = (starts >= samples[0]) & (ends <= samples[-1])
+    first = np.searchsorted(samples, starts, side="right") - 1
+    last = np.searchsorted(samples, ends, side="left") - 1
     for at in np.flatnonzero(seen):
         found[at] = rates[first[at] : max(first[at], last[at]) + 1].max()
     return found

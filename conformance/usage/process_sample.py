@@ -24,7 +24,7 @@ _RESET_ON_FORK: Final = 0x40000000
 
 
 class Threads(NamedTuple):
-    """Sums over the living threads of a process; wait_ns is -1 where the kernel tells none."""
+    """Sums over the living threads of a process; wait_ns is -1 where the kernel hides it."""
 
     count: int
     voluntary: int
@@ -44,7 +44,7 @@ def row(t_ns: int, proc: Proc, queues: dict[int, tuple[int, int]]) -> tuple[Any,
     affinity = sum(1 << core for core in os.sched_getaffinity(pid) if core < 64)
     waiting = [queues[inode] for inode in sockets(pid) if inode in queues]
     received, sent = (sum(column) for column in zip(*waiting, strict=True)) if waiting else (0, 0)
-    user_s, system_s, core = _stat(pid)  # at last: it tells whether all of this was of the living
+    user_s, system_s, core = _stat(pid)  # last: raises if it has ended since
     return (t_ns, pid, user_s, system_s, rss, *summed, core, received, sent, affinity)
 
 
@@ -72,7 +72,7 @@ def threads(pid: int) -> Threads:
     for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
         try:
             status = _read(f"/proc/{pid}/task/{task}/status")
-            wait = _read(f"/proc/{pid}/task/{task}/schedstat") if _TELLS_WAITING else b"0 0 0"
+            wait = _read(f"/proc/{pid}/task/{task}/schedstat") if _HAS_SCHEDSTAT else b"0 0 0"
         except OSError:
             continue  # a thread that has just ended
         words = status[status.index(_SWITCHES) :].split(maxsplit=4)
@@ -82,7 +82,7 @@ def threads(pid: int) -> Threads:
         wait_ns += int(wait.split()[1])
     if not count:
         raise ProcessLookupError(pid)
-    return Threads(count, voluntary, involuntary, wait_ns if _TELLS_WAITING else -1)
+    return Threads(count, voluntary, involuntary, wait_ns if _HAS_SCHEDSTAT else -1)
 
 
 def sockets(pid: int) -> list[int]:
@@ -132,7 +132,7 @@ def steal_s() -> float:
 
 
 def pressure_us() -> int:
-    """Return how long anything waited for a core since boot, -1 where the kernel tells none."""
+    """Return how long anything waited for a core since boot, -1 where the kernel hides it."""
     try:
         some = _read("/proc/pressure/cpu").splitlines()[0]
     except OSError:
@@ -145,4 +145,4 @@ def _read(path: str, most: int = -1) -> bytes:
         return file.read(most)
 
 
-_TELLS_WAITING: Final = Path("/proc/self/schedstat").exists()
+_HAS_SCHEDSTAT: Final = Path("/proc/self/schedstat").exists()

@@ -1,8 +1,8 @@
-"""Who used the processors: kit, engine, others. From the times of processes, not of cores.
+"""Who used the processors: kit, engine or others. From the times of processes, not of cores.
 
-/proc/stat counts a core as busy when a tick of the clock finds it so: work that is timed,
-such as a publisher's, begins between two ticks and is missed, or is met each time. The time
-of a process is exact.
+/proc/stat counts a core as busy when a clock tick finds it so: periodic work, such as a
+publisher's, may fall between two ticks and be missed, or be met each time. The time of a
+process is exact.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ _KERNEL_THREADS: Final = 2
 
 
 class Accounts:
-    """CPU seconds since the first update, with what the processes of then had used; none falls.
+    """CPU seconds used so far, brought up to date by each `update`; they never decrease.
 
-    The kit is this process with all that it started, except the engine. Kernel threads count
-    for nobody: most of their work is done for kit and engine.
+    The first update counts all that the processes there have used before. The kit is this process
+    with all that it started, except the engine. Kernel threads count for nobody: most of
+    their work is for kit and engine.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class Accounts:
         return (self._all.total + self._others.total) / TICKS
 
     def update(self, processes: Mapping[int, Proc], roots: Collection[int]) -> list[Proc]:
-        """Take a process table into account; return the engine's processes, those below roots."""
+        """Add a process table; return the engine's processes, which are those below the roots."""
         engine = below(processes, roots)
         # What a reaper uses is the kit's, what it waited for the engine's.
         waiting = [processes[root]._replace(used=0) for root in roots if root in processes]
@@ -70,7 +71,7 @@ def below(processes: Mapping[int, Proc], roots: Iterable[int]) -> list[Proc]:
 
 
 class _Meter:
-    """The time that a group of processes used, whoever of them comes and goes; in ticks."""
+    """The ticks that a group of processes used, though its members come and go."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -85,8 +86,8 @@ class _Meter:
         first = self._before is None
         before = self._before or {}
         self._before = now
-        # What ended was waited for by one that lives, and its time is in there. Where nobody
-        # waited it is gone: then what the living used is what is known to have been used.
+        # What ended was waited for by a living process, whose time includes it. Where nobody
+        # waited it is lost: then all that is known is what the living used.
         whole = sum(map(sum, now.values())) - sum(map(sum, before.values()))
         grown: dict[int, int] = {}
         for key, (used, _) in now.items():

@@ -43,7 +43,7 @@ for core in os.sched_getaffinity(0):
 class Neighbour:
     """Burns from when a third of the input was read; hand it to the run as its listener.
 
-    The run is not over before it is: the last look comes after it.
+    The run is not over before it is: the last sample comes after it.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ def test_seconds_beside_a_busy_neighbour_are_noisy(tmp_path: Path) -> None:
     assert history.ended["how"] == "completed"
     machine, found = history.machine, seconds(history)
     assert (found.hiccup_ns > 0).all()
-    # All that it used is others' time: between the look before it and the look after it.
+    # All that it used is others' time: between the sample before it and the sample after it.
     foreign = machine["busy_s"] - machine["kit_s"] - machine["engine_s"]
     before = int((machine["t_ns"] <= neighbour.from_ns).sum()) - 1
     after = int((machine["t_ns"] < neighbour.to_ns).sum())

@@ -21,9 +21,9 @@ def publishes(to_s: float) -> np.ndarray:
     return np.array([(T0, 0, 0, 1), (T0 + round(to_s * S), 0, 0, 2)], PUBLISH)
 
 
-def machine(*looks: tuple[float, float, float, float, float]) -> np.ndarray:
+def machine(*samples: tuple[float, float, float, float, float]) -> np.ndarray:
     """Return rows of (seconds after T0, busy, steal, kit, engine)."""
-    return np.array([(T0 + round(at * S), *rest, -1) for at, *rest in looks], MACHINE)
+    return np.array([(T0 + round(at * S), *rest, -1) for at, *rest in samples], MACHINE)
 
 
 def calm(seconds: int) -> np.ndarray:
@@ -95,37 +95,39 @@ def test_what_no_recorder_saw_is_noisy() -> None:
 
 
 def test_cpu_of_others_is_what_neither_kit_nor_engine_used() -> None:
-    looks = machine(
+    samples = machine(
         (-0.5, 10, 0, 4, 6), (0.5, 12, 0, 4.5, 7.5), (1.5, 14, 0, 5, 9),
         (2.5, 16, 0, 5.2, 9.8), (3.5, 18, 0, 5.7, 11.3), (4.5, 20, 0, 6.2, 12.8),
         (5.5, 22, 0, 6.7, 14.3),
     )  # fmt: skip
-    found = seconds(Made(publishes(5), looks, {0: hiccups(5)}))
-    # Between the looks at 1.5 and 2.5 others took a second: both seconds may have had all of it.
+    found = seconds(Made(publishes(5), samples, {0: hiccups(5)}))
+    # Between the samples at 1.5 and 2.5 others took a second: both seconds may have had all of it.
     assert found.foreign_s == pytest.approx([0, 1, 1, 0, 0], abs=1e-9)
     assert noisy(found, hiccup_us=1_000, foreign=0.1).tolist() == [False, True, True, True, False]
     assert not noisy(found, hiccup_us=1_000, foreign=1.1).any()
 
 
 def test_what_a_hypervisor_took_counts_too() -> None:
-    looks = machine(*((at, 0, 0.5 * max(0, at - 3), 0, 0) for at in range(-1, 8)))
-    found = seconds(Made(publishes(6), looks, {0: hiccups(6)}))
+    samples = machine(*((at, 0, 0.5 * max(0, at - 3), 0, 0) for at in range(-1, 8)))
+    found = seconds(Made(publishes(6), samples, {0: hiccups(6)}))
     assert found.steal_s == pytest.approx([0, 0, 0, 0.5, 0.5, 0.5])
     assert noisy(found, hiccup_us=1_000, foreign=0.1).tolist() == [False] * 3 + [True] * 3
 
 
 def test_steps_of_the_clock_between_close_looks_are_no_noise() -> None:
-    looks = machine((-1, 0, 0, 0, 0), (1, 0, 0, 0, 0), (2.001, 0, 0, 0, 0), (2.003, 0.01, 0, 0, 0))
-    found = seconds(Made(publishes(2), looks, {0: hiccups(2)}))
+    samples = machine(
+        (-1, 0, 0, 0, 0), (1, 0, 0, 0, 0), (2.001, 0, 0, 0, 0), (2.003, 0.01, 0, 0, 0)
+    )
+    found = seconds(Made(publishes(2), samples, {0: hiccups(2)}))
     assert found.foreign_s.max() < 0.011
-    # Two looks alone that are as close say nothing.
-    found = seconds(Made(publishes(0.003), looks[2:], {0: hiccups(2)}))
+    # Two samples alone that are as close say nothing.
+    found = seconds(Made(publishes(0.003), samples[2:], {0: hiccups(2)}))
     assert np.isnan(found.foreign_s).all()
 
 
 def test_seconds_without_looks_are_noisy() -> None:
-    looks = machine((1.5, 0, 0, 0, 0), (2.5, 0, 0, 0, 0), (4.2, 0, 0, 0, 0))
-    found = seconds(Made(publishes(5), looks, {0: hiccups(5)}))
+    samples = machine((1.5, 0, 0, 0, 0), (2.5, 0, 0, 0, 0), (4.2, 0, 0, 0, 0))
+    found = seconds(Made(publishes(5), samples, {0: hiccups(5)}))
     assert np.isnan(found.foreign_s).tolist() == [True, True, False, False, True]
     assert noisy(found, hiccup_us=1_000, foreign=0.1).tolist() == [True, True, True, False, True]
 
@@ -140,13 +142,13 @@ def test_seconds_without_looks_are_noisy() -> None:
     ],
 )
 def test_on_cores_of_their_own_only_what_ran_there_counts(cores, foreign) -> None:
-    looks = machine(*((at, 3 * at, 0, 0, 0) for at in range(-1, 4)))
+    samples = machine(*((at, 3 * at, 0, 0, 0) for at in range(-1, 4)))
     others = np.array(
         [(T0 + at * S, core, used) for at in range(4)
          for core, used in ((1, 1.0), (ANY_CORE, 0.25), (7, 1.75))],
         OTHERS,
     )  # fmt: skip
-    made = Made(publishes(3), looks, {0: hiccups(3)}, others=others, run={"cores": cores})
+    made = Made(publishes(3), samples, {0: hiccups(3)}, others=others, run={"cores": cores})
     assert seconds(made).foreign_s == pytest.approx([foreign] * 3)
 
 
@@ -154,10 +156,10 @@ def test_waiting_of_the_engine_is_summed_over_its_processes() -> None:
     rows = np.zeros(8, USAGE)
     rows["t_ns"] = T0 + S * np.repeat([-1, 1, 2, 3], 2)
     rows["pid"] = [7, 8] * 4
-    # A thread of 8 ends between the looks at 1 and 2: what it had waited is gone.
+    # A thread of 8 ends between the samples at 1 and 2: what it had waited is gone.
     rows["wait_ns"] = [5 * S, 0, 5 * S, S, 5 * S + S // 2, S // 4, 6 * S, S // 2]
-    looks = machine(*((at, 0, 0, 0, 0) for at in (-1, 1, 2, 3)))
-    found = seconds(Made(publishes(3), looks, {0: hiccups(3)}, usage=rows))
+    samples = machine(*((at, 0, 0, 0, 0) for at in (-1, 1, 2, 3)))
+    found = seconds(Made(publishes(3), samples, {0: hiccups(3)}, usage=rows))
     assert found.engine_wait_s == pytest.approx([0.5, 0.5, 0.75])
 
 
