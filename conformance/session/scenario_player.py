@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.engine_reuse import EnginePool
@@ -27,10 +27,12 @@ from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites import evidence
 from tickproof.conformance.suites.catalog import Context, draw, seconds, service
 from tickproof.conformance.suites.catalog.builders import EVERY
-from tickproof.conformance.suites.judge import KitError, NotClaimed, check_claims
+from tickproof.conformance.suites.judge import Blocked, KitError, NotClaimed, check_claims
 from tickproof.conformance.usage.process_sample import scheduling
 from tickproof.conformance.verdicts import Outcome
 
+#: In the folder of a session: a tier is finished and does not hold.
+BROKEN_FILE: Final = "broken"
 #: Events of a run that a live view shows.
 _SHOWN = {"progress", "fault"}
 
@@ -56,8 +58,11 @@ class ScenarioPlayer:
     def history(self, requirement: str, name: str) -> History:
         """Return the history for a test; plays the scenario where that was not done yet.
 
-        Raises NotClaimed where the engine does not promise what the test needs.
+        Raises NotClaimed where the engine does not promise what the test needs, Blocked once a
+        lower tier is known to be broken.
         """
+        if (self.request.out / BROKEN_FILE).exists():
+            raise Blocked("a lower tier does not hold")
         scenario = self._scenario(name)
         if not self.spec.offers(scenario.app, scenario.params):
             params = " ".join(f"{k}={v}" for k, v in scenario.params.items())

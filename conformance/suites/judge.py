@@ -46,6 +46,10 @@ class NotClaimed(TickproofError):
     """The engine does not promise this."""
 
 
+class Blocked(TickproofError):
+    """A tier below this one does not hold, so there is nothing to ask here."""
+
+
 class KitError(TickproofError):
     """The kit could not play or record the run."""
 

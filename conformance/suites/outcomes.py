@@ -9,7 +9,14 @@ from dataclasses import replace
 from tickproof.conformance.faults.schedule_file import PREFIX, from_scenario, to_toml
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown, fault_facts, stimulus
+from tickproof.conformance.suites.judge import (
+    Blocked,
+    Fail,
+    NotClaimed,
+    Unknown,
+    fault_facts,
+    stimulus,
+)
 from tickproof.conformance.suites.labels import labelled
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -39,6 +46,8 @@ def outcome_of(
                 base, verdict=Verdict.UNKNOWN, reason=error.reason, expected=error.expected,
                 actual=error.actual, evidence=base.evidence | error.evidence,
             )  # fmt: skip
+        case Blocked():
+            return replace(base, verdict=Verdict.BLOCKED, reason="LOWER_TIER", actual=str(error))
         case NotClaimed():
             return replace(base, verdict=Verdict.NOT_CLAIMED, actual=str(error))
         case _:

@@ -1,0 +1,138 @@
+"""Outcomes in the order of tiers: which count, and which are blocked by a tier below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tickproof.conformance.faults import regressions
+from tickproof.conformance.faults.schedule_file import load_all
+from tickproof.conformance.requirements.registry import Requirement
+from tickproof.conformance.session.request import Request
+from tickproof.conformance.session.scenario_player import BROKEN_FILE
+from tickproof.conformance.suites.judge import JUDGES, import_suites
+from tickproof.conformance.suites.schedules import judges_of
+from tickproof.conformance.verdicts import SEVERITY, Outcome, Verdict
+
+OnEvent = Callable[[dict[str, Any]], None]
+
+
+class TierOrder:
+    """Puts outcomes into the order of tiers, as they come from tests of several at a time.
+
+    No process waits for the slowest test of a tier, so tests of the next one have already
+    run when a tier turns out to be broken. Their outcomes do not count: they are blocked.
+    """
+
+    def __init__(
+        self, engine: Path, request: Request, selected: Mapping[str, Requirement], runs: Path,
+        on_event: OnEvent,
+    ) -> None:  # fmt: skip
+        self._runs, self.on_event = runs, on_event
+        self._blocking = not request.only
+        self._tier_of = {id_: requirement.tier for id_, requirement in selected.items()}
+        self._missing = _expected(engine, request, selected)
+        self._found: list[Outcome] = []
+        self.tiers = set(self._tier_of.values())
+        self._waiting = sorted(self.tiers)
+        #: Requirements that did not hold in a tier that is finished.
+        self.broken: list[str] = []
+        #: One for each requirement of the finished tiers.
+        self.outcomes: list[Outcome] = []
+        self._begin(self._waiting[0])
+
+    def add(self, outcome: Outcome) -> None:
+        """Take the outcome of one test."""
+        self._found.append(outcome)
+        self._missing.discard((outcome.requirement, outcome.scenario))
+        if self._waiting and self._tier_of.get(outcome.requirement) == self._waiting[0]:
+            self._decided(outcome)
+        while self._waiting and not self._undecided(self._waiting[0]):
+            self._finish(self._waiting.pop(0))
+
+    def finish(self, tiers: Iterable[int]) -> None:
+        """Finish tiers of which no more tests will come."""
+        for tier in sorted(set(tiers) & set(self._waiting)):
+            self._waiting.remove(tier)
+            self._finish(tier)
+
+    def _undecided(self, tier: int) -> list[tuple[str, str]]:
+        return sorted(pair for pair in self._missing if self._tier_of[pair[0]] == tier)
+
+    def _finish(self, tier: int) -> None:
+        if self.broken:
+            self._block(tier)
+        else:
+            lost = [
+                Outcome(
+                    requirement, Verdict.KIT_ERROR, scenario, reason="NOT_DECIDED",
+                    expected="an outcome", actual="none: the process that tested it ended",
+                )
+                for requirement, scenario in self._undecided(tier)
+            ]  # fmt: skip
+            for outcome in lost:
+                self._decided(outcome)
+            found = [one for one in self._found if self._tier_of.get(one.requirement) == tier]
+            self.outcomes += (decided := _by_requirement(found + lost))
+            bad = {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.KIT_ERROR}
+            if self._blocking:
+                self.broken += [one.requirement for one in decided if one.verdict in bad]
+            if self.broken:
+                (self._runs / BROKEN_FILE).touch()  # what has not begun need not be played
+        if self._waiting:
+            self._begin(self._waiting[0])
+
+    def _begin(self, tier: int) -> None:
+        """Tell of a tier, and of those of its outcomes that came before its turn."""
+        self.on_event({"event": "tier-started", "tier": tier})
+        for outcome in self._found if not self.broken else ():
+            if self._tier_of.get(outcome.requirement) == tier:
+                self._decided(outcome)
+
+    def _decided(self, outcome: Outcome) -> None:
+        self.on_event({"event": "decided", "outcome": outcome.to_json()})
+
+    def _block(self, tier: int) -> None:
+        more = " and more" if len(self.broken) > 3 else ""
+        why = f"{', '.join(self.broken[:3])}{more} did not hold"
+        for requirement in (id_ for id_, of in self._tier_of.items() if of == tier):
+            outcome = Outcome(requirement, Verdict.BLOCKED, reason="LOWER_TIER", actual=why)
+            self._decided(outcome)
+            self.outcomes.append(outcome)
+
+
+def _expected(
+    engine: Path, request: Request, selected: Mapping[str, Requirement]
+) -> set[tuple[str, str]]:
+    """Return requirement and scenario of each test that has to have an outcome."""
+    import_suites()
+    given = load_all(request.schedules or regressions.beside(engine))
+    judged = {id_ for judges in JUDGES.values() for id_, _ in judges}
+    return {
+        (requirement, scenario)
+        for scenario in [*(() if request.schedules else JUDGES), *given]
+        for requirement, _ in judges_of(scenario)
+        if requirement in selected
+    } | {(id_, "") for id_ in selected.keys() - judged}
+
+
+def _by_requirement(found: list[Outcome]) -> list[Outcome]:
+    """Return one outcome for each requirement, in the order in which they came."""
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in found:
+        groups.setdefault(outcome.requirement, []).append(outcome)
+    return [combined(group) for group in groups.values()]
+
+
+def combined(found: list[Outcome]) -> Outcome:
+    """Return the worst of several outcomes of one requirement, with the time of all.
+
+    A gap that one test shows is not fixed because another test does not show it.
+    """
+    considered = found
+    if any(outcome.verdict is Verdict.KNOWN_GAP for outcome in found):
+        considered = [outcome for outcome in found if outcome.verdict is not Verdict.GAP_FIXED]
+    worst = max(considered, key=lambda outcome: SEVERITY.index(outcome.verdict))
+    return replace(worst, seconds=round(sum(outcome.seconds for outcome in found), 3))
