@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tickproof.conformance.explain import fetch_below_release, transactions
 from tickproof.conformance.explain.facts import Facts, counted
 from tickproof.conformance.explain.passage import Part
+from tickproof.conformance.history import events
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Outcome
 
@@ -25,7 +26,7 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
         return _stalled(facts, outcome)
     if outcome.reason in ("NO_ANSWER", "HELD_BACK"):
         return _unanswered(facts)
-    refused = facts.history.all("refused")
+    refused = facts.history.all(events.Refused)
     if below := fetch_below_release.asked(facts):
         return fetch_below_release.tell(facts, below)
     if refused:
@@ -33,16 +34,16 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     return _ended(facts)
 
 
-def _refused(facts: Facts, outcome: Outcome, rows: list[dict[str, Any]]) -> Part:
-    row = next((r for r in rows if str(r.get("text", "")) in outcome.actual), rows[0])
-    t_ns = int(row["t_ns"])
+def _refused(facts: Facts, outcome: Outcome, rows: list[events.Refused]) -> Part:
+    row = next((r for r in rows if r.text in outcome.actual), rows[0])
+    t_ns = row.t_ns
     said = [
-        f"The log refused {shown(str(row['op']), 20)} {facts.since(t_ns, facts.before(t_ns))}: "
-        f"{shown(str(row['text']), 200)}."
+        f"The log refused {shown(row.op, 20)} {facts.since(t_ns, facts.before(t_ns))}: "
+        f"{shown(row.text, 200)}."
     ]
     if len(rows) > 1:
         said.append(f"It refused {counted(len(rows), 'request')} in this run.")
-    point = transactions.tell(facts) if row["op"] in ("STAGE", "COMMIT") else []
+    point = transactions.tell(facts) if row.op in ("STAGE", "COMMIT") else []
     return Part(tuple(said), tuple(point), t_ns, "first refusal")
 
 
@@ -68,41 +69,41 @@ def _ended(facts: Facts) -> Part:
 
 def _early(facts: Facts) -> Part:
     """Explain an answer to drain that came too early."""
-    for row in facts.history.all("drained"):
+    for row in facts.history.all(events.Drained):
         rows = facts.log.arrivals
-        restarts = [r["t_ns"] for r in facts.history.all("started") if r["t_ns"] > row["t_ns"]]
-        late = (rows["t_ns"] > row["t_ns"]) & (rows["t_ns"] < min(restarts, default=2**63 - 1))
-        states = row["partitions"]
-        published, total = sum(p[3] for p in states), sum(p[2] for p in states)
-        unfetched = sum(p[3] - p[4] for p in states)
-        open_ = row["open_acknowledgements"]
-        if not (late.any() or open_ or row["staged_open"] or published < total or unfetched):
+        restarts = [r.t_ns for r in facts.history.all(events.Started) if r.t_ns > row.t_ns]
+        late = (rows["t_ns"] > row.t_ns) & (rows["t_ns"] < min(restarts, default=2**63 - 1))
+        states = row.partitions
+        published, total = sum(p.published for p in states), sum(p.records for p in states)
+        unfetched = sum(p.published - p.fetched for p in states)
+        open_ = row.open_acknowledgements
+        if not (late.any() or open_ or row.staged_open or published < total or unfetched):
             continue
-        asked = [r["t_ns"] for r in facts.history.all("drain-asked") if r["t_ns"] <= row["t_ns"]]
+        asked = [r.t_ns for r in facts.history.all(events.DrainAsked) if r.t_ns <= row.t_ns]
         when = f", asked at {facts.at(asked[-1])}" if asked else ""
         said = [
-            f"Drain{when}, was answered at {facts.at(row['t_ns'])}. In that moment {published:,} "
+            f"Drain{when}, was answered at {facts.at(row.t_ns)}. In that moment {published:,} "
             f"of {total:,} records were published, {unfetched:,} of those not fetched; "
-            f"{counted(row['outputs'], 'output')} had come, {open_:,} frames had no answer yet, "
-            f"{row['staged_open']:,} transactions were open."
+            f"{counted(row.outputs, 'output')} had come, {open_:,} frames had no answer yet, "
+            f"{row.staged_open:,} transactions were open."
         ]
         if late.any():
             number, last = int(rows["count"][late].sum()), int(rows["t_ns"][late].max())
             said.append(
                 f"{counted(number, 'output')} came later, the last one "
-                f"{(last - row['t_ns']) / 1e9:,.3f} s after the answer."
+                f"{(last - row.t_ns) / 1e9:,.3f} s after the answer."
             )
-        if not row["ended"]:
+        if not row.ended:
             said.append("END had not been announced: more input could still come, and did.")
-        return Part(tuple(said[:1]), tuple(said[1:]), int(row["t_ns"]), "drain answered too early")
+        return Part(tuple(said[:1]), tuple(said[1:]), row.t_ns, "drain answered too early")
     return Part()
 
 
 def _stalled(facts: Facts, outcome: Outcome) -> Part:
     """Explain an engine that read on, or grew, while its output was not taken."""
-    for row in facts.history.all("stall"):
-        begin = int(row["t_ns"])
-        ends = [r["t_ns"] for r in facts.history.all("stall-ended") if r["t_ns"] > begin]
+    for row in facts.history.all(events.Stall):
+        begin = row.t_ns
+        ends = [r.t_ns for r in facts.history.all(events.StallEnded) if r.t_ns > begin]
         end = min(ends, default=facts.end)
         rows = facts.history.fetches
         rows = rows[(rows["t_ns"] > begin) & (rows["t_ns"] <= end)]

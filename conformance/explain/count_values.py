@@ -12,6 +12,7 @@ from tickproof.conformance.explain.facts import Facts, counted, ranges
 from tickproof.conformance.explain.recovery import Aftermath, Place
 from tickproof.conformance.explain.relations import Relation, relations
 from tickproof.conformance.explain.restored import Restored, restored
+from tickproof.conformance.history import events
 from tickproof.generators.layouts import COUNT_IN
 
 #: Values of a key that a diagnosis looks at behind the total.
@@ -195,8 +196,8 @@ def _find(facts: Facts, near: Aftermath) -> list[_Went]:
     if history.params["emit"] != "every" or facts.matching is None:
         return []
     first = [
-        e["connection"] for e in history.all("connected")
-        if near.fault.t_ns < e["t_ns"] < near.until_ns
+        e.connection for e in history.all(events.Connected)
+        if near.fault.t_ns < e.t_ns < near.until_ns
     ]  # fmt: skip
     if not first:
         return []

@@ -9,6 +9,7 @@ import numpy as np
 from tickproof.conformance.explain.matching import Matching, matching
 from tickproof.conformance.explain.moments import deed, end_ns, origin_ns
 from tickproof.conformance.explain.recovery import Aftermath, aftermaths
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.suites.evidence import outputs
@@ -75,14 +76,14 @@ class Facts:
     @property
     def ended(self) -> int:
         """When the engine ended: its last exit on record, else the last thing on record."""
-        exits = ("exited", "ended-unasked", "not-restarted")
-        last = max((r["t_ns"] for r in self.history.events if r["event"] in exits), default=0)
-        starts = max((r["t_ns"] for r in self.history.all("started")), default=0)
+        exits = self.history.all(events.Exited, events.EndedUnasked, events.NotRestarted)
+        last = max((one.t_ns for one in exits), default=0)
+        starts = max((one.t_ns for one in self.history.all(events.Started)), default=0)
         return int(last) if last > starts else self.end
 
     def life(self, t_ns: int) -> int:
         """Return in which life of the engine a time lies: 1 up to its first restart."""
-        return 1 + sum(r["t_ns"] <= t_ns for r in self.history.all("started") if r.get("resume"))
+        return 1 + sum(one.t_ns <= t_ns for one in self.history.all(events.Started, resume=True))
 
     def fetches_of(self, stream: int, partition: int, offset: int) -> np.ndarray:
         """Return the FETCH rows that held one record."""

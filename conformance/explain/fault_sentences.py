@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tickproof.conformance.explain.facts import Facts, counted, listed, seconds
+from tickproof.conformance.explain.moments import deed
 from tickproof.conformance.explain.recovery import Aftermath
-from tickproof.conformance.history.folder import FiredFault, History
+from tickproof.conformance.history import events
+from tickproof.conformance.history.events import FaultMissed, FiredFault, LinkMissed
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.text import shown
 
 #: Partitions that are told one by one.
@@ -18,21 +21,22 @@ def faults(facts: Facts) -> list[str]:
     said = []
     for after in facts.after:
         said += [struck(facts, after), followed(facts, after)]
-    for row in [*facts.history.missed_faults, *facts.history.all("link-missed")]:
-        said.append(missed(facts, row))
+    never: list[FaultMissed | LinkMissed] = facts.history.all(FaultMissed, LinkMissed)
+    for event in never:
+        said.append(missed(facts, event))
     return said
 
 
-def missed(facts: Facts, row: dict[str, Any]) -> str:
+def missed(facts: Facts, event: FaultMissed | LinkMissed) -> str:
     """Say that a fault never came; the kit may have given it up when the engine was gone."""
-    step, why = row["step"], shown(str(row["why"]), 200)
-    what = f"{step.get('do', '')} of {step.get('target', '')}" if step else "a fault"
-    if facts.history.ended["how"] == "engine-failure" and row["t_ns"] > facts.ended:
+    step, why = event.step, shown(event.why, 200)
+    what = deed(step) if step else "a fault"
+    if facts.history.ended["how"] == "engine-failure" and event.t_ns > facts.ended:
         return (
             f"A further fault, {what}, never came: the engine had ended at "
             f"{facts.at(facts.ended)} ({why})."
         )
-    return f"At {facts.at(row['t_ns'])}: {what} missed: {why}."
+    return f"At {facts.at(event.t_ns)}: {what} missed: {why}."
 
 
 def struck(facts: Facts, after: Aftermath) -> str:
@@ -59,9 +63,9 @@ def _names(facts: Facts, fault: FiredFault) -> str:
     """Return the names of processes that were struck, where they are not the whole engine."""
     if fault.step.target == "engine":
         return ""
-    earlier = [r for r in facts.history.all("topology") if r["t_ns"] <= fault.t_ns]
-    rows = earlier[-1]["processes"] if earlier else []
-    names = {row["pid"]: shown(str(row["name"]), 40) for row in rows}
+    earlier = [r for r in facts.history.all(events.Topology) if r.t_ns <= fault.t_ns]
+    rows = earlier[-1].processes if earlier else []
+    names = {row.pid: shown(row.name, 40) for row in rows}
     known = [names[pid] for pid in fault.pids[:6] if pid in names]
     return f": {', '.join(known)}" if known else ""
 
@@ -84,8 +88,8 @@ def followed(facts: Facts, after: Aftermath) -> str:
         when.append(f"fetched from {seconds(after.fetched_ns - after.fault.t_ns)} after it on")
     head = f"The engine {' and '.join(when)}" if when else f"After {facts.name(after)}"
     refused = sum(
-        after.fault.t_ns < row["t_ns"] < after.until_ns
-        for row in facts.history.all("refused", op="FETCH")
+        after.fault.t_ns < row.t_ns < after.until_ns
+        for row in facts.history.all(events.Refused, op="FETCH")
     )
     were = "was" if refused == 1 else "were"
     but = f", and {counted(refused, 'FETCH', 'FETCHes')} {were} refused" if refused else ""

@@ -11,6 +11,7 @@ import numpy as np
 from tickproof.conformance.explain.facts import Facts, counted, listed
 from tickproof.conformance.explain.passage import Part
 from tickproof.conformance.explain.recovery import Aftermath
+from tickproof.conformance.history import events
 from tickproof.conformance.history.rows import of_partition
 
 #: How the log says that a FETCH lies below what was released.
@@ -33,12 +34,12 @@ class Asked:
 def asked(facts: Facts) -> list[Asked]:
     """Return each FETCH below a RELEASE, the first one of a partition and offset."""
     found: dict[Any, Asked] = {}
-    for row in facts.history.all("refused"):
-        if not (match := _BELOW.search(str(row.get("text", "")))):
+    for row in facts.history.all(events.Refused):
+        if not (match := _BELOW.search(row.text)):
             continue
-        offset, upto, t_ns = int(match[1]), int(match[2]), int(row["t_ns"])
+        offset, upto, t_ns = int(match[1]), int(match[2]), row.t_ns
         place = _place(facts, upto, t_ns)
-        one = Asked(t_ns, int(row.get("connection", 0)), offset, upto, place)
+        one = Asked(t_ns, row.connection, offset, upto, place)
         found.setdefault((offset, upto, place), one)
     return list(found.values())
 
@@ -93,8 +94,8 @@ def _what(facts: Facts, row: Asked) -> str:
 
 def _opened(facts: Facts, row: Asked, near: Aftermath | None) -> str:
     times = [
-        e["t_ns"] for e in facts.history.all("connected", connection=row.connection)
-        if e["t_ns"] <= row.t_ns
+        e.t_ns for e in facts.history.all(events.Connected, connection=row.connection)
+        if e.t_ns <= row.t_ns
     ]  # fmt: skip
     return f", opened {facts.since(times[-1], near)}" if times else ""
 
@@ -104,9 +105,9 @@ def _owners(facts: Facts, near: Aftermath | None, rows: list[Asked]) -> list[str
     if near is None:
         return []
     taken: dict[tuple[int, int], list[int]] = {}
-    for row in facts.history.all("have"):
-        if near.fault.t_ns < row["t_ns"] <= rows[0].t_ns and row.get("fenced"):
-            taken.setdefault((row["fenced"], row["connection"]), []).append(int(row["writer"]))
+    for row in facts.history.all(events.Have):
+        if near.fault.t_ns < row.t_ns <= rows[0].t_ns and row.fenced:
+            taken.setdefault((row.fenced, row.connection), []).append(row.writer)
     over = [
         f"writer{'s'[: len(writers) > 1]} {listed([str(w) for w in writers])} "
         f"of connection {old} by connection {new}"

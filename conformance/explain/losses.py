@@ -9,6 +9,7 @@ from tickproof.conformance.explain.facts import Facts, counted, ranges
 from tickproof.conformance.explain.passage import Part
 from tickproof.conformance.explain.recovery import Aftermath
 from tickproof.conformance.explain.relations import nearest, places, relations, whole_replies
+from tickproof.conformance.history import events
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.verdicts import Outcome
 
@@ -100,7 +101,7 @@ def _relation(facts: Facts, where: np.ndarray, near: Aftermath | None) -> list[s
 
 def _went_on(facts: Facts, near: Aftermath) -> bool:
     """Whether the engine did go on after a fault: it fetched, or answered drain."""
-    drained = [row["t_ns"] for row in facts.history.all("drained")]
+    drained = [row.t_ns for row in facts.history.all(events.Drained)]
     return near.went_on or any(near.since_ns < t_ns < near.until_ns for t_ns in drained)
 
 
@@ -112,15 +113,15 @@ def _silent(facts: Facts, near: Aftermath, first: tuple[int, int, int]) -> list[
     part = next(p for p in m.parts if (p.stream, p.partition) == first[:2])
     index = np.flatnonzero((m.answers >= part.start) & (m.answers < part.start + part.records))
     writers = np.unique(log.writer_seq(index)[0]).tolist()
-    told = [row for row in facts.history.all("have") if row["t_ns"] > near.fault.t_ns]
-    told = [row for row in told if row["writer"] in writers]
+    told = [row for row in facts.history.all(events.Have) if row.t_ns > near.fault.t_ns]
+    told = [row for row in told if row.writer in writers]
     if len(writers) != 1 or not told:
         return []
     rows = log.arrivals[log.arrivals["writer"] == writers[0]]
-    if (rows["t_ns"] > told[-1]["t_ns"]).any():
+    if (rows["t_ns"] > told[-1].t_ns).any():
         return []
     return [
-        f"After {facts.name(near)} HAVE told it that {told[-1]['next_seq']:,} is the next number "
+        f"After {facts.name(near)} HAVE told it that {told[-1].next_seq:,} is the next number "
         f"of writer {writers[0]}, which had served this partition; no output of that writer "
         "followed."
     ]

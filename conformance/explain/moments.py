@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import LASTING, FaultStep
 from tickproof.conformance.text import shown
@@ -45,16 +46,15 @@ def moments(history: History) -> list[Moment]:
     """Return what happened in a run, in order of time."""
     found = _faults(history)
     refused: set[str] = set()
-    for row in history.events:
-        if row["event"] == "refused":
-            if row["op"] in refused:
+    for event in history.all(*_MAKERS):
+        if isinstance(event, events.Refused):
+            if event.op in refused:
                 continue  # the first of each op says it
-            refused.add(row["op"])
-        if row["event"] == "exited" and int(row.get("returncode") or 0) < 0:
+            refused.add(event.op)
+        if isinstance(event, events.Exited) and (event.returncode or 0) < 0:
             continue  # by a signal: that was the fault
-        if make := _MAKERS.get(row["event"]):
-            mark, text, rank = make(row)
-            found.append(Moment(int(row["t_ns"]), mark, text, rank))
+        mark, text, rank = _MAKERS[type(event)](event)
+        found.append(Moment(event.t_ns, mark, text, rank))
     return sorted(found, key=lambda moment: moment.t_ns)
 
 
@@ -71,38 +71,30 @@ def _faults(history: History) -> list[Moment]:
     return found
 
 
-def _link(row: dict[str, Any]) -> tuple[str, str, int]:
-    over = " over" if row["do"] in LASTING else ""
-    return "f", f"{row['do']} of {row['target']}{over}, {len(row['connections'])} met", 2
+def _link(event: events.Link) -> tuple[str, str, int]:
+    over = " over" if event.do in LASTING else ""
+    return "f", f"{event.do} of {event.target}{over}, {len(event.connections)} met", 2
 
 
-def _started(row: dict[str, Any]) -> tuple[str, str, int]:
-    return ("R", "started again", 1) if row.get("resume") else ("S", "started", 3)
-
-
-def _refused(row: dict[str, Any]) -> tuple[str, str, int]:
-    return "!", f"{shown(str(row['op']), _TEXT)} refused", 1
-
-
-#: Event -> its mark, its words and its rank, made of its row.
-_MAKERS: Final[dict[str, Callable[[dict[str, Any]], tuple[str, str, int]]]] = {
-    "started": _started,
-    "recovered": lambda row: ("r", "first fetch after it", 1),
-    "reconnected": lambda row: ("r", f"{row['target']} connected again", 2),
-    "link": _link,
-    "fill-over": lambda row: ("f", "disk has room again", 2),
-    "taken-over": lambda row: ("S", "taken over, running", 3),
-    "ended-unasked": lambda row: ("Q", "ended by itself", 1),
-    "not-restarted": lambda row: ("Q", "did not start again", 1),
-    "resumed": lambda row: ("p", "process continued", 1),
-    "refused": _refused,
-    "not-greeted": lambda row: ("!", "no HELLO", 1),
-    "odd-output": lambda row: ("o", "output of odd size", 1),
-    "stall": lambda row: ("h", "sink stands still", 1),
-    "stall-ended": lambda row: ("H", "sink goes on", 2),
-    "checkpointed": lambda row: ("c", "checkpoint answered", 1),
-    "end-published": lambda row: ("E", "all published", 3),
-    "drain-asked": lambda row: ("d", "drain asked", 2),
-    "drained": lambda row: ("D", "drain answered", 1),
-    "exited": lambda row: ("Q", f"ended, status {shown(str(row.get('returncode')), 8)}", 2),
+#: Kind of event -> its mark, its words and its rank.
+_MAKERS: Final[dict[type[events.Event], Callable[[Any], tuple[str, str, int]]]] = {
+    events.Started: lambda e: ("R", "started again", 1) if e.resume else ("S", "started", 3),
+    events.Recovered: lambda _: ("r", "first fetch after it", 1),
+    events.Reconnected: lambda e: ("r", f"{e.target} connected again", 2),
+    events.Link: _link,
+    events.FillOver: lambda _: ("f", "disk has room again", 2),
+    events.TakenOver: lambda _: ("S", "taken over, running", 3),
+    events.EndedUnasked: lambda _: ("Q", "ended by itself", 1),
+    events.NotRestarted: lambda _: ("Q", "did not start again", 1),
+    events.Resumed: lambda _: ("p", "process continued", 1),
+    events.Refused: lambda e: ("!", f"{shown(e.op, _TEXT)} refused", 1),
+    events.NotGreeted: lambda _: ("!", "no HELLO", 1),
+    events.OddOutput: lambda _: ("o", "output of odd size", 1),
+    events.Stall: lambda _: ("h", "sink stands still", 1),
+    events.StallEnded: lambda _: ("H", "sink goes on", 2),
+    events.Checkpointed: lambda _: ("c", "checkpoint answered", 1),
+    events.EndPublished: lambda _: ("E", "all published", 3),
+    events.DrainAsked: lambda _: ("d", "drain asked", 2),
+    events.Drained: lambda _: ("D", "drain answered", 1),
+    events.Exited: lambda e: ("Q", f"ended, status {e.returncode}", 2),
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tickproof.conformance.history.folder import FiredFault, History
+from tickproof.conformance.history import events
+from tickproof.conformance.history.events import FiredFault
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.scenario import LASTING
 
@@ -73,20 +76,19 @@ class Aftermath:
 
 def aftermaths(history: History) -> list[Aftermath]:
     """Return what followed each fault that was carried out, in order."""
-    rows = history.all("fault")
     found = []
-    for number, (fault, row) in enumerate(zip(history.faults, rows, strict=True)):
+    for number, fault in enumerate(history.faults):
         later = history.faults[number + 1 : number + 2]
         until = later[0].t_ns if later else 2**63 - 1
         # The engine lives on while a kill is prepared: what it does until then came before.
-        starts = _times(history, "started", row["at_ns"], until)
-        fetched = _times(history, "recovered", row["at_ns"], until)
-        since = starts[0] if starts else int(row["t_ns"])
+        starts = _times(history, events.Started, fault.t_ns, until)
+        fetched = _times(history, events.Recovered, fault.t_ns, until)
+        since = starts[0] if starts else fault.struck_ns
         found.append(
             Aftermath(
                 number=number,
                 fault=fault,
-                struck_ns=int(row["t_ns"]),
+                struck_ns=fault.struck_ns,
                 over_ns=_over(history, fault),
                 since_ns=since,
                 until_ns=until,
@@ -105,14 +107,14 @@ def _over(history: History, fault: FiredFault) -> int | None:
         return None
     if step.do == "pause":
         return min((end for start, end in history.pauses() if start >= fault.t_ns), default=None)
-    rows = history.all("fill-over")
+    over: Sequence[events.Event] = history.all(events.FillOver)
     if step.target in ("source", "sink"):
-        rows = history.all("link", do=step.do, target=step.target)
-    return min((row["t_ns"] for row in rows if row["t_ns"] > fault.t_ns), default=None)
+        over = history.all(events.Link, do=step.do, target=step.target)
+    return min((one.t_ns for one in over if one.t_ns > fault.t_ns), default=None)
 
 
-def _times(history: History, event: str, since: int, until: int) -> list[int]:
-    return [r["t_ns"] for r in history.all(event) if since < r["t_ns"] < until]
+def _times(history: History, kind: type[events.Event], since: int, until: int) -> list[int]:
+    return [one.t_ns for one in history.all(kind) if since < one.t_ns < until]
 
 
 def _place(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tickproof.conformance.explain import transactions
@@ -11,6 +9,7 @@ from tickproof.conformance.explain.facts import Facts, counted
 from tickproof.conformance.explain.passage import Part
 from tickproof.conformance.explain.recovery import Aftermath
 from tickproof.conformance.explain.relations import places, relations
+from tickproof.conformance.history import events
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.suites.evidence import CHANGED
 from tickproof.conformance.verdicts import Outcome
@@ -116,13 +115,13 @@ def _have(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
         return []
     row = facts.log.arrivals[facts.log.rows(np.array([index]))[0]]
     writer, seq = int(row["writer"]), int(row["first_seq"])
-    asked: list[dict[str, Any]] = [
-        e for e in facts.history.all("have", writer=writer)
-        if near.fault.t_ns < e["t_ns"] < int(row["t_ns"])
+    asked = [
+        e for e in facts.history.all(events.Have, writer=writer)
+        if near.fault.t_ns < e.t_ns < int(row["t_ns"])
     ]  # fmt: skip
     if not asked:
         return [f"The engine had not asked HAVE for writer {writer} since {facts.name(near)}."]
-    told = int(asked[-1]["next_seq"])
+    told = asked[-1].next_seq
     if seq != UNNUMBERED and seq < told:
         return [
             f"HAVE had told it that {told:,} is the next number of writer {writer}; "

@@ -10,6 +10,7 @@ import numpy as np
 
 from tickproof.conformance.explain.facts import Facts, counted
 from tickproof.conformance.explain.relations import places
+from tickproof.conformance.history.events import Abort, Commit, Drained, Refused, Stage
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.history.rows import of_partition
 
@@ -55,18 +56,20 @@ def steps(facts: Facts) -> dict[int, list[Step]]:
     found: dict[int, list[Step]] = {}
     committed: set[int] = set()
     held: dict[tuple[int, int], int] = {}
-    for row in facts.history.events:
-        if row["event"] not in ("stage", "commit", "abort"):
-            continue
-        txn, outcome = int(row["txn"]), int(row.get("outcome", 0))
-        count, writer = int(row.get("count", 0)), int(row.get("writer", 0))
+    recorded: list[Stage | Commit | Abort] = facts.history.all(Stage, Commit, Abort)
+    for event in recorded:
+        txn, count, writer, outcome = event.txn, 0, 0, 0
+        if isinstance(event, Stage):
+            count, writer = event.count, event.writer
+        elif isinstance(event, Commit):
+            outcome = event.outcome
         found.setdefault(txn, []).append(
             Step(
-                int(row["t_ns"]), row["event"], int(row["connection"]), count, writer, outcome,
+                event.t_ns, event.KIND, event.connection, count, writer, outcome,
                 txn in committed, held.get((txn, writer), 0),
             )
         )  # fmt: skip
-        if row["event"] == "stage" and txn not in committed:
+        if isinstance(event, Stage) and txn not in committed:
             held[txn, writer] = count
         if outcome in (1, 2):
             committed.add(txn)
@@ -149,9 +152,9 @@ def _settled(facts: Facts, txn: int, idle: Step, chains: dict[int, list[Step]]) 
 
 def _gap(facts: Facts, idle: Step) -> str:
     """Say how many numbers of the writer are missing, where a later frame was refused for it."""
-    for row in facts.history.all("refused", code=6):
-        found = _gap_numbers(str(row.get("text", "")))
-        if found and found[0] == idle.writer and row["t_ns"] > idle.t_ns:
+    for row in facts.history.all(Refused, code=6):
+        found = _gap_numbers(row.text)
+        if found and found[0] == idle.writer and row.t_ns > idle.t_ns:
             _, came, due = found
             never = "never came" if _next(facts, idle.writer) < came else "were missing then"
             return (
@@ -207,7 +210,7 @@ def _open(facts: Facts, chains: dict[int, list[Step]]) -> list[str]:
         for txn, chain in chains.items()
         if chain[-1].do == "stage" and chain[-1].count and not chain[-1].committed
     ]
-    drained = facts.history.all("drained")
+    drained = facts.history.all(Drained)
     if not held or not drained:
         return []
     _, txn = min(held)

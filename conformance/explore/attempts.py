@@ -15,6 +15,7 @@ from typing import Self
 
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import HistoryError, KitStopped
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.runner.run import play
@@ -64,7 +65,7 @@ def attempt(engine: Path, scenario: Scenario, folder: Path) -> Attempt:
     missed = history.missed_faults
     made = Attempt(
         scenario, outcome, len(history.faults), len(missed), time.monotonic() - began,
-        _kind(outcome, history), any("no checkpoint op" in row["why"] for row in missed),
+        _kind(outcome, history), any("no checkpoint op" in row.why for row in missed),
     )  # fmt: skip
     history.cache.clear()
     if made.failed:
@@ -88,8 +89,8 @@ def _kind(outcome: Outcome, history: History) -> str:
     """Return the code of a failure; where a refusal of the log led to it, that one too."""
     if outcome.verdict is not Verdict.FAIL:
         return ""
-    refused = history.all("refused")[-1:] if history.ended["how"] == "engine-failure" else []
-    return outcome.reason + "".join(f" after {row['op']} error {row['code']}" for row in refused)
+    refused = history.all(events.Refused)[-1:] if history.ended["how"] == "engine-failure" else []
+    return outcome.reason + "".join(f" after {one.op} error {one.code}" for one in refused)
 
 
 def _ignore_interrupts() -> None:

@@ -6,16 +6,17 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from tickproof import generators
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history.events import Event, FaultMissed, FiredFault, Link, Resumed
 from tickproof.conformance.history.json_lines import read_json_lines
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.history.rows import (
@@ -28,11 +29,13 @@ from tickproof.conformance.history.rows import (
     USAGE,
 )
 from tickproof.conformance.history.tables import read_table
-from tickproof.conformance.scenario import FaultStep, one_each
+from tickproof.conformance.scenario import one_each
 from tickproof.conformance.text import shown
 from tickproof.generators.layouts import framed
 
 FORMAT: Final = 1
+
+E = TypeVar("E", bound=Event)
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -51,50 +54,6 @@ def recorded_files(folder: Path) -> dict[str, int]:
     """Return the sizes in bytes of what a run recorded, by name within its folder."""
     found = [path for pattern in _RECORDED for path in folder.glob(pattern)]
     return {str(path.relative_to(folder)): path.stat().st_size for path in sorted(found)}
-
-
-@dataclass(frozen=True)
-class FiredFault:
-    """A fault that was carried out, with what was known in that moment.
-
-    partitions: rows of (stream, partition, records, published, fetched, released).
-    owed: records fetched whose output had not come, where each gives one; else 0.
-    """
-
-    step: FaultStep
-    t_ns: int
-    moment: str
-    outputs: int
-    partitions: tuple[tuple[int, ...], ...]
-    pids: tuple[int, ...]
-    text: str
-    owed: int = 0
-
-    @property
-    def in_flight(self) -> int:
-        """Records fetched and not released, or owed: what the engine held in its hands."""
-        held = sum(max(0, fetched - released) for *_, fetched, released in self.partitions)
-        return max(held, self.owed)
-
-    @property
-    def remaining(self) -> int:
-        """Records of the input not yet fetched."""
-        return sum(records - fetched for _, _, records, _, fetched, _ in self.partitions)
-
-    @property
-    def backlog(self) -> int:
-        """Records published and not yet released."""
-        return sum(published - released for *_, published, _, released in self.partitions)
-
-    @property
-    def released(self) -> int:
-        """Records released."""
-        return sum(row[5] for row in self.partitions)
-
-    @property
-    def fetched(self) -> int:
-        """Records fetched."""
-        return sum(row[4] for row in self.partitions)
 
 
 class History:
@@ -160,7 +119,7 @@ class History:
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:
-        """Rows of events.jsonl."""
+        """Rows of events.jsonl as they stand there."""
         return self._rows("events.jsonl")
 
     def _rows(self, name: str) -> list[dict[str, Any]]:
@@ -169,11 +128,15 @@ class History:
         except ValueError as error:
             raise HistoryError(f"{self.folder}: {error}") from error
 
-    def all(self, event: str, **fields: Any) -> list[dict[str, Any]]:
-        """Return the events of a kind whose fields have the given values."""
+    def all(self, *kinds: type[E], **fields: Any) -> list[E]:
+        """Return the events of some kinds, as recorded, whose fields have the given values."""
+        wanted = {kind.KIND: kind for kind in kinds}
+        found = [
+            wanted[row["event"]].from_row(row) for row in self.events if row["event"] in wanted
+        ]
         return [
-            row for row in self.events
-            if row["event"] == event and all(row.get(k) == v for k, v in fields.items())
+            event for event in found
+            if all(getattr(event, name) == value for name, value in fields.items())
         ]  # fmt: skip
 
     @cached_property
@@ -184,20 +147,15 @@ class History:
     @cached_property
     def faults(self) -> list[FiredFault]:
         """The faults that were carried out, in order."""
-        owing = one_each(self.app, self.params)
-        return [
-            FiredFault(
-                FaultStep.from_json(row["step"]), row["at_ns"], row["moment"], row["outputs"],
-                tuple(map(tuple, row["partitions"])), tuple(row["pids"]), row["text"],
-                max(0, sum(p[4] for p in row["partitions"]) - row["outputs"]) if owing else 0,
-            )
-            for row in self.all("fault")
-        ]  # fmt: skip
+        found = self.all(FiredFault)
+        if not one_each(self.app, self.params):
+            return found
+        return [replace(one, owed=max(0, one.fetched - one.outputs)) for one in found]
 
     @property
-    def missed_faults(self) -> list[dict[str, Any]]:
-        """Fault steps that never fired, with the reason why."""
-        return self.all("fault-missed")
+    def missed_faults(self) -> list[FaultMissed]:
+        """Fault steps that were not carried out, with the reason why."""
+        return self.all(FaultMissed)
 
     @cached_property
     def publishes(self) -> np.ndarray:
@@ -308,11 +266,6 @@ class History:
         records = int(arrivals["count"].sum())
         return OutputLog(self._framed(path, dtype, records), arrivals)
 
-    @property
-    def odd_outputs(self) -> list[dict[str, Any]]:
-        """Events of output records whose size is not that of the app."""
-        return self.all("odd-output")
-
     def decided(self) -> list[str]:
         """Return the requirements that were decided from this run (verdict.json)."""
         path = self.folder / "verdict.json"
@@ -327,8 +280,8 @@ class History:
 
     def pauses(self) -> Sequence[tuple[int, int]]:
         """Return (start_ns, end_ns) of every pause of the engine, or of a source that it reads."""
-        slow = [row for row in self.all("link", target="source") if "from_ns" in row]
-        return [(row["from_ns"], row["t_ns"]) for row in [*self.all("resumed"), *slow]]
+        over: list[Resumed | Link] = [*self.all(Resumed), *self.all(Link, target="source")]
+        return [(one.from_ns, one.t_ns) for one in over if one.from_ns is not None]
 
     def stderr_tail(self, lines: int = 32) -> list[str]:
         """Return the last lines of the engine's standard error, escaped and cut."""

@@ -15,7 +15,9 @@ import pytest
 
 from tickproof.conformance.checkers.findings import Finding, Findings
 from tickproof.conformance.errors import TickproofError
-from tickproof.conformance.history.folder import FiredFault, History
+from tickproof.conformance.history import events
+from tickproof.conformance.history.events import FiredFault
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements.registry import Needs
 from tickproof.conformance.scenario import Scenario
 
@@ -79,7 +81,7 @@ def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) ->
             raise NotClaimed(f"claims {name} = {claims[name]}")
     if needs.latency and not claims.get("latency"):
         raise NotClaimed("claims no service level (latency)")
-    asked = {step.needs for step in scenario.faults} - {None}
+    asked = {step.needs for step in scenario.faults if step.needs}
     missing = (set(needs.survives) | asked) - set(claims["survives"])
     if missing:
         raise NotClaimed(f"does not claim to survive: {', '.join(sorted(missing))}")
@@ -94,7 +96,7 @@ def stimulus(history: History) -> str:
         f"{history.input_records:,} records in {len(history.partitions)} partitions",
         f"{scenario.workers} workers",
     ]
-    parts += [f"on an engine kept from {e['served']} runs" for e in history.all("taken-over")]
+    parts += [f"on an engine kept from {e.served} runs" for e in history.all(events.TakenOver)]
     parts += [str(step) for step in scenario.faults]
     return "; ".join(parts)
 
@@ -105,8 +107,8 @@ def completed(history: History) -> None:
     if ended["how"] == "engine-failure" and ended["code"] == "TIME_LIMIT":
         raise Unknown("TIME_LIMIT", "a run from deploy to the end", ended["message"])
     if ended["how"] == "engine-failure":
-        refused = history.all("refused")[-1:]
-        why = "".join(f"; the log had refused {row['op']}: {row['text']}" for row in refused)
+        refused = history.all(events.Refused)[-1:]
+        why = "".join(f"; the log had refused {row.op}: {row.text}" for row in refused)
         raise Fail(
             ended["code"], "a run from deploy to the end", ended["message"] + why,
             stderr=history.stderr_tail(),
@@ -126,10 +128,10 @@ def judged(history: History, findings: Findings, kinds: Iterable[str]) -> None:
         raise_first(findings, (kind for kind in kinds if kind != "lost"))
         completed(history)
     raise_first(findings, kinds)
-    for event in history.odd_outputs[:1]:
+    for event in history.all(events.OddOutput)[:1]:
         raise Fail(
-            "wrong-size", f"output records of {event['expected']} bytes",
-            f"{event['count']} with {_size(event['record_size'])} from writer {event['writer']}",
+            "wrong-size", f"output records of {event.expected} bytes",
+            f"{event.count} with {_size(event.record_size)} from writer {event.writer}",
         )  # fmt: skip
     completed(history)
     if findings.checked == 0 and history.input_records:
@@ -157,7 +159,7 @@ def fired(history: History, count: int = 1, *, in_flight: bool = True) -> list[F
     if history.ended["how"] == "engine-failure" and len(history.faults) < count:
         completed(history)
     if len(history.faults) < count:
-        why = "; ".join(row["why"] for row in history.missed_faults) or "their moment did not come"
+        why = "; ".join(row.why for row in history.missed_faults) or "their moment did not come"
         raise Unknown(
             "KILL_MISSED", f"{count} faults carried out", f"{len(history.faults)} ({why})"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import (
     CHANGED,
@@ -29,14 +30,14 @@ def correct(history: History) -> None:
 def acknowledged(history: History) -> None:
     """Nothing was open when drain was answered, and nothing came after it."""
     arrivals = outputs(history).arrivals
-    for event in history.all("drained"):
-        if event["open_acknowledgements"]:
+    for event in history.all(events.Drained):
+        if event.open_acknowledgements:
             raise Fail(
                 "EARLY_DRAIN", "every output acknowledged when drain is answered",
-                f"{event['open_acknowledgements']} frames without an answer",
+                f"{event.open_acknowledgements} frames without an answer",
             )  # fmt: skip
-        restarts = [e["t_ns"] for e in history.all("started") if e["t_ns"] > event["t_ns"]]
-        late = (arrivals["t_ns"] > event["t_ns"]) & (
+        restarts = [e.t_ns for e in history.all(events.Started) if e.t_ns > event.t_ns]
+        late = (arrivals["t_ns"] > event.t_ns) & (
             arrivals["t_ns"] < min(restarts, default=2**63 - 1)
         )
         if late.any():

@@ -6,7 +6,9 @@ from collections import Counter
 from typing import Final
 
 from tickproof.conformance.faults.schedule_file import PREFIX
-from tickproof.conformance.history.folder import FiredFault, History
+from tickproof.conformance.history import events
+from tickproof.conformance.history.events import FiredFault
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
 from tickproof.conformance.suites.judge import JUDGES, Judge, Unknown, fired, judged, raise_first
 from tickproof.conformance.suites.promises import twice
@@ -42,11 +44,11 @@ def held(history: History) -> None:
 def _met(history: History, faults: list[FiredFault]) -> None:
     """Expect that each fault met data, a frame or a process, and that those that last ended."""
     proofs = Counter(
-        (row["do"], row["target"]) for row in history.all("link")
-        if row["count"] and row.get("outcome") != "dropped"
+        (row.do, row.target) for row in history.all(events.Link)
+        if row.count and row.outcome != "dropped"
     )  # fmt: skip
-    proofs["pause", ""] = len(history.all("resumed"))
-    proofs["fill", ""] = len(history.all("fill-over"))
+    proofs["pause", ""] = len(history.all(events.Resumed))
+    proofs["fill", ""] = len(history.all(events.FillOver))
     for fault in faults:
         step = fault.step
         link = step.target in ("source", "sink")
@@ -67,5 +69,5 @@ def _met(history: History, faults: list[FiredFault]) -> None:
 
 def judges_of(scenario: str) -> list[tuple[str, Judge]]:
     """Return the (requirement, test) pairs that a scenario decides, by its name."""
-    given = [(REQUIREMENT, held)] if scenario.startswith(PREFIX) else []
+    given: list[tuple[str, Judge]] = [(REQUIREMENT, held)] if scenario.startswith(PREFIX) else []
     return JUDGES.get(scenario, given)

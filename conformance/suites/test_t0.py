@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.suites.evidence import outputs, sequences, values
@@ -20,21 +21,21 @@ from tickproof.conformance.suites.promises import correct
 
 def _refused(history: History, codes: set[Code], expected: str, *ops: str) -> None:
     """Fail with the first refusal of one of these codes, for one of these ops if any."""
-    for event in history.all("refused"):
-        if event["code"] in codes and (not ops or event["op"] in ops):
-            raise Fail(Code(event["code"]).name, expected, f"{event['op']}: {event['text']}")
+    for event in history.all(events.Refused):
+        if event.code in codes and (not ops or event.op in ops):
+            raise Fail(Code(event.code).name, expected, f"{event.op}: {event.text}")
 
 
 def _no_refusal(history: History, codes: set[Code], expected: str, *ops: str) -> None:
     _refused(history, codes, expected, *ops)
     completed(history)
-    if not history.all("connected"):
+    if not history.all(events.Connected):
         raise Unknown("NOT_SEEN", "data connections", "none")
 
 
 @decides("PR-HELLO", "passthrough")
 def test_hello_is_answered(history: History) -> None:
-    if not history.all("started"):
+    if not history.all(events.Started):
         completed(history)
     if not history.run.get("hello"):
         completed(history)
@@ -46,7 +47,7 @@ def test_hello_is_answered(history: History) -> None:
 
 @decides("PR-DEPLOY", "passthrough")
 def test_deploy_is_answered(history: History) -> None:
-    if not history.all("deployed"):
+    if not history.all(events.Deployed):
         completed(history)
         raise Fail("NO_ANSWER", "an answer to deploy", "none")
 
@@ -61,22 +62,22 @@ def test_stdout_holds_answers_only(history: History) -> None:
 @decides("PR-TOPOLOGY", "passthrough")
 def test_topology_names_its_own_processes(history: History) -> None:
     completed(history)
-    named = history.all("topology")
-    if not named or not named[0]["processes"]:
+    named = history.all(events.Topology)
+    if not named or not named[0].processes:
         raise Fail("BAD_ANSWER", "at least one process in topology", "none")
 
 
 @decides("PR-TOKEN", "passthrough")
 def test_every_connection_shows_the_token(history: History) -> None:
-    for event in history.all("not-greeted"):
-        raise Fail("NOT_GREETED", "HELLO with the token first", event["text"])
+    for event in history.all(events.NotGreeted):
+        raise Fail("NOT_GREETED", "HELLO with the token first", event.text)
     _no_refusal(history, {Code.NOT_ALLOWED}, "one HELLO on each connection", "HELLO")
 
 
 @decides("PR-FRAMES", "passthrough")
 def test_frames_are_well_formed(history: History) -> None:
-    for event in history.all("truncated"):
-        raise Fail("TRUNCATED", "whole frames", event["text"])
+    for event in history.all(events.Truncated):
+        raise Fail("TRUNCATED", "whole frames", event.text)
     _no_refusal(history, {Code.BAD_FRAME, Code.TOO_LARGE}, "well-formed frames up to 16 MiB")
 
 
@@ -88,11 +89,11 @@ def test_only_known_streams_and_offsets_are_asked_for(history: History) -> None:
 
 @decides("PR-OPTIONAL-OPS", "passthrough")
 def test_an_unknown_op_is_refused_definitely(history: History) -> None:
-    for event in history.all("probe-refused"):
-        if event["definite"] is True:
+    for event in history.all(events.ProbeRefused):
+        if event.definite is True:
             return
-        raise Fail("BAD_ANSWER", "ok: false, definite: true", f"definite: {event['definite']}")
-    if history.all("probe-accepted"):
+        raise Fail("BAD_ANSWER", "ok: false, definite: true", f"definite: {event.definite}")
+    if history.all(events.ProbeAccepted):
         raise Fail("BAD_ANSWER", "ok: false for an op that does not exist", "ok: true")
     completed(history)
     raise Unknown("NOT_SEEN", "an answer to an op that does not exist", "none")
@@ -134,28 +135,28 @@ def _object(line: str) -> dict:
 
 @decides("PR-DRAIN-WAITS", "passthrough-drain-first")
 def test_drain_waits_for_end_and_for_all_output(history: History) -> None:
-    asked = history.all("drain-asked")
-    for event in history.all("drained"):
-        if not event["ended"]:
-            got = sum(p[3] for p in event["partitions"])
+    asked = history.all(events.DrainAsked)
+    for event in history.all(events.Drained):
+        if not event.ended:
+            got = sum(one.published for one in event.partitions)
             raise Fail(
                 "EARLY_DRAIN", "no answer before END of every partition",
                 f"answered when {got:,} of {history.input_records:,} records were published",
             )  # fmt: skip
-        if event["outputs"] < history.input_records:
+        if event.outputs < history.input_records:
             raise Fail(
                 "EARLY_DRAIN", f"{history.input_records:,} outputs acknowledged at the answer",
-                f"{event['outputs']:,}",
+                f"{event.outputs:,}",
             )  # fmt: skip
     completed(history)
-    if not asked or asked[0]["published"] >= history.input_records:
+    if not asked or asked[0].published >= history.input_records:
         raise Unknown("NOT_SEEN", "drain asked for before END", "END came first")
 
 
 @decides("PR-STOP", "passthrough")
 def test_stop_ends_with_status_zero(history: History) -> None:
     completed(history)
-    status = history.all("exited")[-1]["returncode"]
+    status = history.all(events.Exited)[-1].returncode
     if status != 0:
         raise Fail("BAD_EXIT", "exit status 0 after stop", str(status))
 
@@ -163,7 +164,7 @@ def test_stop_ends_with_status_zero(history: History) -> None:
 @decides("PR-STDIN-EOF", "stdin-eof")
 def test_end_of_stdin_ends_the_engine(history: History) -> None:
     completed(history)
-    if not history.all("exited"):
+    if not history.all(events.Exited):
         raise Unknown("NOT_SEEN", "the engine's exit", "none")
 
 

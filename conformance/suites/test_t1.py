@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import (
     CHANGED,
@@ -110,11 +111,11 @@ def test_nothing_is_left_staged_under_some(history: History) -> None:
 
 
 def _nothing_staged(history: History) -> None:
-    for event in history.all("drained"):
-        if event["staged_open"]:
+    for event in history.all(events.Drained):
+        if event.staged_open:
             raise Fail(
                 "STAGED_AT_DRAIN", "every transaction settled when drain is answered",
-                f"{event['staged_open']} with records, neither committed nor aborted",
+                f"{event.staged_open} with records, neither committed nor aborted",
             )  # fmt: skip
     completed(history)
 
@@ -122,29 +123,29 @@ def _nothing_staged(history: History) -> None:
 @decides("BP-SLOW-SINK", "slow-sink")
 def test_a_sink_that_stands_still_holds_the_engine_back(history: History) -> None:
     correct(history)
-    began, over = history.all("stall"), history.all("stall-ended")
+    began, over = history.all(events.Stall), history.all(events.StallEnded)
     if not began or not over:
         raise Unknown("STALL_TOO_SHORT", "a stall from begin to end", "none")
     inside = [
-        row for row in history.all("progress")
-        if began[0]["t_ns"] <= row["t_ns"] <= over[0]["t_ns"]
+        row for row in history.all(events.Progress)
+        if began[0].t_ns <= row.t_ns <= over[0].t_ns
     ]  # fmt: skip
     if len(inside) < 3:
         raise Unknown("STALL_TOO_SHORT", "three looks at the engine in the stall", str(len(inside)))
     first, last = inside[0], inside[-1]
-    grown = max(row["rss"] for row in inside) - first["rss"]
-    evidence = {"fetched_in_stall": last["served"], "rss_growth": grown}
+    grown = max(row.rss for row in inside) - first.rss
+    evidence = {"fetched_in_stall": last.served, "rss_growth": grown}
     if grown > UNBOUNDED_BYTES:
         raise Fail(
             "UNBOUNDED", f"memory that grows by less than {UNBOUNDED_BYTES >> 20} MiB in the stall",
-            f"{grown >> 20} MiB more, {last['served']:,} records fetched", **evidence,
+            f"{grown >> 20} MiB more, {last.served:,} records fetched", **evidence,
         )  # fmt: skip
-    if last["served"] >= history.input_records:
+    if last.served >= history.input_records:
         raise Fail(
             "UNBOUNDED", "FETCH to stop while nothing can be delivered",
-            f"all {last['served']:,} records fetched", **evidence,
+            f"all {last.served:,} records fetched", **evidence,
         )  # fmt: skip
-    if last["served"] != inside[len(inside) // 2]["served"]:
+    if last.served != inside[len(inside) // 2].served:
         raise Unknown("STALL_TOO_SHORT", "FETCH to stop", "it went on to the end of the stall")
 
 

@@ -6,7 +6,9 @@ while data was in flight: without it a clean history proves nothing.
 
 from __future__ import annotations
 
-from tickproof.conformance.history.folder import FiredFault, History
+from tickproof.conformance.history import events
+from tickproof.conformance.history.events import FiredFault
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.suites.evidence import (
     CHANGED,
@@ -90,7 +92,7 @@ def test_totals_after_a_death_in_recovery(history: History) -> None:
 @decides("EO-PAUSE", "count-pause")
 def test_totals_after_a_pause(history: History) -> None:
     _state(history)
-    if not history.all("resumed"):
+    if not history.all(events.Resumed):
         raise Unknown("KILL_MISSED", "a process stopped and continued", "none was continued")
 
 
@@ -121,8 +123,8 @@ def test_state_and_offsets_are_of_one_cut_after_two_deaths(history: History) -> 
 
 @decides("EO-RELEASED", "count-engine-death")
 def test_released_records_are_not_needed_again(history: History) -> None:
-    for event in history.all("refused", code=int(Code.RELEASED)):
-        raise Fail("RELEASED", "no FETCH below what was released before the kill", event["text"])
+    for event in history.all(events.Refused, code=int(Code.RELEASED)):
+        raise Fail("RELEASED", "no FETCH below what was released before the kill", event.text)
     completed(history)
     if not len(history.releases):
         raise NotClaimed("the engine sends no RELEASE")
@@ -137,8 +139,8 @@ def test_recovery_begins_at_the_checkpoint(history: History) -> None:
             "FROM_ZERO", "a resumed engine to go on from its last cut",
             f"all {before:,} records fetched before the kill were fetched again",
         )  # fmt: skip
-    for event in history.all("refused", code=int(Code.RELEASED)):
-        raise Fail("FROM_ZERO", "a resumed engine to go on from its last cut", event["text"])
+    for event in history.all(events.Refused, code=int(Code.RELEASED)):
+        raise Fail("FROM_ZERO", "a resumed engine to go on from its last cut", event.text)
     completed(history)
     _had_cut(history, fired(history)[0])
 
@@ -189,7 +191,7 @@ def test_the_end_of_the_stream_arrives(history: History) -> None:
 
 @decides("EO-AFTER-DRAIN", "count-after-drain")
 def test_nothing_changes_after_drain(history: History) -> None:
-    drained = history.all("drained")
+    drained = history.all(events.Drained)
     if drained:
         _not_fetched_below(history, drained[0], "drain was answered")
     kinds = (*VALUES, *LOSS, *twice(history))
@@ -199,27 +201,29 @@ def test_nothing_changes_after_drain(history: History) -> None:
         raise Unknown("NO_RECOVERY_SEEN", "a second drain after the restart", "none")
 
 
-def _not_fetched_below(history: History, event: dict, what: str) -> None:
+def _not_fetched_below(
+    history: History, event: events.Drained | events.Checkpointed, what: str
+) -> None:
     """Expect no record fetched after ``event`` that it already covered."""
-    for stream, partition, _, _, fetched, _ in event["partitions"]:
+    for stream, partition, _, _, fetched, _ in event.partitions:
         rows = history.fetches
         rows = rows[(rows["stream"] == stream) & (rows["partition"] == partition)]
-        later = rows[(rows["t_ns"] > event["t_ns"]) & (rows["base"] < fetched)]
+        later = rows[(rows["t_ns"] > event.t_ns) & (rows["base"] < fetched)]
         if len(later):
             raise Fail(
                 "FETCHED_AGAIN", f"no FETCH below {fetched} once {what}",
                 f"offset {int(later['base'][0])} of stream {stream}, partition {partition}",
             )  # fmt: skip
-    for refusal in history.all("refused", code=int(Code.RELEASED)):
-        raise Fail("FETCHED_AGAIN", f"no FETCH of what was durable once {what}", refusal["text"])
+    for refusal in history.all(events.Refused, code=int(Code.RELEASED)):
+        raise Fail("FETCHED_AGAIN", f"no FETCH of what was durable once {what}", refusal.text)
 
 
 @decides("EO-CHECKPOINT-OP", "count-checkpoint")
 def test_a_checkpoint_answer_is_durable(history: History) -> None:
     for row in history.missed_faults:
-        if "no checkpoint op" in row["why"]:
+        if "no checkpoint op" in row.why:
             raise NotClaimed("the engine has no checkpoint op")
-    for event in history.all("checkpointed"):
+    for event in history.all(events.Checkpointed):
         _not_fetched_below(history, event, "a checkpoint was answered")
     judged(history, values(history), (*VALUES, *LOSS))
     fired(history, in_flight=False)
@@ -362,7 +366,7 @@ def test_a_fenced_process_is_silent_after_a_pause(history: History) -> None:
 
 
 def _silent(history: History) -> None:
-    for event in history.all("have-after-fence") + history.all("output-after-fence"):
-        raise Fail("AFTER_FENCE", "silence on a connection that got error 7", event["event"])
+    for event in history.all(events.HaveAfterFence, events.OutputAfterFence):
+        raise Fail("AFTER_FENCE", "silence on a connection that got error 7", event.KIND)
     completed(history)
     fired(history)

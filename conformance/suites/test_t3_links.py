@@ -5,6 +5,7 @@ Several faults meet one run; each test asks for the proof that its own fault met
 
 from __future__ import annotations
 
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Do, Target
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
@@ -16,18 +17,19 @@ def _met(history: History, do: Do, target: Target) -> None:
     """Expect that a fault was carried out and met something, or raise Unknown."""
     name = f"{do} of the {target}"
     struck = [f for f in history.faults if (f.step.do, f.step.target) == (do, target)]
-    proofs = history.all("link", do=do, target=target)
+    proofs = history.all(events.Link, do=do, target=target)
     if not struck or not proofs:
         if history.ended["how"] == "engine-failure":
             completed(history)
-        whys = [row["why"] for kind in ("fault-missed", "link-missed")
-                for row in history.all(kind)
-                if (row["step"].get("do"), row["step"].get("target")) == (do, target)]  # fmt: skip
+        missed: list[events.FaultMissed | events.LinkMissed]
+        missed = history.all(events.FaultMissed, events.LinkMissed)
+        whys = [one.why for one in missed
+                if one.step and (one.step.do, one.step.target) == (do, target)]  # fmt: skip
         why = "; ".join(whys) or "its moment did not come"
         raise Unknown("KILL_MISSED", f"{name} carried out", f"it was not ({why})")
-    if not proofs[0]["count"]:
+    if not proofs[0].count:
         raise Unknown("NOTHING_IN_FLIGHT", f"{name} to meet something", "it met nothing")
-    if proofs[0].get("outcome") == "dropped":
+    if proofs[0].outcome == "dropped":
         raise Unknown("KILL_MISSED", "a late frame handled", "the run was over before")
 
 

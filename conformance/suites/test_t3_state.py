@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tickproof.conformance.history.folder import FiredFault, History
+from tickproof.conformance.history import events
+from tickproof.conformance.history.events import FiredFault
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
 from tickproof.conformance.suites.judge import Fail, Unknown, decides, fired, judged, raise_first
@@ -33,22 +35,22 @@ def test_totals_after_the_death_of_the_coordinator(history: History) -> None:
 
 @decides("EO-FULL-DISK", "count-full-disk")
 def test_totals_over_a_full_disk(history: History) -> None:
-    for event in history.all("refused", code=int(Code.RELEASED)):
-        raise Fail("RELEASED", "no RELEASE of what no cut on the disk covers", event["text"])
+    for event in history.all(events.Refused, code=int(Code.RELEASED)):
+        raise Fail("RELEASED", "no RELEASE of what no cut on the disk covers", event.text)
     judged(history, whole(history), (*VALUES, *LOSS, *CHANGED, *twice(history)))
     full = fired(history)[0]
-    over = history.all("fill-over")
+    over = history.all(events.FillOver)
     if not over:
         raise Unknown("KILL_MISSED", "a disk that is full for a time", "its end was not noted")
     # It may take a while until what could not be written ends the engine.
-    again_ns = max((row["t_ns"] for row in history.all("started")), default=0)
+    again_ns = max((row.t_ns for row in history.all(events.Started)), default=0)
     fell = any(
-        row["returncode"] not in (0, _KILLED) and full.t_ns < row["t_ns"] < again_ns
-        for row in history.all("exited")
+        row.returncode not in (0, _KILLED) and full.t_ns < row.t_ns < again_ns
+        for row in history.all(events.Exited)
     )
-    died = fell or any(fault.t_ns < over[0]["to_ns"] for fault in history.faults[1:])
-    held = _held_back(history, full, over[0]["to_ns"])
-    if not (held or fell or over[0]["empty"] or over[0]["words"]):
+    died = fell or any(fault.t_ns < over[0].to_ns for fault in history.faults[1:])
+    held = _held_back(history, full, over[0].to_ns)
+    if not (held or fell or over[0].empty or over[0].words):
         raise Unknown(
             "NOTHING_HELD_BACK", "a sign that something could not be written: no RELEASE for "
             "longer than usual, an empty file, a word on standard error, or the engine's end",
@@ -57,7 +59,7 @@ def test_totals_over_a_full_disk(history: History) -> None:
     if not (held or died):
         raise Unknown(
             "KILL_MISSED", "a death while the disk was full, as RELEASE went on",
-            "; ".join(row["why"] for row in history.missed_faults) or "it came later",
+            "; ".join(row.why for row in history.missed_faults) or "it came later",
         )  # fmt: skip
 
 
@@ -84,8 +86,8 @@ def test_totals_after_damage_to_the_newest_file(history: History) -> None:
         whole_run = history.ended["how"] == "completed"
         judged(history, whole(history), (*kinds, *LOSS) if whole_run else kinds)
     fault = fired(history)[0]
-    was_read = any(event["read"] for event in history.all("damage-over"))
-    file = history.all("fault")[0].get("file")
+    was_read = any(event.read for event in history.all(events.DamageOver))
+    file = fault.file or None
     if not file or not (fault.released or was_read):
         raise Unknown(
             "NO_CUT_BEFORE_KILL", "a file with content, and a RELEASE before the damage or the "
@@ -102,9 +104,9 @@ def _refused_clearly(history: History) -> bool:
     """Tell whether the restarted engine said no, by an answer or by how it ended."""
     if history.ended["how"] != "engine-failure":
         return False
-    for row in history.events:
-        if row["event"] == "not-restarted":
-            return row["code"] == "REFUSED" or (row["code"] == "EXITED" and row["status"] != 0)
-        if row["event"] == "ended-unasked" and row["t_ns"] > history.faults[0].t_ns:
-            return row["returncode"] != 0
+    for event in history.all(events.NotRestarted, events.EndedUnasked):
+        if isinstance(event, events.NotRestarted):
+            return event.code == "REFUSED" or (event.code == "EXITED" and event.status != 0)
+        if isinstance(event, events.EndedUnasked) and event.t_ns > history.faults[0].t_ns:
+            return event.returncode != 0
     return False

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tickproof.conformance.history.events import Drained, Event
 from tickproof.conformance.history.rows import FETCH, RELEASE
 
 
@@ -44,6 +45,6 @@ class Made:
     def releases(self) -> np.ndarray:
         return np.array([(t, 0, p, offset) for t, p, offset in self.released], RELEASE)
 
-    def all(self, event: str) -> list[dict[str, Any]]:
-        assert event == "drained"
-        return [] if self.drained is None else [{"t_ns": self.drained}]
+    def all(self, kind: type[Event]) -> list[Event]:
+        assert kind is Drained
+        return [] if self.drained is None else [Event(t_ns=self.drained)]

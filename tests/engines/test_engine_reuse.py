@@ -16,6 +16,7 @@ import pytest
 
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.spec import EngineSpec, load
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
@@ -62,8 +63,8 @@ def run(name: str, spec: EngineSpec, folder: Path, pool: EnginePool, **changes) 
     return History(folder)
 
 
-def pids(history: History, event: str) -> list[int]:
-    return [row["pid"] for row in history.all(event)]
+def pids(history: History, kind: type[events.Event]) -> list[int]:
+    return [row.pid for row in history.all(kind)]
 
 
 def lives(pid: int) -> bool:
@@ -77,9 +78,11 @@ def lives(pid: int) -> bool:
 def test_the_next_run_has_the_engine_and_its_own_record(spec, tmp_path, pool):
     first = run("count", spec, tmp_path / "1", pool)
     second = run("double", spec, tmp_path / "2", pool)
-    assert pids(first, "started") == pids(first, "parked") == pids(second, "taken-over")
-    assert pids(second, "started") == []
-    assert second.all("taken-over")[0]["served"] == 1
+    assert (
+        pids(first, events.Started) == pids(first, events.Parked) == pids(second, events.TakenOver)
+    )
+    assert pids(second, events.Started) == []
+    assert second.all(events.TakenOver)[0].served == 1
     for history in (first, second):
         correct(history)
         asked = [json.loads(row["line"]) for row in history.control if row["direction"] == "to"]
@@ -88,9 +91,9 @@ def test_the_next_run_has_the_engine_and_its_own_record(spec, tmp_path, pool):
         assert deploy["state_dir"] == str(history.folder.resolve() / "state")
     assert second.run["hello"] == first.run["hello"]
     assert second.run["id"] != first.run["id"]
-    assert lives(pids(first, "parked")[0])
+    assert lives(pids(first, events.Parked)[0])
     pool.close(10)
-    assert not lives(pids(first, "parked")[0])
+    assert not lives(pids(first, events.Parked)[0])
 
 
 def test_what_the_engine_says_on_stderr_goes_to_the_run_that_has_it(spec, tmp_path, pool):
@@ -102,10 +105,10 @@ def test_what_the_engine_says_on_stderr_goes_to_the_run_that_has_it(spec, tmp_pa
 
 def test_an_engine_that_recovered_is_kept_too(spec, tmp_path, pool):
     first = run("count-engine-death", spec, tmp_path / "1", pool)
-    started = pids(first, "started")
+    started = pids(first, events.Started)
     assert len(started) == 2
     second = run("count-engine-death", spec, tmp_path / "2", pool)
-    assert pids(second, "taken-over") == started[1:]
+    assert pids(second, events.TakenOver) == started[1:]
     correct(second)
     assert len(second.faults) == 1
 
@@ -115,9 +118,9 @@ def test_a_failed_engine_is_ended(tmp_path, pool):
     spec = miniature(tmp_path / "engine", prints)
     first = run("count", spec, tmp_path / "1", pool)
     assert first.ended["code"] == "BAD_LINE"
-    assert not lives(pids(first, "started")[0])
+    assert not lives(pids(first, events.Started)[0])
     second = run("count", spec, tmp_path / "2", pool)
-    assert pids(second, "taken-over") == []
+    assert pids(second, events.TakenOver) == []
 
 
 def test_an_engine_that_died_in_between_fails_the_next_run(spec, tmp_path, pool):
@@ -131,7 +134,7 @@ def test_an_engine_that_died_in_between_fails_the_next_run(spec, tmp_path, pool)
     assert second.ended["code"] == "EXITED"
     assert "was killed by SIGKILL before deploy was asked" in second.ended["message"]
     third = run("count", spec, tmp_path / "3", pool)
-    assert pids(third, "started") != pids(first, "started")
+    assert pids(third, events.Started) != pids(first, events.Started)
     correct(third)
 
 
@@ -147,24 +150,26 @@ def test_what_it_says_between_two_runs_fails_the_second(tmp_path, pool):
     while not engine.violations and time.monotonic() < deadline:
         tick.wait(0.01)
     second = run("count", spec, tmp_path / "2", pool)
-    assert pids(second, "taken-over") == pids(first, "parked")
+    assert pids(second, events.TakenOver) == pids(first, events.Parked)
     assert second.ended["code"] == "BAD_LINE"
 
 
 def test_another_number_of_workers_has_an_engine_of_its_own(spec, tmp_path, pool):
     first = run("count", spec, tmp_path / "1", pool)
     alone = run("count", spec, tmp_path / "2", pool, workers=1)
-    assert not lives(pids(alone, "started")[0])
-    assert pids(run("count", spec, tmp_path / "3", pool), "taken-over") == pids(first, "started")
+    assert not lives(pids(alone, events.Started)[0])
+    assert pids(run("count", spec, tmp_path / "3", pool), events.TakenOver) == pids(
+        first, events.Started
+    )
 
 
 def test_runs_that_look_at_start_and_end_have_an_engine_of_their_own(spec, tmp_path, pool):
     first = run("count", spec, tmp_path / "1", pool)
     for number, name in enumerate(("passthrough", "stdin-eof"), 2):
         alone = run(name, spec, tmp_path / str(number), pool)
-        assert pids(alone, "taken-over") == pids(alone, "parked") == []
-        assert len(alone.all("exited")) == 1
-    assert lives(pids(first, "parked")[0])
+        assert pids(alone, events.TakenOver) == pids(alone, events.Parked) == []
+        assert len(alone.all(events.Exited)) == 1
+    assert lives(pids(first, events.Parked)[0])
 
 
 def test_an_engine_without_the_op_is_asked_once(tmp_path, pool):
@@ -173,6 +178,6 @@ def test_an_engine_without_the_op_is_asked_once(tmp_path, pool):
     for number in (1, 2):
         history = run("count", spec, tmp_path / str(number), pool)
         correct(history)
-        assert len(history.all("exited")) == 1
+        assert len(history.all(events.Exited)) == 1
         asked.append(sum("undeploy" in row["line"] for row in history.control))
     assert asked == [2, 0]  # the request and the answer that names it

@@ -8,7 +8,10 @@ from tests.suites import tampering
 from tickproof.conformance.explain import story
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.explain.fetch_below_release import asked
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.json_lines import read_json_lines
+from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.session import tiers
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -30,7 +33,7 @@ def refused_below(folder, per_partition):
 def test_all_partitions_and_the_releases_of_each_life_are_told(copy_of):
     folder = copy_of("count-engine-death")
     history = History(folder)
-    restart = history.all("started", resume=True)[0]["t_ns"]
+    restart = history.all(events.Started, resume=True)[0].t_ns
     rows = [r for r in history.releases.tolist() if r[2] in (0, 2)]
     last = {p: max((r[3] for r in rows if r[2] == p and r[0] < restart), default=0) for p in (0, 2)}
     later = {p: sum(r[2] == p and r[3] > last[p] for r in rows) for p in (0, 2)}
@@ -77,10 +80,11 @@ def test_no_partition_is_named_where_two_could_be_meant(copy_of):
 def test_a_fault_after_the_end_reads_as_one_that_never_came(copy_of):
     folder = copy_of("count-engine-death")
     tampering.engine_failure(folder)
-    tampering.added("fault-missed", step={"do": "kill", "target": "engine"}, why="gone")(folder)
-    events = [json.loads(row) for row in (folder / "events.jsonl").read_text("utf-8").splitlines()]
-    events[-1]["t_ns"] += 10**9
-    text = "".join(json.dumps(row) + "\n" for row in events)
+    step = FaultStep("kill", "engine", "fetched").to_json()
+    tampering.added("fault-missed", step=step, why="gone")(folder)
+    recorded = read_json_lines(folder / "events.jsonl")
+    recorded[-1]["t_ns"] += 10**9
+    text = "".join(json.dumps(row) + "\n" for row in recorded)
     tampering.fresh(folder / "events.jsonl").write_text(text, "utf-8")
 
     facts = Facts.of(History(folder))

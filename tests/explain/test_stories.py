@@ -11,7 +11,9 @@ import pytest
 
 from tests.suites import tampering
 from tickproof.conformance.explain import story
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.session import tiers
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.conformance.verdicts import Outcome, Verdict
@@ -51,7 +53,7 @@ def number(text: str) -> int:
 
 
 def restart_ns(history: History) -> int:
-    return history.all("started", resume=True)[0]["t_ns"]
+    return history.all(events.Started, resume=True)[0].t_ns
 
 
 def bases(history: History, since: int) -> dict[int, int]:
@@ -126,15 +128,15 @@ def test_state_without_offset_names_the_stretch_that_counts_twice(mutant_run):
 
 def test_a_release_without_a_cut(mutant_run):
     history, _, made = failed(mutant_run, "release-before-durable")
-    row = history.all("refused")[0]
-    asked, upto = map(int, re.findall(r"\d+", row["text"]))
+    row = history.all(events.Refused)[0]
+    asked, upto = map(int, re.findall(r"\d+", row.text))
     text = " ".join(made.lines)
     assert re.search(
         rf"asked for offset {asked:,} of partition \d, though it had released everything below "
         rf"{upto:,}:", text,
     )  # fmt: skip
     assert "older than its RELEASE" in text
-    assert made.wrong.t_ns == row["t_ns"]
+    assert made.wrong.t_ns == row.t_ns
 
 
 def test_from_zero(mutant_run):
@@ -254,7 +256,7 @@ def test_an_answer_that_came_too_early(copy_of):
     history = History(folder)
     made = story(history, Outcome("DL-ACKNOWLEDGED", Verdict.FAIL, reason="EARLY_DRAIN"))
     assert "3 frames had no answer yet" in " ".join(made.lines)
-    assert made.wrong.t_ns == history.all("drained")[0]["t_ns"]
+    assert made.wrong.t_ns == history.all(events.Drained)[0].t_ns
 
 
 def test_a_request_that_was_never_answered(copy_of):
@@ -290,7 +292,8 @@ def test_an_unknown_says_in_one_sentence_what_is_missing(copy_of):
 def test_a_fault_that_missed_is_told(copy_of):
     folder = copy_of("count-engine-death")
     tampering.no_fault(folder)
-    tampering.added("fault-missed", step={"do": "kill", "target": "engine"}, why="too late")(folder)
+    step = FaultStep("kill", "engine", "fetched").to_json()
+    tampering.added("fault-missed", step=step, why="too late")(folder)
     tampering.alter()(folder)
     _, _, made = told(folder, "EO-ENGINE-DEATH")
     assert any("kill of engine missed: too late" in line for line in made.lines)

@@ -14,6 +14,7 @@ import pytest
 from tickproof.conformance import resources
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import PUBLISH, TICK, TICKS_FILE
 from tickproof.conformance.history.tables import read_table
@@ -216,7 +217,7 @@ def test_a_priority_that_is_refused_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
     why, history = stopped(tmp_path / "run", priority=50)
     assert "SCHED_FIFO, priority 50, for what publishes: Operation not permitted" in why
-    assert history.all("started") == []
+    assert history.all(events.Started) == []
 
 
 @pytest.mark.parametrize("when", ["start", "middle"])
@@ -232,8 +233,8 @@ def test_a_failure_of_the_log_server_is_the_kits(tmp_path, monkeypatch, when):
     monkeypatch.setattr(LoopServer, "_turn", turn)
     why, history = stopped(tmp_path / "run")
     assert "RuntimeError('the loop is broken')" in why
-    (row,) = history.all("loop-failed")
-    assert "Traceback" in row["text"]
+    (row,) = history.all(events.LoopFailed)
+    assert "Traceback" in row.text
 
 
 def test_recording_that_stops_keeps_the_folder(tmp_path):

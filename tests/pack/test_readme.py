@@ -13,6 +13,7 @@ from tests.suites import tampering
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import readme
+from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.session import tiers
 
 
@@ -81,7 +82,7 @@ def test_a_fault_that_never_came_does_not_read_as_if_the_run_went_on(folder):
     last = Facts(History(folder)).ended
     tampering.events(folder, lambda rows: [
         *rows, {"t_ns": last + 10**9, "event": "fault-missed", "why": "it was not running",
-                "step": {"do": "kill", "target": "engine"}},
+                "step": FaultStep("kill", "engine", "fetched").to_json()},
     ])  # fmt: skip
     history, text = text_of(folder)
     flat = " ".join(text.split())

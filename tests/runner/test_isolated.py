@@ -22,6 +22,7 @@ from tickproof.conformance import resources
 from tickproof.conformance.bench.engines.measurement import judge
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.rows import TICK
@@ -153,7 +154,7 @@ def test_a_paced_run_is_whole_and_right(tmp_path, what, partitions, tick_us):
     begin, end = pace["t0_ns"], read_table(folder / "ticks.bin", TICK)["t_ns"][-1]
     for rows in history.hiccups.values():
         assert rows["t_ns"][0] < begin and rows["t_ns"][-1] > end
-    assert history.all("started")[0]["pid"] in history.usage["pid"]
+    assert history.all(events.Started)[0].pid in history.usage["pid"]
 
 
 def test_engine_and_kit_run_where_they_were_told(tmp_path):
@@ -176,7 +177,7 @@ def test_engine_and_kit_run_where_they_were_told(tmp_path):
         "kit": kit, "engine": engine, "shared": False, "refused": [],
     }  # fmt: skip
     assert set(history.usage["affinity"].tolist()) == {1 << engine[0]}
-    members = {p["pid"] for row in history.all("topology") for p in row["processes"]}
+    members = {p.pid for row in history.all(events.Topology) for p in row.processes}
     assert members <= set(history.usage["pid"].tolist())
     assert [path.name for path in history.folder.glob("hiccups-*")] == [f"hiccups-{kit[0]}.bin"]
     assert os.sched_getaffinity(0) == set(cores)
@@ -186,16 +187,16 @@ def test_an_engine_that_dies_in_the_middle_recovers_and_the_schedule_goes_on(tmp
     kill = FaultStep("kill", "engine", "fetched", fraction=0.5)
     history = played(tmp_path / "run", scenario(seconds=1.5, faults=(kill,)))
     judge(history)
-    (fault,), (back,) = history.faults, history.all("recovered")
+    (fault,), (back,) = history.faults, history.all(events.Recovered)
     ticks = read_table(history.folder / "ticks.bin", TICK)["t_ns"]
     assert len(ticks) == history.run["pace"]["ticks"]
-    away = (ticks > fault.t_ns) & (ticks < back["t_ns"])
-    gap = back["t_ns"] - fault.t_ns
+    away = (ticks > fault.t_ns) & (ticks < back.t_ns)
+    gap = back.t_ns - fault.t_ns
     due = min(gap, ticks[-1] - fault.t_ns) / history.run["pace"]["tick_ns"]
     assert away.sum() >= 0.8 * due - 1
     # All of it was answered, much of it long after it was due.
     arrivals = read_table(history.folder / "output" / "s0.arrivals", ARRIVAL)
-    assert arrivals["t_ns"].max() > back["t_ns"]
+    assert arrivals["t_ns"].max() > back.t_ns
 
 
 # -- what goes wrong -----------------------------------------------------------------------------

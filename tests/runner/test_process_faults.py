@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tickproof.conformance.engines.spec import load
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
@@ -56,8 +57,8 @@ def completed(history: History) -> None:
 
 def named(history: History, role: str) -> set[int]:
     """Return the pids of a role in the first topology."""
-    processes = history.all("topology")[0]["processes"]
-    return {process["pid"] for process in processes if process["role"] == role}
+    processes = history.all(events.Topology)[0].processes
+    return {process.pid for process in processes if process.role == role}
 
 
 # -- processes ---------------------------------------------------------------------
@@ -68,7 +69,7 @@ def test_all_workers_die_at_once_and_the_engine_goes_on(tmp_path):
     completed(history)
     assert set(history.faults[0].pids) == named(history, "worker")
     assert len(history.faults[0].pids) == 2
-    assert len(history.all("started")) == 1
+    assert len(history.all(events.Started)) == 1
     judges.test_totals_after_the_death_of_all_workers(history)
 
 
@@ -76,17 +77,17 @@ def test_with_the_coordinator_argv_dies_and_is_started_again(tmp_path):
     history = played(engine(tmp_path / "e"), "count-coordinator-death")
     completed(history)
     assert set(history.faults[0].pids) == named(history, "coordinator")
-    assert [row["resume"] for row in history.all("started")] == [False, True]
-    assert len(history.all("recovered")) == 1
+    assert [row.resume for row in history.all(events.Started)] == [False, True]
+    assert len(history.all(events.Recovered)) == 1
     judges.test_totals_after_the_death_of_the_coordinator(history)
 
 
 def test_a_supervisor_that_outlives_the_coordinator_is_left_to_recover(tmp_path):
     history = played(oddity("supervised-coordinator", tmp_path / "e"), "count-coordinator-death")
     completed(history)
-    assert len(history.all("started")) == 1
+    assert len(history.all(events.Started)) == 1
     assert set(history.faults[0].pids) == named(history, "coordinator")
-    assert history.all("started")[0]["pid"] not in history.faults[0].pids
+    assert history.all(events.Started)[0].pid not in history.faults[0].pids
     judges.test_totals_after_the_death_of_the_coordinator(history)
 
 
@@ -112,8 +113,8 @@ def waiting(status: int) -> tuple[str, str, str]:
 def test_a_supervisor_that_ends_with_the_coordinator_is_started_again(tmp_path):
     history = played(engine(tmp_path / "e", waiting(3)), "count-coordinator-death")
     completed(history)
-    assert [row["resume"] for row in history.all("started")] == [False, True]
-    assert history.all("exited")[0]["returncode"] == 3
+    assert [row.resume for row in history.all(events.Started)] == [False, True]
+    assert history.all(events.Exited)[0].returncode == 3
     judges.test_totals_after_the_death_of_the_coordinator(history)
 
 
@@ -133,7 +134,7 @@ def test_a_coordinator_that_is_not_there_is_a_missed_fault(tmp_path, do):
     )
     step = FaultStep(do, "coordinator", "fetched", fraction=0.4, seconds=0.2)
     history = played(engine(tmp_path / "e", one), "count-coordinator-death", step)
-    assert [row["why"] for row in history.missed_faults] == ["topology names no living coordinator"]
+    assert [row.why for row in history.missed_faults] == ["topology names no living coordinator"]
     with pytest.raises(Unknown, match="KILL_MISSED"):
         judges.test_totals_after_the_death_of_the_coordinator(history)
 
@@ -144,10 +145,10 @@ def test_all_of_a_role_stand_still_and_go_on(tmp_path, target, role):
     history = played(engine(tmp_path / "e"), "count-pause", step)
     completed(history)
     assert set(history.faults[0].pids) == named(history, role)
-    resumed = history.all("resumed")
-    assert {row["pid"] for row in resumed} == named(history, role)
-    assert all(row["t_ns"] - row["from_ns"] >= 0.3e9 for row in resumed)
-    assert len(history.all("drained")) == 1
+    resumed = history.all(events.Resumed)
+    assert {row.pid for row in resumed} == named(history, role)
+    assert all(row.t_ns - row.from_ns >= 0.3e9 for row in resumed)
+    assert len(history.all(events.Drained)) == 1
 
 
 # -- a full disk -----------------------------------------------------------------------
@@ -165,27 +166,27 @@ def test_an_engine_that_waits_for_room_is_killed_while_there_is_none(tmp_path):
     history = played(engine(tmp_path / "e"), "count-full-disk")
     completed(history)
     full, death = history.faults
-    (over,) = history.all("fill-over")
-    assert full.t_ns < death.t_ns < over["to_ns"]
-    assert over["empty"]
-    assert "File too large" in over["words"]
+    (over,) = history.all(events.FillOver)
+    assert full.t_ns < death.t_ns < over.to_ns
+    assert over.empty
+    assert "File too large" in over.words
     judges.test_totals_over_a_full_disk(history)
 
 
 def test_an_engine_that_waits_for_room_goes_on_when_there_is_some(tmp_path):
     history = played(engine(tmp_path / "e"), "count-full-disk", FULL)
     completed(history)
-    (over,) = history.all("fill-over")
-    assert over["to_ns"] - over["from_ns"] >= 0.8e9
-    assert len(history.all("started")) == 1
-    assert int(history.releases["t_ns"].max()) > over["to_ns"]
+    (over,) = history.all(events.FillOver)
+    assert over.to_ns - over.from_ns >= 0.8e9
+    assert len(history.all(events.Started)) == 1
+    assert int(history.releases["t_ns"].max()) > over.to_ns
 
 
 def test_an_engine_that_ends_on_a_full_disk_is_started_again_and_has_room(tmp_path):
     history = played(oddity("ends-on-a-full-disk", tmp_path / "e"), "count-full-disk")
     assert history.ended == {"how": "completed"}
-    assert history.all("exited")[0]["returncode"] == 1
-    assert [row["resume"] for row in history.all("started")][:2] == [False, True]
+    assert history.all(events.Exited)[0].returncode == 1
+    assert [row.resume for row in history.all(events.Started)][:2] == [False, True]
     judges.test_totals_over_a_full_disk(history)
 
 
@@ -220,7 +221,7 @@ def test_drain_is_asked_again_where_it_was_refused_in_the_wake_of_a_fault(tmp_pa
     )
     history = played(engine(tmp_path / "e", once), "count-full-disk", FULL)
     completed(history)
-    assert len(history.all("drain-asked")) == 3
+    assert len(history.all(events.DrainAsked)) == 3
     calm = replace(FULL, do="kill", target="workers", seconds=0.0)
     again = played(engine(tmp_path / "other", once), "count-full-disk", calm)
     assert again.ended["code"] == "REFUSED"
@@ -231,11 +232,11 @@ def test_drain_is_asked_again_where_it_was_refused_in_the_wake_of_a_fault(tmp_pa
 
 def test_a_checkpoint_that_is_damaged_is_refused_clearly(tmp_path):
     history = played(engine(tmp_path / "e"), "count-damaged-checkpoint")
-    event = history.all("fault")[0]
-    assert event["file"].startswith("partition-")
-    assert event["size"] > 0
-    assert "half" in event["how"]
-    assert history.all("damage-over")[0]["read"] is True
+    event = history.all(events.FiredFault)[0]
+    assert event.file.startswith("partition-")
+    assert event.size > 0
+    assert "half" in event.how
+    assert history.all(events.DamageOver)[0].read is True
     assert history.ended["code"] == "EXITED"
     judges.test_totals_after_damage_to_the_newest_file(history)
 
@@ -254,7 +255,7 @@ LOGGED = (
 def test_damage_to_a_file_that_nobody_reads_shows_nothing(tmp_path):
     history = played(engine(tmp_path / "e", LOGGED), "count-damaged-checkpoint")
     completed(history)
-    assert history.all("fault")[0]["file"] == "log"
+    assert history.all(events.FiredFault)[0].file == "log"
     with pytest.raises(Unknown, match="DAMAGE_UNREAD"):
         judges.test_totals_after_damage_to_the_newest_file(history)
 
@@ -262,7 +263,7 @@ def test_damage_to_a_file_that_nobody_reads_shows_nothing(tmp_path):
 def test_without_any_file_the_fault_missed(tmp_path):
     kept = ("partition.py", 'Path(job["state_dir"]) /', 'Path(job["state_dir"]).parent /')
     history = played(engine(tmp_path / "e", kept), "count-damaged-checkpoint")
-    assert "no file with content" in history.missed_faults[0]["why"]
-    assert len(history.all("started")) == 1
+    assert "no file with content" in history.missed_faults[0].why
+    assert len(history.all(events.Started)) == 1
     with pytest.raises(Unknown, match="KILL_MISSED"):
         judges.test_totals_after_damage_to_the_newest_file(history)

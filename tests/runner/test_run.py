@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tickproof.conformance.engines.spec import load
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
@@ -77,7 +78,7 @@ def test_a_moment_that_never_comes_lets_the_input_go_on(tmp_path: Path) -> None:
     toml = engine(tmp_path / "e", "        if records:\n", "        if False:\n")
     step = FaultStep("kill", "engine", "accepted", fraction=0.1)
     history = played(toml, tmp_path / "run", (step,))
-    assert [row["why"] for row in history.missed_faults] == ["its moment did not come"]
+    assert [row.why for row in history.missed_faults] == ["its moment did not come"]
     assert history.ended["how"] == "completed"
     assert history.fetched == 30_000
 
@@ -86,7 +87,7 @@ def test_a_worker_that_is_not_there_is_a_missed_fault(tmp_path: Path) -> None:
     step = FaultStep("kill", "worker", "fetched", fraction=0.5)
     history = played(engine(tmp_path / "e"), tmp_path / "run", (step,))
     (missed,) = history.missed_faults
-    assert missed["why"].startswith("topology names no living worker")
+    assert missed.why.startswith("topology names no living worker")
     assert history.ended["how"] == "completed"
 
 
@@ -112,12 +113,12 @@ def test_drain_is_held_against_the_moment_of_its_answer(tmp_path: Path, moment: 
     early = "    for thread in threads:\n        thread.join()\n"
     toml = engine(tmp_path / "e", early if moment == "before" else "", "")
     history = played(toml, tmp_path / "run", ())
-    (drained,) = history.all("drained")
+    (drained,) = history.all(events.Drained)
     answered = [
         row["t_ns"] for row in history.control
-        if row["direction"] == "from" and row["t_ns"] == drained["t_ns"]
+        if row["direction"] == "from" and row["t_ns"] == drained.t_ns
     ]  # fmt: skip
     assert answered, "the event carries the time of the answer itself"
-    assert drained["ended"] is True
+    assert drained.ended is True
     if moment == "answer":
-        assert drained["outputs"] == 30_000
+        assert drained.outputs == 30_000

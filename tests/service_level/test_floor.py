@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tickproof.conformance.cli.main import main
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.samples import answers
 from tickproof.conformance.runner.isolated import play_isolated
@@ -74,7 +75,7 @@ def played(folder, made):
     play_isolated(floor.scenario_of(made), floor.engine(), folder, seed=1)
     history = History(folder)
     assert history.ended["how"] == "completed", history.ended
-    assert len(history.all("drained")) == 1
+    assert len(history.all(events.Drained)) == 1
     return history
 
 

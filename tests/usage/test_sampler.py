@@ -20,6 +20,7 @@ import pytest
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.history import events
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
@@ -70,13 +71,13 @@ def test_a_run_shorter_than_a_second_has_a_first_and_a_last_sample(tmp_path, mon
     history = run(tmp_path / "run")
     assert history.ended["how"] == "completed"
     named = {
-        one["pid"]: one["role"] for row in history.all("topology") for one in row["processes"]
+        one.pid: one.role for row in history.all(events.Topology) for one in row.processes
     }  # fmt: skip
     machine, usage = history.machine, history.usage
     assert len(machine) == 2
-    (started,) = history.all("started")
-    (drained,) = history.all("drained")
-    assert started["t_ns"] < machine["t_ns"][0] and drained["t_ns"] < machine["t_ns"][1]
+    (started,) = history.all(events.Started)
+    (drained,) = history.all(events.Drained)
+    assert started.t_ns < machine["t_ns"][0] and drained.t_ns < machine["t_ns"][1]
     # All of the engine still ran at the last sample.
     last = usage[usage["t_ns"] == machine["t_ns"][1]]
     assert set(named) <= set(last["pid"].tolist())
@@ -96,8 +97,8 @@ def test_an_engine_that_is_killed_is_followed_into_its_next_life(tmp_path, monke
     (fault,) = history.faults
     usage = history.usage
     before = set(usage["pid"][usage["t_ns"] < fault.t_ns].tolist())
-    after = set(usage["pid"][usage["t_ns"] > history.all("started")[1]["t_ns"]].tolist())
-    first, second = (row["pid"] for row in history.all("started"))
+    after = set(usage["pid"][usage["t_ns"] > history.all(events.Started)[1].t_ns].tolist())
+    first, second = (row.pid for row in history.all(events.Started))
     assert first in before and second in after and not before & after
     for name in ("busy_s", "kit_s", "engine_s"):
         assert (np.diff(history.machine[name]) >= 0).all()
@@ -121,8 +122,8 @@ def test_an_engine_that_is_kept_is_found_in_the_next_run(tmp_path) -> None:
     finally:
         pool.close(DEADLINE_S)
     second = History(tmp_path / "2")
-    (taken,) = second.all("taken-over")
-    assert taken["pid"] in before & set(second.usage["pid"].tolist())
+    (taken,) = second.all(events.TakenOver)
+    assert taken.pid in before & set(second.usage["pid"].tolist())
 
 
 def test_time_of_the_engine_is_that_of_the_engine(tmp_path) -> None:
@@ -136,7 +137,7 @@ def test_time_of_the_engine_is_that_of_the_engine(tmp_path) -> None:
     assert history.ended["how"] == "completed"
     machine, usage = history.machine, history.usage
     assert machine["engine_s"][-1] >= BURN_S - 0.02
-    (pid,) = {row["pid"] for row in history.all("started")}
+    (pid,) = {row.pid for row in history.all(events.Started)}
     last = usage[usage["pid"] == pid][-1]
     assert last["user_s"] + last["system_s"] >= BURN_S - 0.02
 

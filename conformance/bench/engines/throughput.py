@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 
 WARM_UP: Final = 0.2
@@ -97,10 +98,10 @@ def reached(t_ns: np.ndarray, done: np.ndarray, records: float) -> int | None:
 
 def drained_ns(history: History) -> int:
     """Return when drain was answered; ValueError for a run in which it never was."""
-    drained = history.all("drained")
+    drained = history.all(events.Drained)
     if not drained:
         raise ValueError(f"{history.folder}: drain was never answered")
-    return drained[-1]["t_ns"]
+    return drained[-1].t_ns
 
 
 def _advanced(rows: np.ndarray, name: str) -> np.ndarray:
