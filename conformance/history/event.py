@@ -1,0 +1,118 @@
+"""What an event of a run is: its kind, and how it is read from a line of events.jsonl.
+
+A line holds ``t_ns``, ``event`` (an EventKind) and the fields of its class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple, Self, dataclass_transform
+
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.scenario import FaultStep
+
+
+class EventKind(enum.StrEnum):
+    """The kinds of events, as they stand in the file."""
+
+    ABORT = "abort"
+    ACCEPT_FAILED = "accept-failed"
+    ANSWERED_WHILE_DRAINING = "answered-while-draining"
+    CHECKPOINTED = "checkpointed"
+    COMMIT = "commit"
+    CONNECTED = "connected"
+    CONNECTION_LOST = "connection-lost"
+    DAMAGE_OVER = "damage-over"
+    DEPLOYED = "deployed"
+    DRAIN_ASKED = "drain-asked"
+    DRAINED = "drained"
+    END_PUBLISHED = "end-published"
+    ENDED_UNASKED = "ended-unasked"
+    EXITED = "exited"
+    FAULT = "fault"
+    FAULT_MISSED = "fault-missed"
+    FILL_OVER = "fill-over"
+    FRAME_LOST = "frame-lost"
+    HAVE = "have"
+    HAVE_AFTER_FENCE = "have-after-fence"
+    LINK = "link"
+    LINK_MISSED = "link-missed"
+    LOOP_FAILED = "loop-failed"
+    NOT_GREETED = "not-greeted"
+    NOT_RESTARTED = "not-restarted"
+    ODD_OUTPUT = "odd-output"
+    OUTPUT_AFTER_FENCE = "output-after-fence"
+    PARKED = "parked"
+    PROBE_ACCEPTED = "probe-accepted"
+    PROBE_REFUSED = "probe-refused"
+    PROGRESS = "progress"
+    RECONNECTED = "reconnected"
+    RECORDING_STOPPED = "recording-stopped"
+    RECOVERED = "recovered"
+    REFUSED = "refused"
+    RESUMED = "resumed"
+    STAGE = "stage"
+    STALL = "stall"
+    STALL_ENDED = "stall-ended"
+    STARTED = "started"
+    TAKEN_OVER = "taken-over"
+    TOPOLOGY = "topology"
+    TRUNCATED = "truncated"
+
+
+class PartitionState(NamedTuple):
+    """How far one partition has come, in records; in a file a list in this order."""
+
+    stream: int
+    partition: int
+    records: int
+    published: int
+    fetched: int
+    released: int
+
+
+class NamedProcess(NamedTuple):
+    """A process of the engine, as its topology names it."""
+
+    pid: int
+    role: str
+    name: str
+
+
+#: How fields with these names are read; all others are taken as they are.
+_READ: Final[Mapping[str, Any]] = {
+    "partitions": lambda rows: tuple(PartitionState(*row) for row in rows),
+    "processes": lambda rows: tuple(
+        NamedProcess(row["pid"], row["role"], row.get("name", "")) for row in rows
+    ),
+    "step": lambda step: FaultStep.from_json(step) if step else None,
+    "pids": tuple,
+    "connections": tuple,
+    "empty": tuple,
+}
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened in a run."""
+
+    KIND: ClassVar[EventKind]
+
+    t_ns: int
+
+    def __init_subclass__(cls, kind: EventKind) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+        cls.KIND = kind
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Build the event from its line; raises HistoryError for a field that does not fit."""
+        found = {f.name: row[f.name] for f in dataclasses.fields(cls) if f.name in row}
+        try:
+            return cls(**{n: _READ[n](v) if n in _READ else v for n, v in found.items()})
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise HistoryError(f"events.jsonl: {cls.KIND}: {error}") from error

@@ -1,0 +1,66 @@
+"""A fault that was carried out, and what the run looked like at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from tickproof.conformance.history.event import Event, EventKind, PartitionState
+from tickproof.conformance.scenario import FaultStep
+
+
+class FiredFault(Event, kind=EventKind.FAULT):
+    """A fault that was carried out, with what was known at that moment.
+
+    t_ns: when it began (``at_ns`` in the file); struck_ns: when it was done (``t_ns`` there).
+    moment: what it came at, as in the schedule. partitions, outputs (records), total (records
+    of the input): at the moment. pids: processes that it met. connections: those that it met.
+    file, size (bytes), how: the file that was damaged. owed: records fetched whose output had
+    not arrived, where each record gives one; else 0.
+    """
+
+    step: FaultStep
+    struck_ns: int = 0
+    number: int = 0
+    moment: str
+    text: str
+    outputs: int
+    total: int = 0
+    partitions: tuple[PartitionState, ...]
+    pids: tuple[int, ...]
+    connections: tuple[int, ...] = ()
+    file: str = ""
+    size: int = 0
+    how: str = ""
+    owed: int = 0
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Build the event from its line; raises HistoryError for a field that does not fit."""
+        return super().from_row({**row, "t_ns": row.get("at_ns"), "struck_ns": row["t_ns"]})
+
+    @property
+    def in_flight(self) -> int:
+        """Records that the engine held: fetched and not released, or owed."""
+        held = sum(max(0, one.fetched - one.released) for one in self.partitions)
+        return max(held, self.owed)
+
+    @property
+    def remaining(self) -> int:
+        """Records of the input not yet fetched."""
+        return sum(one.records - one.fetched for one in self.partitions)
+
+    @property
+    def backlog(self) -> int:
+        """Records published and not yet released."""
+        return sum(one.published - one.released for one in self.partitions)
+
+    @property
+    def released(self) -> int:
+        """Records released."""
+        return sum(one.released for one in self.partitions)
+
+    @property
+    def fetched(self) -> int:
+        """Records fetched."""
+        return sum(one.fetched for one in self.partitions)
