@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server.connection_faults import Links
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
@@ -136,7 +137,7 @@ class FaultController:
         ):
             self._released_before, self._recovered_at = self._log.released, time.monotonic()
             self._recovering = False
-            self._event("recovered", connection=connection)
+            self._event(EventKind.RECOVERED, connection=connection)
         step = self.current
         if step is None or moment not in _MOMENTS.get(step.at, ()):
             return False
@@ -200,7 +201,7 @@ class FaultController:
             if step is None or self._busy:
                 return
             self._next += 1
-        self._event("fault-missed", step=step.to_json(), why=why)
+        self._event(EventKind.FAULT_MISSED, step=step.to_json(), why=why)
 
     def _later(self, step: FaultStep, moment: str) -> bool:
         pause = threading.Event()
@@ -230,7 +231,7 @@ class FaultController:
             self._miss(step, f"{type(error).__name__}: {error}")
             return False
         self._event(
-            "fault",
+            EventKind.FAULT,
             step=step.to_json(),
             moment=moment,
             number=self._next,
@@ -251,7 +252,7 @@ class FaultController:
         with self._lock:
             self._next += 1
             self._busy = self._striking = False
-        self._event("fault-missed", step=step.to_json(), why=why)
+        self._event(EventKind.FAULT_MISSED, step=step.to_json(), why=why)
 
     def _evidence(self) -> dict[str, Any]:
         return {

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.json_lines import LineFile
 
 #: Events of one kind beyond this number are counted, not written.
@@ -26,7 +27,7 @@ class EventLog(LineFile):
         self._listener = listener
         self.counts: Counter[str] = Counter()
 
-    def add(self, event: str, t_ns: int | None = None, **fields: Any) -> None:
+    def add(self, event: EventKind, t_ns: int | None = None, **fields: Any) -> None:
         """Write one event; ``t_ns`` is now unless given. Too many of a kind are only counted."""
         row = {"t_ns": time.monotonic_ns() if t_ns is None else t_ns, "event": event, **fields}
         with self._counting:

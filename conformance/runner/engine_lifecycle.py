@@ -12,6 +12,7 @@ from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
 from tickproof.conformance.engines.process import Engine, EngineFailure, OnLine, ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member, check_survives
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.runner.process_faults import Injection, ProcessFaultInjector
 from tickproof.conformance.scenario import FaultStep, Scenario
@@ -77,7 +78,7 @@ class EngineUnderTest:
             inputs=[{"stream": s, "partitions": count} for s, count in enumerate(self._inputs)],
             outputs=[{"stream": 0}],
         )  # fmt: skip
-        self._events.add("deployed", pid=engine.pid, resume=resume)
+        self._events.add(EventKind.DEPLOYED, pid=engine.pid, resume=resume)
         members = self.topology(left())
         survives = self._spec.claims(scenario.app, scenario.params).survives
         check_survives(members, survives, engine.pid)
@@ -86,7 +87,7 @@ class EngineUnderTest:
         engine = Engine(self._spec, self._id, self._folder / "stderr.log", self._on_line)
         self._process, self._served = engine, 0
         engine.start(self._scenario.pace.engine_cores if self._scenario.pace else ())
-        self._events.add("started", pid=engine.pid, resume=resume)
+        self._events.add(EventKind.STARTED, pid=engine.pid, resume=resume)
         hello = engine.request("hello", left(), protocol=1)
         if not self.hello:
             self.hello = {key: hello[key] for key in ("name", "version", "protocol")}
@@ -100,7 +101,7 @@ class EngineUnderTest:
             return None
         idle.engine.hand_over(self._folder / "stderr.log", self._on_line)
         self._process, self._served, self.hello = idle.engine, idle.served, idle.hello
-        self._events.add("taken-over", pid=idle.engine.pid, served=idle.served)
+        self._events.add(EventKind.TAKEN_OVER, pid=idle.engine.pid, served=idle.served)
         return idle.engine
 
     def restart(self, between: Callable[[], None]) -> None:
@@ -116,7 +117,9 @@ class EngineUnderTest:
                 return self.start(resume=True)
             except EngineFailure as failure:
                 if not self.killed:
-                    self._events.add("not-restarted", code=failure.code, status=failure.status)
+                    self._events.add(
+                        EventKind.NOT_RESTARTED, code=failure.code, status=failure.status
+                    )
                     raise
 
     def topology(self, timeout_s: float) -> list[Member]:
@@ -124,7 +127,7 @@ class EngineUnderTest:
         with self._topology_lock:
             self._members = self.process.topology(timeout_s)
             self._events.add(
-                "topology",
+                EventKind.TOPOLOGY,
                 processes=[{"pid": m.pid, "role": m.role, "name": m.name} for m in self._members],
             )
             return self._members
@@ -148,9 +151,9 @@ class EngineUnderTest:
         except EngineFailure as failure:
             if failure.code != "REFUSED":
                 raise
-            self._events.add("probe-refused", definite=failure.definite)
+            self._events.add(EventKind.PROBE_REFUSED, definite=failure.definite)
         else:
-            self._events.add("probe-accepted")
+            self._events.add(EventKind.PROBE_ACCEPTED)
 
     def checkpoint(self) -> bool:
         """Ask for a checkpoint; False where the engine has no such op."""
@@ -172,7 +175,7 @@ class EngineUnderTest:
         if self._pool and self._scenario.may_share:
             idle = IdleEngine(self.process, self.hello, self._scenario.workers, self._served + 1)
             if self._pool.keep(idle, limit):
-                self._events.add("parked", pid=self.process.pid)
+                self._events.add(EventKind.PARKED, pid=self.process.pid)
                 violations, self._process = self.process.violations, None
                 if violations:
                     raise violations[0]
@@ -181,7 +184,7 @@ class EngineUnderTest:
             self.process.close_stdin()
         else:
             self.process.request("stop", limit)
-        self._events.add("exited", returncode=self.process.wait_exit(limit))
+        self._events.add(EventKind.EXITED, returncode=self.process.wait_exit(limit))
         # What was said after the last answer counts too.
         if self.process.violations:
             raise self.process.violations[0]

@@ -14,6 +14,7 @@ from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.topology import Member
 from tickproof.conformance.faults.state_dir import Damage, Fill, newest
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.scenario import FaultStep
 
@@ -169,7 +170,9 @@ class ProcessFaultInjector:
             member = paused.member
             member.resume()
             self.touched_at = time.monotonic()
-            self._events.add("resumed", pid=member.pid, from_ns=paused.from_ns, alive=member.alive)
+            self._events.add(
+                EventKind.RESUMED, pid=member.pid, from_ns=paused.from_ns, alive=member.alive
+            )
         # A kill that is under way meets the disk as it was: full.
         full = self._full_disk
         if full is not None and now >= full.to_ns and not self._killed:
@@ -189,7 +192,7 @@ class ProcessFaultInjector:
         if full is None:
             return
         to_ns = time.monotonic_ns()
-        self._events.add("fill-over", from_ns=full.from_ns, to_ns=to_ns, **full.fill.end())
+        self._events.add(EventKind.FILL_OVER, from_ns=full.from_ns, to_ns=to_ns, **full.fill.end())
         self.touched_at = time.monotonic()
 
     def end(self) -> None:
@@ -201,7 +204,9 @@ class ProcessFaultInjector:
 
     def _end_damage(self) -> None:
         if self._damage is not None:
-            self._events.add("damage-over", file=self._damage.name, read=self._damage.was_read())
+            self._events.add(
+                EventKind.DAMAGE_OVER, file=self._damage.name, read=self._damage.was_read()
+            )
             self._damage = None
 
 

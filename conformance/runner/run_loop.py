@@ -13,6 +13,7 @@ from typing import Final
 from tickproof.conformance.engines.failures import Code
 from tickproof.conformance.engines.process import EngineFailure, Pending
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.runner.live_run import STEP_S, LiveRun
 
 PROGRESS_S: Final = 0.2
@@ -89,7 +90,7 @@ class RunLoop:
         if now - self._progress_at >= self._progress_s:
             self._progress_at = now
             self._events.add(
-                "progress",
+                EventKind.PROGRESS,
                 served=self._log.fetched,
                 outputs=self._recorder.records,
                 published=self._log.published,
@@ -112,10 +113,10 @@ class RunLoop:
     def _ask_drain(self) -> None:
         self._drain = self._engine.process.submit("drain")
         self._drain_asked = time.monotonic()
-        self._events.add("drain-asked", published=self._log.published)
+        self._events.add(EventKind.DRAIN_ASKED, published=self._log.published)
         if self._run.scenario.probes:
             self._engine.topology(self._timeouts.drain_s)
-            self._events.add("answered-while-draining")
+            self._events.add(EventKind.ANSWERED_WHILE_DRAINING)
 
     def _drain_deadline(self) -> float:
         if not self._ended_at:
@@ -141,7 +142,7 @@ class RunLoop:
     def _drained(self, drain: Pending) -> None:
         drain.wait(0)  # raises where the end of the engine was the answer
         t_ns = drain.answered_ns
-        self._events.add("drained", t_ns, **self._run.standing.at(t_ns))
+        self._events.add(EventKind.DRAINED, t_ns, **self._run.standing.at(t_ns))
 
     # -- the health of kit and engine -------------------------------------------
 
@@ -161,12 +162,12 @@ class RunLoop:
         if self._engine.killed:
             if self._faults.busy or process.returncode is None:
                 return
-            self._events.add("exited", returncode=process.returncode)
+            self._events.add(EventKind.EXITED, returncode=process.returncode)
             self._drain = None
             self._run.restart_engine()
         elif process.returncode is not None:
             if not self._engine.killed:  # a fault may have killed it since the check above
-                self._events.add("ended-unasked", returncode=process.returncode)
+                self._events.add(EventKind.ENDED_UNASKED, returncode=process.returncode)
                 raise process.exited()
         elif process.violations:
             raise process.violations[0]
@@ -206,5 +207,5 @@ class RunLoop:
         if not self._engine.checkpoint():
             self._faults.give_up("the engine has no checkpoint op")
             return
-        self._events.add("checkpointed", partitions=states)
+        self._events.add(EventKind.CHECKPOINTED, partitions=states)
         self._faults.fire_now("checkpoint")

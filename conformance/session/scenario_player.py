@@ -17,6 +17,7 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
+from tickproof.conformance.history.event import EventKind, PartitionState
 from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.requirements import registry
@@ -34,7 +35,7 @@ from tickproof.conformance.verdicts import Outcome
 #: In the folder of a session: a tier is finished and does not hold.
 BROKEN_FILE: Final = "broken"
 #: Events of a run that a live view shows.
-_SHOWN = {"progress", "fault"}
+_SHOWN = {EventKind.PROGRESS, EventKind.FAULT}
 
 
 class ScenarioPlayer:
@@ -166,9 +167,9 @@ class ScenarioPlayer:
         def feed(row: dict[str, Any]) -> None:
             if self.request.feed is None:
                 return
-            if row["event"] == "fault":
-                fetched = sum(p[4] for p in row["partitions"])
-                row = {"event": "fault", "do": row["step"]["do"], "target": row["step"]["target"],
+            if row["event"] == EventKind.FAULT:
+                fetched = sum(PartitionState(*one).fetched for one in row["partitions"])
+                row = {"event": EventKind.FAULT, "do": row["step"]["do"], "target": row["step"]["target"],
                        "pid": row["pids"][0] if row["pids"] else 0, "served": fetched,
                        "records": row["total"]}  # fmt: skip
             # One short write in append mode: lines of several processes do not mix.

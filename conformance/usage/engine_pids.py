@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from tickproof.conformance.engines import process_table
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.json_lines import read_json_lines
 from tickproof.conformance.text import shown
 
@@ -25,7 +26,7 @@ class Reapers:
             if b'"started"' not in line and b'"taken-over"' not in line:
                 continue
             row = json.loads(line)
-            if row["event"] not in ("started", "taken-over"):
+            if row["event"] not in (EventKind.STARTED, EventKind.TAKEN_OVER):
                 continue
             # The reaper started argv's process, which is alive or waits to be reaped by it.
             proc = process_table.read(row["pid"])
@@ -51,6 +52,6 @@ def roles(folder: Path) -> dict[int, str]:
     return {
         one["pid"]: shown(one["role"], 60)
         for row in read_json_lines(folder / "events.jsonl")
-        if row["event"] == "topology"
+        if row["event"] == EventKind.TOPOLOGY
         for one in row["processes"]
     }
