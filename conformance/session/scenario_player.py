@@ -169,7 +169,8 @@ class ScenarioPlayer:
                 return
             if row["event"] == EventKind.FAULT:
                 fetched = sum(PartitionState(*one).fetched for one in row["partitions"])
-                row = {"event": EventKind.FAULT, "do": row["step"]["do"], "target": row["step"]["target"],
+                step = row["step"]
+                row = {"event": row["event"], "do": step["do"], "target": step["target"],
                        "pid": row["pids"][0] if row["pids"] else 0, "served": fetched,
                        "records": row["total"]}  # fmt: skip
             # One short write in append mode: lines of several processes do not mix.
