@@ -28,8 +28,8 @@ from tickproof.conformance.checkers.merged import check_merged
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
-from tickproof.conformance.log_server.threaded import LogServer
 from tickproof.conformance.reports import machine
 from tickproof.generators import BuiltInput, build
 from tickproof.generators.files import write_market

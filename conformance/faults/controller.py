@@ -1,7 +1,7 @@
 """Fires the steps of a schedule in order, each at its moment, and notes the evidence.
 
-Aimed faults fire in the thread of the connection that reaches the moment, so nothing
-can happen in between.
+An aimed fault fires in a thread of its own, for it may take long; the connection that reached
+the moment is held until it is carried out, so nothing happens on it in between.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any, Final
 
 from tickproof.conformance.history.event import EventKind
@@ -67,8 +68,8 @@ class FaultController:
         self._killed_at = self._due_at = 0.0
         #: Faults of connections; the runner points it at the server's.
         self.links: Links | None = None
-        #: Strike in a thread of its own: the one that observes has a schedule to keep.
-        self.apart = False
+        #: Whether a connection is held during the strike; not where latency is measured.
+        self.holds_connections = True
         #: What went wrong in a thread that fired; the runner raises it.
         self.failure: BaseException | None = None
 
@@ -125,10 +126,11 @@ class FaultController:
         base = max(threshold, self._log.fetched) if step.at == "fetched" else threshold
         return min(total, max(due, threshold + step.burst), base + room)
 
-    def observe(self, moment: str, connection: int) -> bool:
-        """Hear of a moment in the thread of a connection; fire what is due.
+    def observe(self, moment: str, connection: int) -> Future[bool] | None:
+        """Hear of a moment of a connection; fire what is due, without waiting for it.
 
-        True when the frame of this moment is to be treated as never sent.
+        The connection has to wait for the future that this returns. Its result is True where
+        the frame of this moment is to be treated as never sent.
         """
         if (
             self._recovering
@@ -140,25 +142,35 @@ class FaultController:
             self._event(EventKind.RECOVERED, connection=connection)
         step = self.current
         if step is None or moment not in _MOMENTS.get(step.at, ()):
-            return False
+            return None
         if step.at == "recovery":
             if self._next and connection <= self._connections_before:
-                return False
+                return None
         elif not self._reached(step) or not self._had_cut(step):
-            return False
+            return None
         if self.links and not self.links.ready(step):
-            return False
+            return None
         with self._lock:
             if self._busy or self.current is not step:
-                return False
+                return None
             self._busy = True
+        carried_out: Future[bool] = Future()
+        threading.Thread(
+            target=self._strike, args=(step, moment, carried_out), name="fault", daemon=True
+        ).start()
         if step.at == "losing":
-            return self._later(step, moment)
-        if step.delay_s or self.apart:
-            threading.Thread(target=self._later, args=(step, moment), daemon=True).start()
-        else:
-            self._fire(step, moment)
-        return False
+            return carried_out
+        return carried_out if self.holds_connections and not step.delay_s else None
+
+    def _strike(self, step: FaultStep, moment: str, carried_out: Future[bool]) -> None:
+        """Fire in a thread of its own."""
+        fired = False
+        try:
+            if step.at == "losing" or step.delay_s or not self.holds_connections:
+                self._await_flight(step)
+            fired = self._fire(step, moment)
+        finally:
+            carried_out.set_result(fired and step.at == "losing")
 
     def _reached(self, step: FaultStep) -> bool:
         return self._log.fetched >= min(step.fraction * self._log.total + 1, self._log.total)
@@ -203,13 +215,13 @@ class FaultController:
             self._next += 1
         self._event(EventKind.FAULT_MISSED, step=step.to_json(), why=why)
 
-    def _later(self, step: FaultStep, moment: str) -> bool:
+    def _await_flight(self, step: FaultStep) -> None:
+        """Wait out the delay of a step, and then a little until data is in flight."""
         pause = threading.Event()
         pause.wait(step.delay_s)
         deadline = time.monotonic() + IN_FLIGHT_WAIT_S
         while not self._in_flight() and time.monotonic() < deadline:
             pause.wait(0.0005)
-        return self._fire(step, moment)
 
     def _in_flight(self) -> bool:
         """Say whether the engine holds records, also where it has released them too early."""

@@ -1,21 +1,31 @@
-"""One connection of `loop.LoopServer`: what it has asked, and what it has yet to be sent.
+"""One connection of the log server: what it has asked, and what it has yet to be sent.
 
-Nothing here waits for the peer. Each call does a bounded piece of work, for the schedule
-and other connections come in between; memory is bounded by what a peer may leave unread.
+It is a coroutine: where a blocking server would block, it yields and says what it waits for.
+Each step does a bounded piece of work, for the schedule and other connections come in between.
+A peer that does not read is asked for no more, so memory is bounded.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import math
 import os
+import select
 import socket
+import sys
+import termios
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from typing import Final, Protocol
 
+from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.log_server import frames
+from tickproof.conformance.log_server.connection_faults import Broken, Links
 from tickproof.conformance.log_server.frame_splitter import FrameReader, FrameTooLarge, Truncated
-from tickproof.conformance.log_server.frames import BadFrame, Code, Fetch, Op
-from tickproof.conformance.log_server.input_log import MAX_WAIT_MS, InputLog
+from tickproof.conformance.log_server.frames import Append, BadFrame, Code, Commit, Fetch, Op, Stage
+from tickproof.conformance.log_server.input_log import MAX_WAIT_MS, InputLog, Slice
 from tickproof.conformance.log_server.recorder import Recorder, Refused
 from tickproof.conformance.log_server.request_handler import (
     ACKED,
@@ -23,198 +33,303 @@ from tickproof.conformance.log_server.request_handler import (
     Answering,
     greeting_problem,
 )
-from tickproof.conformance.log_server.threaded import SMALL_REPLY, Observer
+from tickproof.conformance.log_server.sink import Sink
+from tickproof.conformance.log_server.timed_faults import Lasting, Link, pieces
 
-#: Bytes that are read in one call; the buffer grows to a frame that is longer.
+#: Replies up to this size are copied behind their head; larger ones leave by sendfile.
+SMALL_REPLY: Final = 64 * 1024
+#: Bytes that are read in one step; the buffer grows to a frame that is longer.
 READ: Final = 64 * 1024
-#: Requests that are answered in one call.
+#: Requests that are answered in one step.
 BURST: Final = 16
 #: With so many bytes to be sent no further request is answered.
 UNREAD: Final = 256 * 1024
-#: Bytes of a large reply that are sent in one call.
+#: Bytes of a large reply that are sent in one step.
 PIECE: Final = 256 * 1024
+#: How long a part of a reply may take to reach the peer before a cut.
+REACHED_S: Final = 1.0
+
+#: What a connection may wait for: events of its socket, a time (or a look at what changed),
+#: or only its next turn.
+_READABLE: Final = select.EPOLLIN
+_WRITABLE: Final = select.EPOLLOUT
+A_TIME: Final = 0
+A_TURN: Final = -1
+
+#: Hears of a moment and a connection; see `server.LogServer`.
+Observer = Callable[[str, int], Future[bool] | None]
+_Steps = Generator[None, None, None]
+_Output = Append | Stage | Commit
 
 
-class Conversation:
+class Server(Protocol):
+    """What a connection knows of its server; `server.LogServer` is one."""
+
+    log: InputLog
+    recorder: Recorder
+    sink: Sink
+    links: Links
+    event: Callable[..., None]
+    observer: Observer
+    token: bytes
+
+    def wake(self) -> None:
+        """Have those that wait looked at now."""
+
+
+class _Lost(TickproofError):
+    """A fault came before this frame: it counts as never sent, and what follows it too."""
+
+
+class Connection:
     """Requests and replies of one connection, as far as they have come.
 
-    ``observer`` as for `server.LogServer`. ``watched``: the events for which its server
-    waits, for the server alone.
+    ``waits_for``, ``until``: what must happen before `work` is called again. ``watched``: the
+    events for which the server polls, for the server alone.
     """
 
-    def __init__(
-        self, sock: socket.socket, number: int, token: bytes, log: InputLog, recorder: Recorder,
-        on_event: Callable[..., None], observer: Observer,
-    ) -> None:  # fmt: skip
+    def __init__(self, server: Server, sock: socket.socket, number: int) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setblocking(False)
-        self.sock, self._number, self._token, self._log = sock, number, token, log
-        self._recorder, self._observer = recorder, observer
+        self.sock, self._server, self._number = sock, server, number
+        self._log, self._links, self._sink = server.log, server.links, server.sink
         self._reader = FrameReader(sock, READ)
-        self._answering = Answering(log, recorder, number, on_event)
+        self._answering = Answering(server.log, server.recorder, number, server.event)
         self._note = self._answering.note
-        self._greeted = self._over = False
+        self.link: Link = server.links.opened(number, sock)
         self._out: list[bytes | memoryview] = []
         self._out_bytes = 0
-        #: The rest of a large reply, behind all in _out: position in its file, bytes left.
-        self._file, self._position, self._left = -1, 0, 0
+        #: Moments that come when all replies so far are sent.
         self._after: list[str] = []
-        self._fetch: Fetch | None = None
-        #: When the FETCH that waits gives up (time.monotonic).
-        self.until = 0.0
-        self.watched = 0
+        self._greeted = self._closing = False
+        self._steps = self._live()
+        self.over = self.working = False
+        self.waits_for, self.until, self.watched = A_TURN, math.inf, 0
 
-    @property
-    def waits(self) -> bool:
-        """Whether a FETCH waits for more, and holds up what is behind it."""
-        return self._fetch is not None
-
-    @property
-    def unsent(self) -> bool:
-        """Whether the peer has yet to take a part of a reply."""
-        return bool(self._out) or self._left > 0
-
-    @property
-    def more(self) -> bool:
-        """Whether requests that have come wait for nothing but to be answered."""
-        return not (self.waits or self.unsent or self._over) and self._reader.ready()
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more is to be read nor sent."""
-        return self._over and not self.unsent
-
-    def would_wait(self, now: float) -> bool:
-        """Whether the FETCH that waits has still nothing to get, and time."""
-        assert self._fetch is not None
-        return now < self.until and self._log.waits(self._fetch)
-
-    def work(self, readable: bool) -> None:
-        """Send what is there to be sent, else read once; then answer requests.
-
-        ``readable``: there is something to read, or the end. Never raises for what comes
-        over the connection: where that breaks it, it is over.
-        """
+    def work(self) -> None:
+        """Go on until the next wait. Never raises for what comes over the connection."""
+        self.working = True
         try:
-            if self.unsent:
-                self._send()
-                if self.unsent:
-                    return
-            elif readable and not self._reader.ready():
-                self._over = not self._reader.receive()
-            self._requests()
-        except (BadFrame, FrameTooLarge, Truncated, OSError) as error:
-            self._broke(error)
+            next(self._steps)
+        except StopIteration:
+            self.over = True
+        finally:
+            self.working = False
 
-    def resume(self) -> None:
-        """Answer the FETCH that waited, and what came behind it."""
-        request, self._fetch = self._fetch, None
-        assert request is not None
+    def end(self) -> None:
+        """End the connection: its link was broken."""
+        with contextlib.suppress(StopIteration, Broken):
+            self._steps.throw(Broken())
+        self.over = True
+
+    def close(self) -> None:
+        """End the connection: the server closes."""
+        self._steps.close()
+        self.over = True
+
+    # -- waiting -------------------------------------------------------------------------
+
+    def _wait(self, waits_for: int, until: float = math.inf) -> _Steps:
+        self.waits_for, self.until = waits_for, until
+        yield
+
+    def _pause(self, until: float, over: Callable[[], bool]) -> _Steps:
+        """Wait until a time, or until ``over``."""
+        while time.monotonic() < until and not over():
+            yield from self._wait(A_TIME, until)
+
+    def _held(self, moment: str) -> Generator[None, None, bool]:
+        """Tell the observer of a moment, and wait for what it does then; returns its result."""
+        deed = self._server.observer(moment, self._number)
+        if deed is None:
+            return False
+        deed.add_done_callback(lambda _: self._server.wake())
+        yield from self._pause(math.inf, deed.done)
+        return deed.result()
+
+    def _stand_still(self) -> _Steps:
+        """Wait, half open, for the reset."""
+        self._links.met_half_open(self.link)
+        while not self.link.broken:
+            yield from self._wait(A_TIME)
+        raise Broken
+
+    # -- the life of the connection --------------------------------------------------------
+
+    def _live(self) -> _Steps:
+        """Answer requests until the peer, a fault or a malformed frame ends the connection."""
         try:
-            self._records(request._replace(wait_ms=0))
-            self._requests()
-        except (BadFrame, FrameTooLarge, OSError) as error:
-            self._broke(error)
-
-    def _broke(self, error: Exception) -> None:
-        """End the connection, with a last reply where the peer was wrong."""
-        self._over = True
-        if isinstance(error, OSError):
+            yield from self._converse()
+        except Broken:
+            pass  # the fault that broke it has its own event
+        except _Lost:
+            self._note("frame-lost")
+        except OSError as error:
             self._note("connection-lost", text=str(error))
-            self._out.clear()
-            self._out_bytes = self._left = 0
-            return
+        except (BadFrame, FrameTooLarge, Truncated) as error:
+            yield from self._say_goodbye(error)
+
+    def _converse(self) -> _Steps:
+        reader = self._reader
+        while True:
+            while not reader.ready():
+                yield from self._wait(_READABLE)
+                if not reader.receive():
+                    return
+            for _ in range(BURST):
+                request = reader.next()
+                assert request is not None
+                yield from self._handle(*request)
+                if self._closing or self._out_bytes >= UNREAD or not reader.ready():
+                    break
+            more = reader.ready() and not self._closing
+            # What a fault slows down is slowed once for all replies that leave together.
+            if not (more and self._out_bytes < UNREAD and self._links.slowing(self.link)):
+                yield from self._flush()
+            if self._closing:
+                return
+            if more:
+                yield from self._wait(A_TURN)
+
+    def _say_goodbye(self, error: Exception) -> _Steps:
+        """Send a last reply where the peer was wrong."""
         if not self._greeted:
             self._note("not-greeted", text=str(error))
-        elif isinstance(error, Truncated):
+            return
+        if isinstance(error, Truncated):
             self._note("truncated", text=str(error))
         else:
             code = Code.TOO_LARGE if isinstance(error, FrameTooLarge) else Code.BAD_FRAME
             self._refuse(code, str(error), op="?")
-        try:
-            self._send()
-        except OSError:
-            self._out.clear()  # the peer need not wait for the answer
+        with contextlib.suppress(OSError, Broken):  # the peer need not wait for the answer
+            yield from self._flush()
 
-    def _requests(self) -> None:
-        """Answer whole requests that have come, a burst at most, and send."""
-        for _ in range(BURST):
-            if self._over or self.waits or self._left or self._out_bytes >= UNREAD:
-                break
-            if not self._reader.ready():
-                break
-            request = self._reader.next()
-            assert request is not None
-            self._handle(*request)
-        self._send()
-
-    def _handle(self, op: int, body: memoryview) -> None:
+    def _handle(self, op: int, body: memoryview) -> _Steps:
+        """Answer one request."""
         if not self._greeted:
             self._greet(op, body)
             return
+        if op not in self.link.ops:
+            self._links.arrived(self.link, op)
+        if self.link.deaf:
+            yield from self._stand_still()
         try:
             request = frames.decode_request(op, body)
         except BadFrame as error:
             self._refuse(Code.BAD_FRAME, str(error), op=f"0x{op:02x}")
-            self._over = True
+            self._closing = True
             return
         try:
-            self._answer(request)
+            match request:
+                case Append() | Stage() | Commit():
+                    yield from self._output(request)
+                case Fetch():
+                    yield from self._fetch(request)
+                case _:
+                    self._reply(self._answering.plain(request))
+                    if isinstance(request, frames.Have):
+                        self._links.back(self.link, (request.stream, request.writer))
         except Refused as refused:
             self._refuse(refused.code, str(refused), op=Op(op).name)
         except OSError:
-            if (failure := self._recorder.failure) is None:
+            if (failure := self._server.recorder.failure) is None:
                 raise
             self._note("recording-stopped", text=str(failure))
-            self._over = True
+            self._closing = True
 
     def _greet(self, op: int, body: memoryview) -> None:
-        if problem := greeting_problem(op, body, self._token):
+        """Check HELLO and token; anything else closes without an answer."""
+        if problem := greeting_problem(op, body, self._server.token):
             self._note("not-greeted", text=problem)
-            self._over = True
+            self._closing = True
             return
         self._note("connected")
         self._reply(frames.greeted())
         self._greeted = True
 
-    def _answer(self, request: frames.Request) -> None:
-        if isinstance(request, Fetch):
-            if self._log.waits(request):
-                self._fetch = request
-                self.until = time.monotonic() + min(request.wait_ms, MAX_WAIT_MS) / 1000
-            else:
-                self._records(request)
-        elif isinstance(request, frames.Append | frames.Stage | frames.Commit):
-            self._output(request)
-        else:
-            self._reply(self._answering.plain(request))
+    # -- output --------------------------------------------------------------------------
 
-    def _output(self, request: frames.Append | frames.Stage | frames.Commit) -> None:
-        full = self._answering.records(request)
-        received = RECEIVED.get(type(request))
-        if full and received and self._observer(received, self._number) is True:
-            self._note("frame-lost")
-            self._over = True
-            return
-        moment, reply = self._answering.take(request)
-        if full:
-            self._observer(moment, self._number)
-            self._after.append(ACKED[moment])
-        self._reply(reply)
-
-    def _records(self, request: Fetch) -> None:
+    def _output(self, request: _Output) -> _Steps:
+        """Record output; the sink's delays lie between receipt and acknowledgement."""
+        links, sink, recorder = self._links, self._sink, self._server.recorder
+        links.refuse()
+        append = request.append if isinstance(request, Stage) else request
+        if isinstance(append, Append) and append.count and links.takes(self.link, "late", "sink"):
+            address = append.stream, append.writer
+            links.hold(self.link, address, lambda: self._answering.take(request))
+            raise Broken
+        sink.received()
         try:
-            part = self._log.fetch(request, frames.FETCHED_ROOM)
-        except Refused as refused:
-            self._refuse(refused.code, str(refused), op="FETCH")
-            return
+            if (stall := sink.stall(recorder)) is not None:
+                yield from self._flush()
+                yield from self._pause(stall.until, lambda: sink.released)
+                sink.stalled(stall)
+            # A frame without records is no moment: to lose it, or die at it, shows nothing.
+            full = self._answering.records(request)
+            received = RECEIVED.get(type(request))
+            if full and received and (yield from self._held(received)):
+                raise _Lost
+            moment, reply = self._answering.take(request)
+            if isinstance(append, Append):
+                links.back(self.link, (append.stream, append.writer))
+            if full:
+                yield from self._held(moment)
+            if delay_s := sink.acknowledgement_delay(self._log):
+                yield from self._pause(time.monotonic() + delay_s, lambda: sink.released)
+            if links.takes(self.link, "cut", "sink"):
+                yield from self._cut("sink", reply, len(reply) // 2)
+            self._reply(reply)
+            if full:
+                self._after.append(ACKED[moment])
+        finally:
+            sink.acknowledged()
+
+    def _cut(self, side: str, reply: bytes, at: int) -> _Steps:
+        """Send ``at`` bytes of a reply, reset all connections of the side."""
+        yield from self._flush()
+        yield from self._send_all(memoryview(reply)[:at])
+        # A reset discards what has not reached the peer.
+        queue, deadline = bytearray(4), time.monotonic() + REACHED_S
+        while True:
+            fcntl.ioctl(self.sock, termios.TIOCOUTQ, queue)
+            left = int.from_bytes(queue, sys.byteorder)
+            if not left or time.monotonic() > deadline:
+                break
+            yield from self._wait(A_TIME, time.monotonic() + 0.001)
+        self._links.cut(self.link, side, at - left, len(reply))
+        raise Broken
+
+    # -- input ---------------------------------------------------------------------------
+
+    def _fetch(self, request: Fetch) -> _Steps:
+        log = self._log
+        withheld = False
+        if log.waits(request):
+            yield from self._flush()
+            until = time.monotonic() + min(request.wait_ms, MAX_WAIT_MS) / 1000
+            while log.waits(request) and not self.link.deaf:
+                withheld = withheld or log.withholds(request)
+                if time.monotonic() >= until:
+                    break
+                yield from self._wait(A_TIME, until)
+        if self.link.deaf:
+            yield from self._stand_still()
+        if not withheld:
+            log.withholds(request)
+        part = log.fetch(request, frames.FETCHED_ROOM)
         head = frames.fetched_head(request, part.end, part.ended, part.count, part.length)
-        if part.length <= SMALL_REPLY:
+        if part.count and self._links.takes(self.link, "cut", "source"):
+            # In the middle of a record, in the middle of the reply.
+            middle = (2 * (part.count // 2) + 1) * (part.length // part.count) // 2
+            reply = head + os.pread(part.fd, part.length, part.position)
+            yield from self._cut("source", reply, len(head) + middle)
+        self._after.append("fetched" if part.count else "fetched-nothing")
+        if part.length <= SMALL_REPLY or self._sink.behaviour.pieces or self._slowing():
             self._reply(head + os.pread(part.fd, part.length, part.position))
         else:
-            self._reply(head)
-            self._file, self._position, self._left = part.fd, part.position, part.length
-        self._after.append("fetched" if part.count else "fetched-nothing")
+            yield from self._send_file(head, part)
+
+    # -- sending -------------------------------------------------------------------------
 
     def _refuse(self, code: Code, text: str, op: str) -> None:
         self._note("refused", code=int(code), text=text, op=op)
@@ -224,22 +339,79 @@ class Conversation:
         self._out.append(data)
         self._out_bytes += len(data)
 
-    def _send(self) -> None:
-        """Send as much as the peer takes now, of a large reply one piece."""
-        try:
-            if self._out:
-                data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
-                sent = self.sock.send(data, socket.MSG_MORE if self._left else 0)
-                self._out_bytes -= sent
-                self._out = [memoryview(data)[sent:]] if self._out_bytes else []
-            if self._left and not self._out:
-                wanted = min(self._left, PIECE)
-                sent = os.sendfile(self.sock.fileno(), self._file, self._position, wanted)
-                self._position += sent
-                self._left -= sent
-        except BlockingIOError:
-            return
-        if self._after and not self.unsent:
+    def _slowing(self) -> list[Lasting]:
+        return self._links.slowing(self.link)
+
+    def _flush(self) -> _Steps:
+        """Send all replies, and tell of the moments that came with them."""
+        if self._out:
+            slowing = self._slowing()
+            if self.link.deaf:
+                yield from self._stand_still()
+            if slowing or self._sink.behaviour.pieces:
+                yield from self._send_slowly(slowing)
+            while not self._send():
+                yield from self._wait(_WRITABLE)
+            # What was sent into a link that broke meanwhile did not arrive for certain.
+            if self.link.deaf:
+                yield from self._stand_still()
+        if self._after:
             moments, self._after = self._after, []
             for moment in moments:
-                self._observer(moment, self._number)
+                yield from self._held(moment)
+
+    def _send_slowly(self, slowing: list[Lasting]) -> _Steps:
+        """Send all replies as the faults of their sides, or the sink's behaviour, have it."""
+        data = b"".join(self._out)
+        self._out, self._out_bytes = [], 0
+        for fault in slowing:
+            self._links.slowed(fault, len(data))
+            if fault.step.do == "delay":
+                yield from self._rest(fault, fault.step.lag_s)
+        if self.link.deaf:
+            yield from self._stand_still()
+        for piece in pieces(memoryview(data), slowing):
+            for part, pause_s in self._sink.pieces(piece.data):
+                yield from self._send_all(part)
+                if pause_s:
+                    until = time.monotonic() + pause_s
+                    yield from self._pause(until, lambda: self._sink.released)
+            if piece.fault:
+                yield from self._rest(piece.fault, piece.pause_s)
+
+    def _rest(self, fault: Lasting, seconds: float) -> _Steps:
+        """Wait, no longer than the fault lasts."""
+        until = min(time.monotonic() + seconds, fault.until)
+        yield from self._pause(until, lambda: fault.over)
+
+    def _send_all(self, data: memoryview) -> _Steps:
+        self._out.append(data)
+        self._out_bytes += len(data)
+        while not self._send():
+            yield from self._wait(_WRITABLE)
+
+    def _send_file(self, head: bytes, part: Slice) -> _Steps:
+        self._reply(head)
+        while not self._send(socket.MSG_MORE):
+            yield from self._wait(_WRITABLE)
+        position, end = part.position, part.position + part.length
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                wanted = min(end - position, PIECE)
+                position += os.sendfile(self.sock.fileno(), part.fd, position, wanted)
+            if position == end:
+                return
+            yield from self._wait(_WRITABLE)
+
+    def _send(self, flags: int = 0) -> bool:
+        """Send as much as the peer takes now; returns whether that was all."""
+        if not self._out:
+            return True
+        data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+        try:
+            sent = self.sock.send(data, flags)
+        except BlockingIOError:
+            sent = 0
+        self._out_bytes -= sent
+        self._out = [memoryview(data)[sent:]] if self._out_bytes else []
+        return not self._out

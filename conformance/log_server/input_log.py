@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -56,17 +55,17 @@ class _Partition:
     fetched: int = 0
     released: int = 0
     #: Where a source that has fallen silent seems to end; None: it speaks.
-    hushed_at: int | None = None
+    silent_at: int | None = None
 
     @property
     def end(self) -> int:
         """The end offset that the engine is told."""
-        return self.published if self.hushed_at is None else self.hushed_at
+        return self.published if self.silent_at is None else self.silent_at
 
     @property
     def over(self) -> bool:
         """Whether the engine is told END."""
-        return self.ended and self.hushed_at is None
+        return self.ended and self.silent_at is None
 
     @property
     def hides(self) -> bool:
@@ -86,8 +85,9 @@ class PartitionState(NamedTuple):
 
 
 class InputLog:
-    """All input partitions of a run. Thread-safe.
+    """All input partitions of a run.
 
+    One thread reads and releases; one thread, which may be another, publishes.
     Every publication, fetch and release is a row of a table in ``folder``.
     """
 
@@ -101,14 +101,15 @@ class InputLog:
             for s in sources
         ]  # fmt: skip
         self._by_address = {(p.stream, p.partition): p for p in self._partitions}
-        self._changed = threading.Condition()
-        self._closed = self._interrupted = False
+        self._interrupted = False
+        #: Called when those that wait may find more.
+        self.changed: Callable[[], None] = lambda: None
         self._publishes = Table(folder / "publishes.bin", PUBLISH)
         self._fetches = Table(folder / "fetches.bin", FETCH)
         self._releases = Table(folder / "releases.bin", RELEASE)
         self.total = sum(p.records for p in self._partitions)
         #: Called for each FETCH and TAIL that is told of less than there is.
-        self._hushed: Callable[[], None] | None = None
+        self._on_withheld: Callable[[], None] | None = None
         #: What stopped the recording (a full disk, say), None while all is well.
         self.failure: OSError | None = None
 
@@ -141,124 +142,99 @@ class InputLog:
 
     def publish(self, ends: Iterable[int]) -> None:
         """Publish each partition (in the order of construction) up to its end."""
-        with self._changed:
-            t_ns = time.monotonic_ns()
-            moved = [
-                (partition, int(end))
-                for partition, end in zip(self._partitions, ends, strict=True)
-                if end > partition.published
-            ]
-            self._note(self._publishes, t_ns, *moved)
-            for partition, end in moved:
-                partition.published = end
-            self._changed.notify_all()
+        t_ns = time.monotonic_ns()
+        moved = [
+            (partition, int(end))
+            for partition, end in zip(self._partitions, ends, strict=True)
+            if end > partition.published
+        ]
+        self._note(self._publishes, t_ns, *moved)
+        for partition, end in moved:
+            partition.published = end
+        self.changed()
 
     def end(self) -> None:
         """Announce END: no record will be published any more."""
-        with self._changed:
-            for partition in self._partitions:
-                partition.ended = True
-            self._changed.notify_all()
+        for partition in self._partitions:
+            partition.ended = True
+        self.changed()
         self._event("end-published", records=self.published)
 
-    def hush(self, hushed: Callable[[], None] | None) -> None:
+    def withhold_records(self, on_withheld: Callable[[], None] | None) -> None:
         """Answer as if nothing new were published, END neither; None: tell all again.
 
-        ``hushed`` is called for each answer to which that makes a difference.
+        ``on_withheld`` is called for each answer to which that makes a difference.
         """
-        with self._changed:
-            self._hushed = hushed
-            for partition in self._partitions:
-                if hushed is None:
-                    partition.hushed_at = None
-                elif not partition.ended:
-                    partition.hushed_at = partition.end
-            self._changed.notify_all()
+        self._on_withheld = on_withheld
+        for partition in self._partitions:
+            if on_withheld is None:
+                partition.silent_at = None
+            elif not partition.ended:
+                partition.silent_at = partition.end
+        self.changed()
 
-    def wake(self) -> None:
-        """Let those that wait see whether anybody still waits for them."""
-        with self._changed:
-            self._changed.notify_all()
-
-    def fetch(
-        self, request: Fetch, max_bytes: int, abandoned: Callable[[], bool] = lambda: False
-    ) -> Slice:
-        """Return the records from an offset on; waits at the end as asked.
-
-        Nothing comes where the one that asked is ``abandoned``; see also `wake`.
-        """
+    def withholds(self, request: Fetch) -> bool:
+        """Note, and say, whether more was published than this FETCH at the end is told of."""
+        if self._on_withheld is None:
+            return False
         partition = self._find(request.stream, request.partition)
-        deadline = time.monotonic() + min(request.wait_ms, MAX_WAIT_MS) / 1000
-        with self._changed:
-            self._check(partition, request.offset)
-            hushed = False
-            while partition.end == request.offset and not self._hurried(partition):
-                if partition.hides and self._hushed and not hushed:
-                    hushed = True
-                    self._hushed()
-                left = deadline - time.monotonic()
-                if abandoned():
-                    break
-                if left <= 0:
-                    break
-                self._changed.wait(left)
-            # Another connection may have released while this one waited.
-            self._check(partition, request.offset)
-            available = partition.end - request.offset
-            wanted = max(1, min(request.max_bytes, max_bytes) // partition.stride)
-            # Nobody is there any more to get what a dead engine asked for.
-            nobody = self._interrupted or abandoned()
-            count = 0 if nobody else min(available, wanted)
-            if count:
-                end = request.offset + count
-                partition.fetched = max(partition.fetched, end)
-                self._note(self._fetches, time.monotonic_ns(), (partition, request.offset, end))
-            return Slice(
-                partition.end,
-                partition.over,
-                count,
-                partition.fd,
-                request.offset * partition.stride,
-                count * partition.stride,
-            )
+        if partition.end != request.offset or not partition.hides:
+            return False
+        self._on_withheld()
+        return True
 
-    def _hurried(self, partition: _Partition) -> bool:
-        return partition.over or self._closed or self._interrupted
+    def fetch(self, request: Fetch, max_bytes: int) -> Slice:
+        """Return the records from an offset on, as many as there are; see `waits`."""
+        partition = self._find(request.stream, request.partition)
+        self._check(partition, request.offset)
+        available = partition.end - request.offset
+        wanted = max(1, min(request.max_bytes, max_bytes) // partition.stride)
+        # Nobody is there any more to get what a dead engine asked for.
+        count = 0 if self._interrupted else min(available, wanted)
+        if count:
+            end = request.offset + count
+            partition.fetched = max(partition.fetched, end)
+            self._note(self._fetches, time.monotonic_ns(), (partition, request.offset, end))
+        return Slice(
+            partition.end,
+            partition.over,
+            count,
+            partition.fd,
+            request.offset * partition.stride,
+            count * partition.stride,
+        )
 
     def interrupt(self, on: bool) -> None:
         """End (or allow again) all waiting and all reading: the engine is dead."""
-        with self._changed:
-            self._interrupted = on
-            self._changed.notify_all()
+        self._interrupted = on
+        self.changed()
 
     def waits(self, request: Fetch) -> bool:
-        """Say whether this FETCH would wait (its connection flushes replies first)."""
+        """Say whether this FETCH waits for more, as long as it has time."""
         partition = self._by_address.get((request.stream, request.partition))
         return (
-            partition is not None and request.wait_ms > 0
+            partition is not None and request.wait_ms > 0 and not self._interrupted
             and request.offset == partition.end and not partition.over
         )  # fmt: skip
 
     def tail(self, request: Tail) -> tuple[int, int, bool]:
         """Return (first offset that can be fetched, end offset, END)."""
         partition = self._find(request.stream, request.partition)
-        with self._changed:
-            if partition.hides and self._hushed:
-                self._hushed()
-            return partition.released, partition.end, partition.over
+        if partition.hides and self._on_withheld:
+            self._on_withheld()
+        return partition.released, partition.end, partition.over
 
     def release(self, request: Release) -> None:
         """Throw records below an offset away; lower than before does nothing."""
         partition = self._find(request.stream, request.partition)
-        with self._changed:
-            if request.offset > partition.published:
-                raise Refused(
-                    Code.BEYOND_END,
-                    f"RELEASE to {request.offset}, but the end offset is {partition.published}",
-                )
-            if request.offset > partition.released:
-                partition.released = request.offset
-                self._note(self._releases, time.monotonic_ns(), (partition, request.offset))
+        if request.offset > partition.published:
+            raise Refused(
+                Code.BEYOND_END,
+                f"RELEASE to {request.offset}, but the end offset is {partition.published}",
+            )
+        if request.offset > partition.released:
+            partition.released = request.offset
+            self._note(self._releases, time.monotonic_ns(), (partition, request.offset))
 
     def _note(self, table: Table, t_ns: int, *rows: tuple[_Partition, *tuple[int, ...]]) -> None:
         """Add rows; note the first failure, so that the run ends with its reason."""
@@ -269,12 +245,6 @@ class InputLog:
             raise
 
     def close(self) -> None:
-        """Wake all that wait; nothing waits any more."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    def close_files(self) -> None:
         """Close all files; only when no connection is served any more."""
         for partition in self._partitions:
             os.close(partition.fd)

@@ -30,7 +30,7 @@ PR_SET_TIMERSLACK: Final = 29
 
 
 class OpenLoop:
-    """Publishes ``plan`` (see protocol.publisher.Publisher) whenever it is asked.
+    """Publishes ``plan`` (see publisher.Publisher) whenever it is asked.
 
     tell: hears ``pace`` (t0_ns, tick_ns, ticks) when the schedule is fixed. passed: is asked
     before each tick how much may be published, and not obeyed: faults find their moment by it.

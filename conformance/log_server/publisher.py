@@ -6,7 +6,6 @@ due and goes on after it, so that a fault always meets data in flight.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Final
@@ -16,7 +15,7 @@ import numpy as np
 from tickproof.conformance.log_server.input_log import InputLog
 
 TICK_S: Final = 0.002
-#: A thread that woke up late, or came out of a hold, makes up for no more than this.
+#: What is late, or comes out of a hold, makes up for no more than this.
 MAX_LAG_S: Final = 0.1
 
 #: A hold begins after so long, though not all that is out was fetched.
@@ -27,7 +26,7 @@ Limit = Callable[[int], int]
 
 
 class Publisher:
-    """Moves the published ends along ``plan`` in a thread of its own.
+    """Moves the published ends along ``plan``, whenever `publish_due` is called in time.
 
     plan: uint64 of shape (ticks + 1, partitions), cumulative; row 0 is all zero.
     rate: records a second over all partitions; None publishes all at once.
@@ -47,18 +46,23 @@ class Publisher:
         self._hold = hold
         self._hold_due: float | None = None
         self._row = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+        #: Records due by the pace, and when that was reckoned.
+        self._due = self._last = 0.0
+        self._stopped = False
+        #: When the next tick is due (monotonic), None before the start and after the last.
+        self.due_ns: int | None = None
+
+    def prepare(self) -> None:
+        """Nothing to prepare in the thread that publishes."""
 
     def start(self) -> None:
         """Begin to publish."""
-        self._thread.start()
+        self._last = time.monotonic()
+        self.due_ns = time.monotonic_ns()
 
     def stop(self) -> None:
-        """Publish no more; returns when the thread has ended."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join(10)
+        """Publish no more."""
+        self._stopped = True
 
     @property
     def held_back(self) -> bool:
@@ -66,22 +70,26 @@ class Publisher:
         following = self._totals[min(self._row + 1, len(self._totals) - 1)]
         return self._limit(int(following)) < following
 
-    def _run(self) -> None:
-        total = int(self._totals[-1])
-        due = 0.0
-        last = time.monotonic()
-        while not self._advance(self._allowed(total if self._rate is None else int(due))):
-            if self._stop.wait(self._pause(total)):
-                return
-            now = time.monotonic()
-            due = min(due + (self._rate or 0) * min(now - last, MAX_LAG_S), float(total))
+    def publish_due(self) -> None:
+        """Publish what is due by the pace and allowed by the limit."""
+        if self._stopped:
+            self.due_ns = None
+            return
+        total, now = int(self._totals[-1]), time.monotonic()
+        if self._rate is not None:
+            ahead = self._due + self._rate * min(now - self._last, MAX_LAG_S)
+            self._due = min(ahead, float(total))
             # While a fault holds the input back, the pace does not run ahead. Parts of a
             # record are kept: at a slow pace they are all that a tick adds.
-            if (allowed := self._allowed(int(due))) < int(due):
-                due = float(allowed)
-            due = max(due, float(self._totals[self._row]))
-            last = now
-        self._log.end()
+            if (allowed := self._allowed(int(self._due))) < int(self._due):
+                self._due = float(allowed)
+            self._due = max(self._due, float(self._totals[self._row]))
+        self._last = now
+        if self._advance(self._allowed(total if self._rate is None else int(self._due))):
+            self.due_ns = None
+            self._log.end()
+        else:
+            self.due_ns = time.monotonic_ns() + int(self._pause(total) * 1e9)
 
     def _allowed(self, due: int) -> int:
         """Return how many records may be out now, when ``due`` are due by the pace."""

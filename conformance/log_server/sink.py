@@ -8,94 +8,118 @@ engine.
 from __future__ import annotations
 
 import random
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from tickproof.conformance.scenario import SinkBehaviour
 
+#: How long a reply in pieces rests now and then.
+PIECE_PAUSE_S = 0.0005
+
+
+class Outputs(Protocol):
+    """What a sink must know of the output; recorder.Recorder is one."""
+
+    @property
+    def taken(self) -> int: ...  # noqa: D102
+
+
+class Input(Protocol):
+    """What a sink must know of the input; input_log.InputLog is one."""
+
+    @property
+    def fetched(self) -> int: ...  # noqa: D102
+    @property
+    def total(self) -> int: ...  # noqa: D102
+
+
+class Part(NamedTuple):
+    """Bytes of a reply that leave at once, and the pause after them."""
+
+    data: memoryview
+    pause_s: float
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A stall that an output frame meets; ``starts``: it is the first one to meet it."""
+
+    until: float
+    starts: bool
+    outputs: int
+
 
 class Sink:
-    """Applies a behaviour. One for each run; used by all connections."""
+    """Decides the waits of a behaviour. One for each run; used by all its connections.
+
+    ``spent_s``: seconds of delay that the engine was given so far: deadlines grow by them.
+    ``released``: no delay lasts any longer, for the engine is dead.
+    """
 
     def __init__(self, behaviour: SinkBehaviour, on_event: Callable[..., None]) -> None:
         self.behaviour = behaviour
         self._event = on_event
-        self._hurry = threading.Event()
-        self._lock = threading.Lock()
-        self._spent = 0.0
-        self._stall_from: float | None = None
-        self._open = 0
-        #: Connections whose first replies dribble.
+        self.released = False
+        self.spent_s = 0.0
+        self._stall_until: float | None = None
+        #: Output frames received and not yet answered.
+        self.open_acknowledgements = 0
         self._random = random.Random(behaviour.seed)
 
-    @property
-    def open_acknowledgements(self) -> int:
-        """Output frames received and not yet answered."""
-        return self._open
-
-    @property
-    def spent_s(self) -> float:
-        """Seconds of delay that the engine was given so far: deadlines grow by them."""
-        return self._spent
-
-    def hurry(self, on: bool) -> None:
+    def release_waits(self, on: bool) -> None:
         """End (or allow again) all delays: the engine is dead, read what it left."""
-        if on:
-            self._hurry.set()
-        else:
-            self._hurry.clear()
+        self.released = on
 
-    def before_output(self, counted: Callable[[], int]) -> None:
-        """Wait out a stall before an output frame is handled; asks for the count if one is due."""
-        with self._lock:
-            self._open += 1
-        after = self.behaviour.stall_after
-        if after is None or (taken := counted()) < after:
-            return
-        with self._lock:
-            starts = self._stall_from is None
-            if self._stall_from is None:
-                self._stall_from = time.monotonic()
-            left = self._stall_from + self.behaviour.stall_s - time.monotonic()
-        if starts:
-            self._event("stall", seconds=self.behaviour.stall_s, outputs=taken)
-        if left > 0 and not self._hurry.wait(left) and starts:
-            self._event("stall-ended", outputs=taken)
-        if starts:
-            with self._lock:
-                self._spent += self.behaviour.stall_s
-
-    def before_acknowledgement(self, input_done: bool) -> None:
-        """Wait before the answer to an output frame, as long as the budget lasts."""
-        behaviour = self.behaviour
-        delay = behaviour.last_ack_delay_s if input_done else 0.0
-        delay = max(delay, behaviour.ack_delay_s)
-        if delay <= 0:
-            return
-        with self._lock:
-            delay = min(delay, behaviour.budget_s - self._spent)
-            self._spent += max(0.0, delay)
-        if delay > 0:
-            self._hurry.wait(delay)
+    def received(self) -> None:
+        """Count an output frame as received."""
+        self.open_acknowledgements += 1
 
     def acknowledged(self) -> None:
         """Count an output frame as answered (or refused, or its connection lost)."""
-        with self._lock:
-            self._open -= 1
+        self.open_acknowledgements -= 1
 
-    def send(self, data: bytes, send: Callable[[bytes], object]) -> None:
-        """Send a reply, in pieces if the behaviour says so."""
+    def stall(self, outputs: Outputs) -> Stall | None:
+        """Return the stall that comes before an output frame is handled, None without one."""
+        after = self.behaviour.stall_after
+        if after is None or (taken := outputs.taken) < after:
+            return None
+        now = time.monotonic()
+        starts = self._stall_until is None
+        if self._stall_until is None:
+            self._stall_until = now + self.behaviour.stall_s
+            self._event("stall", seconds=self.behaviour.stall_s, outputs=taken)
+        return Stall(self._stall_until, starts, taken) if now < self._stall_until else None
+
+    def stalled(self, stall: Stall) -> None:
+        """Hear that a frame has waited a stall out; one that was cut short is no evidence."""
+        if stall.starts:
+            self.spent_s += self.behaviour.stall_s
+            if not self.released:
+                self._event("stall-ended", outputs=stall.outputs)
+
+    def acknowledgement_delay(self, log: Input) -> float:
+        """Return the seconds before the answer to an output frame, as far as the budget goes."""
+        behaviour = self.behaviour
+        delay_s = behaviour.ack_delay_s
+        if behaviour.last_ack_delay_s > delay_s and log.fetched >= log.total:
+            delay_s = behaviour.last_ack_delay_s
+        if delay_s <= 0:
+            return 0.0
+        delay_s = max(0.0, min(delay_s, behaviour.budget_s - self.spent_s))
+        self.spent_s += delay_s
+        return delay_s
+
+    def pieces(self, data: memoryview) -> Iterator[Part]:
+        """Cut a reply into pieces, if the behaviour says so."""
         if not self.behaviour.pieces:
-            send(data)
+            yield Part(data, 0.0)
             return
         position = 0
         while position < len(data):
-            with self._lock:
-                size = 1 if position < 12 else self._random.randint(1, 4096)
-                pause = self._random.random() < 0.05 and self._spent < self.behaviour.budget_s
-                self._spent += 0.0005 if pause else 0.0
-            send(data[position : position + size])
+            size = 1 if position < 12 else self._random.randint(1, 4096)
+            pause = self._random.random() < 0.05 and self.spent_s < self.behaviour.budget_s
+            self.spent_s += PIECE_PAUSE_S if pause else 0.0
+            yield Part(data[position : position + size], PIECE_PAUSE_S if pause else 0.0)
             position += size
-            if pause:
-                self._hurry.wait(0.0005)

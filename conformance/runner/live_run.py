@@ -74,7 +74,7 @@ class LiveRun:
             scenario.faults, self.log, self.recorder, scenario.rate,
             self._aim, event, self.spec.timeouts.cut_s, scenario.one_each,
         )  # fmt: skip
-        self.server, self.publisher = servers.of(
+        self.server, self.publisher = servers.open_servers(
             scenario, built.plan, self.log, self.recorder, self.sink, self.faults,
             folder=folder, event=event, tell=self.manifest.add, port=self._port,
         )  # fmt: skip
@@ -109,14 +109,14 @@ class LiveRun:
         self.engine.restart(self._read_to_the_end)
 
     def _read_to_the_end(self) -> None:
-        self.server.hurry(True)
+        self.server.release_waits(True)
         # The thread that carried the fault out still has to record what it did.
         if not _wait(lambda: not self.faults.busy, SETTLE_S):
             raise KitStopped(f"a fault did not come to its end within {SETTLE_S} s")
         if not self.server.wait_idle(SETTLE_S):
             raise KitStopped(f"connections of a dead engine did not end within {SETTLE_S} s")
         self.faults.engine_died()
-        self.server.hurry(False)
+        self.server.release_waits(False)
 
     @property
     def fault_changed_at(self) -> float:

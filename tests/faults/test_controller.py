@@ -27,14 +27,18 @@ class Bench:
 
     def __init__(self, steps, rate=None, deed=None):
         self.log = SimpleNamespace(total=TOTAL, fetched=0, released=0, states=lambda: [])
-        self.events, self.done, self.threads = [], [], []
+        self.events, self.done = [], []
         self.controller = FaultController(
             steps, self.log, SimpleNamespace(records=0), rate, deed or self.deed, self.note, 6.0
         )
 
+    def observe(self, moment, connection):
+        """Hear of a moment as the log server does: hold the connection as long as asked."""
+        carried_out = self.controller.observe(moment, connection)
+        return carried_out is not None and carried_out.result(DEADLINE_S)
+
     def deed(self, step):
         self.done.append(step)
-        self.threads.append(threading.current_thread())
         return lambda: {"pids": [1]}
 
     def note(self, event, **fields):
@@ -96,7 +100,7 @@ def test_steps_fire_in_order_each_once(schedule, moments):
         elif moment in ("drained", "checkpoint"):
             bench.controller.fire_now(moment)
         else:
-            bench.controller.observe(moment, connection)
+            bench.observe(moment, connection)
     # A schedule is used up from its front: what fired and what was given up, in order.
     used = len(bench.done) + len(given_up)
     left = iter(schedule[:used])
@@ -107,32 +111,55 @@ def test_steps_fire_in_order_each_once(schedule, moments):
 
 
 @pytest.mark.parametrize(("at", "moment"), sorted(SEEN_AS.items()))
-def test_aimed_step_fires_in_the_thread_of_its_moment(at, moment):
+def test_a_connection_is_held_from_the_moment_of_an_aimed_step_until_it_is_carried_out(at, moment):
+    strike = threading.Event()
+
+    def deed(step):
+        bench.deed(step)
+        return lambda: {"pids": [1]} if strike.wait(DEADLINE_S) else {}
+
     step = FaultStep("kill", "engine", at, fraction=0.5)
-    bench = Bench([step])
+    bench = Bench([step], deed=deed)
     bench.log.fetched = TOTAL // 2
     for other in {"staged", "commit-acked", *SEEN_AS.values()} - {moment}:
-        bench.controller.observe(other, 1)
+        assert bench.controller.observe(other, 1) is None
     if at != "recovery":
-        bench.controller.observe(moment, 1)
+        assert bench.controller.observe(moment, 1) is None
         assert bench.done == []  # one record short of its part of the input
     bench.log.fetched += 1
-    thread = threading.Thread(target=bench.controller.observe, args=(moment, 1))
-    thread.start()
-    thread.join(DEADLINE_S)
+    carried_out = bench.controller.observe(moment, 1)
+    until(lambda: bench.done)
     assert bench.done == [step]
-    assert bench.threads == [thread]
-    bench.controller.observe(moment, 1)
+    assert bench.controller.busy
+    assert not carried_out.done()
+    assert bench.controller.observe(moment, 2) is None  # it is under way
+    strike.set()
+    assert carried_out.result(DEADLINE_S) is False
+    assert not bench.controller.busy
+    assert bench.controller.observe(moment, 1) is None
     assert bench.done == [step]
+
+
+def test_no_connection_is_held_where_latency_is_measured():
+    strike = threading.Event()
+    step = FaultStep("kill", "engine", "fetched")
+    deed = lambda _step: lambda: {"pids": [1]} if strike.wait(DEADLINE_S) else {}  # noqa: E731
+    bench = Bench([step], deed=deed)
+    bench.controller.holds_connections = False
+    bench.log.fetched = 1
+    assert bench.controller.observe("fetched", 1) is None
+    assert bench.controller.busy
+    strike.set()
+    until(lambda: bench.named("fault"))
 
 
 def test_last_record_arms_a_step_for_the_whole_input():
     bench = Bench([FaultStep("kill", "engine", "fetched", fraction=1.0)])
     bench.log.fetched = TOTAL - 1
-    bench.controller.observe("fetched", 1)
+    bench.observe("fetched", 1)
     assert bench.done == []
     bench.log.fetched = TOTAL
-    bench.controller.observe("fetched", 1)
+    bench.observe("fetched", 1)
     assert len(bench.done) == 1
 
 
@@ -141,12 +168,12 @@ def test_recovery_step_waits_for_a_connection_opened_after_the_fault():
     bench = Bench([first, FaultStep("kill", "engine", "recovery")])
     bench.controller.opened = lambda: 4
     bench.log.fetched = 1
-    bench.controller.observe("fetched", 2)
+    bench.observe("fetched", 2)
     for connection in (1, 4):
-        bench.controller.observe("fetched", connection)
+        bench.observe("fetched", connection)
     assert bench.done == [first]
     assert bench.named("recovered") == []
-    bench.controller.observe("fetched", 5)
+    bench.observe("fetched", 5)
     assert len(bench.done) == 2
     assert bench.named("recovered") == [{"connection": 5}]
 
@@ -155,15 +182,15 @@ def test_after_the_death_of_a_coordinator_a_fetch_is_due_only_once_all_are_dead(
     """argv's process may live on: nobody can tell then whose FETCH it is."""
     bench = Bench([FaultStep("kill", "coordinator", "fetched")])
     bench.log.fetched = 1
-    bench.controller.observe("fetched", 1)
+    bench.observe("fetched", 1)
     assert len(bench.done) == 1
     assert not bench.controller.recovering
     bench.controller.opened = lambda: 3
     bench.controller.engine_died()
     assert bench.controller.recovering
-    bench.controller.observe("fetched", 3)  # a connection of the dead engine
+    bench.observe("fetched", 3)  # a connection of the dead engine
     assert bench.controller.recovering
-    bench.controller.observe("fetched", 4)
+    bench.observe("fetched", 4)
     assert not bench.controller.recovering
     assert bench.named("recovered") == [{"connection": 4}]
 
@@ -175,31 +202,31 @@ def until(condition: Callable[[], bool]) -> None:
         tick.wait(0.001)
 
 
-def test_losing_step_fires_in_the_thread_that_loses_the_frame_and_says_so():
+def test_losing_step_fires_before_its_frame_has_any_effect_and_says_so():
     bench = Bench([FaultStep("kill", "engine", "losing", delay_s=0.001)])
     bench.log.fetched = 10
-    assert not bench.controller.observe("appended", 1)
-    assert bench.controller.observe("append-received", 1) is True
-    assert bench.threads == [threading.current_thread()]
-    assert bench.controller.observe("append-received", 1) is False
+    assert not bench.observe("appended", 1)
+    assert bench.observe("append-received", 1) is True
+    assert len(bench.named("fault")) == 1
+    assert bench.observe("append-received", 1) is False
 
 
 def test_first_fault_waits_for_a_cut_where_its_step_asks_for_one():
     bench = Bench([FaultStep("kill", "engine", "fetched", fraction=0.5, cut=True)])
     bench.log.fetched = TOTAL
     assert bench.controller.limit(TOTAL) == TOTAL // 2
-    bench.controller.observe("fetched", 1)
+    bench.observe("fetched", 1)
     assert bench.done == []
     bench.log.released = 1
     assert bench.controller.limit(TOTAL) > TOTAL // 2
-    bench.controller.observe("fetched", 1)
+    bench.observe("fetched", 1)
     assert len(bench.done) == 1
 
 
 def test_delayed_step_waits_until_something_is_in_flight():
     bench = Bench([FaultStep("kill", "engine", "fetched", delay_s=0.001)])
     bench.log.fetched = bench.log.released = 10
-    bench.controller.observe("fetched", 1)
+    bench.observe("fetched", 1)
     assert bench.controller.busy
     assert bench.done == []
     bench.log.fetched = 11
@@ -210,7 +237,7 @@ def test_delayed_step_waits_until_something_is_in_flight():
 def test_delayed_step_fires_at_last_though_nothing_is_in_flight():
     bench = Bench([FaultStep("kill", "engine", "fetched", delay_s=0.001)])
     bench.log.fetched = bench.log.released = 10
-    bench.controller.observe("fetched", 1)
+    bench.observe("fetched", 1)
     until(lambda: not bench.controller.busy)
     assert len(bench.named("fault")) == 1
 
@@ -222,7 +249,7 @@ def test_missing_victim_is_a_missed_fault_and_the_input_goes_on():
     bench = Bench([FaultStep("kill", "worker", "fetched", fraction=0.2)], deed=deed)
     assert bench.controller.limit(TOTAL) < TOTAL
     bench.log.fetched = TOTAL // 2
-    bench.controller.observe("fetched", 1)
+    bench.observe("fetched", 1)
     assert bench.named("fault-missed")[0]["why"] == "topology names no living worker"
     assert bench.controller.limit(TOTAL) == TOTAL
     assert not bench.controller.busy
@@ -234,7 +261,7 @@ def test_failure_in_a_deed_reaches_the_runner_and_lets_the_input_go_on():
 
     bench = Bench([FaultStep("kill", "worker", "fetched", delay_s=0.001)], deed=deed)
     bench.log.fetched = 10
-    bench.controller.observe("fetched", 1)
+    bench.observe("fetched", 1)
     until(lambda: not bench.controller.busy)
     assert str(bench.controller.failure) == "topology was refused"
     assert bench.controller.limit(TOTAL) == TOTAL
@@ -260,7 +287,7 @@ def test_what_was_fetched_too_soon_after_a_death_does_not_end_the_input():
     first = FaultStep("kill", "worker", "fetched", fraction=0.2)
     bench = Bench([first, FaultStep("kill", "worker", "fetched", fraction=0.6)], rate=1_000)
     bench.log.fetched = TOTAL * 2 // 10 + 1
-    bench.controller.observe("fetched", 1)
+    bench.observe("fetched", 1)
     assert bench.done == [first]
     bench.controller._killed_at -= 10  # long ago
     ahead = bench.controller.limit(TOTAL)
@@ -282,6 +309,6 @@ def test_no_input_is_published_while_a_strike_takes_its_time():
     first = FaultStep("kill", "engine", "fetched", fraction=0.1)
     bench = Bench([first, replace(first, fraction=0.5)], deed=deed)
     bench.log.published = bench.log.fetched = 20_000
-    bench.controller.observe("fetched", 1)
+    bench.observe("fetched", 1)
     assert seen == [20_000]
     assert bench.controller.limit(TOTAL) == 50_000

@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -13,12 +14,11 @@ import numpy as np
 
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.log_server import frames
-from tickproof.conformance.log_server.event_loop import LoopServer
 from tickproof.conformance.log_server.frame_splitter import FrameReader
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
-from tickproof.conformance.log_server.threaded import LogServer
 
 DEADLINE_S = 20
 SIZE = 8
@@ -47,7 +47,7 @@ def until(condition) -> None:
 class Client:
     """One greeted connection."""
 
-    def __init__(self, server: LogServer | LoopServer) -> None:
+    def __init__(self, server: LogServer) -> None:
         self.socket = socket.create_connection(("127.0.0.1", server.port), DEADLINE_S)
         self.reader = FrameReader(self.socket)
         assert self.call(frames.Hello(1, server.token)).fields == (1, frames.MAX_FRAME)
@@ -81,28 +81,17 @@ class Client:
         self.socket.close()
 
 
-class Still:
-    """A clock by which nothing is ever due."""
-
-    due_ns = None
-
-    def publish_due(self) -> None:
-        raise AssertionError("nothing is due")
-
-
-def serve(kind, log, recorder, sink, note, observer=None, port=0):
-    """Return a log server: "threads", one for each connection, or "loop", all in one."""
-    if kind == "threads":
-        return LogServer(log, recorder, sink, note, port, observer)
-    server = LoopServer(log, recorder, note, observer or (lambda *_: None), port)
-    server.start(Still(), lambda: None)
-    return server
+def lost() -> Future[bool]:
+    """Return what an observer answers where a frame is to count as never sent."""
+    found: Future[bool] = Future()
+    found.set_result(True)
+    return found
 
 
 class LogBench:
     """Everything of a run's data plane; input partition 0 holds 0, 1, 2, ... as u64."""
 
-    def __init__(self, folder, records=0, behaviour=None, observer=None, kind="threads") -> None:
+    def __init__(self, folder, records=0, behaviour=None, observer=None) -> None:
         self.folder, self.events = folder, []
         path = folder / "input"
         path.write_bytes(region(*range(records)))
@@ -111,7 +100,7 @@ class LogBench:
         self.log = InputLog([source], folder, self.note)
         self.recorder = Recorder(folder / "output", {0: SIZE}, self.note)
         self.sink = Sink(behaviour or SinkBehaviour(), self.note)
-        self.server = serve(kind, self.log, self.recorder, self.sink, self.note, observer)
+        self.server = LogServer(self.log, self.recorder, self.sink, self.note, observer=observer)
         self._stack = ExitStack()
 
     def note(self, event, *_, **fields) -> None:
@@ -124,8 +113,7 @@ class LogBench:
 
     def await_waiting(self) -> None:
         """Wait until a FETCH waits."""
-        threads = isinstance(self.server, LogServer)
-        until(lambda: self.log._changed._waiters if threads else self.server._waiting)
+        until(lambda: self.server._waiting)
 
     def recorded(self) -> list[tuple[int, int, list[int]]]:
         """Return (writer, first_seq, numbers) of each arrival, from the files."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from select import EPOLLOUT
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_a_cut_of_the_source_ends_inside_a_record(bench, count):
 def test_a_cut_wakes_a_fetch_that_waits(bench):
     client, waits = reader(bench), reader(bench)
     waits.send(Fetch(0, 0, 1_000, 100, 60_000))
-    until(lambda: bench.log._changed._waiters)
+    bench.await_waiting()
     strike(bench, "cut", "source")
     client.send(Fetch(0, 0, 0, 100, 0))
     assert rest_of(waits) == (b"", True)
@@ -101,9 +102,9 @@ def test_an_empty_reply_is_not_cut(bench):
     client = reader(bench)
     strike(bench, "cut", "source")
     assert client.fetch(1_000).fields[5] == 0
-    bench.server.hurry(True)
+    bench.server.release_waits(True)
     assert [n for n, _ in bench.events if n == "link-missed"] == ["link-missed"]
-    bench.server.hurry(False)
+    bench.server.release_waits(False)
     assert len(client.fetch(0, 120).region) == 120
     assert proofs(bench) == []
 
@@ -149,7 +150,7 @@ def test_a_cut_reaches_a_connection_that_waits_for_its_peer_to_read(bench):
     stuck, client = reader(bench), reader(bench)
     stuck.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     stuck.send(*[Fetch(0, 0, 0, 1 << 24, 0)] * 20)
-    until(lambda: any(link.sending for link in bench.server.links._links))
+    until(lambda: any(c.waits_for == EPOLLOUT for c in bench.server._open.values()))
     strike(bench, "cut", "source")
     client.send(Fetch(0, 0, 0, 120, 0))
     assert rest_of(client)[1]
@@ -215,9 +216,9 @@ def test_under_another_writer_late_output_comes_after_it(bench):
 def test_late_output_is_read_before_a_dead_engine_starts_again(bench):
     late(bench, append(0, 1))
     assert bench.recorded() == []
-    bench.server.hurry(True)
+    bench.server.release_waits(True)
     assert bench.server.wait_idle(DEADLINE_S)
-    bench.server.hurry(False)
+    bench.server.release_waits(False)
     assert proof(bench, "late")["outcome"] == "taken"
     assert bench.connect().have() == 1
 
@@ -266,10 +267,10 @@ def test_half_open_output_is_not_recorded_and_ends_with_the_engine(bench):
     strike(bench, "half-open", "sink", seconds=LONG_S)
     client.send(append(0, 1))
     until(lambda: bench.server.links._lasting[0].count)
-    bench.server.hurry(True)
+    bench.server.release_waits(True)
     assert rest_of(client) == (b"", True)
     assert bench.server.wait_idle(DEADLINE_S)
-    bench.server.hurry(False)
+    bench.server.release_waits(False)
     assert bench.recorded() == []
     assert proof(bench, "half-open")["count"] == 1
 
@@ -277,7 +278,7 @@ def test_half_open_output_is_not_recorded_and_ends_with_the_engine(bench):
 def test_a_fetch_that_waits_is_half_open_too(bench):
     client = reader(bench)
     client.send(Fetch(0, 0, 1_000, 120, 60_000))
-    until(lambda: bench.log._changed._waiters)
+    bench.await_waiting()
     strike(bench, "half-open", "source", seconds=0.1)
     bench.log.publish([2_000])
     assert rest_of(client) == (b"", True)

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.log_server.logbench import serve
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
 
 VECTORS = Path(__file__).parents[2] / "fixtures" / "vectors"
@@ -27,15 +27,10 @@ NUMBER_BYTES = 8
 DEADLINE_S = 10
 
 
-@pytest.fixture(params=["threads", "loop"])
-def kind(request):
-    return request.param
-
-
 class Bench:
     """A log server with the given input, and named connections to it."""
 
-    def __init__(self, folder, inputs, outputs, kind):
+    def __init__(self, folder, inputs, outputs):
         self.folder, self.events, self.connections = folder, [], {}
         sources = [self.partition(number, entry) for number, entry in enumerate(inputs)]
         self.log = InputLog(sources, folder, self.note)
@@ -44,7 +39,7 @@ class Bench:
         if all(entry["ended"] for entry in inputs):
             self.log.end()
         sink = Sink(SinkBehaviour(), self.note)
-        self.server = serve(kind, self.log, self.recorder, sink, self.note)
+        self.server = LogServer(self.log, self.recorder, sink, self.note)
         self.server.token = bytes(range(16))
 
     def note(self, event, *_, **fields):
@@ -124,8 +119,8 @@ def play(bench, step):
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange["name"])
-def test_exchange(exchange, kind, tmp_path):
-    with Bench(tmp_path, exchange["inputs"], exchange["outputs"], kind) as bench:
+def test_exchange(exchange, tmp_path):
+    with Bench(tmp_path, exchange["inputs"], exchange["outputs"]) as bench:
         for number, step in enumerate(exchange["steps"]):
             try:
                 play(bench, step)
@@ -144,8 +139,8 @@ def end_of(connection):
 
 
 @pytest.mark.parametrize("vector", MALFORMED["after_hello"], ids=lambda vector: vector["name"])
-def test_malformed_frame_is_answered_and_ends_the_connection(vector, kind, tmp_path):
-    with Bench(tmp_path, [], [0], kind) as bench:
+def test_malformed_frame_is_answered_and_ends_the_connection(vector, tmp_path):
+    with Bench(tmp_path, [], [0]) as bench:
         connection = bench.connect("a")
         connection.sendall(HELLO)
         assert read_frame(connection) == GREETING
@@ -158,8 +153,8 @@ def test_malformed_frame_is_answered_and_ends_the_connection(vector, kind, tmp_p
 
 
 @pytest.mark.parametrize("vector", MALFORMED["as_first_frame"], ids=lambda vector: vector["name"])
-def test_wrong_first_frame_ends_the_connection_without_an_answer(vector, kind, tmp_path):
-    with Bench(tmp_path, [], [0], kind) as bench:
+def test_wrong_first_frame_ends_the_connection_without_an_answer(vector, tmp_path):
+    with Bench(tmp_path, [], [0]) as bench:
         connection = bench.connect("a")
         connection.sendall(bytes.fromhex(vector["hex"]))
         connection.shutdown(socket.SHUT_WR)
@@ -167,9 +162,9 @@ def test_wrong_first_frame_ends_the_connection_without_an_answer(vector, kind, t
     assert "not-greeted" in [event for event, _ in bench.events]
 
 
-def test_frame_cut_off_by_the_peer_is_noted(kind, tmp_path):
+def test_frame_cut_off_by_the_peer_is_noted(tmp_path):
     append = next(bytes.fromhex(v["hex"]) for v in FRAMES if v["name"] == "append-two-records")
-    with Bench(tmp_path, [], [0], kind) as bench:
+    with Bench(tmp_path, [], [0]) as bench:
         connection = bench.connect("a")
         connection.sendall(HELLO + append[:-1])
         connection.shutdown(socket.SHUT_WR)

@@ -19,10 +19,11 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import PUBLISH, TICK, TICKS_FILE
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.latency.samples import lateness_ns
-from tickproof.conformance.log_server.event_loop import LoopServer
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.open_loop import BLOCK, OpenLoop
 from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.log_server.server import LogServer
+from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Pace, Scenario
 
@@ -68,8 +69,8 @@ class Open:
     def serve(self):
         """Publish by a log server to whom nobody ever connects."""
         recorder = Recorder(self.folder / "output", {0: 1}, self.note)
-        with LoopServer(self.log, recorder, self.note, lambda *_: None) as server:
-            server.start(self.loop, self.loop.prepare)
+        sink = Sink(SinkBehaviour(), self.note)
+        with LogServer(self.log, recorder, sink, self.note, clock=self.loop) as server:
             self.loop.start()
             until(lambda: self.log.ended or server.failure)
             assert server.failure is None
@@ -222,7 +223,7 @@ def test_a_priority_that_is_refused_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("when", ["start", "middle"])
 def test_a_failure_of_the_log_server_is_the_kits(tmp_path, monkeypatch, when):
-    real, calls = LoopServer._turn, []
+    real, calls = LogServer._turn, []
 
     def turn(server):
         calls.append(1)
@@ -230,7 +231,7 @@ def test_a_failure_of_the_log_server_is_the_kits(tmp_path, monkeypatch, when):
             raise RuntimeError("the loop is broken")
         real(server)
 
-    monkeypatch.setattr(LoopServer, "_turn", turn)
+    monkeypatch.setattr(LogServer, "_turn", turn)
     why, history = stopped(tmp_path / "run")
     assert "RuntimeError('the loop is broken')" in why
     (row,) = history.all(events.LoopFailed)

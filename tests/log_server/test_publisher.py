@@ -47,12 +47,35 @@ def plan(ticks=300, partitions=3, seed=1):
     return np.cumsum(moves, axis=0, dtype=np.uint64)
 
 
+class Driven:
+    """A publisher, and a thread that does what the log server does with it."""
+
+    def __init__(self, *arguments):
+        self.publisher = Publisher(*arguments)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._drive, daemon=True)
+
+    def _drive(self):
+        self.publisher.start()
+        while (due_ns := self.publisher.due_ns) is not None:
+            if self._stop.wait(max(0.0, due_ns / 1e9 - time.monotonic())):
+                return
+            self.publisher.publish_due()
+
+    def __enter__(self):
+        self._thread.start()
+        return self.publisher
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join(DEADLINE_S)
+
+
 def run(rate, limit=lambda due: due, hold=None, made=None):
     log, made = Log(), plan() if made is None else made
-    publisher = Publisher(log, made, rate, limit, hold)
-    publisher.start()
-    assert log.over.wait(DEADLINE_S)
-    publisher.stop()
+    with Driven(log, made, rate, limit, hold) as publisher:
+        assert log.over.wait(DEADLINE_S)
+    assert publisher.due_ns is None
     return log, made
 
 
@@ -83,16 +106,14 @@ def test_pace_is_followed():
 def test_nothing_is_published_beyond_the_limit_and_the_rest_follows_when_it_moves():
     log, made = Log(), plan()
     limit = [1_234]
-    publisher = Publisher(log, made, None, lambda due: min(due, limit[0]))
-    publisher.start()
-    until(lambda: log.rows)
-    until(lambda: publisher.held_back)
-    assert sum(log.rows[-1]) == 1_230  # the last whole tick below it
-    assert log.ended_after is None
-    limit[0] = RECORDS
-    assert log.over.wait(DEADLINE_S)
-    publisher.stop()
-    assert sum(log.rows[-1]) == RECORDS
+    with Driven(log, made, None, lambda due: min(due, limit[0])) as publisher:
+        until(lambda: log.rows)
+        until(lambda: publisher.held_back)
+        assert sum(log.rows[-1]) == 1_230  # the last whole tick below it
+        assert log.ended_after is None
+        limit[0] = RECORDS
+        assert log.over.wait(DEADLINE_S)
+        assert sum(log.rows[-1]) == RECORDS
 
 
 def test_pace_does_not_run_ahead_while_the_limit_holds_it_back():
@@ -103,17 +124,15 @@ def test_pace_does_not_run_ahead_while_the_limit_holds_it_back():
         asked.append(due)
         return min(due, limit[0])
 
-    publisher = Publisher(log, made, 5_000, bounded)
-    publisher.start()
-    until(lambda: log.rows and sum(log.rows[-1]) == 500)
-    count = len(asked)
-    until(lambda: len(asked) > count + 200)
-    limit[0] = RECORDS
-    released = len(log.rows)
-    until(lambda: len(log.rows) > released)
-    # What had become due meanwhile would have come out at once.
-    assert sum(log.rows[released]) <= 500 + 5_000 * 0.1 + 20
-    publisher.stop()
+    with Driven(log, made, 5_000, bounded):
+        until(lambda: log.rows and sum(log.rows[-1]) == 500)
+        count = len(asked)
+        until(lambda: len(asked) > count + 200)
+        limit[0] = RECORDS
+        released = len(log.rows)
+        until(lambda: len(log.rows) > released)
+        # What had become due meanwhile would have come out at once.
+        assert sum(log.rows[released]) <= 500 + 5_000 * 0.1 + 20
 
 
 def test_hold_is_silence_in_the_middle():
@@ -127,15 +146,14 @@ def test_hold_is_silence_in_the_middle():
 def test_hold_begins_when_all_that_is_out_was_fetched():
     log = Log()
     log.fetches_up_to = 0
-    publisher = Publisher(log, plan(), 100_000, lambda due: due, (0.5, 0.05))
-    publisher.start()
-    until(lambda: log.rows and sum(log.rows[-1]) >= RECORDS * 0.5)
-    published = len(log.rows)
-    # Longer than the hold: nothing was fetched, so it has not begun.
-    assert not log.over.wait(0.3)
-    assert len(log.rows) == published
-    log.fetches_up_to = None
-    assert log.over.wait(DEADLINE_S)
+    with Driven(log, plan(), 100_000, lambda due: due, (0.5, 0.05)):
+        until(lambda: log.rows and sum(log.rows[-1]) >= RECORDS * 0.5)
+        published = len(log.rows)
+        # Longer than the hold: nothing was fetched, so it has not begun.
+        assert not log.over.wait(0.3)
+        assert len(log.rows) == published
+        log.fetches_up_to = None
+        assert log.over.wait(DEADLINE_S)
 
 
 def test_stopped_publisher_announces_no_end():
@@ -143,7 +161,10 @@ def test_stopped_publisher_announces_no_end():
     publisher = Publisher(log, plan(), 10, lambda due: due)
     publisher.start()
     publisher.stop()
+    publisher.publish_due()
+    assert log.rows == []
     assert log.ended_after is None
+    assert publisher.due_ns is None
 
 
 def test_pace_of_less_than_a_record_a_tick_is_kept():

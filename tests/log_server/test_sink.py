@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from types import SimpleNamespace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.log_server.logbench import DEADLINE_S
+from tests.log_server.logbench import LogBench, append, until
 from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
+
+MORE_INPUT = SimpleNamespace(fetched=0, total=1)
+NO_MORE_INPUT = SimpleNamespace(fetched=1, total=1)
 
 
 def sink(**behaviour):
@@ -23,67 +27,70 @@ def sink(**behaviour):
 def test_delays_of_all_frames_together_stay_in_the_budget(frames, delay, last):
     made, _ = sink(ack_delay_s=delay, last_ack_delay_s=last, budget_s=0.01)
     wanted = sum(max(delay, last) if done else delay for done in frames)
-    for done in frames:
-        made.before_acknowledgement(done)
+    given_s = [made.acknowledgement_delay(NO_MORE_INPUT if n else MORE_INPUT) for n in frames]
     assert made.spent_s <= 0.01 + 1e-9
     assert abs(made.spent_s - min(wanted, 0.01)) < 1e-9
+    assert abs(made.spent_s - sum(given_s)) < 1e-9
 
 
-def test_delays_of_many_connections_share_one_budget():
-    made, _ = sink(ack_delay_s=0.004, budget_s=0.02)
-    threads = [
-        threading.Thread(target=lambda: [made.before_acknowledgement(False) for _ in range(5)])
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE_S)
-    assert abs(made.spent_s - 0.02) < 1e-9
+def test_delays_of_many_connections_share_one_budget(tmp_path):
+    behaviour = SinkBehaviour(ack_delay_s=0.004, budget_s=0.02)
+    with LogBench(tmp_path, behaviour=behaviour) as bench:
+        clients = [bench.connect() for _ in range(4)]
+        began = time.monotonic()
+        for writer, client in enumerate(clients):
+            client.send(*[append(n, n, writer=writer) for n in range(5)])
+        for client in clients:
+            assert [client.receive().fields[1] for _ in range(5)] == [1, 2, 3, 4, 5]
+        assert time.monotonic() - began >= 0.004
+        assert abs(bench.sink.spent_s - 0.02) < 1e-9
 
 
-def test_hurry_ends_delays_and_stalls():
-    for behaviour in ({"ack_delay_s": 1e4, "budget_s": 1e5}, {"stall_after": 0, "stall_s": 1e4}):
-        made, events = sink(**behaviour)
-
-        def output(made=made):
-            made.before_output(lambda: 5)
-            made.before_acknowledgement(False)
-
-        thread = threading.Thread(target=output, daemon=True)
-        thread.start()
-        made.hurry(True)
-        thread.join(DEADLINE_S)
-        assert not thread.is_alive()
-        assert "stall-ended" not in events  # it was cut short: no evidence
+@pytest.mark.parametrize(
+    "behaviour", [{"ack_delay_s": 1e4, "budget_s": 1e5}, {"stall_after": 0, "stall_s": 1e4}]
+)
+def test_delays_and_stalls_end_when_the_engine_is_dead(tmp_path, behaviour):
+    with LogBench(tmp_path, behaviour=SinkBehaviour(**behaviour)) as bench:
+        client = bench.connect()
+        client.send(append(0, 1))
+        bench.await_waiting()
+        bench.server.release_waits(True)
+        assert client.receive().fields == (0, 1)
+        # It was cut short: no evidence.
+        assert "stall-ended" not in [event for event, _ in bench.events]
 
 
-def test_stall_begins_at_its_record_and_holds_all_connections_once():
-    made, events = sink(stall_after=10, stall_s=0.05)
-    made.before_output(lambda: 9)
-    assert events == []
-    began = time.monotonic()
-    threads = [threading.Thread(target=made.before_output, args=(lambda: 10,)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE_S)
-    assert time.monotonic() - began >= 0.05
-    made.before_output(lambda: 11)
-    assert events == ["stall", "stall-ended"]
-    assert made.spent_s == 0.05
-    assert made.open_acknowledgements == 5
+def test_stall_begins_at_its_record_and_holds_all_connections_once(tmp_path):
+    behaviour = SinkBehaviour(stall_after=2, stall_s=0.05)
+    with LogBench(tmp_path, behaviour=behaviour) as bench:
+        clients = [bench.connect() for _ in range(3)]
+        assert clients[0].call(append(0, 1)).fields == (0, 1)
+        assert clients[0].call(append(1, 2)).fields == (0, 2)
+        assert "stall" not in [event for event, _ in bench.events]
+        began = time.monotonic()
+        for writer, client in enumerate(clients, 1):
+            client.send(append(0, 1, writer=writer))
+        until(lambda: bench.sink.open_acknowledgements == 3)
+        assert bench.recorder.records == 2
+        for client in clients:
+            assert client.receive().fields[1] == 1
+        assert time.monotonic() - began >= 0.05
+        assert clients[0].call(append(2, 3)).fields == (0, 3)
+        stalls = [(event, fields) for event, fields in bench.events if "stall" in event]
+        assert stalls == [
+            ("stall", {"seconds": 0.05, "outputs": 2}),
+            ("stall-ended", {"outputs": 2}),
+        ]
+        assert bench.sink.spent_s == 0.05
+        assert bench.sink.open_acknowledgements == 0
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=20_000), st.integers(0, 9))
 def test_pieces_are_the_same_bytes_and_begin_with_single_ones(data, seed):
     made, _ = sink(pieces=True, budget_s=0.0, seed=seed)
-    pieces = []
-    made.send(data, pieces.append)
-    assert b"".join(pieces) == data
-    assert all(len(piece) == 1 for piece in pieces[:12])
+    parts = [part.data for part in made.pieces(memoryview(data))]
+    assert b"".join(parts) == data
+    assert all(len(part) == 1 for part in parts[:12])
     whole, _ = sink()
-    sent = []
-    whole.send(data, sent.append)
-    assert sent == [data]
+    assert [part.data for part in whole.pieces(memoryview(data))] == [data]

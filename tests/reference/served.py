@@ -10,8 +10,8 @@ import numpy as np
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
-from tickproof.conformance.log_server.threaded import LogServer
 from tickproof.reference.connectors.wire import Log
 
 DEADLINE_S = 60

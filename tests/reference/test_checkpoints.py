@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -82,11 +83,13 @@ def test_a_query_goes_on_where_it_was_stopped(spark, values, tmp_path):
 def test_a_commit_that_was_lost_is_asked_for_again(spark, values, tmp_path):
     lost = []
 
-    def lose_one(moment: str, _connection: int) -> bool:
+    def lose_one(moment: str, _connection: int) -> Future[bool] | None:
         if moment == "commit-received" and not lost and len(values.outputs(count.POINT)):
             lost.append(moment)
-            return True
-        return False
+            frame: Future[bool] = Future()
+            frame.set_result(True)
+            return frame
+        return None
 
     values.server.observer = lose_one
     values.publish()

@@ -7,7 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from tests.log_server.logbench import DEADLINE_S, LogBench, append, region, serve, until
+from tests.log_server.logbench import DEADLINE_S, LogBench, append, lost, region, until
+from tickproof.conformance.log_server.connection import SMALL_REPLY
 from tickproof.conformance.log_server.frames import (
     Abort,
     Append,
@@ -20,7 +21,7 @@ from tickproof.conformance.log_server.frames import (
     Stage,
     Tail,
 )
-from tickproof.conformance.log_server.threaded import SMALL_REPLY
+from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.scenario import SinkBehaviour
 
 #: Longer than any wait that these tests should see; a reply wakes the wait up.
@@ -28,14 +29,9 @@ LONG_MS = DEADLINE_S * 1000
 UNNUMBERED = 2**64 - 1
 
 
-@pytest.fixture(params=["threads", "loop"])
-def kind(request):
-    return request.param
-
-
 @pytest.fixture
-def bench(tmp_path, kind):
-    with LogBench(tmp_path, records=100_000, kind=kind) as made:
+def bench(tmp_path):
+    with LogBench(tmp_path, records=100_000) as made:
         yield made
 
 
@@ -90,10 +86,13 @@ def test_release_makes_lower_offsets_unfetchable_even_to_one_that_waits(bench):
     assert other.code(Fetch(0, 0, 5, 100, 0)) == Code.RELEASED
     assert numbers(other.fetch(6)) == [6, 7, 8, 9]
     assert other.call(Tail(0, 0)).fields == (0, 0, 6, 10, 0)
+
     # Published and released again before the one that waits gets to run.
-    with bench.log._changed:
+    def publish_and_release():
         bench.log.publish([20])
-        bench.log._partitions[0].released = 15
+        bench.log.release(Release(0, 0, 15))
+
+    bench.server.call(publish_and_release)
     assert client.receive().fields == (Code.RELEASED,)
 
 
@@ -242,9 +241,9 @@ def test_records_of_another_size_are_kept_apart(bench):
 # -- observers and acknowledgements ---------------------------------------------------------------
 
 
-def test_moments_are_seen_in_order_and_before_the_reply(tmp_path, kind):
+def test_moments_are_seen_in_order_and_before_the_reply(tmp_path):
     seen = []
-    with LogBench(tmp_path, 3, None, lambda moment, _: seen.append(moment), kind) as bench:
+    with LogBench(tmp_path, 3, None, lambda moment, _: seen.append(moment)) as bench:
         bench.log.publish([3])
         client = bench.connect()
         client.fetch(0)
@@ -257,9 +256,9 @@ def test_moments_are_seen_in_order_and_before_the_reply(tmp_path, kind):
     ]  # fmt: skip
 
 
-def test_frames_without_records_are_no_moments(tmp_path, kind):
+def test_frames_without_records_are_no_moments(tmp_path):
     seen = []
-    with LogBench(tmp_path, 0, None, lambda moment, _: seen.append(moment), kind) as bench:
+    with LogBench(tmp_path, 0, None, lambda moment, _: seen.append(moment)) as bench:
         client = bench.connect()
         assert client.call(append(0)).fields == (0, 0)
         assert client.call(Stage(1, append(0))).fields == (1,)
@@ -270,11 +269,11 @@ def test_frames_without_records_are_no_moments(tmp_path, kind):
     assert seen == ["staged", "stage-acked", "commit-received", "committed", "commit-acked"]
 
 
-def test_a_lost_frame_and_what_follows_it_count_as_never_sent(tmp_path, kind):
+def test_a_lost_frame_and_what_follows_it_count_as_never_sent(tmp_path):
     def observer(moment, _):
-        return moment == "commit-received"
+        return lost() if moment == "commit-received" else None
 
-    with LogBench(tmp_path, 0, None, observer, kind) as bench:
+    with LogBench(tmp_path, 0, None, observer) as bench:
         client = bench.connect()
         client.send(Stage(1, append(0, 1)), Commit(1), append(0, 2))
         until(lambda: bench.server.live == 0)
@@ -288,7 +287,7 @@ def test_output_without_an_answer_is_counted_as_open(tmp_path):
         client.send(append(0, 1))
         until(lambda: bench.recorder.records)
         assert bench.sink.open_acknowledgements == 1
-        bench.sink.hurry(True)
+        bench.server.release_waits(True)
         assert client.receive().fields == (0, 1)
         assert client.code(append(5, 1)) == Code.SEQUENCE_GAP
         assert client.call(Have(0, 0)).fields == (0, 1)
@@ -307,7 +306,7 @@ def test_every_connection_counts_until_it_is_read_to_its_end(bench):
     assert bench.sink.open_acknowledgements == 0
 
 
-def test_taken_port_is_named(bench, kind):
+def test_taken_port_is_named(bench):
     port = bench.server.port
     with pytest.raises(OSError, match=f"port {port} on 127.0.0.1"):
-        serve(kind, bench.log, bench.recorder, bench.sink, bench.note, port=port)
+        LogServer(bench.log, bench.recorder, bench.sink, bench.note, port)

@@ -1,4 +1,4 @@
-"""What the log server in one thread must do beyond what both do: wait for nobody."""
+"""The log server is one thread: it must wait for nobody, and bound what it holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from tests.log_server.logbench import (
     SIZE,
     Client,
     LogBench,
-    Still,
     append,
     recorded,
     region,
@@ -27,32 +26,29 @@ from tests.log_server.logbench import (
 )
 from tickproof.conformance.log_server import frames
 from tickproof.conformance.log_server.connection import BURST
-from tickproof.conformance.log_server.event_loop import LoopServer
 from tickproof.conformance.log_server.frame_splitter import FrameReader
 from tickproof.conformance.log_server.frames import Fetch, Tail
 from tickproof.conformance.log_server.input_log import InputLog
+from tickproof.conformance.log_server.listener import listener
 from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.log_server.server import LogServer, NoClock
+from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
 
 LONG_MS = DEADLINE_S * 1000
 #: What a process may grow by while replies of hundreds of MiB are asked for.
 GROWTH = 64 << 20
 
 
-@pytest.fixture(params=["threads", "loop"])
-def kind(request):
-    return request.param
-
-
 @pytest.fixture
 def bench(tmp_path):
-    with LogBench(tmp_path, records=10_000, kind="loop") as made:
+    with LogBench(tmp_path, records=10_000) as made:
         yield made
 
 
 class Looped:
     """A loop server over records of any size, with a clock of the test's own."""
 
-    def __init__(self, folder, clock, records=10, size=SIZE, observer=lambda *_: None):
+    def __init__(self, folder, clock, records=10, size=SIZE, observer=None):
         self.events = []
         path = folder / "input"
         rows = np.zeros(records, [("size", "<u4"), ("payload", f"V{size}")])
@@ -63,14 +59,15 @@ class Looped:
         )
         self.log = InputLog([source], folder, self.note)
         self.recorder = Recorder(folder / "output", {0: SIZE}, self.note)
-        self.server = LoopServer(self.log, self.recorder, self.note, observer)
-        self._clock = clock
+        sink = Sink(SinkBehaviour(), self.note)
+        self.server = LogServer(
+            self.log, self.recorder, sink, self.note, observer=observer, clock=clock
+        )
 
     def note(self, event, *_, **fields):
         self.events.append((event, fields))
 
     def __enter__(self):
-        self.server.start(self._clock, lambda: None)
         return self
 
     def __exit__(self, *_):
@@ -78,7 +75,7 @@ class Looped:
         self.recorder.close()
 
 
-class Ticking:
+class Ticking(NoClock):
     """A clock by which something is always due; notes how far ``seen`` is each time."""
 
     def __init__(self, seen=()):
@@ -92,18 +89,18 @@ class Ticking:
         self.counts.append(len(self.seen))
 
 
-class Far(Still):
+class Far(NoClock):
     """A clock by which nothing is due for a minute."""
 
     def __init__(self):
         self.due_ns = time.monotonic_ns() + 60_000_000_000
 
 
-# -- the same from both servers --------------------------------------------------------------
+# -- many connections, one thread -------------------------------------------------------------
 
 
-def test_a_fetch_that_waits_holds_up_what_is_behind_it(tmp_path, kind):
-    with LogBench(tmp_path, 10, kind=kind) as bench:
+def test_a_fetch_that_waits_holds_up_what_is_behind_it(tmp_path):
+    with LogBench(tmp_path, 10) as bench:
         client, other = bench.connect(), bench.connect()
         client.send(Fetch(0, 0, 0, 1 << 20, LONG_MS), append(0, 7), Tail(0, 0))
         bench.await_waiting()
@@ -116,8 +113,8 @@ def test_a_fetch_that_waits_holds_up_what_is_behind_it(tmp_path, kind):
         assert bench.recorded() == [(0, 0, [7]), (0, 1, [8])]
 
 
-def test_frames_may_come_a_byte_at_a_time(tmp_path, kind):
-    with LogBench(tmp_path, 10, kind=kind) as bench:
+def test_frames_may_come_a_byte_at_a_time(tmp_path):
+    with LogBench(tmp_path, 10) as bench:
         bench.log.publish([10])
         client = bench.connect()
         data = b"".join(map(frames.encode_request, [append(0, 1, 2), Fetch(0, 0, 3, 12, 0)]))
@@ -127,9 +124,9 @@ def test_frames_may_come_a_byte_at_a_time(tmp_path, kind):
         assert client.receive().region == region(3)
 
 
-def test_a_peer_that_reads_late_holds_up_nobody_and_costs_no_memory(tmp_path, kind):
+def test_a_peer_that_reads_late_holds_up_nobody_and_costs_no_memory(tmp_path):
     record, records = 1 << 20, 15
-    with LogBench(tmp_path, 0, kind=kind) as bench:
+    with LogBench(tmp_path, 0) as bench:
         path = tmp_path / "large"
         rows = np.zeros(records, [("size", "<u4"), ("payload", f"V{record - 4}")])
         rows["size"] = record - 4
@@ -155,8 +152,8 @@ def test_a_peer_that_reads_late_holds_up_nobody_and_costs_no_memory(tmp_path, ki
         assert slow.call(append(0, 1, writer=1)).fields == (1, 1)
 
 
-def test_replies_that_are_not_read_stop_the_reading_of_requests(tmp_path, kind):
-    with LogBench(tmp_path, 5_000, kind=kind) as bench:
+def test_replies_that_are_not_read_stop_the_reading_of_requests(tmp_path):
+    with LogBench(tmp_path, 5_000) as bench:
         bench.log.publish([5_000])
         client = bench.connect()
         client.socket.settimeout(0.3)
@@ -171,8 +168,8 @@ def test_replies_that_are_not_read_stop_the_reading_of_requests(tmp_path, kind):
         assert bench.server.wait_idle(DEADLINE_S)
 
 
-def test_all_replies_reach_a_peer_that_has_sent_its_last(tmp_path, kind):
-    with LogBench(tmp_path, 5_000, kind=kind) as bench:
+def test_all_replies_reach_a_peer_that_has_sent_its_last(tmp_path):
+    with LogBench(tmp_path, 5_000) as bench:
         bench.log.publish([5_000])
         client = bench.connect()
         client.send(*[Fetch(0, 0, 0, 1 << 20, 0)] * 200, append(0, 1))
@@ -182,8 +179,8 @@ def test_all_replies_reach_a_peer_that_has_sent_its_last(tmp_path, kind):
         assert client.reader.next() is None
 
 
-def test_a_frame_that_is_too_large_is_refused_behind_others(tmp_path, kind):
-    with LogBench(tmp_path, 1, kind=kind) as bench:
+def test_a_frame_that_is_too_large_is_refused_behind_others(tmp_path):
+    with LogBench(tmp_path, 1) as bench:
         client = bench.connect()
         large = (frames.MAX_FRAME + 1).to_bytes(4, "little")
         client.socket.sendall(frames.encode_request(append(0, 1)) + large)
@@ -192,8 +189,8 @@ def test_a_frame_that_is_too_large_is_refused_behind_others(tmp_path, kind):
         until(lambda: bench.server.live == 0)
 
 
-def test_a_dead_engine_is_read_to_its_end_while_its_fetches_wait(tmp_path, kind):
-    with LogBench(tmp_path, 10, kind=kind) as bench:
+def test_a_dead_engine_is_read_to_its_end_while_its_fetches_wait(tmp_path):
+    with LogBench(tmp_path, 10) as bench:
         clients = [bench.connect() for _ in range(5)]
         for number, client in enumerate(clients):
             client.send(Fetch(0, 0, 0, 1 << 20, LONG_MS), append(0, number, writer=number))
@@ -201,10 +198,10 @@ def test_a_dead_engine_is_read_to_its_end_while_its_fetches_wait(tmp_path, kind)
         bench.await_waiting()
         for client in clients:
             client.close()
-        bench.server.hurry(True)
+        bench.server.release_waits(True)
         assert bench.server.wait_idle(DEADLINE_S / 2)
         assert sorted(bench.recorded()) == [(n, 0, [n]) for n in range(5)]
-        bench.server.hurry(False)
+        bench.server.release_waits(False)
         # The next life waits again.
         client = bench.connect()
         client.send(Fetch(0, 0, 0, 1 << 20, LONG_MS))
@@ -213,8 +210,8 @@ def test_a_dead_engine_is_read_to_its_end_while_its_fetches_wait(tmp_path, kind)
         assert client.receive().region == region(0)
 
 
-def test_close_ends_connections_that_are_open(tmp_path, kind):
-    bench = LogBench(tmp_path, 10, kind=kind)
+def test_close_ends_connections_that_are_open(tmp_path):
+    bench = LogBench(tmp_path, 10)
     clients = [Client(bench.server) for _ in range(3)]
     clients[0].send(Fetch(0, 0, 0, 1 << 20, LONG_MS))
     bench.await_waiting()
@@ -228,8 +225,8 @@ def test_close_ends_connections_that_are_open(tmp_path, kind):
         client.close()
 
 
-def test_a_connection_that_says_nothing_is_no_event(tmp_path, kind):
-    with LogBench(tmp_path, 1, kind=kind) as bench:
+def test_a_connection_that_says_nothing_is_no_event(tmp_path):
+    with LogBench(tmp_path, 1) as bench:
         socket.create_connection(("127.0.0.1", bench.server.port), DEADLINE_S).close()
         until(lambda: bench.server.connections == 1 and bench.server.live == 0)
         assert bench.events == []
@@ -268,8 +265,7 @@ def test_a_wait_ends_though_another_connection_never_rests(tmp_path):
 def test_ticks_come_between_the_requests_of_a_flood(tmp_path):
     seen = []
     clock = Ticking(seen)
-    observer = lambda moment, _: seen.append(moment)  # noqa: E731
-    with Looped(tmp_path, clock, observer=observer) as looped:
+    with Looped(tmp_path, clock, observer=lambda moment, _: seen.append(moment)) as looped:
         looped.log.publish([10])
         client = Client(looped.server)
         flood = [Fetch(0, 0, 0, 1, 0)] * 2_000
@@ -304,7 +300,7 @@ def test_more_connections_than_select_knows(tmp_path):
         pytest.skip(f"at most {hard} files may be open")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 3 * many), hard))
     try:
-        with LogBench(tmp_path, 10, kind="loop") as bench:
+        with LogBench(tmp_path, 10) as bench:
             hello = frames.encode_request(frames.Hello(1, bench.server.token))
             fetch = frames.encode_request(Fetch(0, 0, 0, 1 << 20, LONG_MS))
             socks = []
@@ -346,21 +342,25 @@ def test_a_connection_that_cannot_be_accepted_is_accepted_later(bench, monkeypat
     assert "open files" in failed[0]
 
 
-def test_what_prepare_raises_is_raised_and_the_server_is_closed(tmp_path):
-    looped = Looped(tmp_path, Still())
+def test_what_prepare_raises_is_raised_and_the_server_is_closed(tmp_path, monkeypatch):
+    opened = []
 
-    def refused():
-        raise PermissionError(errno.EPERM, "no priority for you")
+    def noted(port):
+        opened.append(listener(port))
+        return opened[-1]
 
+    class Refused(NoClock):
+        def prepare(self):
+            raise PermissionError(errno.EPERM, "no priority for you")
+
+    monkeypatch.setattr("tickproof.conformance.log_server.server.listener", noted)
     with pytest.raises(PermissionError, match="no priority for you"):
-        looped.server.start(Still(), refused)
-    with pytest.raises(OSError, match="refused"):
-        socket.create_connection(("127.0.0.1", looped.server.port), 1)
-    looped.recorder.close()
+        Looped(tmp_path, Refused())
+    assert opened[0].fileno() == -1  # closed
 
 
 def test_a_failure_in_the_loop_is_kept_and_ends_all_connections(tmp_path):
-    class Broken(Still):
+    class Broken(NoClock):
         def publish_due(self):
             raise RuntimeError("the clock is broken")
 
