@@ -8,13 +8,10 @@ A peer that does not read is asked for no more, so memory is bounded.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
 import os
 import select
 import socket
-import sys
-import termios
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
@@ -26,6 +23,7 @@ from tickproof.conformance.log_server.connection_faults import Broken, Links
 from tickproof.conformance.log_server.frame_splitter import FrameReader, FrameTooLarge, Truncated
 from tickproof.conformance.log_server.frames import Append, BadFrame, Code, Commit, Fetch, Op, Stage
 from tickproof.conformance.log_server.input_log import MAX_WAIT_MS, InputLog, Slice
+from tickproof.conformance.log_server.outbox import Outbox
 from tickproof.conformance.log_server.recorder import Recorder, Refused
 from tickproof.conformance.log_server.request_handler import (
     ACKED,
@@ -97,8 +95,8 @@ class Connection:
         self._answering = Answering(server.log, server.recorder, number, server.event)
         self._note = self._answering.note
         self.link: Link = server.links.opened(number, sock)
-        self._out: list[bytes | memoryview] = []
-        self._out_bytes = 0
+        self._outbox = Outbox(sock)
+        self._reply = self._outbox.add
         #: Moments that come when all replies so far are sent.
         self._after: list[str] = []
         self._greeted = self._closing = False
@@ -180,11 +178,11 @@ class Connection:
                 request = reader.next()
                 assert request is not None
                 yield from self._handle(*request)
-                if self._closing or self._out_bytes >= UNREAD or not reader.ready():
+                if self._closing or self._outbox.size >= UNREAD or not reader.ready():
                     break
             more = reader.ready() and not self._closing
             # What a fault slows down is slowed once for all replies that leave together.
-            if not (more and self._out_bytes < UNREAD and self._links.slowing(self.link)):
+            if not (more and self._outbox.size < UNREAD and self._links.slowing(self.link)):
                 yield from self._flush()
             if self._closing:
                 return
@@ -289,12 +287,8 @@ class Connection:
         yield from self._flush()
         yield from self._send_all(memoryview(reply)[:at])
         # A reset discards what has not reached the peer.
-        queue, deadline = bytearray(4), time.monotonic() + REACHED_S
-        while True:
-            fcntl.ioctl(self.sock, termios.TIOCOUTQ, queue)
-            left = int.from_bytes(queue, sys.byteorder)
-            if not left or time.monotonic() > deadline:
-                break
+        deadline = time.monotonic() + REACHED_S
+        while (left := self._outbox.on_its_way()) and time.monotonic() < deadline:
             yield from self._wait(A_TIME, time.monotonic() + 0.001)
         self._links.cut(self.link, side, at - left, len(reply))
         raise Broken
@@ -335,22 +329,18 @@ class Connection:
         self._note("refused", code=int(code), text=text, op=op)
         self._reply(frames.error(code, text))
 
-    def _reply(self, data: bytes) -> None:
-        self._out.append(data)
-        self._out_bytes += len(data)
-
     def _slowing(self) -> list[Lasting]:
         return self._links.slowing(self.link)
 
     def _flush(self) -> _Steps:
         """Send all replies, and tell of the moments that came with them."""
-        if self._out:
+        if self._outbox.size:
             slowing = self._slowing()
             if self.link.deaf:
                 yield from self._stand_still()
             if slowing or self._sink.behaviour.pieces:
                 yield from self._send_slowly(slowing)
-            while not self._send():
+            while not self._outbox.send():
                 yield from self._wait(_WRITABLE)
             # What was sent into a link that broke meanwhile did not arrive for certain.
             if self.link.deaf:
@@ -362,8 +352,7 @@ class Connection:
 
     def _send_slowly(self, slowing: list[Lasting]) -> _Steps:
         """Send all replies as the faults of their sides, or the sink's behaviour, have it."""
-        data = b"".join(self._out)
-        self._out, self._out_bytes = [], 0
+        data = self._outbox.take()
         for fault in slowing:
             self._links.slowed(fault, len(data))
             if fault.step.do == "delay":
@@ -385,14 +374,13 @@ class Connection:
         yield from self._pause(until, lambda: fault.over)
 
     def _send_all(self, data: memoryview) -> _Steps:
-        self._out.append(data)
-        self._out_bytes += len(data)
-        while not self._send():
+        self._outbox.add(data)
+        while not self._outbox.send():
             yield from self._wait(_WRITABLE)
 
     def _send_file(self, head: bytes, part: Slice) -> _Steps:
         self._reply(head)
-        while not self._send(socket.MSG_MORE):
+        while not self._outbox.send(socket.MSG_MORE):
             yield from self._wait(_WRITABLE)
         position, end = part.position, part.position + part.length
         while True:
@@ -402,16 +390,3 @@ class Connection:
             if position == end:
                 return
             yield from self._wait(_WRITABLE)
-
-    def _send(self, flags: int = 0) -> bool:
-        """Send as much as the peer takes now; returns whether that was all."""
-        if not self._out:
-            return True
-        data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
-        try:
-            sent = self.sock.send(data, flags)
-        except BlockingIOError:
-            sent = 0
-        self._out_bytes -= sent
-        self._out = [memoryview(data)[sent:]] if self._out_bytes else []
-        return not self._out
