@@ -1,8 +1,7 @@
 """`tickproof bench kit`: how fast the kit is on this machine, and how much memory it takes.
 
-Every figure is measured on whole paths: the peers are processes of their own
-(`tickproof.conformance.bench.kit_peer`), and the memory figure is the peak of a fresh process that
-serves, records and checks a whole run.
+Every figure is measured on a whole path: the peers are processes of their own (`kit_peer`),
+and the memory figure is the peak of a fresh process that serves, records and checks a run.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from tickproof.generators.market import MarketParams
 
 MESSAGES: Final = 10_000_000
 OUTPUTS: Final = 4_000_000
-#: Of so many rounds the median is shown: the cores may be shared.
+#: The median of so many rounds is shown: the cores may be shared.
 ROUNDS: Final = 3
 _PEER_DEADLINE_S: Final = 300
 _MEMORY_DEADLINE_S: Final = 900

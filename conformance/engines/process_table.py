@@ -12,7 +12,7 @@ import select
 import signal
 import time
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 #: The environment variable that marks every process of an engine.
 RUN_VARIABLE = "TICKPROOF_RUN"
@@ -59,7 +59,7 @@ def living(proc: Proc) -> bool:
     return proc.state not in "ZX" or proc.threads > 1
 
 
-def descendants(processes: dict[int, Proc], root: int) -> list[Proc]:
+def descendants(processes: Mapping[int, Proc], root: int) -> list[Proc]:
     """Return the descendants of ``root``, parents before children, without ``root``."""
     children: dict[int, list[Proc]] = {}
     for proc in processes.values():

@@ -37,7 +37,7 @@ USAGE: Final = np.dtype(
      ("core", "<i4"), ("recv_queue", "<i8"), ("send_queue", "<i8"), ("affinity", "<u8")]
 )  # fmt: skip
 
-#: One look at the machine. Only differences of two looks mean something. busy_s: CPU seconds
+#: One sample of the machine. Only differences of two samples mean something. busy_s: CPU seconds
 #: of all processes, kit_s and engine_s those of the kit and of the engine. steal_s: what a
 #: hypervisor took. pressure_us: how long something waited for a core, -1 where untold.
 MACHINE: Final = np.dtype(
@@ -45,7 +45,7 @@ MACHINE: Final = np.dtype(
      ("engine_s", "<f8"), ("pressure_us", "<i8")]
 )  # fmt: skip
 
-#: CPU seconds since the look before of processes that are neither kit nor engine, for each
+#: CPU seconds since the previous sample of processes that are neither kit nor engine, for each
 #: core that they ran on last; ANY_CORE where that is not known.
 OTHERS: Final = np.dtype([("t_ns", "<i8"), ("core", "<u2"), ("cpu_s", "<f8")])
 ANY_CORE: Final = 0xFFFF

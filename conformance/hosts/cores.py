@@ -108,9 +108,9 @@ def _pool(
 
     all_of_it: whatever is in the pool will be used, so the largest node is taken.
     """
-    apart = tuple(core for core in usable if core in set(isolated))
-    free = _without_housekeeping(need, usable, apart, siblings, whole_group=all_of_it)
-    for cores in (apart, free, usable):
+    set_aside = tuple(core for core in usable if core in set(isolated))
+    free = _without_housekeeping(need, usable, set_aside, siblings, whole_group=all_of_it)
+    for cores in (set_aside, free, usable):
         within = [tuple(core for core in cores if core in set(node)) for node in nodes]
         enough = [part for part in within if len(part) >= need]
         if enough:
@@ -121,14 +121,14 @@ def _pool(
 
 
 def _without_housekeeping(
-    need: int, usable: tuple[int, ...], apart: tuple[int, ...],
+    need: int, usable: tuple[int, ...], set_aside: tuple[int, ...],
     siblings: Sequence[Sequence[int]], *, whole_group: bool,
 ) -> tuple[int, ...]:  # fmt: skip
     """Return the cores without the first that is not isolated, which is left to others.
 
     Its siblings stay out too where enough are left without them.
     """
-    first = min(set(usable) - set(apart) or usable)
+    first = min(set(usable) - set(set_aside) or usable)
     group = next((set(g) for g in siblings if first in g), {first})
     for left_out in (group, {first}):
         free = tuple(core for core in usable if core not in left_out)

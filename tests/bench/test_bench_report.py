@@ -66,7 +66,7 @@ def test_a_rate_that_is_coarse_or_missing_is_told(figures, note):
 def test_a_machine_that_was_busy_with_something_else_is_told():
     busy = [round_of(4e6), round_of(4e6, others=0.7)]
     _, text = shown([Series("count", rounds=busy)])
-    assert "Something else kept up to 0.700 of 2 processors busy" in text
+    assert "Other programs kept up to 0.700 of 2 processors busy" in text
     assert "Something else" not in shown([Series("count", rounds=busy[:1])])[1]
 
 

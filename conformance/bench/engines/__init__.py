@@ -1,1 +1,1 @@
-"""`tickproof bench engines`: engines side by side, on inputs and machine that are the same."""
+"""`tickproof bench engines`: engines side by side, on the same inputs and machine."""

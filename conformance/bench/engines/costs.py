@@ -1,4 +1,4 @@
-"""What a run took: processor time, memory, state on disk. Pure functions of its samples."""
+"""What a run cost: processor time, memory, state on disk. Pure functions of its samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from tickproof.conformance.bench.engines.throughput import Window, progress, reached
 from tickproof.conformance.history.folder import History
 
-#: Parts of the input at which the size of the state is taken, beside its size at the end.
+#: Parts of the input after which the size of the state is taken; its size at the end is too.
 STATE_AT: Final = (0.2, 0.5)
 
 
@@ -19,11 +19,10 @@ class Costs:
     """Costs of one steady run.
 
     cpu_s: of all the engine's processes from start to end. cores: processors that it kept
-    busy within the window. us_a_record: microseconds of processor time a record there.
-    kit_cores, other_cores: what the kit and what everything else on the machine kept busy
-    in the window. peak_memory: bytes, the
-    largest sample. state: bytes under state_dir at each of STATE_AT. Within a window that
-    is shorter than two samples, cores are None.
+    busy within the window. us_a_record: microseconds of processor time per record there.
+    kit_cores, other_cores: what the kit and everything else on the machine kept busy there.
+    peak_memory: bytes, the largest sample. state: bytes under state_dir at each of STATE_AT.
+    Where the window holds fewer than two samples, cores are None.
     """
 
     cpu_s: float
@@ -54,7 +53,7 @@ def costs(history: History, samples: np.ndarray, cpu_s: float, within: Window | 
 
 
 def _slope(samples: np.ndarray, name: str) -> float:
-    """Return the growth of a column a second, from the first sample to the last."""
+    """Return how much a column grows per second, from the first sample to the last."""
     seconds = (samples["t_ns"][-1] - samples["t_ns"][0]) / 1e9
     return float(samples[name][-1] - samples[name][0]) / seconds
 

@@ -1,4 +1,4 @@
-"""What a bench samples of an engine in addition: its memory, and the folder of its state."""
+"""What a bench samples besides the usage: an engine's memory and the folder of its state."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PERIOD_S: Final = 0.2
 
 
 class EngineSamples:
-    """The samples of one run; hand `sampler` to the run as what samples its usage."""
+    """The samples of one run; pass `sampler` to `play` as its usage."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[float, ...]] = []
         self._state_dir = Path()
-        #: "pss" (shared pages counted once), or "rss" where the kernel does not tell.
+        #: "pss" (shared pages counted once), or "rss" where the kernel does not report that.
         self.memory_kind = "pss"
         #: Exact CPU seconds of everything that the run started, once it is over.
         self.cpu_s = 0.0
@@ -84,7 +84,7 @@ def children_cpu_s() -> float:
     """Return the CPU seconds of all children that have ended.
 
     Every process of an engine is waited for by its parent or by the reaper, and the reaper by
-    the kit: what ended between two samples is in here.
+    the kit: this includes what ended between two samples.
     """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -43,9 +43,8 @@ Measure = Callable[[History, EngineSamples], dict[str, Any]]
 class Series:
     """All rounds of one thing that is measured on one engine.
 
-    what: an app or whom the kill meets. status: that of the worst round; ``why`` explains
-    it. rounds: the figures of each round. run: the folder that was kept of a round that
-    went wrong.
+    what: an app, or the target of the kill. status: that of the worst round; ``why`` explains
+    it. rounds: the figures of each round. run: the folder kept of a round that went wrong.
     """
 
     what: str
@@ -68,7 +67,7 @@ class Series:
 
 @dataclass(frozen=True)
 class EngineResult:
-    """What was measured of one engine."""
+    """What was measured on one engine."""
 
     spec: EngineSpec
     apps: list[Series]
@@ -80,8 +79,8 @@ def measure_all(
 ) -> list[EngineResult]:
     """Measure every engine; runs go to folders under ``out``, and are removed unless ``keep``.
 
-    The engines take turns within a round, so that a machine that changes meets them all.
-    ``tell`` hears what is being done.
+    The engines take turns within a round, so that a machine whose speed changes affects all.
+    ``tell`` is called with what is being done.
     """
     bench = _Bench(plan, keep, tell)
     results = [
@@ -116,7 +115,7 @@ class _Bench:
             self._round(spec, series, scenario, folder, steady_figures)
 
     def kill(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:
-        """Measure one round of a death, where the engine claims to survive it."""
+        """Measure one round with a kill, where the engine claims to survive it."""
         scenario = kill_scenario(spec, series.what, self._plan, number)  # type: ignore[arg-type]
         if scenario is None:
             series.status = "not-offered"
@@ -147,7 +146,7 @@ class _Bench:
         finally:
             if series.status != "measured":
                 series.run = str(folder)
-                series.rounds.clear()  # an engine that is wrong at times gets no figure at all
+                series.rounds.clear()  # an engine that is sometimes wrong gets no figures
             if not self._keep:
                 _drop(folder, whole=series.status == "measured")
 
@@ -167,7 +166,7 @@ class _Bench:
 
 
 def _drop(folder: Path, whole: bool) -> None:
-    """Remove a run folder, or only the input, which can be made again, and the state."""
+    """Remove a run folder, or only its state and its input, which can be made again."""
     for path in [folder] if whole else [folder / "input", folder / "state"]:
         shutil.rmtree(path, ignore_errors=True)
 

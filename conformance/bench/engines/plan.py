@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -13,13 +12,23 @@ from tickproof.conformance.scenario import App, FaultStep, Scenario, Target
 APPS: Final[tuple[App, ...]] = ("passthrough", "double", "count", "market-spread")
 TARGETS: Final[tuple[Target, ...]] = ("worker", "engine")
 PARTITIONS: Final = 4
-#: A passthrough message weighs as much as one of Market Spread.
+#: A passthrough record is as long as one of Market Spread.
 PAYLOAD_BYTES: Final = 52
 KEYS: Final = 10_000
 #: The most that a record takes on disk, in the input and again in the output.
 RECORD_BYTES: Final = 2 * (PAYLOAD_BYTES + 4)
-#: The kill comes in this part of a paced input, drawn: not always in the same phase of a batch.
+#: The kill is drawn from this part of a paced input: not always in the same phase of a batch.
 KILL_PART: Final = (0.4, 0.6)
+
+
+#: The params of steady runs and the apps of runs with a kill; the first that is offered is taken.
+_STEADY: Final[dict[App, tuple[dict[str, str], ...]]] = {
+    "count": ({"emit": "some"}, {"emit": "every"}),
+    "market-spread": ({"inputs": "merged", "emit": "rejects"},),
+}
+_KILL: Final[tuple[tuple[App, dict[str, str]], ...]] = (
+    ("count", {"emit": "every"}), ("passthrough", {}), ("count", {"emit": "some"}),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -27,7 +36,7 @@ class Plan:
     """The parameters of a bench, the same for every engine.
 
     messages: records of each steady run. symbols: of the market. pace (records a second)
-    and seconds: the input of a run with a kill. kills: whose deaths are measured.
+    and seconds: the input of a run with a kill. kills: the targets of the kills.
     """
 
     apps: tuple[App, ...] = ("passthrough", "count", "market-spread")
@@ -52,8 +61,9 @@ class Plan:
 
 
 def steady_scenario(spec: EngineSpec, app: App, plan: Plan, number: int) -> Scenario | None:
-    """Return round ``number`` of an app, all input there at once; None if it is not offered."""
-    params = _offered(spec, app, ("some", "every"), "rejects")
+    """Return round ``number`` of an app, all its input published at once; None if not offered."""
+    choices = _STEADY.get(app, ({},))
+    params = next((params for params in choices if spec.offers(app, params)), None)
     if params is None:
         return None
     recipe = recipe_of(app, plan, plan.messages, plan.seed + number)
@@ -63,36 +73,21 @@ def steady_scenario(spec: EngineSpec, app: App, plan: Plan, number: int) -> Scen
 def kill_scenario(spec: EngineSpec, target: Target, plan: Plan, number: int) -> Scenario | None:
     """Return a paced run with one kill; None where no app shows which record came out.
 
-    App count, every point if the engine offers that, else passthrough: output flows
-    all the time, and each output tells its partition.
+    App count with every point if the engine offers that, else passthrough: output flows
+    all the time, and each output shows its partition.
     """
-    for app, emits in (("count", ("every",)), ("passthrough", ()), ("count", ("some",))):
-        params = _offered(spec, app, emits, "")  # type: ignore[arg-type]
-        if params is not None:
+    for app, params in _KILL:
+        if spec.offers(app, params):
             break
     else:
         return None
     part = random.Random(f"{plan.seed}:{target}:{number}").uniform(*KILL_PART)
     kill = FaultStep("kill", target, "fetched", fraction=round(part, 4), cut=True)
-    recipe = recipe_of(app, plan, int(plan.pace * plan.seconds), plan.seed + number)  # type: ignore[arg-type]
+    recipe = recipe_of(app, plan, int(plan.pace * plan.seconds), plan.seed + number)
     return Scenario(
-        f"bench-kill-{target}", app, params, recipe | {"tick": 64},  # type: ignore[arg-type]
+        f"bench-kill-{target}", app, params, recipe | {"tick": 64},
         workers=plan.workers, rate=float(plan.pace), faults=(kill,),
     )  # fmt: skip
-
-
-def _offered(
-    spec: EngineSpec, app: App, emits: Sequence[str], market: str
-) -> dict[str, str] | None:
-    """Return the first params of an app that the engine offers, or None."""
-    choices: dict[str, list[dict[str, str]]] = {
-        "count": [{"emit": emit} for emit in emits],
-        "market-spread": [{"inputs": "merged", "emit": market}],
-    }
-    for params in choices.get(app, [{}]):
-        if spec.offers(app, params):
-            return params
-    return None
 
 
 def recipe_of(app: App, plan: Plan, records: int, seed: int) -> dict[str, Any]:

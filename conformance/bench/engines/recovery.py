@@ -1,8 +1,7 @@
-"""How long the output stood still after a kill, from the history of a paced run alone.
+"""How long output stopped after a kill, from the history of a paced run alone.
 
-Looked at partition by partition: a worker that lives on goes on delivering, which says
-nothing of the partitions of the dead one. Only new output counts, not what is delivered
-again.
+Taken partition by partition: a worker that lives on goes on delivering, which says nothing
+about the partitions of the dead one. Only new output counts, not what is delivered again.
 """
 
 from __future__ import annotations

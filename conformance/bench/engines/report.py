@@ -19,7 +19,7 @@ FORMAT: Final = 1
 Cell = Callable[[dict[str, Any], dict[str, Any]], str]
 #: A rate over fewer RELEASEs of a partition than this is coarse.
 _FEW_STEPS: Final = 4
-#: What else goes on may take this part of the machine without a word.
+#: Other programs may take this part of the machine without a note.
 _BUSY: Final = 0.1
 #: No table takes more columns than this.
 _WIDEST: Final = 200
@@ -96,7 +96,7 @@ def show(console: Console, found: dict[str, Any]) -> None:
 
 
 def _notes(console: Console, found: dict[str, Any]) -> None:
-    """Say where a rate is coarse, missing, or taken on a machine that was busy otherwise."""
+    """Note where a rate is coarse or missing, or where other programs kept the machine busy."""
     notes, busy, cpus = [], 0.0, found["machine"]["cpus"]
     for engine in found["engines"]:
         for row in engine["apps"]:
@@ -113,7 +113,7 @@ def _notes(console: Console, found: dict[str, Any]) -> None:
             notes.append(f"{engine['name']}, {row['app']}: {why}; {more}")
     if busy > _BUSY * cpus:
         notes.append(
-            f"Something else kept up to {_number(busy)} of {cpus} processors busy meanwhile: "
+            f"Other programs kept up to {_number(busy)} of {cpus} processors busy meanwhile: "
             "rates may be too low."
         )
     for note in notes:
@@ -133,7 +133,7 @@ def _table(console: Console, found: dict[str, Any], columns: dict[str, Cell], ke
                 rest = [row["status"], *[""] * (len(rest) - 1)]
             table.add_row(*map(Text, (first, second, *rest)))
     console.print()
-    # A figure that is cut off is worse than a line that is broken.
+    # A line that wraps is better than a figure that is cut off.
     wide = console.options.update_width(_WIDEST)
     table.width = Measurement.get(console, wide, table).maximum
     console.print(table, crop=False)

@@ -2,7 +2,7 @@
 
 The warm-up is cut: the window opens when the first fifth of the input is done. A record
 counts if it was first fetched after the window opened and done before it closed, so
-whatever lay in the engine's hands at the opening is not counted. "Done" means released;
+whatever the engine held at the opening is not counted. "Done" means released;
 for an engine that never releases, all is done when drain is answered.
 """
 
@@ -26,8 +26,8 @@ class Window:
     """The part of a run in which the rate is taken.
 
     opens_ns, closes_ns: times of the kit's clock. records: those that count. progress:
-    by what the opening was found. steps: RELEASEs of one partition in the window (0
-    without any); few steps make the rate coarse.
+    what the opening was found by. steps: RELEASEs of one partition in the window; few of
+    them make the rate coarse.
     """
 
     opens_ns: int
