@@ -28,7 +28,7 @@ def check(run: Path, spark: bool, master: str | None) -> int:
         raise click.UsageError("--master: expected together with --spark")
     _expect_run(run)
     from tickproof.conformance import spark_check
-    from tickproof.conformance.explain import told
+    from tickproof.conformance.explain import with_stories
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.reports import terminal
     from tickproof.conformance.reports.json_report import result
@@ -41,7 +41,7 @@ def check(run: Path, spark: bool, master: str | None) -> int:
             if spark:
                 outcomes = spark_check.recheck(folder, master or "local[*]")
             else:
-                outcomes = told(tiers.recheck(folder))
+                outcomes = with_stories(tiers.recheck(folder))
     except HistoryError as error:
         raise click.UsageError(f"RUN: {error}") from error
     except SparkNotStarted as error:

@@ -1,4 +1,9 @@
-"""Wrong totals of app count: which values of the key are meant, and where the state stood."""
+"""Wrong totals of app count: which values of the key are meant, and where the state stood.
+
+Every output after a restart says how many values of its key the engine had counted. So the
+first one of each key bounds the offset to which the restored state belonged, and all of them
+together leave few offsets or none.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,15 @@ from typing import Final
 import numpy as np
 
 from tickproof.conformance.checkers.count_diagnosis import Diagnosis, diagnose_total
+from tickproof.conformance.checkers.expected import Groups
+from tickproof.conformance.checkers.matching import Place, place_of
+from tickproof.conformance.explain.aftermath import (
+    Aftermath,
+    PartitionAfter,
+    Relation,
+    relations,
+)
 from tickproof.conformance.explain.facts import Facts, counted, ranges
-from tickproof.conformance.explain.recovery import Aftermath, Place
-from tickproof.conformance.explain.relations import Relation, relations
-from tickproof.conformance.explain.restored import Restored, restored
 from tickproof.conformance.history import events
 from tickproof.generators.layouts import COUNT_IN
 
@@ -19,6 +29,10 @@ from tickproof.generators.layouts import COUNT_IN
 _TAIL: Final = 4096
 #: Partitions that are told one by one.
 _PARTITIONS: Final = 8
+#: Outputs in the order of the input that find their place in it.
+_ENOUGH: Final = 8
+#: Outputs after the restart that are looked at.
+_MOST: Final = 50_000
 
 
 def said(facts: Facts, index: int) -> str:
@@ -45,33 +59,33 @@ def _values(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
         return []
     n = int(out["n"])
     rows = np.flatnonzero(m.due["key"] == out["key"])[: n + _TAIL]
-    stream, partition, offset = m.place(int(rows[0]))
-    offsets = offset + rows - rows[0]  # all records of a key are in one partition
+    where = m.places(rows)
+    stream, partition, _ = place_of(where[0])  # all records of a key are in one partition
     values = facts.history.inputs(COUNT_IN, stream)
     numbers = [p["partition"] for p in facts.history.partitions if p["stream"] == stream]
-    of_key = np.array(values[numbers.index(partition)]["value"][offsets])
+    of_key = np.array(values[numbers.index(partition)]["value"][where["offset"]])
     why = diagnose_total(of_key, n, int(out["total"]))
     if why.kind in ("none", "rounded"):
         return [f"The total is {why.text}."]
-    meant = offsets[why.first - 1 : why.last]
-    where = np.stack([np.full(len(meant), stream), np.full(len(meant), partition), meant], 1)
-    return [_meant(facts, why, where, offsets, near)]
+    return [_meant(facts, why, where, near)]
 
 
-def _meant(
-    facts: Facts, why: Diagnosis, where: np.ndarray, offsets: np.ndarray, near: Aftermath | None
-) -> str:
-    """Say what the diagnosis means, in offsets, and what the fault was to them."""
-    at = ranges(where) if len(where) else "no record"
+def _meant(facts: Facts, why: Diagnosis, of_key: np.ndarray, near: Aftermath | None) -> str:
+    """Say what the diagnosis means, in offsets, and what the fault was to them.
+
+    of_key: PLACES of the records of the key.
+    """
+    where = of_key[why.first - 1 : why.last]
+    at = ranges(where) or "no record"
     if why.kind == "other":
         return f"It is the true total of this key at {ranges(where[-1:])}: {why.text}."
     if why.kind in ("again", "tail"):
         text = f"It is the sum of this key's values from {ranges(where[:1])} on"
-        before = offsets[why.first - 2]
-        place = _place(near, where[0])
-        if place is not None and place.base is not None and before < place.base <= where[0, 2]:
+        before, first = of_key["offset"][why.first - 2], place_of(where[0])
+        base = _base(near, first)
+        if near is not None and base is not None and before < base <= first.offset:
             return (
-                f"{text}, and that is the first of them at or after offset {place.base:,}, from "
+                f"{text}, and that is the first of them at or after offset {base:,}, from "
                 f"which the engine read on after {facts.name(near)}: what it knew of the key "
                 "before was lost."
             )  # fmt: skip
@@ -87,20 +101,20 @@ def _meant(
         "never": "never fetched",
     }
     shared = [
-        kind for kind, number in relations(facts, where, near).items() if number == len(where)
+        kind
+        for kind, number in relations(facts.history, where, near).items()
+        if number == len(where)
     ]
     if shared and shared[0] in words:
         return f"{text}, {words[shared[0]].format(facts.name(near))}."
-    stream, partition, offset = where[0].tolist()
-    return f"{text}, {facts.journey((stream, partition, offset), near)}."
+    return f"{text}, {facts.journey(place_of(where[0]), near)}."
 
 
-def _place(near: Aftermath | None, where: np.ndarray) -> Place | None:
-    """Return a partition around a fault."""
-    if near is None:
-        return None
-    address = (int(where[0]), int(where[1]))
-    return next((p for p in near.places if (p.stream, p.partition) == address), None)
+def _base(near: Aftermath | None, place: Place) -> int | None:
+    """Return the offset from which the partition of a record was read on after a fault."""
+    partitions = near.places if near is not None else ()
+    address = (place.stream, place.partition)
+    return next((p.base for p in partitions if (p.stream, p.partition) == address), None)
 
 
 @dataclass(frozen=True)
@@ -110,7 +124,7 @@ class _Went:
     outputs: positions of the outputs of its keys since then.
     """
 
-    place: Place
+    place: PartitionAfter
     state: Restored | None
     outputs: np.ndarray
 
@@ -126,7 +140,7 @@ class _Went:
         return f"{head} with the totals of offset {edge:,}"
 
 
-def stands(facts: Facts, index: int, near: Aftermath | None) -> tuple[int, int, int] | None:
+def stands(facts: Facts, index: int, near: Aftermath | None) -> Place | None:
     """Return the record that a wrong total was made of, by its place among the outputs.
 
     Where records were counted twice or left out, its n is that of another record. None
@@ -137,7 +151,7 @@ def stands(facts: Facts, index: int, near: Aftermath | None) -> tuple[int, int, 
             continue
         at = int(np.searchsorted(went.outputs, index))
         if at < min(went.state.run, len(went.outputs)) and int(went.outputs[at]) == index:
-            return went.place.stream, went.place.partition, went.state.first + at
+            return Place(went.place.stream, went.place.partition, went.state.first + at)
     return None
 
 
@@ -226,3 +240,81 @@ def _positions(start: np.ndarray, count: np.ndarray) -> np.ndarray:
     ends = np.cumsum(count)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(start - (ends - count), count) + np.arange(total)
+
+
+# -- the state of a restarted engine ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Restored:
+    """State of offset ``low`` to ``high`` (no record of a judged key lies between).
+
+    base: the offset from which the engine read on. keys: how many of them agree. first: the
+    offset of the record that the first output answers. run: how many outputs in a row answer
+    the records from there on, one each.
+    """
+
+    base: int
+    low: int
+    high: int
+    keys: int
+    first: int
+    run: int
+
+    @property
+    def sound(self) -> bool:
+        """Whether the state is that of the offset."""
+        return self.low <= self.base <= self.high
+
+
+def restored(partition: np.ndarray, out: np.ndarray, base: int) -> Restored | None:
+    """Find the state that fits the outputs of one partition after a restart.
+
+    partition: its COUNT_IN records. out: COUNT_OUT records of its keys in arrival order,
+    sent by the restarted engine, which gives one output a record and read from ``base``
+    on. None where they stand in another order than the input, or fit no single state.
+    """
+    out = out[:_MOST]
+    at = _aligned(partition["key"][base:], out["key"])
+    if at is None:
+        return None
+    run = min(len(out), len(partition) - base - at)
+    same = partition["key"][base + at : base + at + run] == out["key"][:run]
+    run = run if same.all() else int(np.argmin(same))
+    key, first = np.unique(out["key"][:run], return_index=True)
+    offset = base + at + first
+    kept = np.isin(partition["key"], key)
+    rows = np.flatnonzero(kept)
+    some = partition[kept]
+    groups = Groups.of(some["key"])
+    order, start, count = groups.order, groups.start, groups.count
+    sums = np.concatenate(([0], np.cumsum(some["value"][order], dtype=np.int64)))
+    rows = rows[order]
+    # In the rows of each key: how many lie before the base, and where its first output stands.
+    group = np.repeat(np.arange(len(key)), count)
+    before = np.bincount(group[rows < base], minlength=len(key))
+    until = np.bincount(group[rows <= offset[group]], minlength=len(key))
+    held = out["n"][first].astype(np.int64) - (until - before)
+    if (held < 0).any() or (held > count).any():
+        return None
+    total = sums[start + held] - sums[start] + sums[start + until] - sums[start + before]
+    if (total != out["total"][first]).any():
+        return None
+    last = np.where(held > 0, rows[np.maximum(start + held - 1, 0)], -1)
+    more = np.minimum(start + held, len(rows) - 1)
+    following = np.where(held < count, rows[more], len(partition))
+    low, high = int(last.max()) + 1, int(following.min())
+    return Restored(base, low, high, len(key), base + at, run) if low <= high else None
+
+
+def _aligned(keys: np.ndarray, out: np.ndarray) -> int | None:
+    """Return the only place at which ``keys`` goes on like ``out``, None for none or more."""
+    if len(out) < _ENOUGH:
+        return None
+    places = np.flatnonzero(keys == out[0])
+    for step in range(1, min(len(out), 256)):
+        places = places[places + step < len(keys)]
+        places = places[keys[places + step] == out[step]]
+        if step >= _ENOUGH and len(places) <= 1:
+            break
+    return int(places[0]) if len(places) == 1 else None

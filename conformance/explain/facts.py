@@ -1,18 +1,46 @@
-"""What the parts of a story share: a history, and what is computed of it once."""
+"""What all parts of a story share: the facts of a run, and how they are put into words."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
-from tickproof.conformance.explain.matching import Matching, matching
-from tickproof.conformance.explain.moments import deed, end_ns, origin_ns
-from tickproof.conformance.explain.recovery import Aftermath, aftermaths
+from tickproof.conformance.checkers.matching import (
+    Inputs,
+    Matching,
+    Place,
+    match_count,
+    match_market,
+    match_payloads,
+)
+from tickproof.conformance.explain.aftermath import Aftermath, aftermaths, offsets_in, partitions_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.suites.evidence import outputs
+from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER, ORDER, opaque
+
+#: Records in and out together; beyond this a story is told without matching them.
+_MOST_RECORDS: Final = 20_000_000
+#: Bytes of input that are hashed for it at most.
+_MOST_BYTES: Final = 1 << 30
+
+
+@dataclass(frozen=True)
+class Part:
+    """Sentences about what went wrong: ``said`` what was seen, ``point`` what it comes down to.
+
+    mark_ns: the moment of it (monotonic ns), None where there is none; mark: what it is.
+    """
+
+    said: tuple[str, ...] = ()
+    point: tuple[str, ...] = ()
+    mark_ns: int | None = None
+    mark: str = ""
 
 
 class Facts:
@@ -21,8 +49,8 @@ class Facts:
     def __init__(self, history: History) -> None:
         self.history = history
         self.log = outputs(history)
-        self.origin = origin_ns(history)
-        self.end = end_ns(history)
+        self.origin = _origin_ns(history)
+        self.end = _end_ns(history)
         self.after = aftermaths(history)
 
     @classmethod
@@ -35,7 +63,7 @@ class Facts:
     @cached_property
     def matching(self) -> Matching | None:
         """What the outputs answer; None where the history is too large for it."""
-        return matching(self.history)
+        return _matching(self.history, self.log)
 
     def at(self, t_ns: int) -> str:
         """Return a time as seconds since the beginning: "0.840 s"."""
@@ -85,23 +113,22 @@ class Facts:
         """Return in which life of the engine a time lies: 1 up to its first restart."""
         return 1 + sum(one.t_ns <= t_ns for one in self.history.all(events.Started, resume=True))
 
-    def fetches_of(self, stream: int, partition: int, offset: int) -> np.ndarray:
+    def fetches_of(self, place: Place) -> np.ndarray:
         """Return the FETCH rows that held one record."""
-        rows = of_partition(self.history.fetches, stream, partition)
-        return rows[(rows["base"] <= offset) & (rows["end"] > offset)]
+        rows = of_partition(self.history.fetches, place.stream, place.partition)
+        return rows[(rows["base"] <= place.offset) & (rows["end"] > place.offset)]
 
-    def journey(self, place: tuple[int, int, int], near: Aftermath | None) -> str:
-        """Say in half a sentence when a record was fetched and released, by a fault near it."""
-        stream, partition, offset = place
-        times = self.fetches_of(*place)["t_ns"].tolist()
+    def journey(self, place: Place, near: Aftermath | None) -> str:
+        """Say in half a sentence when a record was fetched and released, seen from a fault."""
+        times = self.fetches_of(place)["t_ns"].tolist()
         said = [f"fetched {self.since(t, near)}" for t in times[:1]] or ["never fetched"]
         if len(times) > 1:
             more = f" ({len(times)} times in all)" if len(times) > 2 else ""
             said.append(f"again {self.since(times[-1], near)}{more}")
         elif times and near and times[0] < near.since_ns and near.went_on:
             said.append("not again")
-        freed = of_partition(self.history.releases, stream, partition)
-        freed = freed[freed["offset"] > offset]["t_ns"].tolist()
+        freed = of_partition(self.history.releases, place.stream, place.partition)
+        freed = freed[freed["offset"] > place.offset]["t_ns"].tolist()
         if freed and near is not None:
             said.append(f"released {self.since(freed[0], near)}")
         return ", ".join(said)
@@ -120,9 +147,41 @@ class Facts:
             f"{counted(workers, 'worker')}."
         )
 
-    def deed(self, after: Aftermath) -> str:
-        """Return what a fault did: "kill of engine"."""
-        return deed(after.fault.step)
+
+def _matching(history: History, log: OutputLog) -> Matching | None:
+    """Return what the outputs of a run answer; None where that is too much to hold."""
+    size = sum(p["records"] * p["record_size"] for p in history.partitions)
+    if history.input_records + len(log) > _MOST_RECORDS or size > _MOST_BYTES:
+        return None
+    if history.app == "count":
+        return match_count(_inputs(history, COUNT_IN), log, history.params["emit"] == "every")
+    if history.app == "market-spread":
+        merged = history.params["inputs"] == "merged"
+        inputs = _inputs(history, MESSAGE) if merged else _inputs(history, ORDER, 1)
+        return match_market(inputs, log, history.params["emit"], merged=merged)
+    double = history.app == "double"
+    dtype = NUMBER if double else opaque(history.partitions[0]["record_size"])
+    return match_payloads(_inputs(history, dtype), log, double=double)
+
+
+def _inputs(history: History, dtype: np.dtype, stream: int = 0) -> Inputs:
+    numbers = [p["partition"] for p in history.partitions if p["stream"] == stream]
+    arrays = history.inputs(dtype, stream)
+    return [(stream, n, a) for n, a in zip(numbers, arrays, strict=True)]
+
+
+def _origin_ns(history: History) -> int:
+    """Return the time that a reader counts from: the first thing on record, 0 for none."""
+    first = [row["t_ns"] for row in (*history.events[:1], *history.control[:1])]
+    return min(first, default=int(history.run.get("started_ns", 0)))
+
+
+def _end_ns(history: History) -> int:
+    """Return the time of the last thing on record."""
+    last = [int(row["t_ns"]) for row in (*history.events[-1:], *history.control[-1:])]
+    tables = (history.publishes, history.fetches, history.releases)
+    last += [int(rows["t_ns"].max()) for rows in tables if len(rows)]
+    return max(last, default=_origin_ns(history))
 
 
 def seconds(ns: int) -> str:
@@ -145,22 +204,20 @@ def listed(items: list[str], most: int = 4) -> str:
     return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
 
 
-def ranges(places: list[tuple[int, int, int]] | np.ndarray, streams: bool = False) -> str:
-    """Return where records lie: "offsets 5 to 9 of partition 0"; rows (stream, partition, offset).
+def ranges(where: np.ndarray) -> str:
+    """Say where records, given as PLACES, lie: "offsets 5 to 9 of partition 0".
 
     Says how many, where they do not fill the stretch.
     """
-    rows = np.asarray(places, np.int64).reshape(-1, 3)
     found = []
-    for stream, partition in np.unique(rows[:, :2], axis=0).tolist():
-        offsets = rows[(rows[:, 0] == stream) & (rows[:, 1] == partition), 2]
+    for stream, partition in partitions_of(where):
+        offsets = offsets_in(where, stream, partition)
         low, high = int(offsets.min()), int(offsets.max())
-        where = f"partition {partition}" + (f" of stream {stream}" if streams else "")
         number = len(np.unique(offsets))
         if low == high:
-            found.append(f"offset {low:,} of {where}")
+            found.append(f"offset {low:,} of partition {partition}")
         elif number == high - low + 1:
-            found.append(f"offsets {low:,} to {high:,} of {where}")
+            found.append(f"offsets {low:,} to {high:,} of partition {partition}")
         else:
-            found.append(f"{number:,} between {low:,} and {high:,} of {where}")
+            found.append(f"{number:,} between {low:,} and {high:,} of partition {partition}")
     return listed(found)

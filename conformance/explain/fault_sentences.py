@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tickproof.conformance.explain.aftermath import Aftermath, deed
 from tickproof.conformance.explain.facts import Facts, counted, listed, seconds
-from tickproof.conformance.explain.moments import deed
-from tickproof.conformance.explain.recovery import Aftermath
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FaultMissed, FiredFault, LinkMissed
 from tickproof.conformance.history.folder import History

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
+from tickproof.conformance.explain.aftermath import deed
 from tickproof.conformance.explain.facts import Facts
-from tickproof.conformance.explain.moments import Moment, moments
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.scenario import LASTING
+from tickproof.conformance.text import shown
 
 LEAST: Final = 60
 MOST: Final = 120
@@ -21,6 +25,8 @@ _TO_ASCII: Final = str.maketrans(_BLOCKS + "├─┤┆", ".:-=+*%#" + "|-||")
 _QUIET: Final = 0.35
 #: Columns between two figures of the axis.
 _TICK: Final = 12
+#: Engine text in a legend is cut to this.
+_TEXT: Final = 48
 
 
 def bounded(width: int) -> int:
@@ -205,3 +211,72 @@ def _marked(marks: Sequence[Moment], columns: Sequence[int], room: int) -> str:
 
 def _line(label: str, lane: str, total: str) -> str:
     return f"{label:<{_LABEL}}{lane}{total:>{_TOTAL}}".rstrip()
+
+
+# -- what happened, as marks -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One thing that happened: when (monotonic ns), its one-character mark, in a few words.
+
+    rank: 0 must be seen; where there is no room, the highest rank is left out first.
+    """
+
+    t_ns: int
+    mark: str
+    text: str
+    rank: int = 1
+
+
+def moments(history: History) -> list[Moment]:
+    """Return what happened in a run, in order of time."""
+    found = _faults(history)
+    refused: set[str] = set()
+    for event in history.all(*_MAKERS):
+        if isinstance(event, events.Refused):
+            if event.op in refused:
+                continue  # the first of each op says it
+            refused.add(event.op)
+        if isinstance(event, events.Exited) and (event.returncode or 0) < 0:
+            continue  # by a signal: that was the fault
+        mark, text, rank = _MAKERS[type(event)](event)
+        found.append(Moment(event.t_ns, mark, text, rank))
+    return sorted(found, key=lambda moment: moment.t_ns)
+
+
+def _faults(history: History) -> list[Moment]:
+    found = []
+    for fault in history.faults:
+        mark = {"kill": "K", "corrupt": "K", "pause": "P"}.get(fault.step.do, "F")
+        found.append(Moment(fault.t_ns, mark, deed(fault.step), 0))
+    return found
+
+
+def _link(event: events.Link) -> tuple[str, str, int]:
+    over = " over" if event.do in LASTING else ""
+    return "f", f"{event.do} of {event.target}{over}, {len(event.connections)} met", 2
+
+
+#: Kind of event -> its mark, its words and its rank.
+_MAKERS: Final[dict[type[events.Event], Callable[[Any], tuple[str, str, int]]]] = {
+    events.Started: lambda e: ("R", "started again", 1) if e.resume else ("S", "started", 3),
+    events.Recovered: lambda _: ("r", "first fetch after it", 1),
+    events.Reconnected: lambda e: ("r", f"{e.target} connected again", 2),
+    events.Link: _link,
+    events.FillOver: lambda _: ("f", "disk has room again", 2),
+    events.TakenOver: lambda _: ("S", "taken over, running", 3),
+    events.EndedUnasked: lambda _: ("Q", "ended by itself", 1),
+    events.NotRestarted: lambda _: ("Q", "did not start again", 1),
+    events.Resumed: lambda _: ("p", "process continued", 1),
+    events.Refused: lambda e: ("!", f"{shown(e.op, _TEXT)} refused", 1),
+    events.NotGreeted: lambda _: ("!", "no HELLO", 1),
+    events.OddOutput: lambda _: ("o", "output of odd size", 1),
+    events.Stall: lambda _: ("h", "sink stands still", 1),
+    events.StallEnded: lambda _: ("H", "sink goes on", 2),
+    events.Checkpointed: lambda _: ("c", "checkpoint answered", 1),
+    events.EndPublished: lambda _: ("E", "all published", 3),
+    events.DrainAsked: lambda _: ("d", "drain asked", 2),
+    events.Drained: lambda _: ("D", "drain answered", 1),
+    events.Exited: lambda e: ("Q", f"ended, status {e.returncode}", 2),
+}

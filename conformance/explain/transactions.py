@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from tickproof.conformance.explain.aftermath import offsets_in, partitions_of
 from tickproof.conformance.explain.facts import Facts, counted
-from tickproof.conformance.explain.relations import places
 from tickproof.conformance.history.events import Abort, Commit, Drained, Refused, Stage
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.history.rows import of_partition
@@ -186,13 +186,11 @@ def _given_up(facts: Facts, idle: Step) -> list[str]:
         return []
     index = np.flatnonzero(m.answers >= 0)
     writer, _ = facts.log.writer_seq(index)
-    rows = places(facts, m.answers[index[writer == idle.writer]])
-    served = np.unique(rows[:, :2], axis=0)
-    where = places(facts, missing)
+    served = partitions_of(m.places(m.answers[index[writer == idle.writer]]))
     if len(served) != 1:
         return []
-    stream, partition = served[0].tolist()
-    offset = where[(where[:, 0] == stream) & (where[:, 1] == partition), 2]
+    stream, partition = served[0]
+    offset = offsets_in(m.places(missing), stream, partition)
     freed = of_partition(facts.history.releases, stream, partition)
     upto = int(freed["offset"].max(initial=0))
     lost = int((offset < upto).sum())

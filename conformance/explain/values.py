@@ -1,4 +1,4 @@
-"""Outputs that say something wrong: the first of them, what was due, what all of them share."""
+"""Outputs that are wrong: the first of them, what was due, what all of them share."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from typing import Final
 
 import numpy as np
 
-from tickproof.conformance.explain import count_values, market_values
-from tickproof.conformance.explain.facts import Facts, counted
-from tickproof.conformance.explain.passage import Part
-from tickproof.conformance.explain.recovery import Aftermath
-from tickproof.conformance.explain.repeats import alike, shared
+from tickproof.conformance.checkers.expected import find
+from tickproof.conformance.checkers.market_rule import ANSWER, RECORD, show_answer, symbol_text
+from tickproof.conformance.checkers.matching import PLACES, place_of
+from tickproof.conformance.checkers.timeline import publish_times
+from tickproof.conformance.explain import count_values
+from tickproof.conformance.explain.aftermath import Aftermath, relations
+from tickproof.conformance.explain.deliveries import alike, shared
+from tickproof.conformance.explain.facts import Facts, Part, counted
 from tickproof.conformance.history.outputs import UNNUMBERED
+from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.suites.evidence import ORDER_KINDS
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Outcome
+from tickproof.generators.layouts import MESSAGE, QUOTE, QUOTE_KIND
 
 #: Kinds of findings about the order of outputs: their values may be right.
 _ORDER: Final = (*ORDER_KINDS, "gap")
@@ -43,7 +48,7 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     elif facts.history.app == "count":
         point += count_values.tell(facts, index, near)
     elif facts.history.app == "market-spread":
-        point += market_values.tell(facts, index, near)
+        point += _tell_market(facts, index, near)
     if len(wrong):
         point.append(_all(facts, wrong, near))
     mark = "first output out of order" if ordered else "first wrong output"
@@ -62,7 +67,8 @@ def _answers(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
             return []  # where totals are shifted, n names the wrong record
         place = m.place(int(m.answers[index]))
         by = "By its key and n it stands for" if count else "It answers"
-    return [f"{by} offset {place[2]:,} of partition {place[1]}, {facts.journey(place, near)}."]
+    at = f"offset {place.offset:,} of partition {place.partition}"
+    return [f"{by} {at}, {facts.journey(place, near)}."]
 
 
 def _first(facts: Facts, outcome: Outcome, index: int, near: Aftermath | None) -> str:
@@ -78,7 +84,7 @@ def _first(facts: Facts, outcome: Outcome, index: int, near: Aftermath | None) -
     if app == "count":
         return head + count_values.said(facts, index)
     if app == "market-spread":
-        return head + market_values.said(facts, index)
+        return head + _market_said(facts, index)
     raw = facts.log.payloads[index].tobytes()[:16].hex()
     return f"{head}{raw}, which is no payload that was due."
 
@@ -90,3 +96,177 @@ def _all(facts: Facts, wrong: np.ndarray, near: Aftermath | None) -> str:
     if near is None or len(wrong) == 1:
         return f"{head}."
     return f"{head}, none of them before {facts.name(near)}."
+
+
+# -- verdicts of Market Spread ---------------------------------------------------------------
+
+
+def _market_said(facts: Facts, index: int) -> str:
+    """Say what a wrong verdict holds, and what was due."""
+    m = facts.matching
+    text = show_answer(_verdicts(facts, np.array([index]))[0])
+    if m is None or m.due is None or m.answers[index] < 0:
+        return f"{text}; there is no such order in the input."
+    due = m.due[m.answers[index]]
+    if not m.owed[m.answers[index]]:
+        return f"{text}; due was no output, because {show_answer(due)}."
+    return f"{text}; due was {show_answer(due)}."
+
+
+def _tell_market(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
+    """Say what became of the quote that was due, and what the wrong verdicts share."""
+    m = facts.matching
+    if m is None:
+        return []
+    if facts.history.params["inputs"] == "two":
+        return _newest(facts, index, near)
+    if m.due is None or m.answers[index] < 0:
+        return []
+    due = m.due[m.answers[index]]
+    quotes, where = _quotes(facts, MESSAGE)
+    found = []
+    hit = np.flatnonzero((quotes["id"] == due["quote_id"]) & (due["quote_id"] != 0))
+    if len(hit):
+        place = place_of(where[hit[0]])
+        found.append(
+            f"Quote {due['quote_id']}, which was due, is offset {place.offset:,} of partition "
+            f"{place.partition}: {facts.journey(place, near)}."
+        )
+    return found + _shared(facts, quotes, where, near)
+
+
+def _shared(
+    facts: Facts, quotes: np.ndarray, where: np.ndarray, near: Aftermath | None
+) -> list[str]:
+    """Say what all wrong verdicts on merged input have in common about their quotes."""
+    m = facts.matching
+    assert m is not None and m.due is not None
+    wrong = np.flatnonzero(m.wrong & (m.answers >= 0))
+    came, due = _verdicts(facts, wrong), m.due[m.answers[wrong]]
+    other = came["quote_id"] != due["quote_id"]
+    named = int(((came["quote_id"] == 0) & other).sum())
+    if not other.all():
+        if other.any():
+            return []
+        text = "All wrong verdicts name the quote that was due"
+        bad = [f for f in ("symbol", "bid", "offer") if (came[f] != due[f]).all()]
+        rule = all((came[f] == due[f]).all() for f in ("symbol", "bid", "offer"))
+        if rule:
+            return [f"{text}, with its prices: only the decision is wrong."]
+        return [f"{text}, but not its {' and '.join(bad)}." if bad else f"{text}."]
+    if not len(quotes):
+        return ["All wrong verdicts name another quote than the latest."]
+    at = _rows_of(quotes["id"], due["quote_id"])
+    missed = where[np.maximum(at, 0)]
+    number = len(wrong)
+    if named == number:
+        text = f"All wrong verdicts ({number:,}) name no quote"
+    else:
+        earlier = _earlier(_rows_of(quotes["id"], came["quote_id"]), where, missed)
+        which = "an earlier quote" if (earlier | (came["quote_id"] == 0)).all() else "another quote"
+        none = f", {named:,} of them none" if named else ""
+        text = f"All wrong verdicts ({number:,}) name {which} than the latest{none}"
+    if (at < 0).any():
+        return [f"{text}."]
+    if _one_reply(facts, m.places(m.answers[wrong]), missed):
+        return [
+            f"{text}; each of these orders came in the same FETCH reply as the quote that was due, "
+            f"behind it ({number:,} of {number:,}): as if the orders of a reply were judged before "
+            "its quotes."
+        ]
+    if near is None:
+        return [f"{text}."]
+    shares = relations(facts.history, missed, near)
+    if shares["left"] + shares["given-up"] == len(missed):
+        return [
+            f"{text}, and each quote that was due had been fetched before {facts.name(near)} and "
+            "not again: the quotes from before it were not restored."
+        ]
+    return [f"{text}."]
+
+
+def _rows_of(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return where each wanted id stands in ``ids``, -1 for nowhere."""
+    order = np.argsort(ids, kind="stable")
+    at, known = find(ids[order], wanted)
+    return np.where(known, order[at], -1)
+
+
+def _earlier(at: np.ndarray, where: np.ndarray, due: np.ndarray) -> np.ndarray:
+    """Return which named quotes, by their place in ``where``, stand before the due ones."""
+    came = where[np.maximum(at, 0)]
+    same = came[["stream", "partition"]] == due[["stream", "partition"]]
+    return (at >= 0) & same & (came["offset"] < due["offset"])
+
+
+def _one_reply(facts: Facts, orders: np.ndarray, quotes: np.ndarray) -> bool:
+    """Whether each order was first fetched in a reply that held its quote, too."""
+    for partition in np.unique(orders["partition"]).tolist():
+        mine = orders["partition"] == partition
+        if (quotes["partition"][mine] != partition).any():
+            return False
+        rows = of_partition(facts.history.fetches, 0, partition)
+        reach = np.maximum.accumulate(rows["end"].astype(np.int64))
+        first = np.searchsorted(reach, orders["offset"][mine], side="right")
+        if len(first) and first.max() >= len(rows):
+            return False
+        if (rows["base"][first].astype(np.int64) > quotes["offset"][mine]).any():
+            return False
+    return True
+
+
+def _newest(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
+    """On two streams: name the newest quote of the symbol that was fetched before an output."""
+    answer = _verdicts(facts, np.array([index]))[0]
+    quotes, where = _quotes(facts, QUOTE)
+    mine = np.flatnonzero(quotes["symbol"] == answer["symbol"])
+    if not len(mine):
+        return [f"There is no quote of {symbol_text(answer['symbol'])} in the input."]
+    t_ns = int(facts.log.t_ns(np.array([index]))[0])
+    fetched = _fetched_before(facts, where[mine], t_ns)
+    seen = mine[fetched]
+    if not len(seen):
+        return []
+    newest = int(seen[-1])
+    place = place_of(where[newest])
+    text = (
+        f"Of {counted(len(seen), 'quote')} of {symbol_text(answer['symbol'])} fetched before it, "
+        f"the newest is quote {quotes['id'][newest]} (offset {place.offset:,} of partition "
+        f"{place.partition}, stream {place.stream}): {facts.journey(place, near)}."
+    )
+    found = [text]
+    if int(answer["quote_id"]) == 0:
+        found.append("The verdict names no quote at all.")
+    return found
+
+
+def _quotes(facts: Facts, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Return all quotes as RECORD rows, and their PLACES."""
+    records, places = [np.empty(0, RECORD)], [np.empty(0, PLACES)]
+    numbers = [p["partition"] for p in facts.history.partitions if p["stream"] == 0]
+    for partition, array in zip(numbers, facts.history.inputs(dtype, 0), strict=True):
+        some = np.array(array).view(RECORD)
+        at = np.flatnonzero(some["kind"] == QUOTE_KIND)
+        records.append(some[at])
+        places.append(np.zeros(len(at), PLACES))
+        places[-1]["partition"], places[-1]["offset"] = partition, at
+    return np.concatenate(records), np.concatenate(places)
+
+
+def _fetched_before(facts: Facts, where: np.ndarray, t_ns: int) -> np.ndarray:
+    """Return a mask of the records that were fetched before a time."""
+    rows = facts.history.fetches
+    rows = rows[rows["t_ns"] <= t_ns]
+    found = np.zeros(len(where), bool)
+    for partition in np.unique(where["partition"]).tolist():
+        some = of_partition(rows, 0, partition)
+        mine = where["partition"] == partition
+        # "Published" of these rows is the reach of all fetches so far.
+        reach = np.zeros(len(some), [("t_ns", "<i8"), ("end", "<u8")])
+        reach["t_ns"], reach["end"] = some["t_ns"], np.maximum.accumulate(some["end"])
+        found[mine] = publish_times(reach, where["offset"][mine]) <= t_ns
+    return found
+
+
+def _verdicts(facts: Facts, index: np.ndarray) -> np.ndarray:
+    return np.array(facts.log.payloads[index]).view(ANSWER)

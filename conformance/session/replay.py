@@ -11,7 +11,7 @@ from typing import Any
 
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, RequestError
-from tickproof.conformance.explain import told
+from tickproof.conformance.explain import with_stories
 from tickproof.conformance.history import provenance
 from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.history.input_replay import same_input
@@ -103,7 +103,7 @@ def _once(
         for outcome in tiers.recheck(folder)
         if outcome.requirement in wanted
     ]
-    outcomes = told(outcomes)
+    outcomes = with_stories(outcomes)
     write_json(folder / "verdict.json", [o.to_json() | {"run": "."} for o in outcomes])
     tidy(played)
     return outcomes

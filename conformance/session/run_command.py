@@ -18,7 +18,7 @@ from rich.text import Text
 
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import InvalidFile, RequestError
-from tickproof.conformance.explain import told
+from tickproof.conformance.explain import with_stories
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
 from tickproof.conformance.reports import json_report, junit, terminal
@@ -187,7 +187,7 @@ def _judge(
         # A report of an earlier session must not pass for one of this session.
         (folder / name).unlink(missing_ok=True)
     started = datetime.now(UTC)
-    outcomes = told(_outcomes(spec, request, folder, view))
+    outcomes = with_stories(_outcomes(spec, request, folder, view))
     return json_report.build(
         engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
         outcomes=outcomes,

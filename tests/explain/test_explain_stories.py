@@ -12,7 +12,7 @@ import pytest
 
 from tests.suites import tampering
 from tickproof.conformance.cli import main
-from tickproof.conformance.explain import stories, text, told
+from tickproof.conformance.explain import stories, text, with_stories
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import writer
 from tickproof.conformance.reports import json_report, junit
@@ -33,7 +33,7 @@ def outcomes(folder: Path) -> list[Outcome]:
 
 
 def test_what_failed_has_a_story_and_what_passed_has_none(failed):
-    found = {o.requirement: o for o in told(outcomes(failed))}
+    found = {o.requirement: o for o in with_stories(outcomes(failed))}
 
     wrong = found["EO-ENGINE-DEATH"]
     assert wrong.verdict is Verdict.FAIL
@@ -48,7 +48,7 @@ def test_what_failed_has_a_story_and_what_passed_has_none(failed):
 def test_an_unknown_has_one_sentence_and_no_picture(copy_of):
     folder = copy_of("count-engine-death")
     tampering.nothing_in_flight(folder)
-    unknown = [o for o in told(outcomes(folder)) if o.verdict is Verdict.UNKNOWN]
+    unknown = [o for o in with_stories(outcomes(folder)) if o.verdict is Verdict.UNKNOWN]
     assert unknown
     for outcome in unknown:
         assert len(outcome.story["lines"]) == 1
@@ -58,7 +58,7 @@ def test_an_unknown_has_one_sentence_and_no_picture(copy_of):
 def test_the_folder_is_left_as_it_was(failed):
     shutil.rmtree(failed / "input")
     before = sorted(path.name for path in failed.iterdir())
-    assert any(outcome.story for outcome in told(outcomes(failed)))
+    assert any(outcome.story for outcome in with_stories(outcomes(failed)))
     assert sorted(path.name for path in failed.iterdir()) == before
 
 
@@ -68,7 +68,7 @@ def test_a_story_that_cannot_be_made_costs_no_verdict(failed, monkeypatch):
 
     before = outcomes(failed)
     monkeypatch.setattr(stories, "story", broken)
-    after = told(before)
+    after = with_stories(before)
     assert [o.verdict for o in after] == [o.verdict for o in before]
     story = next(o.story for o in after if o.requirement == "EO-ENGINE-DEATH")
     assert story["lines"] == ["No story: the kit could not make one (KeyError: 'something')"]
@@ -76,7 +76,7 @@ def test_a_story_that_cannot_be_made_costs_no_verdict(failed, monkeypatch):
 
 def test_a_run_that_is_gone_costs_no_verdict(tmp_path):
     outcome = Outcome("EO-TAIL", Verdict.FAIL, reason="lost", run=str(tmp_path / "gone"))
-    (after,) = told([outcome])
+    (after,) = with_stories([outcome])
     assert replace(after, story={}) == outcome
     assert after.story["lines"][0].startswith("No story: ")
 
@@ -103,7 +103,7 @@ def test_text_of_a_run_that_held_says_so(recorded):
 
 
 def test_reports_hold_the_story(failed, tmp_path):
-    found = told(outcomes(failed))
+    found = with_stories(outcomes(failed))
     results = [json_report.result(outcome, None) for outcome in found]
     wrong = next(r for r in results if r.id == "EO-ENGINE-DEATH")
     assert wrong.story.lines == next(o.story["lines"] for o in found if o.requirement == wrong.id)

@@ -7,7 +7,7 @@ import json
 from tests.suites import tampering
 from tickproof.conformance.explain import story
 from tickproof.conformance.explain.facts import Facts
-from tickproof.conformance.explain.fetch_below_release import asked
+from tickproof.conformance.explain.protocol_breaches import fetches_below_release
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.json_lines import read_json_lines
@@ -59,7 +59,10 @@ def test_what_the_judge_saw_stands_in_the_story(copy_of):
         if "was released" in outcome.actual:
             upto = outcome.actual.rpartition("(up to ")[2].rstrip(")")
             assert f"{int(upto):,}" in " ".join(lines)
-    assert [one.place for one in asked(Facts.of(History(folder)))] == [(0, 1), (0, 3)]
+    assert [one.place for one in fetches_below_release(Facts.of(History(folder)))] == [
+        (0, 1),
+        (0, 3),
+    ]
     assert "It began at the very beginning" in " ".join(lines)
 
 
@@ -71,7 +74,7 @@ def test_no_partition_is_named_where_two_could_be_meant(copy_of):
     rows["offset"][rows["partition"] == 1] = tops[0]
     (folder / "releases.bin").write_bytes(rows.tobytes())
 
-    (one,) = asked(Facts.of(History(folder)))
+    (one,) = fetches_below_release(Facts.of(History(folder)))
     assert one.place is None
     text = " ".join(story(History(folder), FAILED).lines)
     assert "asked for offset 0, though it had released everything" in text

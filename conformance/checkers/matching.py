@@ -1,10 +1,10 @@
-"""Which input record each output answers: whole arrays, for the apps that can tell."""
+"""Which record of a run each output answers: whole arrays, for the apps that can tell."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -16,23 +16,29 @@ from tickproof.conformance.checkers.expected import (
     payload_words,
 )
 from tickproof.conformance.checkers.market_rule import ANSWER, RECORD
-from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
-from tickproof.conformance.suites.evidence import outputs
 from tickproof.generators.layouts import (
     COUNT_IN,
     COUNT_OUT,
-    MESSAGE,
-    NUMBER,
-    ORDER,
     ORDER_KIND,
-    opaque,
 )
 
-#: Records in and out together; beyond this a story is told without them.
-MOST: Final = 20_000_000
-#: Bytes of the input that are hashed for it at most.
-MOST_BYTES: Final = 1 << 30
+
+class Place(NamedTuple):
+    """Where one input record lies."""
+
+    stream: int
+    partition: int
+    offset: int
+
+
+#: The same for many records.
+PLACES: Final = np.dtype([("stream", "<i8"), ("partition", "<i8"), ("offset", "<i8")])
+
+
+def place_of(row: np.void) -> Place:
+    """Return one element of PLACES as a Place."""
+    return Place(*row.item())
 
 
 @dataclass(frozen=True)
@@ -60,17 +66,22 @@ class Matching:
     owed: np.ndarray
     due: np.ndarray | None = None
 
-    def place(self, row: int) -> tuple[int, int, int]:
-        """Return (stream, partition, offset) of a row."""
-        part = next(p for p in reversed(self.parts) if p.start <= row and p.records)
-        return part.stream, part.partition, row - part.start
+    def place(self, row: int) -> Place:
+        """Return where the record of a row lies."""
+        return place_of(self.places(np.array([row]))[0])
 
-    def row(self, stream: int, partition: int, offset: int) -> int:
-        """Return the row of a record; raises KeyError for a stream that nothing answers."""
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """Return where the records of rows lie, as PLACES."""
+        found = np.zeros(len(rows), PLACES)
         for part in self.parts:
-            if (part.stream, part.partition) == (stream, partition):
-                return part.start + offset
-        raise KeyError((stream, partition))
+            here = self.of_part(part, rows)
+            found["stream"][here], found["partition"][here] = part.stream, part.partition
+            found["offset"][here] = rows[here] - part.start
+        return found
+
+    def of_part(self, part: Part, rows: np.ndarray) -> np.ndarray:
+        """Return a mask of the rows that lie in a part."""
+        return (rows >= part.start) & (rows < part.start + part.records)
 
     @property
     def missing(self) -> np.ndarray:
@@ -89,27 +100,8 @@ class Matching:
         return known[again]
 
 
-def matching(history: History) -> Matching | None:
-    """Return what the outputs of a run answer; None where that is too much to hold."""
-    log = outputs(history)
-    size = sum(p["records"] * p["record_size"] for p in history.partitions)
-    if history.input_records + len(log) > MOST or size > MOST_BYTES:
-        return None
-    if history.app == "count":
-        return match_count(_inputs(history, COUNT_IN), log, history.params["emit"] == "every")
-    if history.app == "market-spread":
-        return _match_market(history, log)
-    dtype = NUMBER if history.app == "double" else opaque(history.partitions[0]["record_size"])
-    return match_payloads(_inputs(history, dtype), log, double=history.app == "double")
-
-
+#: (stream, partition, records) of each partition that outputs answer.
 Inputs = Sequence[tuple[int, int, np.ndarray]]
-
-
-def _inputs(history: History, dtype: np.dtype, stream: int = 0) -> Inputs:
-    numbers = [p["partition"] for p in history.partitions if p["stream"] == stream]
-    arrays = history.inputs(dtype, stream)
-    return [(stream, n, a) for n, a in zip(numbers, arrays, strict=True)]
 
 
 def _parts(inputs: Inputs) -> tuple[Part, ...]:
@@ -147,10 +139,8 @@ def match_payloads(inputs: Inputs, log: OutputLog, *, double: bool = False) -> M
     return Matching(_parts(inputs), answers, answers < 0, np.ones(len(due), bool))
 
 
-def _match_market(history: History, log: OutputLog) -> Matching:
+def match_market(inputs: Inputs, log: OutputLog, emit: str, *, merged: bool) -> Matching:
     """Match verdicts by order_id. Two streams leave open which quote is right."""
-    merged = history.params["inputs"] == "merged"
-    inputs = _inputs(history, MESSAGE, 0) if merged else _inputs(history, ORDER, 1)
     whole = np.concatenate([np.array(a).view(RECORD) for *_, a in inputs])
     orders = np.flatnonzero(whole["kind"] == ORDER_KIND)
     ids = whole["id"][orders]
@@ -159,7 +149,7 @@ def _match_market(history: History, log: OutputLog) -> Matching:
     known = order >= 0
     answers = np.where(known, orders[order], -1) if len(orders) else order
     owed, wrong = np.zeros(len(whole), bool), ~known
-    verdicts = history.params["emit"] == "verdicts"
+    verdicts = emit == "verdicts"
     expected = None
     if merged:
         expected = np.zeros(len(whole), ANSWER)

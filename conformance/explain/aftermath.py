@@ -1,19 +1,28 @@
-"""What an engine did after each fault: from where it went on, what it fetched again."""
+"""What followed each fault: where the engine went on, and what became of a set of records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
 
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
-from tickproof.conformance.scenario import LASTING
+from tickproof.conformance.scenario import LASTING, FaultStep
+
+#: given-up: released before the fault. left: fetched before it, not released, not fetched
+#: again. again: fetched before and after it. never: not fetched at all. later: first fetched
+#: after it.
+Relation = Literal["given-up", "left", "again", "never", "later"]
+RELATIONS: Final[tuple[Relation, ...]] = ("given-up", "left", "again", "never", "later")
 
 
 @dataclass(frozen=True)
-class Place:
+class PartitionAfter:
     """One partition around a fault, in offsets; every range is [from, to).
 
     released, fetched: how far they had come before it. base: the lowest offset that was
@@ -61,7 +70,7 @@ class Aftermath:
     until_ns: int
     restarted_ns: int | None
     fetched_ns: int | None
-    places: tuple[Place, ...]
+    places: tuple[PartitionAfter, ...]
 
     @property
     def again(self) -> int:
@@ -72,6 +81,11 @@ class Aftermath:
     def went_on(self) -> bool:
         """Whether anything was fetched after the fault and before the next one."""
         return any(place.base is not None for place in self.places)
+
+
+def deed(step: FaultStep) -> str:
+    """Return a fault in two or three words, as its schedule says it: "kill of engine"."""
+    return f"{step.do} of {step.target}"
 
 
 def aftermaths(history: History) -> list[Aftermath]:
@@ -119,7 +133,7 @@ def _times(history: History, kind: type[events.Event], since: int, until: int) -
 
 def _place(
     history: History, fault: FiredFault, partition: tuple[int, ...], since: int, until: int
-) -> Place:
+) -> PartitionAfter:
     """Read from the tables how one partition went on; ``partition`` as in FiredFault."""
     stream, number, _, _, fetched, released = partition
     rows = of_partition(history.fetches, stream, number)
@@ -127,10 +141,78 @@ def _place(
     after = after[after["t_ns"] < until]
     freed = of_partition(history.releases, stream, number)
     freed = freed["offset"][freed["t_ns"] < since]
-    return Place(
+    return PartitionAfter(
         stream,
         number,
         max(released, int(freed.max(initial=0))),
         max(fetched, int(before["end"].max(initial=0))),
         int(after["base"].min()) if len(after) else None,
     )
+
+
+def partitions_of(where: np.ndarray) -> list[tuple[int, int]]:
+    """Return (stream, partition) of all PLACES, ascending."""
+    codes = np.unique(where["stream"] << 32 | where["partition"])
+    return list(zip((codes >> 32).tolist(), (codes & 0xFFFFFFFF).tolist(), strict=True))
+
+
+def offsets_in(where: np.ndarray, stream: int, partition: int) -> np.ndarray:
+    """Return the offsets of those PLACES that lie in one partition, in their order."""
+    return where["offset"][(where["stream"] == stream) & (where["partition"] == partition)]
+
+
+def relations(history: History, where: np.ndarray, after: Aftermath) -> dict[Relation, int]:
+    """Count records, given as PLACES, by what became of them at a fault."""
+    found: dict[Relation, int] = dict.fromkeys(RELATIONS, 0)
+    for place in after.places:
+        offset = offsets_in(where, place.stream, place.partition)
+        if not len(offset):
+            continue
+        base = place.fetched if place.base is None else place.base
+        again = (offset >= base) & (offset < place.fetched)
+        given_up = (offset < place.released) & ~again
+        left = (offset < place.fetched) & ~again & ~given_up
+        beyond = offset >= place.fetched
+        never = beyond & ~_covered(history, place.stream, place.partition, offset)
+        found["again"] += int(again.sum())
+        found["given-up"] += int(given_up.sum())
+        found["left"] += int(left.sum())
+        found["never"] += int(never.sum())
+        found["later"] += int(beyond.sum() - never.sum())
+    return found
+
+
+def _covered(history: History, stream: int, partition: int, offset: np.ndarray) -> np.ndarray:
+    """Return a mask of the offsets that some FETCH reply held."""
+    rows = of_partition(history.fetches, stream, partition)
+    size = int(max(rows["end"].max(initial=0), offset.max())) + 2
+    edges = np.bincount(rows["base"].astype(np.int64), minlength=size)
+    edges -= np.bincount(rows["end"].astype(np.int64), minlength=size)
+    return np.cumsum(edges)[offset] > 0
+
+
+def nearest(history: History, afters: Sequence[Aftermath], where: np.ndarray) -> Aftermath | None:
+    """Return the fault that touches most of some records: fetched before it, not released."""
+    best, most = None, 0
+    for after in afters:
+        found = relations(history, where, after)
+        touched = found["left"] + found["again"] + found["never"]
+        if touched > most:
+            best, most = after, touched
+    return best or (afters[0] if afters else None)
+
+
+def whole_replies(history: History, where: np.ndarray) -> int:
+    """Return how many FETCH replies hold exactly the given records; 0: they do not."""
+    replies = 0
+    for stream, partition in partitions_of(where):
+        rows = of_partition(history.fetches, stream, partition)
+        offset = np.sort(offsets_in(where, stream, partition))
+        low = np.searchsorted(offset, rows["base"].astype(np.int64))
+        high = np.searchsorted(offset, rows["end"].astype(np.int64))
+        held = high - low
+        full = held == (rows["end"] - rows["base"]).astype(np.int64)
+        if not len(rows) or (held[~full] > 0).any() or held[full].sum() < len(offset):
+            return 0
+        replies += len(np.unique(rows["base"][full]))
+    return replies
