@@ -58,7 +58,7 @@ def latency(
         if engine is not None or profile is not None:
             raise click.UsageError("--again: expected without ENGINE and --profile")
         try:
-            return session.again(again, console, as_json=as_json)
+            return session.measure_again(again, console, as_json=as_json)
         except report.SessionError as error:
             raise click.UsageError(f"--again: {error}") from error
     if engine is None or profile is None:

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.latency.figures import QUANTILES, shown_us
-from tickproof.conformance.latency.medians import samples_needed
+from tickproof.conformance.latency.order_statistics import samples_needed
 from tickproof.conformance.latency.profile_model import Load, ProfileFile
 from tickproof.conformance.scenario import FaultStep, Pace, Scenario
 from tickproof.conformance.text import shown

@@ -1,7 +1,7 @@
 """The verdict on a profile, from the figures of its runs: pure, the same for the same figures.
 
 The run is the unit: within one, samples hang together. limits.py holds the rule for one limit,
-medians.py its statistics; docs/verdicts.md says what each reason means.
+order_statistics.py its statistics; docs/verdicts.md says what each reason means.
 """
 
 from __future__ import annotations
@@ -13,27 +13,30 @@ from typing import Any, Final
 
 from tickproof.conformance.hosts.model import Reading
 from tickproof.conformance.latency.figures import QUANTILES, RunFigures, as_json, shown_us
-from tickproof.conformance.latency.medians import samples_needed
+from tickproof.conformance.latency.order_statistics import samples_needed
 from tickproof.conformance.latency.profiles import Profile
-from tickproof.conformance.service_level.evidence import (
+from tickproof.conformance.service_level.limits import (
+    CI_STRADDLES,
+    TOO_FEW_RUNS,
+    Bounds,
+    interval_ends,
+    judge_limit,
+    tally,
+)
+from tickproof.conformance.service_level.run_bounds import (
     GENERATOR_LATE,
     HOST_CHANGED,
     HOST_NOISE,
     KILL_MISSED,
     KIT_FLOOR,
-    recovered,
-    seen_of,
-    sustained,
+    RECOVERY,
+    Comparison,
+    comparisons,
+    percentile_bounds,
+    rate_bounds,
+    recovery_bounds,
     unsustained,
-    void,
-)
-from tickproof.conformance.service_level.limits import (
-    CI_STRADDLES,
-    TOO_FEW_RUNS,
-    Seen,
-    ends,
-    judged,
-    tally,
+    void_code,
 )
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import SEVERITY, Verdict
@@ -42,7 +45,6 @@ from tickproof.conformance.verdicts import SEVERITY, Verdict
 FLOOR_FACTOR: Final = 2.0
 #: The median of a run may change by this part of it.
 TREND_MOST: Final = 0.25
-RECOVERY: Final = "recovery"
 #: Code -> the verdict that goes with it; from worst to best.
 REASONS: Final[Mapping[str, Verdict]] = {
     "KIT_ERROR": Verdict.KIT_ERROR,
@@ -130,22 +132,22 @@ def decide(
     where there are no runs, empty where the null engine fell behind; None: not measured.
     """
     runs = _judgeable(figures)
-    broken = _broken(figures)
-    rate = _rate(profile, runs)
-    limits = [_percentile(profile, name, runs, floor) for name in profile.limits]
+    broken = _broken_reasons(figures)
+    rate = _rate_reason(profile, runs)
+    limits = [_percentile_decision(profile, name, runs, floor) for name in profile.limits]
     if profile.recovering:
-        limits.append(_recovery(profile, runs))
+        limits.append(_recovery_decision(profile, runs))
     if rate and rate.code == "UNSUSTAINABLE":
         limits = [
             one if one.reason == KIT_FLOOR
             else replace(one, verdict=Verdict.FAIL, reason=rate.code, text=rate.text)
             for one in limits
         ]  # fmt: skip
-    reasons = [*broken, *_host(problems)]
+    reasons = [*broken, *_host_reasons(problems)]
     if not problems and not broken:
-        reasons += [*_together(profile, rate, limits, runs), *_trend(profile, runs)]
+        reasons += [*_merged_reasons(profile, rate, limits, runs), *_trend_reasons(profile, runs)]
     elif problems:
-        code = _host(problems)[0].code
+        code = _host_reasons(problems)[0].code
         limits = [
             one if one.reason == KIT_FLOOR
             else replace(one, verdict=Verdict.UNKNOWN, reason=code)
@@ -159,7 +161,7 @@ def decide(
         max(verdicts, key=SEVERITY.index),
         tuple(reasons),
         tuple(limits),
-        {run.number: code for run in runs if (code := _void(profile, run))},
+        {run.number: code for run in runs if (code := _set_aside_code(profile, run))},
         tuple(run.number for run in runs if unsustained(run)),
     )
 
@@ -174,8 +176,8 @@ def more_runs(profile: Profile, figures: Sequence[RunFigures]) -> int:
     if len(runs) < len(figures):
         return 0
     asked = profile.runs
-    target = asked.most if _undecided(profile, runs) else asked.least
-    counted = sum(not _void(profile, run) for run in runs)
+    target = asked.most if _wants_most(profile, runs) else asked.least
+    counted = sum(not _set_aside_code(profile, run) for run in runs)
     return max(0, min(target - counted, target + asked.void_most - len(runs)))
 
 
@@ -183,33 +185,30 @@ def _judgeable(figures: Sequence[RunFigures]) -> list[RunFigures]:
     return [run for run in figures if run.ended == "completed" and not run.wrong]
 
 
-def _undecided(profile: Profile, runs: Sequence[RunFigures]) -> bool:
+def _wants_most(profile: Profile, runs: Sequence[RunFigures]) -> bool:
     """Tell whether a limit that can be judged was not kept, so that ``most`` runs are wanted."""
-    fell = [sustained(profile, run) for run in runs]
+    fell = [rate_bounds(profile, run) for run in runs]
     if any(one.high for one in fell):
         # All of them for certain: more of the same would say nothing new.
         return not all(one.surely(0) or one.void or one.excuse == KIT_FLOOR for one in fell)
-    open_limits = [
-        (seen_of(profile, name, runs), limit)
+    closed = {
+        name
         for name, limit in profile.limits.items()
-        if _floor_us(name, runs) * FLOOR_FACTOR <= limit and not _short(profile, name, runs)
-    ]
-    if profile.recovering:
-        limit = profile.recovering.within_s * 1e6
-        open_limits.append(([recovered(profile, run) for run in runs], limit))
-    return any(one.over(limit) for seen, limit in open_limits for one in seen)
+        if _floor_us(name, runs) * FLOOR_FACTOR > limit or _short_counts(profile, name, runs)
+    }
+    found = [one for run in runs for one in comparisons(profile, run)]
+    return any(one.over for one in found if one.name not in closed)
 
 
-def _void(profile: Profile, run: RunFigures) -> str:
+def _set_aside_code(profile: Profile, run: RunFigures) -> str:
     """Return the code of why a run is to be played again, "" where it counts."""
-    rows = [(seen_of(profile, name, [run])[0], limit) for name, limit in profile.limits.items()]
-    rows.append((sustained(profile, run), 0.0))
-    if profile.recovering:
-        rows.append((recovered(profile, run), profile.recovering.within_s * 1e6))
-    return next((one.void or one.excuse for one, limit in rows if one.set_aside(limit)), "")
+    found = comparisons(profile, run)
+    found.insert(len(profile.limits), Comparison("rate", rate_bounds(profile, run), 0.0))
+    set_aside = (one.bounds for one in found if one.bounds.set_aside(one.limit_us))
+    return next((one.void or one.excuse for one in set_aside), "")
 
 
-def _broken(figures: Sequence[RunFigures]) -> list[Reason]:
+def _broken_reasons(figures: Sequence[RunFigures]) -> list[Reason]:
     """Return what is wrong whatever the noise, by the first run of each kind."""
     found: dict[str, Reason] = {}
     for run in figures:
@@ -221,7 +220,7 @@ def _broken(figures: Sequence[RunFigures]) -> list[Reason]:
     return list(found.values())
 
 
-def _host(problems: Sequence[Reading]) -> list[Reason]:
+def _host_reasons(problems: Sequence[Reading]) -> list[Reason]:
     found = []
     for code, bad in (("HOST_NOT_OK", True), ("UNOBSERVABLE_HOST", False)):
         named = [
@@ -234,10 +233,10 @@ def _host(problems: Sequence[Reading]) -> list[Reason]:
     return found
 
 
-def _rate(profile: Profile, runs: Sequence[RunFigures]) -> Reason | None:
+def _rate_reason(profile: Profile, runs: Sequence[RunFigures]) -> Reason | None:
     """Return why the rate was not sustained, or not known to be; None where it was."""
-    seen = [sustained(profile, run) for run in runs]
-    verdict, code = judged(seen, 0, profile.runs.least, profile.runs.most)
+    seen = [rate_bounds(profile, run) for run in runs]
+    verdict, code = judge_limit(seen, 0, profile.runs.least, profile.runs.most)
     count = tally(seen, 0)
     surely = sum(not one.void and one.surely(0) for one in seen)
     if not count.over or (verdict is Verdict.PASS and not surely):
@@ -256,18 +255,18 @@ def _rate(profile: Profile, runs: Sequence[RunFigures]) -> Reason | None:
     return Reason(code or CI_STRADDLES, text)
 
 
-def _percentile(
+def _percentile_decision(
     profile: Profile, name: str, runs: Sequence[RunFigures], floor: Mapping[str, float] | None
 ) -> LimitDecision:
     limit = profile.limits[name]
     floor_us = None if floor is None else floor.get(name, float("inf"))
     if runs:
         floor_us = _floor_us(name, runs)
-    seen = seen_of(profile, name, runs)
+    seen = [percentile_bounds(profile, name, run) for run in runs]
     values = tuple(None if unsustained(run) else run.percentiles.get(name) for run in runs)
-    verdict, code = judged(seen, limit, profile.runs.least, profile.runs.most)
-    text = _said(name, seen, limit, code)
-    if runs and (short := _short(profile, name, runs)):
+    verdict, code = judge_limit(seen, limit, profile.runs.least, profile.runs.most)
+    text = _sentence(name, seen, limit, code)
+    if runs and (short := _short_counts(profile, name, runs)):
         verdict, code = Verdict.UNKNOWN, "TOO_FEW_SAMPLES"
         text = f"{name} needs {samples_needed(QUANTILES[name]):,} samples a run; got {short[0]:,}"
     if floor_us is not None and floor_us * FLOOR_FACTOR > limit:
@@ -276,31 +275,31 @@ def _percentile(
         if floor_us == float("inf"):
             text = f"{name}: the null engine could not keep the rate either"
     return LimitDecision(
-        name, limit, values, ends(seen, limit), floor_us, verdict,
+        name, limit, values, interval_ends(seen, limit), floor_us, verdict,
         "OVER_LIMIT" if verdict is Verdict.FAIL else code, text,
     )  # fmt: skip
 
 
-def _recovery(profile: Profile, runs: Sequence[RunFigures]) -> LimitDecision:
+def _recovery_decision(profile: Profile, runs: Sequence[RunFigures]) -> LimitDecision:
     assert profile.recovering is not None
     limit = profile.recovering.within_s * 1e6
-    seen = [recovered(profile, run) for run in runs]
-    verdict, code = judged(seen, limit, profile.runs.least, profile.runs.most)
+    seen = [recovery_bounds(profile, run) for run in runs]
+    verdict, code = judge_limit(seen, limit, profile.runs.least, profile.runs.most)
     values = tuple(None if run.recovery_s is None else run.recovery_s * 1e6 for run in runs)
-    return LimitDecision(
-        RECOVERY, limit, values, ends(seen, limit), None, verdict,
-        "SLOW_RECOVERY" if verdict is Verdict.FAIL else code, _said(RECOVERY, seen, limit, code),
-    )  # fmt: skip
+    text = _sentence(RECOVERY, seen, limit, code)
+    code = "SLOW_RECOVERY" if verdict is Verdict.FAIL else code
+    ends = interval_ends(seen, limit)
+    return LimitDecision(RECOVERY, limit, values, ends, None, verdict, code, text)
 
 
-def _said(name: str, seen: Sequence[Seen], limit: float, code: str) -> str:
+def _sentence(name: str, seen: Sequence[Bounds], limit: float, code: str) -> str:
     """Say in words and figures what the runs show of a limit."""
     if not seen:
         return f"{name}: no run"
     over = sum(one.over(limit) for one in seen)
     text = f"{name}: {over} of {len(seen)} runs over {shown_us(limit)}"
     text += f", median {shown_us(median(one.high for one in seen))}"
-    if code == CI_STRADDLES and (found := ends(seen, limit)):
+    if code == CI_STRADDLES and (found := interval_ends(seen, limit)):
         text += f", interval {shown_us(found[0])} to {shown_us(found[1])}"
     excused = sum(one.over(limit) and not one.surely(limit) and not one.void for one in seen)
     if code == HOST_NOISE:
@@ -309,7 +308,7 @@ def _said(name: str, seen: Sequence[Seen], limit: float, code: str) -> str:
     return text + (f"; {void} void" if void else "")
 
 
-def _together(
+def _merged_reasons(
     profile: Profile,
     rate: Reason | None,
     limits: Sequence[LimitDecision],
@@ -320,13 +319,13 @@ def _together(
     said += [(one.reason, one.text) for one in limits if one.reason]
     texts: dict[str, list[str]] = {}
     for code, text in said:
-        found = texts.setdefault(code, _about(code, profile, runs))
+        found = texts.setdefault(code, _run_figure(code, profile, runs))
         if text not in found and code not in (GENERATOR_LATE, HOST_CHANGED):
             found.append(text)
     return [Reason(code, "; ".join(found)) for code, found in texts.items()]
 
 
-def _about(code: str, profile: Profile, runs: Sequence[RunFigures]) -> list[str]:
+def _run_figure(code: str, profile: Profile, runs: Sequence[RunFigures]) -> list[str]:
     """Return the figure that a reason rests on, where it is one of the whole run."""
     if code == GENERATOR_LATE:
         late = [run.late["p99"] for run in runs if "p99" in run.late]
@@ -344,11 +343,11 @@ def _about(code: str, profile: Profile, runs: Sequence[RunFigures]) -> list[str]
 
 
 def _count(code: str, profile: Profile, runs: Sequence[RunFigures]) -> str:
-    return f"{sum(void(profile, run) == code for run in runs)} of {len(runs)} runs void"
+    return f"{sum(void_code(profile, run) == code for run in runs)} of {len(runs)} runs void"
 
 
-def _trend(profile: Profile, runs: Sequence[RunFigures]) -> list[Reason]:
-    counted = [run for run in runs if not _void(profile, run)]
+def _trend_reasons(profile: Profile, runs: Sequence[RunFigures]) -> list[Reason]:
+    counted = [run for run in runs if not _set_aside_code(profile, run)]
     moved = [run for run in counted if run.trend_sure and abs(run.trend) > TREND_MOST]
     if 2 * len(moved) <= len(counted):
         return []
@@ -362,8 +361,8 @@ def _floor_us(name: str, runs: Sequence[RunFigures]) -> float:
     return median([run.floor.get(name, float("inf")) for run in runs] or [0.0])
 
 
-def _short(profile: Profile, name: str, runs: Sequence[RunFigures]) -> list[int]:
+def _short_counts(profile: Profile, name: str, runs: Sequence[RunFigures]) -> list[int]:
     """Return the sample counts of the runs that have too few for a percentile."""
     needed = samples_needed(QUANTILES[name])
-    counts = [run.samples + run.unanswered for run in runs if not void(profile, run)]
+    counts = [run.samples + run.unanswered for run in runs if not void_code(profile, run)]
     return sorted(count for count in counts if count < needed)

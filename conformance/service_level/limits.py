@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tickproof.conformance.latency.medians import median_interval, tolerated
+from tickproof.conformance.latency.order_statistics import median_interval, tolerated
 from tickproof.conformance.verdicts import Verdict
 
 TOO_FEW_RUNS, CI_STRADDLES = "TOO_FEW_RUNS", "CI_STRADDLES"
 
 
 @dataclass(frozen=True)
-class Seen:
+class Bounds:
     """What one run says of one limit.
 
     high: at most so much; low: at least so much, and low <= high. void: the code of why the
@@ -63,7 +63,7 @@ class Tally:
     ambiguous: int
 
 
-def tally(seen: Sequence[Seen], limit: float) -> Tally:
+def tally(seen: Sequence[Bounds], limit: float) -> Tally:
     """Count the runs by what they say of a limit."""
     valid = sum(not one.void for one in seen)
     over = [one for one in seen if one.over(limit)]
@@ -78,7 +78,7 @@ def tally(seen: Sequence[Seen], limit: float) -> Tally:
     )
 
 
-def judged(seen: Sequence[Seen], limit: float, least: int, most: int) -> tuple[Verdict, str]:
+def judge_limit(seen: Sequence[Bounds], limit: float, least: int, most: int) -> tuple[Verdict, str]:
     """Return the verdict on one limit, and the code of why where it is unknown.
 
     Pass at once when at least ``least`` runs are all under: a median at the limit does that
@@ -95,14 +95,14 @@ def judged(seen: Sequence[Seen], limit: float, least: int, most: int) -> tuple[V
     return Verdict.UNKNOWN, _why(seen, limit, count, most)
 
 
-def ends(seen: Sequence[Seen], limit: float) -> tuple[float, float] | None:
+def interval_ends(seen: Sequence[Bounds], limit: float) -> tuple[float, float] | None:
     """Return the ends of the interval for the median over runs, None below 6 valid runs."""
     highs = median_interval([one.high for one in seen if not one.void or one.over(limit)])
     lows = median_interval([one.low for one in seen if not one.void])
     return (lows.low, highs.high) if highs and lows else None
 
 
-def _why(seen: Sequence[Seen], limit: float, count: Tally, most: int) -> str:
+def _why(seen: Sequence[Bounds], limit: float, count: Tally, most: int) -> str:
     """Return the code of what stands between the runs and an answer."""
     void = [one for one in seen if one.void]
     if count.valid < most:

@@ -31,7 +31,7 @@ from tickproof.conformance.latency.samples import (
     lateness_ns,
     timetable,
 )
-from tickproof.conformance.service_level.evidence import ACHIEVED_LEAST, KILL_MISSED
+from tickproof.conformance.service_level.run_bounds import ACHIEVED_LEAST, KILL_MISSED
 from tickproof.conformance.suites.judge import Fail, KitError, Unknown
 from tickproof.conformance.suites.promises import correct, earns_figures
 from tickproof.conformance.usage import noise
@@ -42,7 +42,7 @@ HLOG_FILE: Final = "latency.hlog"
 SURE: Final = 0.01
 
 
-class Played:
+class RecordedRun:
     """One recorded run with a pace; limit_us: p99 is back under it after a kill.
 
     null: the run of the null engine, which answers nothing but what is tagged, if anything is.
@@ -161,8 +161,8 @@ def figures(folder: Path, number: int, profile: Profile, *, hlog: bool = False) 
     hlog: write the .hlog files of both too. Raises HistoryError for a folder that is not
     whole, OSError.
     """
-    run = Played(folder / f"run-{number}", profile.limits.get("p99", 0.0))
-    null = Played(folder / f"floor-{number}", null=True)
+    run = RecordedRun(folder / f"run-{number}", profile.limits.get("p99", 0.0))
+    null = RecordedRun(folder / f"floor-{number}", null=True)
     ended, wrong = _judged(run.history)
     known: dict[str, Any] = {
         "number": number, "seed": run.history.run["seed"], "run": run.history.folder.name,
@@ -178,7 +178,9 @@ def figures(folder: Path, number: int, profile: Profile, *, hlog: bool = False) 
     return RunFigures(**known, **_measured(run, null, profile, bool(known["floor"])))
 
 
-def _measured(run: Played, null: Played, profile: Profile, floored: bool) -> dict[str, Any]:
+def _measured(
+    run: RecordedRun, null: RecordedRun, profile: Profile, floored: bool
+) -> dict[str, Any]:
     """Return the figures of a run that completed with the right answers."""
     noisy, share = run.noisy(profile)
     steady = (run.phases == Phase.STEADY) | (run.phases == Phase.RECOVERED)
@@ -205,10 +207,10 @@ def _percentiles(values_ns: np.ndarray) -> dict[str, float]:
 
 def floor_of(folder: Path) -> dict[str, float]:
     """Return the percentiles of a recorded floor, microseconds; empty where it fell behind."""
-    return _floor(Played(folder, null=True))
+    return _floor(RecordedRun(folder, null=True))
 
 
-def _floor(null: Played) -> dict[str, float]:
+def _floor(null: RecordedRun) -> dict[str, float]:
     if null.history.ended["how"] != "completed" or not null.sustained:
         return {}
     return _percentiles(latencies(null.steady))
@@ -234,7 +236,7 @@ def _judged(history: History) -> tuple[str, str]:
     return how, ""
 
 
-def _trend(run: Played, null: Played | None) -> tuple[float, bool]:
+def _trend(run: RecordedRun, null: RecordedRun | None) -> tuple[float, bool]:
     """Return the relative change of the median over the run, and whether it is one.
 
     It is none where the floor's median moved by as much.

@@ -28,7 +28,7 @@ Kind = Literal["found", "not-even-at-low", "still-at-high", "void", "broken"]
 
 
 @dataclass(frozen=True)
-class Tried:
+class Attempt:
     """What one run at a rate showed. near: by so little that it has to be repeated."""
 
     result: StepResult
@@ -46,11 +46,11 @@ class Step:
     rate: int
     result: StepResult
     why: str
-    runs: tuple[Tried, ...]
+    runs: tuple[Attempt, ...]
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The answer: the rate lies in [rate, below), records a second, where kind is "found".
 
     rate: the highest that held, 0: none did. below: the lowest that did not, 0: none.
@@ -66,7 +66,7 @@ class Found:
         return asdict(self)
 
 
-def bisect(low: int, high: int, unit: int, attempt: Callable[[int], Tried]) -> Found:
+def bisect(low: int, high: int, unit: int, attempt: Callable[[int], Attempt]) -> SearchResult:
     """Search rates from ``low`` to ``high``, whole multiples of ``unit``.
 
     ``attempt`` plays one run at a rate. Raises ValueError for an empty range.
@@ -82,17 +82,17 @@ def bisect(low: int, high: int, unit: int, attempt: Callable[[int], Tried]) -> F
     first = tried(low)
     if first != "ok":
         kind: Kind = "not-even-at-low" if first == "over" else first
-        return Found(kind, 0, low if first == "over" else 0, tuple(steps))
+        return SearchResult(kind, 0, low if first == "over" else 0, tuple(steps))
     holds, over = low, 0  # over: the lowest rate that did not hold, 0: none yet
     while (rate := _between(holds, over, high, unit)) is not None:
         result = tried(rate)
         if result in ("void", "broken"):
-            return Found(result, holds, over, tuple(steps))
+            return SearchResult(result, holds, over, tuple(steps))
         if result == "ok":
             holds = rate
         else:
             over = rate
-    return Found("found" if over else "still-at-high", holds, over, tuple(steps))
+    return SearchResult("found" if over else "still-at-high", holds, over, tuple(steps))
 
 
 def _between(holds: int, over: int, high: int, unit: int) -> int | None:
@@ -104,7 +104,7 @@ def _between(holds: int, over: int, high: int, unit: int) -> int | None:
     return min(max(middle, holds + unit), top - unit)
 
 
-def step(rate: int, attempt: Callable[[int], Tried]) -> Step:
+def step(rate: int, attempt: Callable[[int], Attempt]) -> Step:
     """Play a rate: once, again where that was void, three times where it was near."""
     runs = [attempt(rate)]
     voids = 0
@@ -121,7 +121,7 @@ def step(rate: int, attempt: Callable[[int], Tried]) -> Step:
     return _together(rate, runs)
 
 
-def _together(rate: int, runs: list[Tried]) -> Step:
+def _together(rate: int, runs: list[Attempt]) -> Step:
     valid = [run for run in runs if run.result != "void"]
     if runs[-1].result == "broken":
         said = runs[-1]

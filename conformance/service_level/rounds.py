@@ -15,7 +15,7 @@ from tickproof.conformance.hosts.attestation import attest
 from tickproof.conformance.hosts.cores import Cores
 from tickproof.conformance.hosts.model import Attestation
 from tickproof.conformance.latency.figures import QUANTILES, RunFigures
-from tickproof.conformance.latency.medians import samples_needed
+from tickproof.conformance.latency.order_statistics import samples_needed
 from tickproof.conformance.latency.profiles import Profile, measured_per_s
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.service_level import floor, measurement
@@ -23,7 +23,7 @@ from tickproof.conformance.service_level import floor, measurement
 #: The floor is measured for at least so long, in seconds.
 LEAST_FLOOR_S: Final = 2.0
 #: What happens now, and how many seconds it will take, 0 where nobody knows.
-Tell = Callable[[str, float], None]
+Announce = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Rounds:
     folder: Path
     cores: Cores
     keep: bool
-    tell: Tell
+    announce: Announce
 
     def play(self, profile: Profile, number: int, seed: int, what: str) -> RunFigures:
         """Play round ``number`` and measure it; a failure of the kit is in the figures.
@@ -50,14 +50,14 @@ class Rounds:
         before = self._attested(profile)
         try:
             self._floor(profile, number, seed, what)
-            self.tell(what, profile.load.warm_up_s + profile.load.duration_s)
+            self.announce(what, profile.load.warm_up_s + profile.load.duration_s)
             play_isolated(scenario, self.spec, run, seed=seed)
         except KitStopped as error:
             return RunFigures(number, seed, run.name, "kit-error", wrong=str(error))
         looks = {"before": before, "after": self._attested(profile)}
         host = {name: look.to_json() for name, look in looks.items()}
         write_json(run / measurement.HOST_FILE, host)
-        self.tell(f"{what}: judging and measuring", 0)
+        self.announce(f"{what}: judging and measuring", 0)
         found = measurement.figures(self.folder, number, profile, hlog=True)
         if found.ended != "kit-error":
             self._tidy(run)
@@ -83,7 +83,7 @@ class Rounds:
         """Play the null engine by the profile's schedule; raises KitStopped."""
         scenario = profile.scenario(seed, self.cores)
         seconds = floor_seconds(profile)
-        self.tell(f"{what}: the floor", profile.load.warm_up_s + seconds)
+        self.announce(f"{what}: the floor", profile.load.warm_up_s + seconds)
         folder = self.folder / f"floor-{number}"
         play_isolated(floor.scenario_of(scenario, seconds), floor.engine(), folder, seed=seed)
 

@@ -14,18 +14,17 @@ from tickproof.conformance.latency.profiles import Profile, measured_per_s
 from tickproof.conformance.reports import style
 from tickproof.conformance.service_level import report, session, terminal
 from tickproof.conformance.service_level.decision import FLOOR_FACTOR
-from tickproof.conformance.service_level.evidence import recovered, seen_of, sustained
-from tickproof.conformance.service_level.limits import Seen
 from tickproof.conformance.service_level.rate_search import (
     AGAIN,
     NEAR,
-    Found,
+    Attempt,
     Kind,
+    SearchResult,
     StepResult,
-    Tried,
     bisect,
 )
 from tickproof.conformance.service_level.rounds import Rounds
+from tickproof.conformance.service_level.run_bounds import Comparison, comparisons, rate_bounds
 from tickproof.conformance.session.run_command import check_out
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK, EXIT_UNKNOWN
 
@@ -118,7 +117,7 @@ def play(request: session.Request, rates: Span, console: Console, *, as_json: bo
     return _STATUS[found.kind]
 
 
-def answer(found: Found, rates: Span) -> str:
+def answer(found: SearchResult, rates: Span) -> str:
     """Say what a search found."""
     last = found.steps[-1]
     if found.kind == "found":
@@ -139,16 +138,16 @@ class _Steps:
         self._rounds, self._profile, self._seed = rounds, profile, seed
         self.runs: list[RunFigures] = []
 
-    def attempt(self, rate: int) -> Tried:
+    def attempt(self, rate: int) -> Attempt:
         """Play one run at a rate."""
         profile, number = at_rate(self._profile, rate), len(self.runs) + 1
         what = f"run {number}, {rate:,} records a second"
         run = self._rounds.play(profile, number, self._seed + number - 1, what)
         self.runs.append(run)
-        return tried(profile, run)
+        return attempt_of(profile, run)
 
 
-def tried(profile: Profile, run: RunFigures) -> Tried:
+def attempt_of(profile: Profile, run: RunFigures) -> Attempt:
     """Return what one run at a rate shows.
 
     Under every limit is under it, whatever the noise; over one it counts only where neither
@@ -159,32 +158,28 @@ def tried(profile: Profile, run: RunFigures) -> Tried:
     }  # fmt: skip
     if run.ended != "completed" or run.wrong:
         result: StepResult = "void" if run.ended == "kit-error" else "broken"
-        return Tried(result, run.wrong or run.ended, **facts)
-    fell = sustained(profile, run)
-    rows = [(name, seen_of(profile, name, [run])[0], us) for name, us in profile.limits.items()]
-    if profile.recovering:
-        within_us = profile.recovering.within_s * 1e6
-        rows.append(("recovery", recovered(profile, run), within_us))
-    void = next((seen.void for _, seen, _ in rows if seen.void), "")
-    over = [(name, seen, limit) for name, seen, limit in rows if seen.over(limit)]
-    if void:
-        return Tried("void", void, **facts)
+        return Attempt(result, run.wrong or run.ended, **facts)
+    fell = rate_bounds(profile, run)
+    limits = comparisons(profile, run)
+    over = [one for one in limits if one.over]
+    if void := next((one.bounds.void for one in limits if one.bounds.void), ""):
+        return Attempt("void", void, **facts)
     if fell.high:
         why = f"{run.achieved:.1%} of the rate was done"
         if run.backlog_growth:
             why += f", the backlog grew by {run.backlog_growth:,.0f} a second"
-        return Tried(*(("over", why) if fell.surely(0) else ("void", fell.excuse)), **facts)
+        return Attempt(*(("over", why) if fell.surely(0) else ("void", fell.excuse)), **facts)
     if not over:
-        return Tried("ok", "", near=_near(rows), **facts)
-    name, seen, limit = over[0]
-    if run.floor.get(name, 0.0) * FLOOR_FACTOR > limit:
-        return Tried("void", "KIT_FLOOR", **facts)
-    if not any(seen.surely(limit) for _, seen, limit in over):
-        return Tried("void", seen.excuse, **facts)
-    why = f"{name} {shown_us(seen.high)}, limit {shown_us(limit)}"
-    return Tried("over", why, near=_near(rows), **facts)
+        return Attempt("ok", "", near=_near(limits), **facts)
+    first = over[0]
+    if run.floor.get(first.name, 0.0) * FLOOR_FACTOR > first.limit_us:
+        return Attempt("void", "KIT_FLOOR", **facts)
+    if not any(one.surely for one in over):
+        return Attempt("void", first.bounds.excuse, **facts)
+    why = f"{first.name} {shown_us(first.bounds.high)}, limit {shown_us(first.limit_us)}"
+    return Attempt("over", why, near=_near(limits), **facts)
 
 
-def _near(rows: list[tuple[str, Seen, float]]) -> bool:
+def _near(limits: list[Comparison]) -> bool:
     """Whether the figure that is furthest up its limit lies close to it."""
-    return 1 / NEAR <= max(seen.high / limit for _, seen, limit in rows) <= NEAR
+    return 1 / NEAR <= max(one.bounds.high / one.limit_us for one in limits) <= NEAR

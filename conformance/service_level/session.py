@@ -149,7 +149,7 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
             written(None)
         raise
     found = written(floor)
-    return shown_status(found, folder, console, as_json=as_json)
+    return print_session(found, folder, console, as_json=as_json)
 
 
 def engine_facts(spec: EngineSpec) -> dict[str, str]:
@@ -200,7 +200,7 @@ def _rounds(rounds: Rounds, profile: Profile, seed: int, runs: list[RunFigures])
         runs.append(rounds.play(profile, number, (seed + number - 1) % _SEEDS, what))
 
 
-def shown_status(found: dict[str, Any], folder: Path, console: Console, *, as_json: bool) -> int:
+def print_session(found: dict[str, Any], folder: Path, console: Console, *, as_json: bool) -> int:
     """Print a session; return its exit status."""
     if as_json:
         print(json.dumps(found, indent=1))
@@ -210,7 +210,7 @@ def shown_status(found: dict[str, Any], folder: Path, console: Console, *, as_js
     return EXIT_KIT_ERROR if verdict is Verdict.KIT_ERROR else exit_status([verdict])
 
 
-def again(folder: Path, console: Console, *, as_json: bool) -> int:
+def measure_again(folder: Path, console: Console, *, as_json: bool) -> int:
     """Measure and decide a session again, from its folder alone; returns the exit status.
 
     Raises report.SessionError.
@@ -220,16 +220,16 @@ def again(folder: Path, console: Console, *, as_json: bool) -> int:
     then = report.runs_of(data, path)
     floor = None
     try:
-        runs = [_again(folder, run, profile) for run in then]
+        runs = [_measure_run_again(folder, run, profile) for run in then]
         if not runs and data.get("floor") is not None:
             floor = _untouched(folder / "floor-1", lambda: measurement.floor_of(folder / "floor-1"))
     except HistoryError as error:
         raise report.SessionError(str(error)) from error
     found = report.document(data, runs, floor, decide(profile, runs, problems, floor))
-    return shown_status(found, folder, console, as_json=as_json)
+    return print_session(found, folder, console, as_json=as_json)
 
 
-def _again(folder: Path, run: RunFigures, profile: Profile) -> RunFigures:
+def _measure_run_again(folder: Path, run: RunFigures, profile: Profile) -> RunFigures:
     if run.ended == "kit-error":
         return run  # what the kit could not play it cannot measure
     number = run.number

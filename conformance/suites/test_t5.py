@@ -13,7 +13,7 @@ import numpy as np
 
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.figures import QUANTILES, shown_us
-from tickproof.conformance.latency.medians import samples_needed
+from tickproof.conformance.latency.order_statistics import samples_needed
 from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown, completed, decides, fired
 from tickproof.conformance.suites.service import (
     ACHIEVED,

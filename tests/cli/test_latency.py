@@ -224,7 +224,7 @@ def test_profiles_are_listed():
     ],
 )  # fmt: skip
 def test_what_a_step_of_a_search_shows(changed, result, said):
-    tried = search_session.tried(profiles.load("ci"), figures(**changed))
+    tried = search_session.attempt_of(profiles.load("ci"), figures(**changed))
     assert (tried.result, tried.why) == (result, said)
     near = changed.get("percentiles", {}).get("p99") == 240_000.0
     assert tried.near is near
@@ -277,7 +277,7 @@ def test_answers_of_a_search_are_words_where_there_is_no_number():
     rates = search_session.Span(1_000, 8_000, 1_000)
     kinds: list[rate_search.Kind] = ["not-even-at-low", "still-at-high", "void", "broken", "found"]
     said = [
-        search_session.answer(rate_search.Found(kind, 1_000, 2_000, (step,)), rates)
+        search_session.answer(rate_search.SearchResult(kind, 1_000, 2_000, (step,)), rates)
         for kind in kinds
     ]
     assert said[0].startswith("not even at 1,000")

@@ -15,7 +15,7 @@ from hdrh.log import HistogramLogReader
 
 from tests.service_level import session_profiles
 from tickproof.conformance.latency.samples import latencies
-from tickproof.conformance.service_level.measurement import Played
+from tickproof.conformance.service_level.measurement import RecordedRun
 
 HOLDING = Path(__file__).parent / "engines" / "holding" / "engine.toml"
 HELD_NS = 20_000_000
@@ -44,7 +44,7 @@ def tidy_copy(folder: Path, parent: Path) -> Path:
 
 def played(folder: Path, name: str) -> np.ndarray:
     """Return the steady latencies of a kept run, in nanoseconds."""
-    return latencies(Played(folder / name).steady)
+    return latencies(RecordedRun(folder / name).steady)
 
 
 def test_a_session_passes_and_says_so_first(session):

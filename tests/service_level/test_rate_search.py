@@ -6,16 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.service_level.rate_search import NARROW, Found, Tried, bisect, step
+from tickproof.conformance.service_level.rate_search import (
+    NARROW,
+    Attempt,
+    SearchResult,
+    bisect,
+    step,
+)
 
 
 def engine(holds_up_to: float, tried: list[int] | None = None):
     """Return the attempts of an engine that holds every rate up to one."""
 
-    def attempt(rate: int) -> Tried:
+    def attempt(rate: int) -> Attempt:
         if tried is not None:
             tried.append(rate)
-        return Tried("ok" if rate <= holds_up_to else "over", "", f"run-{rate}")
+        return Attempt("ok" if rate <= holds_up_to else "over", "", f"run-{rate}")
 
     return attempt
 
@@ -51,9 +57,9 @@ def scripted(*results: str | tuple[str, bool]):
     """Return attempts with the given results, one after another; a pair says near."""
     left = [(one, False) if isinstance(one, str) else one for one in results]
 
-    def attempt(rate: int) -> Tried:
+    def attempt(rate: int) -> Attempt:
         result, near = left.pop(0)
-        return Tried(result, f"{result} {len(left)}", f"run-{rate}", near)
+        return Attempt(result, f"{result} {len(left)}", f"run-{rate}", near)
 
     attempt.left = left
     return attempt
@@ -99,5 +105,5 @@ def test_a_range_has_to_be_one(low, high):
 
 
 def test_found_is_plain_json():
-    found: Found = bisect(1, 4, 1, engine(2))
+    found: SearchResult = bisect(1, 4, 1, engine(2))
     assert found.to_json()["steps"][0]["runs"][0]["result"] == "ok"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tickproof.conformance.latency.figures import QUANTILES
-from tickproof.conformance.latency.medians import (
+from tickproof.conformance.latency.order_statistics import (
     median_interval,
     samples_needed,
     tolerated,

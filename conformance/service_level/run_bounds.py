@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tickproof.conformance.latency.figures import QUANTILES, RunFigures
-from tickproof.conformance.latency.medians import samples_needed
+from tickproof.conformance.latency.order_statistics import samples_needed
 from tickproof.conformance.latency.profiles import Profile
-from tickproof.conformance.service_level.limits import Seen
+from tickproof.conformance.service_level.limits import Bounds
 
 HOST_NOISE, HOST_CHANGED = "HOST_NOISE", "HOST_CHANGED"
 GENERATOR_LATE, KIT_FLOOR, KILL_MISSED = "GENERATOR_LATE", "KIT_FLOOR", "KILL_MISSED"
 #: Less than this part of the rate is not the rate.
 ACHIEVED_LEAST: Final = 0.999
+
+#: The name of the limit on the time to recover, beside those of percentiles.
+RECOVERY: Final = "recovery"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One run against one limit: a percentile, or RECOVERY; microseconds."""
+
+    name: str
+    bounds: Bounds
+    limit_us: float
+
+    @property
+    def over(self) -> bool:
+        """Whether it was over the limit, by whoever's fault."""
+        return self.bounds.over(self.limit_us)
+
+    @property
+    def surely(self) -> bool:
+        """Whether the engine was over the limit, whatever is excused."""
+        return self.bounds.surely(self.limit_us)
 
 
 def unsustained(run: RunFigures) -> bool:
@@ -22,7 +44,7 @@ def unsustained(run: RunFigures) -> bool:
     return run.achieved < ACHIEVED_LEAST or run.backlog_growth > 0
 
 
-def sustained(profile: Profile, run: RunFigures) -> Seen:
+def rate_bounds(profile: Profile, run: RunFigures) -> Bounds:
     """Return whether a run fell behind, as 0 or 1.
 
     Noise excuses no more than its share of the run; where the null engine did not keep the
@@ -32,19 +54,15 @@ def sustained(profile: Profile, run: RunFigures) -> Seen:
     behind = run.achieved < ACHIEVED_LEAST * (1 - run.noisy) or run.backlog_growth > growth
     surely = behind and bool(run.floor)
     excuse = HOST_NOISE if run.floor else KIT_FLOOR
-    return _seen(profile, run, float(unsustained(run)), float(surely), excuse)
+    return _bounds(profile, run, float(unsustained(run)), float(surely), excuse)
 
 
-def seen_of(profile: Profile, name: str, runs: Sequence[RunFigures]) -> list[Seen]:
-    """Return what runs say of a percentile, microseconds.
+def percentile_bounds(profile: Profile, name: str, run: RunFigures) -> Bounds:
+    """Return what a run says of a percentile, microseconds.
 
     Low is the percentile of the quiet seconds, 0 where too few samples are left in them. A
     run that fell behind is over every limit.
     """
-    return [_percentile(profile, name, run) for run in runs]
-
-
-def _percentile(profile: Profile, name: str, run: RunFigures) -> Seen:
     high = _with_unanswered(name, run)
     excuse = HOST_NOISE
     if run.noisy > 0:
@@ -54,10 +72,10 @@ def _percentile(profile: Profile, name: str, run: RunFigures) -> Seen:
     else:
         low = high if math.isinf(high) else run.percentiles.get(name, 0.0)
     if unsustained(run):
-        surely = sustained(profile, run).low > 0
+        surely = rate_bounds(profile, run).low > 0
         excuse = HOST_NOISE if run.floor else KIT_FLOOR
         high, low = math.inf, math.inf if surely else low
-    return _seen(profile, run, high, low, excuse)
+    return _bounds(profile, run, high, low, excuse)
 
 
 def _with_unanswered(name: str, run: RunFigures) -> float:
@@ -71,21 +89,33 @@ def _with_unanswered(name: str, run: RunFigures) -> float:
     return run.percentiles.get(higher[0] if higher else "max", math.inf)
 
 
-def recovered(profile: Profile, run: RunFigures) -> Seen:
+def recovery_bounds(profile: Profile, run: RunFigures) -> Bounds:
     """Return how long a run took to recover, microseconds."""
     if run.recovery_s is None:
-        return Seen(0.0, 0.0, void=KILL_MISSED)
+        return Bounds(0.0, 0.0, void=KILL_MISSED)
     quiet_s = 0.0 if run.quiet_recovery_s is None else run.quiet_recovery_s
     low_s = min(quiet_s, run.recovery_s) if run.noisy > 0 else run.recovery_s
-    return _seen(profile, run, run.recovery_s * 1e6, low_s * 1e6, HOST_NOISE)
+    return _bounds(profile, run, run.recovery_s * 1e6, low_s * 1e6, HOST_NOISE)
 
 
-def _seen(profile: Profile, run: RunFigures, high: float, low: float, excuse: str) -> Seen:
+def comparisons(profile: Profile, run: RunFigures) -> list[Comparison]:
+    """Return what a run says of each limit of its profile: the percentiles, then the recovery."""
+    found = [
+        Comparison(name, percentile_bounds(profile, name, run), limit_us)
+        for name, limit_us in profile.limits.items()
+    ]
+    if profile.recovering:
+        within_us = profile.recovering.within_s * 1e6
+        found.append(Comparison(RECOVERY, recovery_bounds(profile, run), within_us))
+    return found
+
+
+def _bounds(profile: Profile, run: RunFigures, high: float, low: float, excuse: str) -> Bounds:
     beyond = run.noisy > profile.host.noisy
-    return Seen(high, low, void(profile, run), excuse if low < high else "", beyond)
+    return Bounds(high, low, void_code(profile, run), excuse if low < high else "", beyond)
 
 
-def void(profile: Profile, run: RunFigures) -> str:
+def void_code(profile: Profile, run: RunFigures) -> str:
     """Return the code of why a run tells nothing of any limit, "" where it may."""
     if run.host_changed:
         return HOST_CHANGED
