@@ -16,12 +16,31 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from tests.file_scheduler import FileScheduler, rank
 from tickproof import conformance
 from tickproof.conformance.resources import fixtures
 
 # A machine may stand still for a moment: that is no failure.
 settings.register_profile("tickproof", deadline=None)
 settings.load_profile("tickproof")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the order of `pytest_collection_modifyitems` where tests run side by side."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the slow files first."""
+    items.sort(key=lambda item: rank(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Spread the tests by file."""
+    return FileScheduler(config, log)
+
+
 #: No session of these tests may take longer, on any machine.
 DEADLINE_S = 120.0
 ROGUES = fixtures() / "rogues"
