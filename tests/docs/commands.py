@@ -157,6 +157,7 @@ PROGRAMS: Final[Mapping[str, Callable[[list[str]], None]]] = {
     "venv": anything,
     ".": anything,
     "ruff": anything,
+    "mypy": anything,
     "pre-commit": anything,
     "mkdocs": anything,
     "git": anything,
