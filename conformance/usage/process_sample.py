@@ -26,7 +26,7 @@ _RESET_ON_FORK: Final = 0x40000000
 class Threads(NamedTuple):
     """Sums over the living threads of a process; wait_ns is -1 where the kernel hides it."""
 
-    count: int
+    living: int
     voluntary: int
     involuntary: int
     wait_ns: int
