@@ -87,20 +87,20 @@ def pin(
     Exit status 2, before anything runs: wrong usage, no such command, and with --strict
     what could not be set.
     """
-    from tickproof.conformance.hosts import pin as pinning
+    from tickproof.conformance.hosts import pin
     from tickproof.conformance.hosts.model import HostError
 
     try:
-        wanted = pinning.wish(cores, policy, priority, lock)
-        path = pinning.program(command)
-        refused = pinning.apply(wanted)
-        notes = [f"not set: {text}" for text in refused] + [pinning.LOCK_NOTE] * lock
+        pinning = pin.requested(cores, policy, priority, lock)
+        path = pin.program(command)
+        refused = pin.apply(pinning)
+        notes = [f"not set: {text}" for text in refused] + [pin.LOCK_NOTE] * lock
         for note in notes:
             click.echo(f"tickproof: {note}", err=True)
         if refused and strict:
             click.echo(f"tickproof: --strict: {command[0]} was not started", err=True)
             return EXIT_USAGE
-        pinning.become(path, command)
+        pin.exec_command(path, command)
     except HostError as error:
         raise click.UsageError(str(error)) from error
     return EXIT_OK

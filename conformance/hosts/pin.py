@@ -14,7 +14,7 @@ from tickproof.conformance.hosts.model import HostError
 from tickproof.conformance.hosts.realtime import LEAST_PRIORITY, MOST_PRIORITY
 
 POLICIES = {"other": os.SCHED_OTHER, "fifo": os.SCHED_FIFO, "rr": os.SCHED_RR}
-#: What no wrapper can do, said whenever a lock is asked for.
+#: What no wrapper can do; printed whenever a lock is asked for.
 LOCK_NOTE = (
     "locked memory: a lock does not survive the start of a command, so nothing is locked yet: "
     "the command has to call mlockall itself"
@@ -22,8 +22,8 @@ LOCK_NOTE = (
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a command is to run with. cores: () as they are; policy: "" as it is.
+class Pinning:
+    """What a command is to run with. cores: () leaves them, policy: "" leaves it.
 
     lock: raise the limit of memory that the command may lock, to unlimited.
     """
@@ -34,8 +34,8 @@ class Wish:
     lock: bool = False
 
 
-def wish(cores: str | None, policy: str | None, priority: int | None, lock: bool) -> Wish:
-    """Check what was asked for; raises HostError, naming the option and what is expected."""
+def requested(cores: str | None, policy: str | None, priority: int | None, lock: bool) -> Pinning:
+    """Check the options; raises HostError, naming the option and what is expected."""
     if policy in ("fifo", "rr"):
         if priority is None or not LEAST_PRIORITY <= priority <= MOST_PRIORITY:
             got = "none" if priority is None else priority
@@ -45,7 +45,7 @@ def wish(cores: str | None, policy: str | None, priority: int | None, lock: bool
         raise HostError("--priority: expected only with --policy fifo or rr")
     if cores is None and policy is None and not lock:
         raise HostError("expected some of --cores, --policy and --lock")
-    return Wish(_cores(cores) if cores is not None else (), policy or "", priority or 0, lock)
+    return Pinning(_cores(cores) if cores is not None else (), policy or "", priority or 0, lock)
 
 
 def _cores(text: str) -> tuple[int, ...]:
@@ -68,18 +68,18 @@ def program(command: Sequence[str]) -> str:
     raise HostError(f"{command[0]}: expected a program, by path or on PATH; there is none")
 
 
-def apply(wanted: Wish) -> list[str]:
-    """Set for this process what the wish asks for; return in words what could not be set.
+def apply(pinning: Pinning) -> list[str]:
+    """Set this process as asked; return in words what could not be set.
 
     What was set is inherited by the command and by everything that it starts.
     """
     refused = []
-    if wanted.cores and (why := _set_cores(wanted.cores)):
-        refused.append(f"cores {listed(wanted.cores)}: {why}")
-    if wanted.policy and (why := _set_policy(wanted)):
-        named = f"{wanted.policy} {wanted.priority}" if wanted.priority else wanted.policy
+    if pinning.cores and (why := _set_cores(pinning.cores)):
+        refused.append(f"cores {listed(pinning.cores)}: {why}")
+    if pinning.policy and (why := _set_policy(pinning)):
+        named = f"{pinning.policy} {pinning.priority}" if pinning.priority else pinning.policy
         refused.append(f"policy {named}: {why}")
-    if wanted.lock and (why := _raise_limit()):
+    if pinning.lock and (why := _raise_limit()):
         refused.append(f"limit of locked memory: {why}")
     return refused
 
@@ -95,12 +95,12 @@ def _set_cores(cores: tuple[int, ...]) -> str:
     return ""
 
 
-def _set_policy(wanted: Wish) -> str:
+def _set_policy(pinning: Pinning) -> str:
     try:
-        os.sched_setscheduler(0, POLICIES[wanted.policy], os.sched_param(wanted.priority))
+        os.sched_setscheduler(0, POLICIES[pinning.policy], os.sched_param(pinning.priority))
     except OSError as error:
         limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
-        return (f"{error.strerror}: needs CAP_SYS_NICE, or an rtprio limit of {wanted.priority} "
+        return (f"{error.strerror}: needs CAP_SYS_NICE, or an rtprio limit of {pinning.priority} "
                 f"or more (it is {limit})")  # fmt: skip
     return ""
 
@@ -118,9 +118,9 @@ def _raise_limit() -> str:
     return ""
 
 
-def become(path: str, command: Sequence[str]) -> None:
+def exec_command(path: str, command: Sequence[str]) -> None:
     """Replace this process by the command; returns only by raising HostError."""
-    # Python ignores these for itself, and what is ignored stays so in the command.
+    # Python ignores these, and the command would inherit that.
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:

@@ -15,7 +15,7 @@ SECOND_NS: Final = 1_000_000_000
 UNDER_WAY_NS: Final = 100_000_000
 #: Two samples closer than this are one: the kernel counts CPU time in steps of 10 ms.
 CLOSE_NS: Final = 500_000_000
-UNSEEN: Final = -1
+NOT_RECORDED: Final = -1
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def noisy(seconds: Seconds, *, hiccup_us: float, foreign: float) -> np.ndarray:
     ``foreign``: in cores, what others may take, on this machine or beside it. A second after
     a noisy one is noisy too, as queues empty slowly. So is one without samples.
     """
-    stalled = (seconds.hiccup_ns == UNSEEN) | (seconds.hiccup_ns > hiccup_us * 1_000)
+    stalled = (seconds.hiccup_ns == NOT_RECORDED) | (seconds.hiccup_ns > hiccup_us * 1_000)
     loud = stalled | ~(seconds.foreign_s + seconds.steal_s <= foreign)
     loud[1:] |= loud[:-1].copy()
     return loud
@@ -125,8 +125,8 @@ def _worst(
 
 
 def _hiccups(cores: dict[int, np.ndarray], starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the longest hiccup of each second over all cores, UNSEEN where one is missing."""
-    longest = np.full(len(starts), 0 if cores else UNSEEN, "<i8")
+    """Return the longest hiccup of each second over all cores; NOT_RECORDED without one of them."""
+    longest = np.full(len(starts), 0 if cores else NOT_RECORDED, "<i8")
     if not len(starts):
         return longest
     unseen = np.zeros(len(starts), bool)
@@ -142,5 +142,5 @@ def _hiccups(cores: dict[int, np.ndarray], starts: np.ndarray, ends: np.ndarray)
             unseen |= (starts < due[0]) | (ends > woke[-1])
         else:
             unseen[:] = True
-    longest[unseen] = UNSEEN
+    longest[unseen] = NOT_RECORDED
     return longest
