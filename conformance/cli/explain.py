@@ -7,21 +7,18 @@ from pathlib import Path
 
 import click
 
+from tickproof.conformance.cli.options import RUN, Command, as_json
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.reports import style
 from tickproof.conformance.verdicts import EXIT_OK
 
 
-@click.command()
-@click.argument(
-    "run", type=click.Path(exists=True, readable=True, path_type=Path), metavar="RUN"
-)  # fmt: skip
+@click.command(cls=Command)
+@RUN
 @click.option("--requirement", metavar="ID", help="Only what this requirement saw.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@as_json
 def explain(run: Path, requirement: str | None, as_json: bool) -> int:
     """Tell what happened in a recorded RUN (a folder or a pack), and why a requirement failed."""
-    if run.is_dir() and not (run / "run.json").is_file():
-        raise click.UsageError(f"RUN: {run} holds no run.json: expected a run folder")
     from tickproof.conformance.explain import stories
     from tickproof.conformance.explain.picture import plain
     from tickproof.conformance.pack import opened_run

@@ -10,12 +10,11 @@ from typing import Any
 
 import click
 
+from tickproof.conformance.cli.options import FILE, Decorator
 from tickproof.conformance.reports import style
 from tickproof.conformance.reports.live import LiveView, bar
 from tickproof.conformance.reports.market import csv_notes
 
-Option = Callable[[Callable[..., Any]], Callable[..., Any]]
-_CSV = click.Path(exists=True, dir_okay=False, path_type=Path)
 _COUNT = click.IntRange(0, 2**32)
 _SHARE = click.FloatRange(0, 1)
 
@@ -25,7 +24,7 @@ def generate() -> None:
     """Write input streams: the same options give the same bytes, on any machine."""
 
 
-def _options(*options: Option) -> Option:
+def _options(*options: Decorator) -> Decorator:
     """Return several options as one decorator, in the order in which help shows them."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -96,7 +95,7 @@ def orders(out: Path, **options: Any) -> None:
 @generate.command()
 @_market
 @click.option(
-    "--from-csv", type=_CSV, nargs=2, metavar="QUOTES ORDERS",
+    "--from-csv", type=FILE, nargs=2, metavar="QUOTES ORDERS",
     help="Read a recorded market instead: quotes.csv[.gz] and orders.csv[.gz].",
 )  # fmt: skip
 @click.option("--strict", is_flag=True, help="A doubtful CSV value is an error.")
@@ -129,7 +128,7 @@ def market(out: Path, from_csv: tuple[Path, Path] | None, strict: bool, **option
               help="count: share of keys that are hot.")  # fmt: skip
 @click.option("--edge-keys", is_flag=True, help="count: keys such as 0 and 2^64-1 among them.")
 @click.option("--wrap", is_flag=True, help="count: values that wrap the totals.")
-@click.option("--from-csv", type=_CSV, metavar="FILE", help="count: read a CSV with key,value.")
+@click.option("--from-csv", type=FILE, metavar="FILE", help="count: read a CSV with key,value.")
 def numbers(
     out: Path, messages: int, seed: int, app: str, from_csv: Path | None, **keyed: Any
 ) -> None:

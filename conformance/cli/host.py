@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from tickproof.conformance.cli import options
 from tickproof.conformance.reports import style
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK, EXIT_UNKNOWN, EXIT_USAGE
 
@@ -21,7 +22,7 @@ def host() -> None:
 
 @host.command()
 @click.option("--level", type=_LEVEL, default="P2", show_default=True, help="Probes up to this.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@options.as_json
 def check(level: str, as_json: bool) -> int:
     """Probe this host: path, value, what is wanted. Changes nothing, needs no privilege.
 
@@ -49,7 +50,7 @@ def check(level: str, as_json: bool) -> int:
 @host.command()
 @click.option("--kit", type=_COUNT, default=0, metavar="N", help="Cores of the kit. 0: as fits.")
 @click.option("--engine", type=_COUNT, default=0, metavar="N", help="Cores of the engine.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@options.as_json
 def plan(kit: int, engine: int, as_json: bool) -> int:
     """Print what would tune this host for a run, and how to undo it. Changes nothing."""
     from tickproof.conformance.hosts import plan as planning

@@ -12,8 +12,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from tickproof.conformance.cli import engine_argument
-from tickproof.conformance.errors import InvalidFile, RequestError
+from tickproof.conformance.cli import options
+from tickproof.conformance.cli.options import Command
+from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.reports import style
 
 if TYPE_CHECKING:
@@ -22,16 +23,13 @@ if TYPE_CHECKING:
 _RATE = click.IntRange(1, 10_000_000)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("engine", required=False, metavar="[ENGINE]")
 @click.option("--profile", metavar="NAME|PATH", help="What is asked for; see tickproof profiles.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N",
-              help="Default: random, and printed.")  # fmt: skip
+@options.random_seed
 @click.option("--runs", type=click.IntRange(5, 30), metavar="N",
               help="Runs to begin with, instead of the profile's number.")  # fmt: skip
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), show_default=True,
-              default=Path("tickproof-out/latency"),
-              help="Where the folder of this session goes.")  # fmt: skip
+@options.out("tickproof-out/latency", "the folder of this session goes")
 @click.option("--anyway", is_flag=True,
               help="Play although the host is not as asked; that cannot pass.")  # fmt: skip
 @click.option("--keep/--tidy", default=False, show_default=True,
@@ -43,13 +41,13 @@ _RATE = click.IntRange(1, 10_000_000)
               help="With --search: default is eight times the rate.")  # fmt: skip
 @click.option("--again", type=click.Path(exists=True, file_okay=False, path_type=Path),
               metavar="FOLDER", help="Decide a session again, from its folder alone.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@options.as_json
 def latency(
-    engine: str | None, profile: str | None, again: Path | None, as_json: bool, **options: Any
+    engine: str | None, profile: str | None, again: Path | None, as_json: bool, **given: Any
 ) -> int:
     """Judge by statistics whether ENGINE answers in time, as a profile asks.
 
-    ENGINE is a name, a path to an engine.toml, mutant:ID or oddity:ID.
+    ENGINE is a name, a path to an engine.toml, mutant:ID or variant:ID.
     """
     from tickproof.conformance.service_level import report, session
 
@@ -63,18 +61,17 @@ def latency(
             raise click.UsageError(f"--again: {error}") from error
     if engine is None or profile is None:
         raise click.UsageError("expected ENGINE and --profile NAME|PATH, or --again FOLDER")
-    if not options["search"] and (options["low"] or options["high"]):
+    if not given["search"] and (given["low"] or given["high"]):
         raise click.UsageError("--low, --high: expected together with --search")
-    return _played(engine, profile, console, as_json=as_json, **options)
+    return _played(engine, profile, console, as_json=as_json, **given)
 
 
 def _played(
     engine: str, profile: str, console: Console, *, as_json: bool, search: bool, runs: int | None,
-    low: int | None, high: int | None, **options: Any,
+    low: int | None, high: int | None, **given: Any,
 ) -> int:  # fmt: skip
     """Check the whole request, then play it."""
     from tickproof.conformance.latency import profiles
-    from tickproof.conformance.requirements import registry
     from tickproof.conformance.service_level import search_session, session
 
     try:
@@ -83,26 +80,23 @@ def _played(
             chosen = session.with_runs(chosen, runs)
     except InvalidFile as error:
         raise click.UsageError(f"--profile: {error}") from error
-    (spec,) = engine_argument.load([engine], list(registry.load()), options["out"])
-    seed = secrets.randbelow(2**32) if options["seed"] is None else options["seed"]
+    (spec,) = options.load_engines([engine], given["out"])
+    seed = secrets.randbelow(2**32) if given["seed"] is None else given["seed"]
     words = ["tickproof", "latency", engine, "--profile", profile, "--seed", str(seed)]
-    words += ["--runs", str(runs)] * (runs is not None) + ["--anyway"] * options["anyway"]
+    words += ["--runs", str(runs)] * (runs is not None) + ["--anyway"] * given["anyway"]
     if search:
         words += ["--search", *(["--low", str(low)] if low else [])]
         words += ["--high", str(high)] if high else []
     request = session.Request(
-        spec, chosen, seed, options["out"], options["anyway"], options["keep"], shlex.join(words)
+        spec, chosen, seed, given["out"], given["anyway"], given["keep"], shlex.join(words)
     )
-    try:
-        if search:
-            span = search_session.span(chosen, low, high)
-            return search_session.play(request, span, console, as_json=as_json)
-        return session.play(request, console, as_json=as_json)
-    except RequestError as error:
-        raise click.UsageError(str(error)) from error
+    if search:
+        span = search_session.span(chosen, low, high)
+        return search_session.play(request, span, console, as_json=as_json)
+    return session.play(request, console, as_json=as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--json", "as_json", is_flag=True, help="As a JSON list.")
 def profiles(as_json: bool) -> None:
     """List the profiles that come with the kit: rate, limits, host level."""

@@ -10,23 +10,21 @@ from typing import Any
 import click
 from rich.text import Text
 
-from tickproof.conformance.cli import engine_argument
+from tickproof.conformance.cli import options
+from tickproof.conformance.cli.options import RUN, Command
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError, SparkNotStarted
 from tickproof.conformance.reports import style
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, exit_status
 
-_RUN = click.Path(exists=True, readable=True, path_type=Path)
 
-
-@click.command()
-@click.argument("run", type=_RUN, metavar="RUN")
+@click.command(cls=Command)
+@RUN
 @click.option("--spark", is_flag=True, help="Judge on Spark: for more than one machine can hold.")
 @click.option("--master", metavar="URL", help="Where Spark runs, with --spark. Default: local[*]")
 def check(run: Path, spark: bool, master: str | None) -> int:
     """Judge a recorded RUN again, from disk alone: its folder, or a pack of it."""
     if master is not None and not spark:
         raise click.UsageError("--master: expected together with --spark")
-    _expect_run(run)
     from tickproof.conformance import spark_check
     from tickproof.conformance.explain import with_stories
     from tickproof.conformance.pack import opened_run
@@ -54,20 +52,14 @@ def check(run: Path, spark: bool, master: str | None) -> int:
     return exit_status(decided.verdict for decided in results)
 
 
-def _expect_run(run: Path) -> None:
-    if run.is_dir() and not (run / "run.json").is_file():
-        raise click.UsageError(f"RUN: {run} holds no run.json: expected a run folder")
-
-
-@click.command()
-@click.argument("run", type=_RUN, metavar="RUN")
+@click.command(cls=Command)
+@RUN
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="Default: ENGINE-SCENARIO-SEED.tickproof.zip",
 )  # fmt: skip
 def pack(run: Path, output: Path | None) -> None:
     """Make one file of a RUN, to be checked and replayed elsewhere; nothing names the machine."""
-    _expect_run(run)
     from tickproof.conformance.pack import writer
 
     try:
@@ -94,20 +86,15 @@ def _engine_of(run: Path, record: Mapping[str, Any]) -> str:
     return path
 
 
-@click.command()
-@click.argument("run", type=_RUN, metavar="RUN")
+@click.command(cls=Command)
+@RUN
 @click.argument("engine", required=False, metavar="[ENGINE]")
-@click.option(
-    "--times", type=click.IntRange(1, 1000), default=1, show_default=True, metavar="N",
-    help="Play it so many times, and say how many failed.",
-)  # fmt: skip
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("tickproof-out"),
-    show_default=True, help="Where the new runs go.",
-)  # fmt: skip
+@options.number(
+    "--times", click.IntRange(1, 1000), 1, "Play it so many times, and say how many failed."
+)
+@options.out("tickproof-out", "the new runs go")
 def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     """Play a RUN (a folder or a pack) again: same input, faults, seed; on its ENGINE or another."""
-    _expect_run(run)
     from tickproof.conformance.history.folder import History
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.reports import replay_report
@@ -121,7 +108,7 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
         with opened_run(run) as folder:
             history = History(folder)
             name = engine or _engine_of(run, history.run)
-            (spec,) = engine_argument.load([name], list(known), out)
+            (spec,) = options.load_engines([name], out)
             engine_then = history.run["engine"]
             replay_report.heading(
                 console, f"{history.scenario}, seed {history.run['seed']}", stimulus(history),

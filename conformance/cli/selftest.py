@@ -8,43 +8,31 @@ from typing import Final
 import click
 from rich.text import Text
 
-from tickproof.conformance.errors import InvalidFile, RequestError
+from tickproof.conformance.cli import options
+from tickproof.conformance.cli.options import Command
 from tickproof.conformance.reports import machine, style
 
 #: More ids than this are counted in a report, and not named.
 _NAMED: Final = 8
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these mutants or engines.")
 @click.option(
-    "--half",
-    is_flag=True,
+    "--half", is_flag=True,
     help="Half of the mutants, with each requirement; a part of the sound runs.",
-)
+)  # fmt: skip
 @click.option("--sound", is_flag=True, help="Sound engines only.")
 @click.option(
     "--engine", type=click.Choice(["miniature", "spark"]), help="Only what is made of this engine."
 )
-@click.option(
-    "--runs",
-    type=click.IntRange(0),
-    default=0,
-    metavar="N",
-    help="At least so many runs of sound engines, each round with another seed.",
-)
-@click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, metavar="N")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("tickproof-out/selftest"),
-    show_default=True,
-    help="Where reports and runs go.",
-)
-@click.option(
-    "-n", "--parallel", type=click.IntRange(1, 64), metavar="N",
-    help="Runs at the same time. Default: one a processor.",
+@options.number(
+    "--runs", click.IntRange(0), 0,
+    "At least so many runs of sound engines, each round with another seed.",
 )  # fmt: skip
+@options.seed(2**31)
+@options.out("tickproof-out/selftest", "reports and runs go")
+@options.parallel
 def selftest(
     only: tuple[str, ...], half: bool, sound: bool, engine: str | None, runs: int, seed: int,
     out: Path, parallel: int | None,
@@ -56,15 +44,10 @@ def selftest(
 
     if half and (only or sound):
         raise click.UsageError("--half: expected without --only and --sound")
-    ids = tuple(dict.fromkeys(id_.strip() for o in only for id_ in o.split(",") if id_.strip()))
-    try:
-        run_command.check_out(out)
-        engines = plan.chosen(
-            fixtures(), out, only=ids, base=engine, half=half, sound=sound
-        )  # fmt: skip
-        known = mutants.available(fixtures())
-    except (RequestError, InvalidFile) as error:
-        raise click.UsageError(str(error)) from error
+    ids = options.parts(only)
+    run_command.check_out(out)
+    engines = plan.chosen(fixtures(), out, only=ids, base=engine, half=half, sound=sound)
+    known = mutants.available(fixtures())
     console = style.console()
     console.print(Text(f"seed {seed}, {len(engines)} engines", style="dim"))
     with terminal.TrialProgress(console) as progress:

@@ -7,7 +7,7 @@ import re
 import socket
 import tempfile
 import traceback
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.errors import InvalidFile, RequestError
+from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explain import with_stories
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
@@ -37,30 +37,43 @@ KIT_ERROR_FILE: Final = "kit-error.txt"
 _STATUS_ORDER: Final = (EXIT_KIT_ERROR, EXIT_FAIL, EXIT_UNKNOWN, EXIT_OK)
 
 
-def select(
-    known: Mapping[str, Requirement], tiers: Collection[int], only: Sequence[str],
-    profile: str = "full",
-) -> dict[str, Requirement]:  # fmt: skip
-    """Return the requirements of the given tiers and ids (empty: all of them, see `chosen`).
+def select(request: Request) -> dict[str, Requirement]:
+    """Return the requirements that are asked for by tier, id and profile.
 
     Raises RequestError for an id or a tier that does not exist, or if none is left.
     """
-    for id_ in only:
+    known = registry.load()
+    for id_ in request.only:
         if id_ not in known:
             near = difflib.get_close_matches(id_, known, n=3, cutoff=0.4)
             hint = f"; the nearest are {', '.join(near)}" if near else ""
             raise RequestError(f"--only: no requirement {id_}{hint}")
     tiers_known = sorted({requirement.tier for requirement in known.values()})
-    for tier in tiers:
+    for tier in request.tiers:
         if tier not in tiers_known:
             raise RequestError(f"--tier: expected one of {tiers_known}, got {tier}")
-    selected = registry.chosen(known, tiers, only, profile)
+    selected = registry.chosen(known, request.tiers, request.only, request.profile)
     if not selected:
         raise RequestError("--tier and --only: no requirement is in both")
     return selected
 
 
-def check_port(port: int) -> None:
+def check(request: Request, specs: Sequence[EngineSpec], console: Console) -> None:
+    """Check whatever can be wrong with a request before anything is started.
+
+    Prints what there is to know about a recorded market. Raises RequestError, or InvalidFile
+    for a given schedule or a regression of an engine.
+    """
+    if request.port is not None:
+        _check_port(request.port)
+    for paths in (request.schedules, *(regressions.beside(spec.path) for spec in specs)):
+        load_all(paths)
+    check_out(request.out)
+    if request.quotes and request.orders:
+        _check_market(request.quotes, request.orders, request.strict, console)
+
+
+def _check_port(port: int) -> None:
     """Raise RequestError where the log server cannot have this port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -70,7 +83,7 @@ def check_port(port: int) -> None:
             raise RequestError(f"--port: expected a free port, got {port}: {error}") from error
 
 
-def check_market(quotes: Path, orders: Path, strict: bool, console: Console) -> None:
+def _check_market(quotes: Path, orders: Path, strict: bool, console: Console) -> None:
     """Read a recorded market before anything starts; print what is to be known of it.
 
     Raises RequestError with file, line and column where the files cannot be used.
@@ -80,15 +93,6 @@ def check_market(quotes: Path, orders: Path, strict: bool, console: Console) -> 
     except csv_market.CsvError as error:
         raise RequestError(str(error)) from error
     csv_notes(console, market.warnings, market.symbols)
-
-
-def check_schedules(specs: Sequence[EngineSpec], given: Sequence[Path]) -> None:
-    """Raise RequestError for a given schedule, or a regression of an engine, that is wrong."""
-    try:
-        for paths in (given, *(regressions.beside(spec.path) for spec in specs)):
-            load_all(paths)
-    except InvalidFile as error:
-        raise RequestError(str(error)) from error
 
 
 def check_out(out: Path) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.session import run_command
+from tickproof.conformance.session.request import Request
 
 
 @pytest.mark.parametrize(
@@ -14,14 +15,14 @@ from tickproof.conformance.session import run_command
     ],
 )
 def test_select_by_id(tiers, only, expected):
-    assert set(run_command.select(registry.load(), tiers, only)) == expected
+    assert set(run_command.select(Request(tiers=tiers, only=only))) == expected
 
 
 def test_select_everything_by_default_and_tiers_by_number():
     known = registry.load()
 
-    assert run_command.select(known, (), ()) == known
-    chosen = run_command.select(known, (1, 3), ())
+    assert run_command.select(Request(profile="full")) == known
+    chosen = run_command.select(Request(profile="full", tiers=(1, 3)))
     assert {requirement.tier for requirement in chosen.values()} == {1, 3}
     assert len(chosen) == sum(requirement.tier in (1, 3) for requirement in known.values())
 
@@ -42,8 +43,8 @@ def test_latency_is_no_part_of_the_quick_judgement():
     known = registry.load()
     latency = {id_ for id_, one in known.items() if one.tier == registry.LATENCY_TIER}
     assert latency
-    assert latency.isdisjoint(run_command.select(known, (), (), "quick"))
-    assert known.keys() - latency == run_command.select(known, (), (), "quick").keys()
-    assert latency < run_command.select(known, (), (), "full").keys()
-    assert run_command.select(known, (registry.LATENCY_TIER,), (), "quick").keys() == latency
-    assert set(run_command.select(known, (), ("LT-LIMITS",), "quick")) == {"LT-LIMITS"}
+    assert latency.isdisjoint(run_command.select(Request()))
+    assert known.keys() - latency == run_command.select(Request()).keys()
+    assert latency < run_command.select(Request(profile="full")).keys()
+    assert run_command.select(Request(tiers=(registry.LATENCY_TIER,))).keys() == latency
+    assert set(run_command.select(Request(only=("LT-LIMITS",)))) == {"LT-LIMITS"}

@@ -1,0 +1,77 @@
+"""``tickproof bench``: the kit, and engines side by side, measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tickproof.conformance.cli import options
+from tickproof.conformance.cli.options import Command
+from tickproof.conformance.reports import style
+
+
+@click.group()
+def bench() -> None:
+    """Measure the kit itself, or engines side by side."""
+
+
+@bench.command(cls=Command)
+@options.as_json
+def kit(as_json: bool) -> None:
+    """Measure log server, recorder, checker, generators and memory on this machine."""
+    from tickproof.conformance.bench import kit as benchmark
+
+    benchmark.report(style.console(), as_json)
+
+
+@bench.command("engines", cls=Command)
+@click.argument("names", nargs=-1, metavar="ENGINE...")
+@click.option(
+    "--app", "apps", default="passthrough,count,market-spread", show_default=True,
+    metavar="APP[,APP...]", help="What is measured.",
+)  # fmt: skip
+@options.number("--messages", click.IntRange(1_000, 2**32), 20_000_000, "Input of each steady run.")
+@options.number("--symbols", click.IntRange(1), 350, "Symbols of the market.")
+@options.number("--workers", click.IntRange(1, 1024), 2, "Workers of each engine.")
+@options.number(
+    "--rounds", click.IntRange(1, 100), 1, "Rounds; the median of all of them is shown."
+)
+@click.option(
+    "--kill", "kills", default="worker,engine", show_default=True, metavar="WHOM[,WHOM]",
+    help="Whose deaths are measured: worker, engine, or none.",
+)  # fmt: skip
+@options.number("--pace", click.IntRange(100), 20_000, "Records a second of a run with a kill.")
+@options.number(
+    "--seconds", click.FloatRange(1), 30.0, "Length of the input of a run with a kill, by its pace."
+)
+@options.seed()
+@options.out("tickproof-out/bench", "bench.json and runs go")
+@click.option("--keep", is_flag=True, help="Keep the folders of all runs.")
+@options.as_json
+def bench_engines(
+    names: tuple[str, ...], apps: str, kills: str, out: Path, keep: bool, as_json: bool,
+    **numbers: Any,
+) -> int:  # fmt: skip
+    """Measure each ENGINE in turn: rate, processor time, memory, state, time to recover."""
+    from tickproof.conformance.bench.engines import plan, session
+
+    specs = options.load_engines(names, out)
+    chosen = plan.Plan(
+        apps=_listed("--app", apps, plan.APPS),
+        kills=() if kills == "none" else _listed("--kill", kills, plan.TARGETS, "none"),
+        **numbers,
+    )
+    session.check(specs, chosen, out)
+    return session.bench(specs, chosen, out, keep=keep, as_json=as_json, console=style.console())
+
+
+def _listed(option: str, text: str, known: Sequence[str], *more: str) -> tuple[Any, ...]:
+    """Return the parts of a list with commas, none twice; each has to be known."""
+    parts = options.parts([text])
+    if unknown := [part for part in parts if part not in known]:
+        expected = ", ".join([*known, *more])
+        raise click.UsageError(f"{option}: expected some of {expected}; got {unknown[0]!r}")
+    return parts

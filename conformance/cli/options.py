@@ -1,0 +1,110 @@
+"""What several commands share: options, the engines that are named, wrong usage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tickproof.conformance.errors import InvalidFile, RequestError
+
+if TYPE_CHECKING:
+    from tickproof.conformance.engines.spec import EngineSpec
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+_SEED = click.IntRange(0, 2**63 - 1)
+
+as_json = click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+random_seed = click.option("--seed", type=_SEED, metavar="N", help="Default: random, and printed.")
+parallel = click.option(
+    "-n", "--parallel", type=click.IntRange(1, 64), metavar="N",
+    help="Runs at the same time. Default: one a processor.",
+)  # fmt: skip
+
+
+def _run_folder(_context: click.Context, _parameter: click.Parameter, run: Path) -> Path:
+    if run.is_dir() and not (run / "run.json").is_file():
+        raise click.UsageError(f"RUN: {run} holds no run.json: expected a run folder")
+    return run
+
+
+#: A recorded run: its folder, or a pack of it.
+RUN = click.argument(
+    "run", type=click.Path(exists=True, readable=True, path_type=Path), metavar="RUN",
+    callback=_run_folder,
+)  # fmt: skip
+
+
+class Command(click.Command):
+    """A command; a request that it cannot meet and a file that it cannot use are wrong usage."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except (RequestError, InvalidFile) as error:
+            raise click.UsageError(str(error), ctx) from error
+
+
+def out(default: str, what: str) -> Decorator:
+    """Return the option --out, a folder; ``what``: "reports go", say."""
+    return click.option(
+        "--out", type=FOLDER, default=Path(default), show_default=True, help=f"Where {what}."
+    )
+
+
+def number(name: str, kind: click.ParamType, default: float, text: str) -> Decorator:
+    """Return an option that is a number with a default."""
+    metavar = "S" if isinstance(kind, click.FloatRange) else "N"
+    return click.option(
+        name, type=kind, default=default, show_default=True, metavar=metavar, help=text
+    )
+
+
+def seed(limit: int = 2**63 - 1) -> Decorator:
+    """Return the option --seed with 1 as its default."""
+    kind = click.IntRange(0, limit)
+    return click.option("--seed", type=kind, default=1, show_default=True, metavar="N")
+
+
+def parts(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return what lists with commas name, in order, none twice."""
+    found = (part.strip() for text in texts for part in text.split(","))
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def load_engines(names: Sequence[str], out: Path) -> list[EngineSpec]:
+    """Load every ENGINE before any is started; all errors end in one usage error.
+
+    An ENGINE is a name, a path to an engine.toml, or a mutant or a sound variant of one of
+    the kit's engines (mutant:ID, variant:ID), which is made under ``out``.
+    """
+    from tickproof.conformance.engines import spec
+    from tickproof.conformance.requirements import registry
+    from tickproof.conformance.resources import fixtures
+    from tickproof.conformance.selftest import mutants
+
+    if not names:
+        found = ", ".join(engine.name for engine in spec.available(fixtures()))
+        raise click.UsageError(f"ENGINE: expected a path to an engine.toml, or one of: {found}")
+    known, loaded, errors = registry.load(), [], []
+    for name in names:
+        try:
+            if mutants.names_one(name):
+                copy = mutants.find(name, fixtures())
+                path = mutants.make(copy, fixtures(), out / "mutants" / copy.id)
+            else:
+                path = spec.find(name, fixtures())
+            engine = spec.load(path, known)
+            engine.command()  # argv must be found before anything is started
+            loaded.append(engine)
+        except (RequestError, InvalidFile) as error:
+            errors.append(str(error))
+    if errors:
+        raise click.UsageError("\n".join(errors))
+    return loaded

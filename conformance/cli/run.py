@@ -1,0 +1,73 @@
+"""``tickproof run``: judge engines."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import click
+from rich.text import Text
+
+from tickproof.conformance.cli import options
+from tickproof.conformance.cli.options import FILE, Command
+from tickproof.conformance.reports import machine, style
+
+
+@click.command(cls=Command)
+@click.argument("engines", nargs=-1, metavar="ENGINE...")
+@click.option("--engine", "more", multiple=True, metavar="PATH", help="One more ENGINE.")
+@click.option(
+    "--profile", type=click.Choice(["quick", "full"]), default="quick", show_default=True,
+    help="How many and how long runs are made; quick leaves out latency (tier 5).",
+)  # fmt: skip
+@click.option(
+    "--tier", "tiers", type=int, multiple=True, metavar="N", help="Only this tier (repeatable)."
+)
+@click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these requirements.")
+@options.random_seed
+@options.out("tickproof-out", "reports and runs go")
+@options.parallel
+@click.option("--port", type=click.IntRange(1, 65535), help="Fixed port of the log server.")
+@click.option("--quotes", type=FILE, help="A recorded market as input: quotes.csv[.gz]")
+@click.option("--orders", type=FILE, help="... and its orders.csv[.gz]")
+@click.option("--strict", is_flag=True, help="A doubtful CSV value is an error.")
+@click.option(
+    "--schedule", "schedules", type=FILE, multiple=True,
+    help="Play this schedule of faults instead of the suites (repeatable).",
+)  # fmt: skip
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show every requirement, and each run as it ends."
+)
+def run(
+    engines: tuple[str, ...], more: tuple[str, ...], only: tuple[str, ...], seed: int | None,
+    parallel: int | None, verbose: bool, **given: Any,
+) -> int:  # fmt: skip
+    """Judge each ENGINE: a name, a path to an engine.toml, mutant:ID or variant:ID.
+
+    `tickproof engines` lists the names.
+    """
+    if (given["quotes"] is None) != (given["orders"] is None):
+        raise click.UsageError("--quotes and --orders: expected both or none")
+    if given["strict"] and given["quotes"] is None:
+        raise click.UsageError("--strict: expected together with --quotes and --orders")
+    if given["schedules"] and (given["tiers"] or only or given["quotes"]):
+        raise click.UsageError("--schedule: expected without --tier, --only and --quotes")
+    if given["port"] is not None and (parallel or 1) > 1:
+        raise click.UsageError("--port: expected -n 1, because one run has the port at a time")
+    from tickproof.conformance.session import run_command
+    from tickproof.conformance.session.request import Request
+    from tickproof.conformance.suites import schedules
+
+    ids = options.parts([part.upper() for part in only])
+    request = Request(
+        only=(schedules.REQUIREMENT,) if given["schedules"] else ids,
+        seed=secrets.randbelow(2**32) if seed is None else seed,
+        workers=parallel or (1 if given["port"] else machine.usable_cpus()),
+        **given,
+    )
+    console = style.console()
+    selected = run_command.select(request)
+    specs = options.load_engines([*engines, *more], request.out)
+    run_command.check(request, specs, console)
+    console.print(Text(f"seed {request.seed}, profile {request.profile}", style="dim"))
+    return run_command.judge_all(specs, selected, request, console, verbose=verbose)
