@@ -114,7 +114,7 @@ def _sound(report: SelfTest) -> str:
     sound = [subject for subject in report.subjects if subject.kind == "sound"]
     if not sound:
         return ""
-    header = ("engine", "of", "what is odd", "runs", "pass", "not claimed", "other")
+    header = ("engine", "of", "difference", "runs", "pass", "not claimed", "other")
     rows = []
     for subject in sound:
         trials = [trial for trial in report.trials if trial.subject == subject.id]

@@ -64,9 +64,9 @@ class Kill(_Model):
 
 
 class Subject(_Model):
-    """An engine that was tried. what: its defect, or what is odd; kills: of a mutant only.
+    """An engine that was tried. what: its defect, or its difference; kills: of a mutant only.
 
-    not_claimed: patterns of requirements that an oddity may leave out; None: any.
+    not_claimed: patterns of requirements that a sound variant may leave out; None: any.
     """
 
     id: str

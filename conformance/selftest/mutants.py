@@ -1,8 +1,8 @@
 """Copies of a sound engine with a few edits, to judge the judge.
 
 A mutant has one known defect: a TOML file under ``fixtures/mutants`` says what it is and
-which requirements have to fail for it. An oddity (``fixtures/oddities``) behaves oddly and
-is sound all the same: nothing may fail for it.
+which requirements have to fail for it. A sound variant (``fixtures/sound_variants``) behaves
+unusually, but correctly: nothing may fail for it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tickproof.conformance.scenario import App
 from tickproof.conformance.strict_toml import Table, matching
 from tickproof.conformance.text import shown
 
-#: On the command line a mutant is "mutant:ID" and an oddity "oddity:ID".
+#: On the command line a mutant is "mutant:ID" and a sound variant "variant:ID".
 MUTANT: Final = "mutant"
-ODDITY: Final = "oddity"
+VARIANT: Final = "variant"
 Original = Literal["miniature", "spark"]
 #: What the Spark engine imports; a copy of it lies in the mutant's folder and is found first.
 _LIBRARY: Final = "tickproof/reference"
@@ -82,22 +82,23 @@ class Mutant(_Copy):
         return (self.requirement, *self.also)
 
 
-class Oddity(_Copy):
-    """Something odd that is allowed: no requirement may fail for it.
+class SoundVariant(_Copy):
+    """Unusual behaviour that is allowed: no requirement may fail for it.
 
-    oddity: what is odd, and in which apps (none named: all). not_claimed: what its
-    engine.toml no longer promises, as ids or patterns such as "EO-*".
+    difference: what is unusual, and in which ``apps`` (none named: all). not_claimed: what
+    its engine.toml no longer promises, as ids or patterns such as "EO-*".
     """
 
-    oddity: _Text
+    difference: _Text
     apps: list[App] = []
     not_claimed: list[_Pattern] = []
 
 
-Variant = Mutant | Oddity
-_KINDS: Final[dict[str, tuple[str, type[Mutant] | type[Oddity]]]] = {
+Copy = Mutant | SoundVariant
+_KINDS: Final[dict[str, tuple[str, type[Mutant] | type[SoundVariant]]]] = {
     MUTANT: ("mutants", Mutant),
-    ODDITY: ("oddities", Oddity),
+    VARIANT: ("sound_variants", SoundVariant),
+    "oddity": ("sound_variants", SoundVariant),  # what they were called at first
 }
 
 
@@ -106,18 +107,18 @@ def available(fixtures: Path) -> list[Mutant]:
     return [_load(path, Mutant) for path in _files(fixtures, "mutants")]
 
 
-def oddities(fixtures: Path) -> list[Oddity]:
-    """Load all oddities, by id; raises InvalidFile for a file that cannot be used."""
-    return [_load(path, Oddity) for path in _files(fixtures, "oddities")]
+def sound_variants(fixtures: Path) -> list[SoundVariant]:
+    """Load all sound variants, by id; raises InvalidFile for a file that cannot be used."""
+    return [_load(path, SoundVariant) for path in _files(fixtures, "sound_variants")]
 
 
 def names_one(name: str) -> bool:
-    """Tell whether a name on the command line is that of a mutant or an oddity."""
+    """Tell whether a name on the command line is that of a mutant or a sound variant."""
     return name.partition(":")[0] in _KINDS and ":" in name
 
 
-def find(name: str, fixtures: Path) -> Variant:
-    """Return "mutant:ID" or "oddity:ID"; raises InvalidFile, with the nearest ids, without it."""
+def find(name: str, fixtures: Path) -> Copy:
+    """Return "mutant:ID" or "variant:ID"; raises InvalidFile, with the nearest ids, without it."""
     kind, _, id_ = name.partition(":")
     folder, model = _KINDS[kind]
     files = {path.stem: path for path in _files(fixtures, folder)}
@@ -140,7 +141,7 @@ def _load(path: Path, model: type[_AnyCopy]) -> _AnyCopy:
     return copy
 
 
-def make(variant: Variant, fixtures: Path, folder: Path) -> Path:
+def make(copy: Copy, fixtures: Path, folder: Path) -> Path:
     """Copy the engine to ``folder`` with the edits; return the copy's engine.toml.
 
     What ``folder`` held before is removed. Raises InvalidFile for an edit that does not
@@ -149,17 +150,17 @@ def make(variant: Variant, fixtures: Path, folder: Path) -> Path:
     if folder.exists():
         shutil.rmtree(folder)
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(fixtures / "engines" / variant.engine, folder, ignore=ignored)
-    if variant.engine == "spark":
+    shutil.copytree(fixtures / "engines" / copy.engine, folder, ignore=ignored)
+    if copy.engine == "spark":
         library = folder / _LIBRARY
         shutil.copytree(resources.reference(), library, ignore=ignored)
         (library.parent / "__init__.py").touch()
-    kind = MUTANT if isinstance(variant, Mutant) else ODDITY
-    name = f'name = "{variant.engine}'
-    named = Edit(file=FILE_NAME, old=f'{name}"', new=f'{name}+{variant.id}"')
-    for number, edit in enumerate([named, *variant.edit]):
-        if wrong := _apply(edit, folder, variant.engine):
-            raise InvalidFile(Path(f"{kind}:{variant.id}"), [f"[[edit]] {number}: {wrong}"])
+    kind = MUTANT if isinstance(copy, Mutant) else VARIANT
+    name = f'name = "{copy.engine}'
+    named = Edit(file=FILE_NAME, old=f'{name}"', new=f'{name}+{copy.id}"')
+    for number, edit in enumerate([named, *copy.edit]):
+        if wrong := _apply(edit, folder, copy.engine):
+            raise InvalidFile(Path(f"{kind}:{copy.id}"), [f"[[edit]] {number}: {wrong}"])
     return folder / FILE_NAME
 
 

@@ -12,14 +12,14 @@ from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest import mutants
-from tickproof.conformance.selftest.mutants import Mutant, Oddity
+from tickproof.conformance.selftest.mutants import Mutant, SoundVariant
 from tickproof.conformance.selftest.trial import Task, alone, tests_of
 from tickproof.conformance.suites.catalog import Context, draw, seconds
 from tickproof.conformance.text import shown
 
 #: Sound engines that are always there; Spark is tried where a mutant of it is.
 SOUND: Final = ("miniature", "minimal")
-#: An oddity plays one scenario of so many, each of them others, unless it is asked for; in a
+#: A sound variant plays one scenario of so many, each of them others, unless it is asked for; in a
 #: half selftest each sound engine one of twice as many.
 SHARE: Final = 4
 #: What a start costs beside the input's pace, in seconds: for the order of play only.
@@ -35,7 +35,7 @@ class Engine:
     base: str
     scenarios: tuple[str, ...]
     mutant: Mutant | None = None
-    oddity: Oddity | None = None
+    variant: SoundVariant | None = None
 
     @property
     def repeats(self) -> bool:
@@ -62,12 +62,12 @@ def chosen(
     """Return the engines to try; copies of them are made under ``folder``.
 
     only: ids (empty: all). base: only what is made of this engine. half: see `halved`.
-    sound: no mutants; oddities then play all scenarios. Raises RequestError, and InvalidFile
+    sound: no mutants; sound variants then play all scenarios. Raises RequestError, and InvalidFile
     for a file that cannot be used.
     """
     known = mutants.available(fixtures)
-    odd = mutants.oddities(fixtures)
-    _check(only, [*(m.id for m in known), *(o.id for o in odd), *SOUND])
+    variants = mutants.sound_variants(fixtures)
+    _check(only, [*(m.id for m in known), *(v.id for v in variants), *SOUND])
     wrong = [m for m in known if base in (None, m.engine) and (not only or m.id in only)]
     if sound:
         wrong = []
@@ -76,7 +76,7 @@ def chosen(
         wrong = halved([m for m in wrong if not any(map(alone, scenarios_of([m])))])
     found = [_mutant(mutant, fixtures, folder) for mutant in wrong]
     shares = (2 * SHARE, 2 * SHARE) if half else (1, 1) if sound or only else (SHARE, 1)
-    found += _sound_ones(fixtures, folder, odd, only, base, *shares)
+    found += _sound_ones(fixtures, folder, variants, only, base, *shares)
     of_spark = [m for m in wrong if m.engine == "spark"]
     if of_spark and base == "spark":
         # What fails a mutant of Spark must not fail Spark; `run spark` judges all of it.
@@ -88,22 +88,22 @@ def chosen(
 
 
 def _sound_ones(
-    fixtures: Path, folder: Path, odd: Sequence[Oddity], only: Sequence[str], base: str | None,
-    share: int, of_plain: int,
+    fixtures: Path, folder: Path, variants: Sequence[SoundVariant], only: Sequence[str],
+    base: str | None, share: int, of_plain: int,
 ) -> Iterator[Engine]:  # fmt: skip
-    """Yield sound engines, each with other scenarios: every ``share``-th of an oddity."""
+    """Yield sound engines, each with other scenarios: every ``share``-th of a variant."""
     everything = tuple(tests_of())
     number = 0
-    for oddity in odd:
-        if base in (None, oddity.engine) and (not only or oddity.id in only):
-            toml = mutants.make(oddity, fixtures, folder / "oddities" / oddity.id)
-            # What is odd is slow, as often as not: it promises no latency.
+    for variant in variants:
+        if base in (None, variant.engine) and (not only or variant.id in only):
+            toml = mutants.make(variant, fixtures, folder / "sound_variants" / variant.id)
+            # Most variants are slow: they promise no latency.
             mine = [
                 s for s in everything
-                if not alone(s) and (not oddity.apps or _app(s) in oddity.apps)
+                if not alone(s) and (not variant.apps or _app(s) in variant.apps)
             ]  # fmt: skip
             scenarios = tuple(mine[number % share :: share] or mine[:1])
-            yield Engine(oddity.id, toml, oddity.engine, scenarios, oddity=oddity)
+            yield Engine(variant.id, toml, variant.engine, scenarios, variant=variant)
             number += 1
     for name in SOUND if base is None else {base}.intersection(SOUND):
         if not only or name in only:
@@ -121,7 +121,7 @@ def _app(scenario: str) -> str:
 def _check(only: Sequence[str], known: Sequence[str]) -> None:
     for id_ in only:
         if id_ not in known:
-            raise RequestError(f"--only: no mutant, oddity or sound engine {shown(id_, 80)}")
+            raise RequestError(f"--only: no mutant, sound variant or sound engine {shown(id_, 80)}")
 
 
 def _mutant(mutant: Mutant, fixtures: Path, folder: Path) -> Engine:

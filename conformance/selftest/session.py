@@ -139,11 +139,11 @@ def _sound_runs(trials: Iterable[Trial], mutants: dict[str, Mutant]) -> int:
 
 def _subject(engine: Engine, trials: Iterable[Trial]) -> Subject:
     if engine.mutant is None:
-        odd = engine.oddity
+        variant = engine.variant
         return Subject(
             id=engine.id, kind="sound", base=engine.base,
-            what=odd.oddity if odd else "sound, as it is",
-            not_claimed=list(odd.not_claimed) if odd else None,
+            what=variant.difference if variant else "sound, as it is",
+            not_claimed=list(variant.not_claimed) if variant else None,
         )  # fmt: skip
     cells = [cell for trial in trials if trial.subject == engine.id for cell in trial.cells]
     return Subject(

@@ -79,8 +79,8 @@ def engine_exists(word: str) -> None:
     """A word in small letters is the name of an engine; a path or FILE is the reader's."""
     kind, _, name = word.partition(":")
     if name:
-        folder = {"mutant": "mutants", "oddity": "oddities"}.get(kind)
-        assert folder, f"{word}: neither mutant nor oddity"
+        folder = {"mutant": "mutants", "variant": "sound_variants"}.get(kind)
+        assert folder, f"{word}: neither mutant nor sound variant"
         assert name == "ID" or name in names(folder), f"there is no {word}"
     elif re.fullmatch(r"[a-z-]+", word):
         assert word in names("engines"), f"there is no engine {word}"
@@ -88,7 +88,7 @@ def engine_exists(word: str) -> None:
 
 def ids_exist(value: str) -> None:
     """Each id is a requirement, or what selftest takes: a mutant or an engine."""
-    known = registry.load().keys() | names("mutants") | names("oddities") | names("engines")
+    known = registry.load().keys() | names("mutants") | names("sound_variants") | names("engines")
     unknown = set(value.split(",")) - known - {"ID", "REQUIREMENT"}
     assert not unknown, f"there is no {', '.join(sorted(unknown))}"
 

@@ -34,8 +34,8 @@ def engine(folder: Path, *edits: tuple[str, str, str], name: str = "miniature") 
     return folder
 
 
-def oddity(id_: str, folder: Path) -> Path:
-    return mutants.make(mutants.find(f"oddity:{id_}", fixtures()), fixtures(), folder).parent
+def sound_variant(id_: str, folder: Path) -> Path:
+    return mutants.make(mutants.find(f"variant:{id_}", fixtures()), fixtures(), folder).parent
 
 
 def played(made: Path, scenario: str, *faults: FaultStep) -> History:
@@ -83,7 +83,9 @@ def test_with_the_coordinator_argv_dies_and_is_started_again(tmp_path):
 
 
 def test_a_supervisor_that_outlives_the_coordinator_is_left_to_recover(tmp_path):
-    history = played(oddity("supervised-coordinator", tmp_path / "e"), "count-coordinator-death")
+    history = played(
+        sound_variant("supervised-coordinator", tmp_path / "e"), "count-coordinator-death"
+    )
     completed(history)
     assert len(history.all(events.Started)) == 1
     assert set(history.faults[0].pids) == named(history, "coordinator")
@@ -183,7 +185,7 @@ def test_an_engine_that_waits_for_room_goes_on_when_there_is_some(tmp_path):
 
 
 def test_an_engine_that_ends_on_a_full_disk_is_started_again_and_has_room(tmp_path):
-    history = played(oddity("ends-on-a-full-disk", tmp_path / "e"), "count-full-disk")
+    history = played(sound_variant("ends-on-a-full-disk", tmp_path / "e"), "count-full-disk")
     assert history.ended == {"how": "completed"}
     assert history.all(events.Exited)[0].returncode == 1
     assert [row.resume for row in history.all(events.Started)][:2] == [False, True]
@@ -191,7 +193,7 @@ def test_an_engine_that_ends_on_a_full_disk_is_started_again_and_has_room(tmp_pa
 
 
 def test_an_engine_that_ends_as_if_all_were_well_is_at_fault(tmp_path):
-    made = oddity("ends-on-a-full-disk", tmp_path / "e")
+    made = sound_variant("ends-on-a-full-disk", tmp_path / "e")
     text = (made / "adapter.py").read_text()
     assert text.count("self._end(1)") == 1
     (made / "adapter.py").write_text(text.replace("self._end(1)", "self._end(0)"))

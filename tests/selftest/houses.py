@@ -1,4 +1,4 @@
-"""Fixtures folders of a few mutants and oddities, all about `double`: one short scenario."""
+"""Fixtures folders of a few mutants and sound variants, all about `double`: one short scenario."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def house(folder: Path) -> Path:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(fixtures() / "engines" / name, folder / "engines" / name, ignore=ignored)
     (folder / "mutants").mkdir()
-    (folder / "oddities").mkdir()
+    (folder / "sound_variants").mkdir()
     return folder
 
 
@@ -30,10 +30,10 @@ def mutant(folder: Path, id_: str, edit: tuple[str, str, str], **more: str) -> N
     _write(folder / "mutants" / f"{id_}.toml", id_, {"defect": '"a defect"'} | facts, edit)
 
 
-def oddity(folder: Path, id_: str, edit: tuple[str, str, str], **more: str) -> None:
-    """Add an oddity of the miniature that is tried with double only."""
-    facts = {"oddity": '"it is odd"', "apps": '["double"]'} | more
-    _write(folder / "oddities" / f"{id_}.toml", id_, facts, edit)
+def sound_variant(folder: Path, id_: str, edit: tuple[str, str, str], **more: str) -> None:
+    """Add a sound variant of the miniature that is tried with double only."""
+    facts = {"difference": '"it is odd"', "apps": '["double"]'} | more
+    _write(folder / "sound_variants" / f"{id_}.toml", id_, facts, edit)
 
 
 def _write(path: Path, id_: str, facts: dict[str, str], edit: tuple[str, str, str]) -> None:

@@ -107,3 +107,10 @@ def test_an_old_text_that_stands_twice_is_refused(house: Path) -> None:
 def test_an_unknown_mutant_is_refused_with_the_nearest() -> None:
     with pytest.raises(InvalidFile, match=r"mutant:stale-quotes: .*stale-quote"):
         mutants.find("mutant:stale-quotes", fixtures())
+
+
+def test_a_sound_variant_answers_to_its_earlier_prefix_too() -> None:
+    variant = mutants.sound_variants(fixtures())[0]
+    for prefix in ("variant", "oddity"):
+        assert mutants.names_one(f"{prefix}:{variant.id}")
+        assert mutants.find(f"{prefix}:{variant.id}", fixtures()) == variant

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.selftest.houses import DEFECT, HARMLESS, house, mutant, oddity
+from tests.selftest.houses import DEFECT, HARMLESS, house, mutant, sound_variant
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
@@ -60,17 +60,17 @@ def test_a_requirement_without_a_mutant_is_named() -> None:
     assert set(missing) == registry.load().keys() - {"SL-DOUBLE", "ST-TOTALS"}
 
 
-def test_oddities_name_what_exists() -> None:
+def test_sound_variants_name_what_exists() -> None:
     known = registry.load()
-    for odd in mutants.oddities(fixtures()):
-        for pattern in odd.not_claimed:
-            assert pattern.endswith("*") or pattern in known, (odd.id, pattern)
+    for variant in mutants.sound_variants(fixtures()):
+        for pattern in variant.not_claimed:
+            assert pattern.endswith("*") or pattern in known, (variant.id, pattern)
 
 
 def test_a_mutant_plays_the_scenarios_of_what_it_names_only(tmp_path: Path) -> None:
     folder = house(tmp_path / "fixtures")
     mutant(folder, "wrong-app", DEFECT)
-    oddity(folder, "harmless", HARMLESS)
+    sound_variant(folder, "harmless", HARMLESS)
     engines = {engine.id: engine for engine in plan.chosen(folder, tmp_path / "out")}
     assert engines.keys() == {"wrong-app", "harmless", "miniature", "minimal"}
     assert engines["wrong-app"].scenarios == ("double",)
@@ -89,9 +89,9 @@ def test_spark_is_tried_on_what_fails_its_mutants(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("asked", "share"), [({}, 4), ({"half": True}, 8), ({"sound": True}, 1)])
-def test_oddities_share_the_scenarios(tmp_path: Path, asked: dict, share: int) -> None:
+def test_sound_variants_share_the_scenarios(tmp_path: Path, asked: dict, share: int) -> None:
     engines = [e for e in plan.chosen(fixtures(), tmp_path, base="miniature", **asked)
-               if e.oddity and not e.oddity.apps]  # fmt: skip
+               if e.variant and not e.variant.apps]  # fmt: skip
     assert len(engines) > share
     everything = {scenario for scenario in plan.tests_of() if not plan.alone(scenario)}
     assert set().union(*(engine.scenarios for engine in engines)) == everything
@@ -113,7 +113,7 @@ def test_rounds_begin_with_the_longest_and_repeat_sound_engines_only(tmp_path: P
 
 @pytest.mark.parametrize(
     ("asked", "said"),
-    [({"only": ["none"]}, "--only: no mutant, oddity or sound engine none"),
+    [({"only": ["none"]}, "--only: no mutant, sound variant or sound engine none"),
      ({"only": ["wrong-app"], "sound": True}, "nothing is in all of them"),
      ({"only": ["wrong-app"], "base": "spark"}, "nothing is in all of them")],
 )  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.selftest.houses import DEFECT, HARMLESS, house, mutant, oddity
+from tests.selftest.houses import DEFECT, HARMLESS, house, mutant, sound_variant
 from tickproof.conformance import resources
 from tickproof.conformance.cli import main
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_USAGE
@@ -71,8 +71,8 @@ def test_each_requirement_that_a_mutant_names_must_fail(fixtures: Path) -> None:
 
 
 def test_a_sound_engine_with_a_defect_is_reported(fixtures: Path) -> None:
-    oddity(fixtures, "harmless", HARMLESS)
-    oddity(fixtures, "defective", DEFECT)
+    sound_variant(fixtures, "harmless", HARMLESS)
+    sound_variant(fixtures, "defective", DEFECT)
     assert selftest("--sound", "--only", "harmless,defective") == EXIT_FAIL
     accused = report()["accused"]
     assert accused
@@ -83,15 +83,15 @@ def test_a_sound_engine_with_a_defect_is_reported(fixtures: Path) -> None:
 
 def test_a_sound_engine_that_claims_too_little_is_reported(fixtures: Path) -> None:
     less = ("engine.toml", "[apps.double]\n", "")
-    oddity(fixtures, "offers-less", less)
-    oddity(fixtures, "says-so", less, not_claimed='["SL-DOUBLE*"]')
+    sound_variant(fixtures, "offers-less", less)
+    sound_variant(fixtures, "says-so", less, not_claimed='["SL-DOUBLE*"]')
     assert selftest("--sound", "--only", "offers-less,says-so") == EXIT_FAIL
     assert {line.partition(":")[0] for line in report()["accused"]} == {"offers-less"}
     assert report()["runs"] == 0
 
 
 def test_rounds_go_on_until_there_are_enough_runs(fixtures: Path) -> None:
-    oddity(fixtures, "harmless", HARMLESS)
+    sound_variant(fixtures, "harmless", HARMLESS)
     assert selftest("--sound", "--only", "harmless", "--runs", "3", "--seed", "5") == EXIT_OK
     made = report()
     assert made["runs"] == 3
@@ -101,7 +101,7 @@ def test_rounds_go_on_until_there_are_enough_runs(fixtures: Path) -> None:
 def test_an_engine_that_cannot_be_tried_is_a_kit_error(fixtures: Path, monkeypatch) -> None:
     from tickproof.conformance.selftest import mutants
 
-    oddity(fixtures, "gone", HARMLESS)
+    sound_variant(fixtures, "gone", HARMLESS)
     make = mutants.make
 
     def made_and_lost(*arguments):
