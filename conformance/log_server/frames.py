@@ -1,4 +1,4 @@
-"""Frame codecs of the data plane, both directions (docs/protocol.md, section 4).
+"""Frames of the data plane: requests decoded, replies encoded (docs/protocol.md, section 4).
 
 A frame is ``u32 length of the rest | u8 op | body``, little-endian. Requests decode
 into small tuples; record regions stay memoryviews, so nothing is copied for each
@@ -19,7 +19,6 @@ VERSION: Final = 1
 MAX_FRAME: Final = 16 * 1024 * 1024
 TOKEN_BYTES: Final = 16
 UNNUMBERED: Final = 2**64 - 1
-FLAG_END: Final = 1
 
 
 class Op(enum.IntEnum):
@@ -235,20 +234,6 @@ def frame(op: int, *parts: bytes) -> bytes:
     return _HEAD.pack(1 + len(body), op) + body
 
 
-def encode_request(request: Request) -> bytes:
-    """Return the frame of a request: for test clients, benchmarks and vectors."""
-    if isinstance(request, Append):
-        return frame(Op.APPEND, _append_body(request))
-    if isinstance(request, Stage):
-        return frame(Op.STAGE, _TXN.pack(request.txn), _append_body(request.append))
-    op = next(op for op, (_, make) in _FIXED.items() if make is type(request))
-    return frame(op, _FIXED[op][0].pack(*request))
-
-
-def _append_body(append: Append) -> bytes:
-    return _APPEND.pack(*append[:4]) + bytes(append.region)
-
-
 def greeted() -> bytes:
     """Reply to HELLO."""
     return frame(Op.HELLO | 0x80, _GREETED.pack(VERSION, MAX_FRAME))
@@ -298,43 +283,3 @@ def aborted(txn: int) -> bytes:
 def error(code: Code, text: str) -> bytes:
     """Error reply to any request."""
     return frame(ERROR_REPLY, _CODE.pack(code), text.encode())
-
-
-class Reply(NamedTuple):
-    """A decoded reply: its op (with bit 7), its fields, and its records if any."""
-
-    op: int
-    fields: tuple[int, ...]
-    region: memoryview | None = None
-    text: str = ""
-
-
-_REPLIES: Final = {
-    Op.HELLO | 0x80: _GREETED,
-    Op.TAIL | 0x80: _TAILED,
-    Op.RELEASE | 0x80: struct.Struct("<"),
-    Op.APPEND | 0x80: _NEXT,
-    Op.HAVE | 0x80: _NEXT,
-    Op.STAGE | 0x80: _TXN,
-    Op.COMMIT | 0x80: _COMMITTED,
-    Op.ABORT | 0x80: _TXN,
-}
-
-
-def decode_reply(op: int, body: memoryview) -> Reply:
-    """Decode one reply body; raises BadFrame."""
-    if op == ERROR_REPLY:
-        if len(body) < _CODE.size:
-            raise BadFrame("error reply without a code")
-        return Reply(op, _CODE.unpack_from(body), None, str(body[_CODE.size :], "utf-8", "replace"))
-    if op == Op.FETCH | 0x80:
-        if len(body) < _FETCHED.size:
-            raise BadFrame(f"FETCH reply of {len(body)} bytes")
-        fields = _FETCHED.unpack_from(body)
-        region = body[_FETCHED.size :]
-        region_record_size(region, fields[5])
-        return Reply(op, fields, region)
-    layout = _REPLIES.get(op)
-    if layout is None or layout.size != len(body):
-        raise BadFrame(f"reply 0x{op:02x} with {len(body)} bytes")
-    return Reply(op, layout.unpack(body))

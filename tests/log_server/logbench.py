@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from tests.log_server import wire
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.log_server import frames
 from tickproof.conformance.log_server.frame_splitter import FrameReader
@@ -53,15 +54,15 @@ class Client:
         assert self.call(frames.Hello(1, server.token)).fields == (1, frames.MAX_FRAME)
 
     def send(self, *requests) -> None:
-        self.socket.sendall(b"".join(map(frames.encode_request, requests)))
+        self.socket.sendall(b"".join(map(wire.encode_request, requests)))
 
-    def receive(self) -> frames.Reply:
+    def receive(self) -> wire.Reply:
         found = self.reader.next()
         assert found is not None, "the server closed the connection"
-        reply = frames.decode_reply(*found)
+        reply = wire.decode_reply(*found)
         return reply._replace(region=None if reply.region is None else bytes(reply.region))
 
-    def call(self, request) -> frames.Reply:
+    def call(self, request) -> wire.Reply:
         self.send(request)
         return self.receive()
 
@@ -71,7 +72,7 @@ class Client:
         assert reply.op == 0xFF, reply
         return reply.fields[0]
 
-    def fetch(self, offset: int, max_bytes: int = 1 << 20, wait_ms: int = 0) -> frames.Reply:
+    def fetch(self, offset: int, max_bytes: int = 1 << 20, wait_ms: int = 0) -> wire.Reply:
         return self.call(frames.Fetch(0, 0, offset, max_bytes, wait_ms))
 
     def have(self, writer: int = 0) -> int:

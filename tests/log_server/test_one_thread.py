@@ -14,6 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
+from tests.log_server import wire
 from tests.log_server.logbench import (
     DEADLINE_S,
     SIZE,
@@ -117,7 +118,7 @@ def test_frames_may_come_a_byte_at_a_time(tmp_path):
     with LogBench(tmp_path, 10) as bench:
         bench.log.publish([10])
         client = bench.connect()
-        data = b"".join(map(frames.encode_request, [append(0, 1, 2), Fetch(0, 0, 3, 12, 0)]))
+        data = b"".join(map(wire.encode_request, [append(0, 1, 2), Fetch(0, 0, 3, 12, 0)]))
         for number in range(len(data)):
             client.socket.sendall(data[number : number + 1])
         assert client.receive().fields == (0, 2)
@@ -157,7 +158,7 @@ def test_replies_that_are_not_read_stop_the_reading_of_requests(tmp_path):
         bench.log.publish([5_000])
         client = bench.connect()
         client.socket.settimeout(0.3)
-        one = frames.encode_request(Fetch(0, 0, 0, 1 << 20, 0))
+        one = wire.encode_request(Fetch(0, 0, 0, 1 << 20, 0))
         sent = 0
         before = psutil.Process().memory_info().rss
         with pytest.raises(TimeoutError):
@@ -183,7 +184,7 @@ def test_a_frame_that_is_too_large_is_refused_behind_others(tmp_path):
     with LogBench(tmp_path, 1) as bench:
         client = bench.connect()
         large = (frames.MAX_FRAME + 1).to_bytes(4, "little")
-        client.socket.sendall(frames.encode_request(append(0, 1)) + large)
+        client.socket.sendall(wire.encode_request(append(0, 1)) + large)
         assert client.receive().fields == (0, 1)
         assert client.receive().fields == (frames.Code.TOO_LARGE,)
         until(lambda: bench.server.live == 0)
@@ -301,8 +302,8 @@ def test_more_connections_than_select_knows(tmp_path):
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 3 * many), hard))
     try:
         with LogBench(tmp_path, 10) as bench:
-            hello = frames.encode_request(frames.Hello(1, bench.server.token))
-            fetch = frames.encode_request(Fetch(0, 0, 0, 1 << 20, LONG_MS))
+            hello = wire.encode_request(frames.Hello(1, bench.server.token))
+            fetch = wire.encode_request(Fetch(0, 0, 0, 1 << 20, LONG_MS))
             socks = []
             for _ in range(many):
                 sock = socket.create_connection(("127.0.0.1", bench.server.port), DEADLINE_S)
