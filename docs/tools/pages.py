@@ -1,4 +1,4 @@
-"""The pages of docs/ that are made from the code: requirements, coverage, commands.
+"""The pages of docs/ that are made from the code: requirements, coverage, commands, events.
 
 ``python -m docs.tools`` writes them. Nothing is written by hand that the code knows.
 """
@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
 import click
 
 from tickproof.conformance.cli.main import cli
+from tickproof.conformance.history.event import PartitionState
+from tickproof.conformance.history.events import EVENTS
 from tickproof.conformance.requirements.registry import (
     FAMILIES,
     Needs,
@@ -129,6 +132,27 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def events_page() -> str:
+    """Return docs/events.md: every kind of event, with its fields."""
+    lines = [
+        _GENERATED,
+        "# Events",
+        "Each line of events.jsonl is a JSON object with `t_ns`, `event` and the fields below. "
+        "Times end in `_ns` and are `time.monotonic_ns()` of the kit. `connection` numbers the "
+        "data connections of a run from 1. `partitions` is a list of "
+        f"[{', '.join(PartitionState._fields)}]. [run-folder.md](run-folder.md) has the other "
+        "files of a run.",
+        "",
+        "| event | what happened | fields |",
+        "|---|---|---|",
+    ]
+    for kind, event in sorted(EVENTS.items()):
+        what = _cell(" ".join((event.__doc__ or "").replace("``", "`").split()))
+        names = ", ".join(f"`{one.name}`" for one in fields(event) if one.name != "t_ns")
+        lines.append(f"| `{kind}` | {what} | {names} |")
+    return "\n".join(lines) + "\n"
+
+
 def commands_page() -> str:
     """Return docs/commands.md: what ``--help`` says of every command."""
     lines = [
@@ -165,4 +189,5 @@ def pages(docs: Path = DOCS) -> dict[Path, str]:
         docs / "requirements.md": requirements_page(requirements),
         docs / "coverage.md": coverage_page(text_of, requirements, load_unchecked()),
         docs / "commands.md": commands_page(),
+        docs / "events.md": events_page(),
     }

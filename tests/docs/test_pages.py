@@ -5,6 +5,7 @@ import re
 import pytest
 
 from docs.tools import pages as docs
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.requirements import registry
 
 PROTOCOL = (docs.DOCS / "protocol.md").read_text("utf-8")
@@ -82,6 +83,11 @@ def test_claims_in_words():
     assert docs.asked_of(registry.Needs()) == "every engine"
     needs = registry.Needs(app=("count",), survives=("worker", "engine"), emit=("every", "some"))
     assert docs.asked_of(needs) == "app count; survives worker and engine; emit every or some"
+
+
+def test_every_kind_of_event_has_its_row():
+    page = docs.pages()[docs.DOCS / "events.md"]
+    assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == sorted(EventKind)
 
 
 def test_every_command_has_its_section():

@@ -37,7 +37,7 @@ def test_the_picture_can_be_read_in_the_dark():
 def test_the_site_is_built(tmp_path):
     pytest.importorskip("material", reason="the site is built with mkdocs-material")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path)],
         cwd=ROOT, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
