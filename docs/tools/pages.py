@@ -1,4 +1,4 @@
-"""The pages of docs/ that are made from the code: requirements, coverage, commands, events.
+"""The pages of docs/ that are made from the registry, the protocol, the commands and the events.
 
 ``python -m docs.tools`` writes them. Nothing is written by hand that the code knows.
 """
@@ -132,6 +132,25 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def engine_toml_page(protocol: str) -> str:
+    """Return docs/engine-toml.md: the section of protocol.md on it, as a page to look things up."""
+    section = protocol[protocol.index("## 2. engine.toml") : protocol.index("## 3. ")]
+    lines = [
+        _GENERATED,
+        "# engine.toml",
+        "One file describes one engine: how it is started, what it promises, what it offers. "
+        "`tickproof run` takes its path. This is section 2 of [protocol.md](protocol.md), the "
+        "authority.",
+        "",
+        section[section.index("```toml") : section.rindex("```") + 3],
+        "",
+        "| clause | rule |",
+        "|---|---|",
+    ]
+    lines += [f"| `{clause}` | {_cell(text)} |" for clause, text in clauses(section).items()]
+    return "\n".join(lines) + "\n"
+
+
 def events_page() -> str:
     """Return docs/events.md: every kind of event, with its fields."""
     lines = [
@@ -184,10 +203,12 @@ def _helps(command: click.Command, parent: click.Context | None) -> Iterator[tup
 def pages(docs: Path = DOCS) -> dict[Path, str]:
     """Return each generated page and its text."""
     requirements = load()
-    text_of = clauses((docs / "protocol.md").read_text("utf-8"))
+    protocol = (docs / "protocol.md").read_text("utf-8")
+    text_of = clauses(protocol)
     return {
         docs / "requirements.md": requirements_page(requirements),
         docs / "coverage.md": coverage_page(text_of, requirements, load_unchecked()),
         docs / "commands.md": commands_page(),
         docs / "events.md": events_page(),
+        docs / "engine-toml.md": engine_toml_page(protocol),
     }

@@ -173,3 +173,20 @@ def test_every_reason_code_in_the_kit_is_explained(kind, heading):
     used = set(re.findall(rf"\b{kind}\(\s*\"([A-Z_]+)\"", sources))
     assert used
     assert used <= listed, f"docs/verdicts.md: missing {sorted(used - listed)}"
+
+
+def test_the_architecture_page_says_where_things_are():
+    """Each file that the table "Where is ..." names does what it says there."""
+    page = (DOCS / "architecture.md").read_text("utf-8")
+    rows = {row[0]: row[1] for row in table(page, "what | where")}
+    said = {
+        "a SIGKILL sent": ("signal.SIGKILL", "def kill("),
+        "a total checked": ("wrong-total",),
+        "output recorded": ("class Recorder",),
+        "p99.9 computed": ("def percentiles_us(",),
+    }
+    for what, texts in said.items():
+        path = re.match(r"`([\w/]+\.py)`", rows[what])[1]
+        for text in texts:
+            assert text in (ROOT / path).read_text("utf-8"), f"{what}: {path}"
+    assert rows.keys() == said.keys() | {"a requirement declared", "a mutant defined"}
