@@ -1,4 +1,4 @@
-"""``tickproof bench``: the kit, and engines side by side, measured."""
+"""``tickproof bench``: measures the kit, and engines side by side."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def bench_engines(
 
 
 def _listed(option: str, text: str, known: Sequence[str], *more: str) -> tuple[Any, ...]:
-    """Return the parts of a list with commas, none twice; each has to be known."""
+    """Return the parts of a comma-separated list; each has to be known."""
     parts = options.parts([text])
     if unknown := [part for part in parts if part not in known]:
         expected = ", ".join([*known, *more])

@@ -1,4 +1,4 @@
-"""What several commands share: options, the engines that are named, wrong usage."""
+"""What several commands share: options, loading engines, errors of usage."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RUN = click.argument(
 
 
 class Command(click.Command):
-    """A command; a request that it cannot meet and a file that it cannot use are wrong usage."""
+    """A command that reports impossible requests and unusable files as wrong usage."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -73,7 +73,7 @@ def seed(limit: int = 2**63 - 1) -> Decorator:
 
 
 def parts(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return what lists with commas name, in order, none twice."""
+    """Return the parts of comma-separated lists, in order, none twice."""
     found = (part.strip() for text in texts for part in text.split(","))
     return tuple(dict.fromkeys(filter(None, found)))
 

@@ -1,4 +1,4 @@
-"""``tickproof check``, ``replay``, ``pack``: what is done with a recorded run."""
+"""``tickproof check``, ``replay``, ``pack``: commands on a recorded run."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _engine_of(run: Path, record: Mapping[str, Any]) -> str:
     """Return the engine that a recorded run was made with."""
     from tickproof.conformance.session import replay
 
-    # What a file from elsewhere names as its engine must not be started.
+    # Never start what a file from elsewhere names as its engine.
     path = replay.engine_of(record) if run.is_dir() else ""
     if not path:
         raise click.UsageError("ENGINE: expected an engine, because a pack does not hold one")

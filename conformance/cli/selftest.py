@@ -1,4 +1,4 @@
-"""``tickproof selftest``: who judges the judge."""
+"""``tickproof selftest``: the judge is judged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.reports import machine, style
 
-#: More ids than this are counted in a report, and not named.
+#: Reports count the ids instead of naming them where there are more than this.
 _NAMED: Final = 8
 
 

@@ -1,1 +1,1 @@
-"""Search for a schedule of faults that an engine does not survive, and its shrinking."""
+"""Search for a schedule of faults that an engine does not survive, and shrink it."""

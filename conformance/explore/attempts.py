@@ -1,4 +1,4 @@
-"""Runs of a search: each plays one schedule in a process of its own pool and is judged."""
+"""The runs of a search: each plays one schedule in a process of a pool, and is judged."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from tickproof.conformance.verdicts import Outcome, Verdict
 class Attempt:
     """One run and its outcome. fired, missed: fault steps. seconds: of the run.
 
-    kind: what a failure has in common with others of the same defect, else "". The folder
-    of the run is kept only where it failed.
+    kind: what failures of one defect have in common; "" where it did not fail. The run
+    folder is kept only where it failed.
     """
 
     scenario: Scenario
@@ -86,7 +86,7 @@ def _raised(history: History, scenario: Scenario) -> Exception | None:
 
 
 def _kind(outcome: Outcome, history: History) -> str:
-    """Return the code of a failure; where a refusal of the log led to it, that one too."""
+    """Return the code of a failure, with the log's refusal that led to it, if one did."""
     if outcome.verdict is not Verdict.FAIL:
         return ""
     refused = history.all(events.Refused)[-1:] if history.ended["how"] == "engine-failure" else []
@@ -98,7 +98,7 @@ def _ignore_interrupts() -> None:
 
 
 def _interruptible(engine: Path, scenario: Scenario, folder: Path) -> Attempt:
-    """Let Ctrl-C end a run, but not the process of the pool that it is played in."""
+    """Let Ctrl-C end a run, but not the pool's process that plays it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return attempt(engine, scenario, folder)
@@ -112,16 +112,16 @@ def _interruptible(engine: Path, scenario: Scenario, folder: Path) -> Attempt:
 class Attempts:
     """A pool of processes that play schedules on one engine, ``parallel`` at a time.
 
-    Folders of runs lie in ``folder``. ``heard`` is called with each attempt.
+    Run folders are made in ``folder``. ``on_attempt`` is called with each attempt.
     """
 
     def __init__(
-        self, engine: Path, folder: Path, parallel: int, heard: Callable[[Attempt], None]
+        self, engine: Path, folder: Path, parallel: int, on_attempt: Callable[[Attempt], None]
     ) -> None:
         self.parallel = parallel
-        self._engine, self._folder, self._heard = engine, folder, heard
+        self._engine, self._folder, self._on_attempt = engine, folder, on_attempt
         self._number = 0
-        # No thread of this process may be forked into the middle of something.
+        # Forking could copy a thread of this process in the middle of something.
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(parallel, context, _ignore_interrupts)
 
@@ -135,13 +135,13 @@ class Attempts:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def start(self, scenario: Scenario) -> Future[Attempt]:
-        """Begin a run."""
+        """Start a run."""
         self._number += 1
         folder = self._folder / f"{self._number:05}"
         return self._pool.submit(_interruptible, self._engine, scenario, folder)
 
     def each(self, scenarios: Iterator[Scenario], until: Callable[[], bool]) -> Iterator[Attempt]:
-        """Yield attempts as they end; no run begins once ``until`` is true."""
+        """Yield attempts as they end; no run starts once ``until()`` is true."""
         running: set[Future[Attempt]] = set()
         while True:
             while len(running) < self.parallel and not until():
@@ -150,14 +150,14 @@ class Attempts:
                 return
             ended, running = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
-                yield self.heard_of(future)
+                yield self.result_of(future)
 
     def all(self, scenarios: Sequence[Scenario]) -> list[Attempt]:
         """Return one attempt for each scenario, in their order."""
-        return [self.heard_of(future) for future in [self.start(one) for one in scenarios]]
+        return [self.result_of(future) for future in [self.start(one) for one in scenarios]]
 
-    def heard_of(self, future: Future[Attempt]) -> Attempt:
-        """Wait for a run, and tell of it."""
+    def result_of(self, future: Future[Attempt]) -> Attempt:
+        """Wait for a run, report it and return it."""
         made = future.result()
-        self._heard(made)
+        self._on_attempt(made)
         return made

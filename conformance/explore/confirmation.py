@@ -1,4 +1,4 @@
-"""Whether schedules fail, by several runs of each: the oracle of the shrinker."""
+"""The shrinker's oracle: whether a schedule fails, decided by several runs of it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tickproof.conformance.explore.attempts import Attempt, Attempts
 from tickproof.conformance.scenario import Scenario
 
 
-class Confirming:
-    """Says of schedules whether they fail ``times`` of ``times`` runs, in the way of ``kind``.
+class Confirmation:
+    """Decides whether schedules fail in ``times`` of ``times`` runs, each time as ``kind``.
 
-    others: what other failures were seen on the way, by kind. proof: the runs of the last
+    others: counts of the other failures seen on the way, by kind. proof: the runs of the last
     schedule that failed each time.
     """
 
@@ -23,7 +23,7 @@ class Confirming:
         self.proof: list[Attempt] = []
 
     def fails(self, candidates: Sequence[Scenario]) -> int | None:
-        """Return the index of the first candidate, in the order of their ends, that fails."""
+        """Return the index of a candidate that fails: the one whose runs end first."""
         waiting = list(enumerate(candidates))[::-1]
         running: dict[Future[Attempt], int] = {}
         while waiting or running:
@@ -33,7 +33,7 @@ class Confirming:
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
                 index = running.pop(future)
-                first = self._attempts.heard_of(future)
+                first = self._attempts.result_of(future)
                 if self._same(first) and self._confirmed(first, self._times - 1):
                     self._let_end(running)
                     return index
@@ -61,6 +61,6 @@ class Confirming:
         return made.failed and made.kind == self._kind
 
     def _let_end(self, running: dict[Future[Attempt], int]) -> None:
-        """Forget the runs that are no longer needed; those under way come to their end."""
+        """Cancel the runs that are no longer needed; those under way finish."""
         for future in running:
             future.cancel()

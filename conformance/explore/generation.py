@@ -18,15 +18,15 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.faults.schedule_file import KINDS, PREFIX, tick_for
 from tickproof.conformance.scenario import LASTING, App, FaultStep, Scenario, one_each
 
-#: Schedules drawn at a time: beyond so many, hypothesis varies those that it had.
+#: Schedules drawn at a time: beyond this number, hypothesis only varies earlier ones.
 BATCH: Final = 10
 MOST_FAULTS: Final = 6
 MOST_RECORDS: Final = 200_000
-#: Records for each fault, so that each finds some that were not fetched yet.
+#: Records for each fault, so that each finds some that are not yet fetched.
 RECORDS_A_FAULT: Final = 12
-#: Records a second: what every engine that is worth a search keeps up with.
+#: Records a second: any engine worth searching keeps up with this.
 FASTEST: Final = 60_000.0
-#: Input for a fault that lasts, as a multiple of its time.
+#: Input during a fault that lasts, as a multiple of its duration.
 LASTING_TIMES: Final = 1.5
 #: Parts of the input between which faults come: some of it is left for the last recovery.
 _FIRST, _SPAN = 0.05, 0.8
@@ -73,7 +73,7 @@ def drawn(offered: list[Offer], search_seed: int) -> Iterator[Scenario]:
         made: list[Scenario] = []
         # A batch has a seed of its own: the first ones do not depend on how many follow.
         _collect(strategy, search_seed * 1_000_003 + batch, made)
-        # Each batch begins with the simplest of all: once is enough.
+        # Each batch begins with the simplest schedule of all: playing it once is enough.
         for scenario in made[min(batch, 1) :]:
             yield replace(scenario, name=f"{PREFIX}{next(number)}")
 
@@ -93,12 +93,12 @@ def _collect(strategy: st.SearchStrategy[Scenario], batch_seed: int, made: list[
 
 @st.composite
 def scenarios(draw: st.DrawFn, offered: list[Offer]) -> Scenario:
-    """Draw a scenario of one of the offers."""
+    """Draw a scenario from one of the offers."""
     offer = draw(st.sampled_from(offered))
     number = draw(st.integers(1, MOST_FAULTS))
     records = draw(_records(number))
     partitions = draw(st.sampled_from((4, 1, 2, 3, 8)))
-    # A worker without a partition may die unseen.
+    # The death of a worker without a partition might go unnoticed.
     workers = min(partitions, draw(st.sampled_from((2, 1, 3))))
     recipe: dict[str, Any] = {
         "kind": KINDS[offer.app], "seed": draw(st.integers(0, 2**32 - 1)), "records": records,
@@ -144,7 +144,7 @@ def _content(draw: st.DrawFn, offer: Offer, records: int) -> dict[str, Any]:
             symbols = draw(st.sampled_from((350, 1, 2, 20, 3_000)))
             made = {"symbols": min(symbols, records // 8), "reject_one_in": 5,
                     "inputs": offer.params["inputs"]}  # fmt: skip
-            # Only orders without a quote tell plain silence from a sound interleaving.
+            # Only orders without a quote distinguish silence from a correct interleaving.
             return made | ({"probe_one_in": 20} if offer.params["inputs"] == "two" else {})
     return {}
 
@@ -166,7 +166,7 @@ _DEEDS: Final[tuple[FaultStep, ...]] = (
 
 
 def _deeds(offer: Offer) -> list[FaultStep]:
-    """Return the faults that the offer claims to survive, or has to bear."""
+    """Return the faults that the offer claims to survive, or has to tolerate."""
     return [step for step in _DEEDS if step.needs is None or step.needs in offer.survives]
 
 
@@ -176,7 +176,7 @@ def _faults(draw: st.DrawFn, offer: Offer, number: int, records: int) -> list[Fa
     slot = _SPAN / number
     steps: list[FaultStep] = []
     for place in range(number):
-        # Not evenly, and not so near that one meets the leavings of the other.
+        # Unevenly spaced, but not so close that one fault meets the aftermath of another.
         fraction = round(_FIRST + slot * (place + draw(st.integers(0, 60)) / 100), 3)
         before = steps[-1] if steps else None
         burst = int(0.3 * slot * records)
@@ -192,7 +192,7 @@ def _step(
     draw: st.DrawFn, offer: Offer, step: FaultStep, fraction: float, burst: int,
     before: FaultStep | None,
 ) -> FaultStep:  # fmt: skip
-    """Aim a deed at a moment."""
+    """Aim an action at a moment."""
     if step.do in LASTING:
         seconds = draw(st.sampled_from((0.5, 0.2, 1.0, 2.0)))
         return replace(step, fraction=fraction, seconds=seconds)

@@ -14,7 +14,7 @@ from rich.text import Text
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explore.attempts import Attempt, Attempts
-from tickproof.conformance.explore.confirmation import Confirming
+from tickproof.conformance.explore.confirmation import Confirmation
 from tickproof.conformance.explore.generation import drawn, offers
 from tickproof.conformance.explore.progress import SearchProgress, described
 from tickproof.conformance.explore.shrink import shrink
@@ -33,7 +33,7 @@ FILE_NAME: Final = "explore.json"
 
 @dataclass(frozen=True)
 class Search:
-    """What was asked for. budget_s: for the search; shrink_s: for the shrinking after it.
+    """What was asked for. budget_s: time to search; shrink_s: time to shrink a failure.
 
     out: gets explore.json and the runs of a failure. save: gets the regression.
     times: runs that have to fail for a schedule to count as failing.
@@ -61,7 +61,7 @@ class Found:
 
     @property
     def confidence(self) -> str:
-        """How many runs of the smallest failed: "3 of 3"."""
+        """How many runs of the smallest schedule failed: "3 of 3"."""
         return f"{self.failed} of {self.of}"
 
 
@@ -82,7 +82,7 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
     with progress, Attempts(spec.path, runs, search.parallel, progress.add) as attempts:
         first = _first_bad(attempts, drawn(offered, search.seed), search.budget_s)
         if first is not None and first.failed:
-            progress.say(f"failed: {first.kind}: {described(first)}; now shrunk")
+            progress.say(f"failed: {first.kind}: {described(first)}; shrinking it")
             progress.doing = "shrinking"
             found = _shrunk(first, attempts, search, progress)
         elif first is not None:
@@ -101,7 +101,7 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
 
 
 def _first_bad(attempts: Attempts, scenarios: Any, budget_s: float) -> Attempt | None:
-    """Return the first failure; a kit-error where there was one and no failure."""
+    """Return the first failure; if there is none, a kit-error, if any."""
     bad: list[Attempt] = []
     deadline = time.monotonic() + budget_s
     for made in attempts.each(scenarios, lambda: bool(bad) or time.monotonic() > deadline):
@@ -111,19 +111,19 @@ def _first_bad(attempts: Attempts, scenarios: Any, budget_s: float) -> Attempt |
 
 
 def _shrunk(first: Attempt, attempts: Attempts, search: Search, progress: SearchProgress) -> Found:
-    """Shrink a failure within the time for it."""
+    """Shrink a failure until its time is up."""
     began = time.monotonic()
-    confirming = Confirming(attempts, first.kind, search.times)
+    confirmation = Confirmation(attempts, first.kind, search.times)
     smallest, failed, of = first, 0, 0
     over = began + search.shrink_s
-    for smaller in shrink(first.scenario, confirming.fails, lambda: time.monotonic() > over):
-        smallest, failed, of = confirming.proof[0], search.times, search.times
+    for smaller in shrink(first.scenario, confirmation.fails, lambda: time.monotonic() > over):
+        smallest, failed, of = confirmation.proof[0], search.times, search.times
         shape = f"{len(smaller.faults)} faults, {smaller.recipe['records']:,} records"
         progress.say(f"smaller: {shape} ({time.monotonic() - began:.0f} s)")
     if not of:
-        failed, of = 1 + confirming.confirm(first.scenario), 1 + search.times
+        failed, of = 1 + confirmation.confirm(first.scenario), 1 + search.times
     seconds = time.monotonic() - began
-    return Found(first, smallest, failed, of, dict(confirming.others), seconds)
+    return Found(first, smallest, failed, of, dict(confirmation.others), seconds)
 
 
 def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> Path:
@@ -147,7 +147,7 @@ def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> P
     console.print()
     console.print(Text(f"fails {found.confidence} runs; {_shape(found)}"), soft_wrap=True)
     for kind, times in found.others.items():
-        line = f"another failure was seen on the way, {times} times, and left alone: {kind}"
+        line = f"another failure was seen {times} times on the way, and not pursued: {kind}"
         console.print(Text(shown(line, 300)), soft_wrap=True)
     console.print(Text(f"saved: {saved}"), soft_wrap=True)
     return saved

@@ -18,18 +18,18 @@ from tickproof.conformance.scenario import FaultStep, Scenario
 Fails = Callable[[Sequence[Scenario]], int | None]
 Candidates = Callable[[Scenario], list[Scenario]]
 
-#: Sizes of an input that are tried, smallest first: small runs cost next to nothing.
+#: Sizes of input to try, smallest first: small runs cost next to nothing.
 _SIZES: Final = (6, 12, 24, 48, 100, 400, 2_000, 10_000, 50_000)
-#: Records that each fault needs to find something that was not fetched yet.
+#: Records that each fault needs so that some are not yet fetched when it strikes.
 _RECORDS_A_FAULT: Final = 4
 #: How long the input of a small run lasts beside its faults, and what is tried when that is
 #: too short.
 _SECONDS: Final = (0.3, 1.0)
-#: Recipe keys that are tried at their simplest.
+#: Recipe keys to try at their simplest value.
 _SIMPLEST: Final[dict[str, Any]] = {
     "partitions": 1, "keys": 1, "symbols": 1, "size": 8,
 }  # fmt: skip
-#: ... and those that are left out.
+#: ... and those to leave out.
 _GONE: Final = (
     "hot_share", "hot_keys", "edge_keys", "wrap", "hot_symbols", "crossed", "rate", "start_ns",
 )  # fmt: skip
@@ -55,7 +55,7 @@ def shrink(scenario: Scenario, fails: Fails, over: Callable[[], bool]) -> Iterat
 
 
 def _plays(scenario: Scenario) -> bool:
-    """Tell whether its faults make sense one after another."""
+    """Tell whether a schedule's faults make sense one after another."""
     drained = False
     for number, step in enumerate(scenario.faults):
         if (step.at == "recovery" and number == 0) or (drained and step.at != "drained"):
@@ -103,7 +103,7 @@ def fewer_faults(scenario: Scenario) -> list[Scenario]:
 
 
 def _with_faults(scenario: Scenario, faults: tuple[FaultStep, ...]) -> Scenario:
-    """Return the scenario with other faults; the time that lasted for lost ones is saved."""
+    """Return the scenario with other faults, its input shorter by the time of those dropped."""
     rate, records = scenario.rate, scenario.recipe["records"]
     seconds = sum(s.seconds for s in scenario.faults) - sum(s.seconds for s in faults)
     if rate and seconds > 0:
@@ -113,7 +113,7 @@ def _with_faults(scenario: Scenario, faults: tuple[FaultStep, ...]) -> Scenario:
 
 
 def simpler_whole(scenario: Scenario) -> list[Scenario]:
-    """Return the scenario with everything at its simplest at once: often it is as easy."""
+    """Return the scenario with everything at its simplest at once: often that still fails."""
     recipe = _simplest(scenario.recipe, (*_SIMPLEST, *_GONE))
     faults = tuple(_plainest(step) for step in scenario.faults)
     simple = replace(scenario, workers=1, recipe=recipe)

@@ -1,4 +1,4 @@
-"""What is said of a recorded market: doubtful values, and symbols that had to be shortened."""
+"""What to know about a recorded market: doubtful values, and symbols that were shortened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The summary at the end of a session: tables by tier, counterexamples, one last line."""
+"""The summary at the end of a session: tiers, counterexamples, one last line."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ def details(
         _tiers(console, by_tier)
         _not_claimed(console, results)
     bad = [result for verdict in _BAD for result in results if result.verdict is verdict]
-    said: set[str] = set()  # what is printed once: standard error, pictures
+    printed: set[str] = set()  # standard error and pictures, printed once each
     for result in bad[:_WHOLE]:
-        _counterexample(console, result, folder, said)
+        _counterexample(console, result, folder, printed)
     _rest(console, bad[_WHOLE:])
     _not_decided(console, results)
     _symbols(console, results)
 
 
 def comparison(console: Console, reports: Sequence[Report]) -> None:
-    """Print requirement by engine where two engines or more came out differently."""
+    """Print requirement by engine, where verdicts differ."""
     verdicts = [{r.id: r.verdict for r in report.requirements} for report in reports]
     tiers = {r.id: r.tier for report in reports for r in report.requirements}
     rows = {id_: [v.get(id_) for v in verdicts] for id_ in sorted(tiers, key=tiers.__getitem__)}
@@ -153,11 +153,11 @@ def _quiet(result: Result) -> bool:
 
 
 def _rest(console: Console, results: Sequence[Result]) -> None:
-    """Print the counterexamples after the first ones in a line each: one cause has many."""
+    """Print the other counterexamples briefly: they often share one cause."""
     if not results:
         return
     console.print()
-    console.print(Text("  further ones, whole in report.json:", style="dim"))
+    console.print(Text("  more failures, whole in report.json:", style="dim"))
     for result in results:
         line = symbol(result.verdict, console).append(f" {shown(result.id, _ID_LIMIT)}  ")
         line.append(shown(f"{result.reason}: {result.actual}", _REST_LIMIT), style="default")
@@ -165,9 +165,9 @@ def _rest(console: Console, results: Sequence[Result]) -> None:
 
 
 def _counterexample(
-    console: Console, result: Result, folder: Path | None, said: set[str]
+    console: Console, result: Result, folder: Path | None, printed: set[str]
 ) -> None:  # fmt: skip
-    """Print one result whole; standard error only where ``said`` does not hold it yet."""
+    """Print one result whole; standard error and picture only where not yet ``printed``."""
     title = symbol(result.verdict, console).append(f" {shown(result.id, _ID_LIMIT)}")
     title.append(f"  {shown(result.title, 100)}", style="bold")
     console.print()
@@ -182,10 +182,10 @@ def _counterexample(
         ("promise", promise),
     ):
         _field(console, label, value)
-    _story(console, result, said)
-    # Of many engines; where the story says otherwise, that is what happened here.
+    _story(console, result, printed)
+    # General advice: where the story says otherwise, the story is right.
     _field(console, "in general", causes)
-    _stderr(console, result, said)
+    _stderr(console, result, printed)
     _schedule(console, result)
     _line(console, "reproduce", result.reproduce)
     _line(console, "run folder", _run_path(result, folder))
@@ -200,14 +200,14 @@ def _schedule(console: Console, result: Result) -> None:
             console.print(Text(f"    {shown(line, _FIELD_LIMIT)}"), soft_wrap=True)
 
 
-def _story(console: Console, result: Result, said: set[str]) -> None:
+def _story(console: Console, result: Result, printed: set[str]) -> None:
     """Print what the run shows of a failure; its picture once a run."""
     for number, sentence in enumerate(result.story.brief):
         _field(console, "" if number else "story", sentence)
     picture = result.story.picture
-    if not picture or result.run in said:
+    if not picture or result.run in printed:
         return
-    said.add(result.run)
+    printed.add(result.run)
     console.print()
     for line in picture:
         shape = glyph(line, plain(line), console)
@@ -215,15 +215,15 @@ def _story(console: Console, result: Result, said: set[str]) -> None:
     console.print()
 
 
-def _stderr(console: Console, result: Result, said: set[str]) -> None:
+def _stderr(console: Console, result: Result, printed: set[str]) -> None:
     """Print the last lines of standard error, once a run; report.json has whole traces."""
     lines = result.evidence.get("stderr")
     if not isinstance(lines, list) or not lines:
         return
     text = "\n".join(shortened([shown(str(line), _FIELD_LIMIT) for line in lines]))
-    if text in said:
+    if text in printed:
         return
-    said.add(text)
+    printed.add(text)
     console.print(Text("  stderr", style="dim"))
     for line in text.split("\n"):
         console.print(Padding(Text(line, overflow="fold"), (0, 0, 0, 4), expand=False))

@@ -1,4 +1,4 @@
-"""The matrix requirement x test x mutant, row by row: who failed, who passed, who neither."""
+"""The matrix requirement x test x mutant, by row: what failed, passed, stayed unknown."""
 
 from __future__ import annotations
 

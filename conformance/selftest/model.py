@@ -19,7 +19,7 @@ from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, E
 
 FORMAT: Final = 1
 FILE_NAME: Final = "selftest.json"
-#: What no sound engine may get.
+#: Verdicts that no sound engine may get.
 _WRONG: Final = (Verdict.FAIL, Verdict.GAP_FIXED, Verdict.KNOWN_GAP)
 
 
@@ -50,7 +50,7 @@ class Trial(_Model):
 
 
 class Kill(_Model):
-    """What a requirement that a mutant names made of it.
+    """How a requirement that a mutant names judged it.
 
     killed: a test of it failed the mutant, and said what it should. verdict: the worst of
     its tests.
@@ -135,7 +135,7 @@ class SelfTest(_Model):
 
 
 def status(broken: bool, wrong: bool, unknown: bool) -> int:
-    """Return the exit status: the kit broke, the kit is wrong, something was not decided."""
+    """Return the exit status of a kit that broke, is wrong, or left something undecided."""
     if broken:
         return EXIT_KIT_ERROR
     if wrong:
@@ -144,7 +144,7 @@ def status(broken: bool, wrong: bool, unknown: bool) -> int:
 
 
 def accusations(subject: Subject, trial: Trial) -> tuple[list[str], list[str]]:
-    """Return what was wrongly held against a sound engine, and what stayed unknown."""
+    """Return what a sound engine was wrongly accused of, and what stayed unknown."""
     accused, unknown = [], []
     for cell in trial.cells:
         line = f"{subject.id}: {cell.requirement} ({cell.test}, seed {trial.seed}): {cell.verdict}"

@@ -17,12 +17,12 @@ from tickproof.conformance.selftest.trial import Task, alone, tests_of
 from tickproof.conformance.suites.catalog import Context, draw, seconds
 from tickproof.conformance.text import shown
 
-#: Sound engines that are always there; Spark is tried where a mutant of it is.
+#: Sound engines that are always tried; Spark only beside a mutant of it.
 SOUND: Final = ("miniature", "minimal")
 #: A sound variant plays one scenario of so many, each of them others, unless it is asked for; in a
 #: half selftest each sound engine one of twice as many.
 SHARE: Final = 4
-#: What a start costs beside the input's pace, in seconds: for the order of play only.
+#: How long an engine takes to start, in seconds: only used to order the trials.
 _START_S: Final = {"miniature": 1.0, "minimal": 1.0, "spark": 20.0}
 
 
@@ -72,7 +72,7 @@ def chosen(
     if sound:
         wrong = []
     elif half:
-        # Half a selftest is for shared machines: there time says little, and it costs most.
+        # Half a selftest is for shared machines, where timing tests say little and cost most.
         wrong = halved([m for m in wrong if not any(map(alone, scenarios_of([m])))])
     found = [_mutant(mutant, fixtures, folder) for mutant in wrong]
     shares = (2 * SHARE, 2 * SHARE) if half else (1, 1) if sound or only else (SHARE, 1)
@@ -107,7 +107,7 @@ def _sound_ones(
             number += 1
     for name in SOUND if base is None else {base}.intersection(SOUND):
         if not only or name in only:
-            # A share is for shared machines, see above.
+            # A part is for shared machines: no timing tests, see above.
             mine = everything if of_plain == 1 else [s for s in everything if not alone(s)]
             scenarios = tuple(mine[number % of_plain :: of_plain])
             yield Engine(name, spec.find(name, fixtures), name, scenarios)

@@ -19,9 +19,9 @@ from tickproof.conformance.selftest.plan import Engine
 from tickproof.conformance.selftest.trial import HOST_REASONS, Task, alone, attempt, tests_of
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
-#: A run in which time counts is played so often while the machine is not quiet.
+#: Tries of a timing test while the machine is not quiet.
 _TRIES: Final = 3
-#: Called with the number of trials done, of all that are planned, and the newest of them.
+#: Called with the trials done, the trials planned, and the newest trial.
 OnTrial = Callable[[int, int, Trial], None]
 
 
@@ -59,7 +59,7 @@ def run(
 
 
 def _each_tried(tasks: Sequence[Task], workers: int, mutants: dict[str, Mutant]) -> Iterable[Trial]:
-    """Yield the trials of all tasks; those in which time counts come last, one by one."""
+    """Yield the trials of all tasks; timing tests come last, one by one."""
     yield from _tried([task for task in tasks if not alone(task.scenario)], workers)
     for task in tasks:
         if not alone(task.scenario):
@@ -73,7 +73,7 @@ def _each_tried(tasks: Sequence[Task], workers: int, mutants: dict[str, Mutant])
 
 
 def _void(trial: Trial, mutant: Mutant | None) -> bool:
-    """Tell whether the machine kept a trial from saying what it was made for."""
+    """Tell whether a noisy machine spoiled a trial."""
     return any(
         cell.verdict is Verdict.UNKNOWN and cell.reason in HOST_REASONS
         and (mutant is None or cell.requirement in mutant.breaks)
@@ -82,7 +82,7 @@ def _void(trial: Trial, mutant: Mutant | None) -> bool:
 
 
 def _tried(tasks: Sequence[Task], workers: int) -> Iterable[Trial]:
-    """Yield the trials as they come to their end, in whatever order."""
+    """Yield the trials as they end, in any order."""
     # Spawned, not forked: a trial starts threads and processes of its own.
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
     try:
@@ -97,7 +97,7 @@ def _tried(tasks: Sequence[Task], workers: int) -> Iterable[Trial]:
 
 
 def _not_tried(task: Task, why: str) -> Trial:
-    """Return a trial that the kit could not make (its process died, say)."""
+    """Return the trial of a task that the kit could not try (its process died, say)."""
     cells = [
         Cell(requirement=requirement, test=judge.__name__, verdict=Verdict.KIT_ERROR,
              reason="NOT_DECIDED", said=why)
@@ -110,7 +110,7 @@ def _not_tried(task: Task, why: str) -> Trial:
 
 
 def _needs_a_look(trial: Trial, mutant: Mutant | None) -> bool:
-    """Tell whether a trial did not come out as it should."""
+    """Tell whether a trial came out otherwise than it should."""
     if any(cell.verdict is Verdict.KIT_ERROR for cell in trial.cells):
         return True
     if mutant is None:
@@ -153,7 +153,7 @@ def _subject(engine: Engine, trials: Iterable[Trial]) -> Subject:
 
 
 def kill_of(mutant: Mutant, requirement: str, cells: Iterable[Cell]) -> Kill:
-    """Return what the tests of a requirement that a mutant names made of it."""
+    """Return how the tests of a requirement that a mutant names judged it."""
     found = [cell for cell in cells if cell.requirement == requirement]
     if not found:
         return Kill(

@@ -1,4 +1,4 @@
-"""One scenario played on one engine, and every test of it asked: the cells of the matrix."""
+"""One scenario played on one engine and judged by all its tests: the cells of the matrix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tickproof.conformance.suites.outcomes import outcome_of, with_known_gaps
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Verdict
 
-#: What a machine that is not quiet does to a run in which time counts.
+#: Reasons of an unknown that come from a noisy machine.
 HOST_REASONS: Final = frozenset(("HOST_NOISE", "GENERATOR_LATE", "KIT_FLOOR"))
 #: Longest text of a cell, in characters.
 _SAID: Final = 2000
@@ -50,7 +50,7 @@ def tests_of(requirements: set[str] | None = None) -> dict[str, list[tuple[str, 
 
 @cache
 def alone(scenario: str) -> bool:
-    """Tell whether a scenario shares the machine with no other: time counts in it."""
+    """Tell whether a scenario needs the machine to itself, because it measures time."""
     known = registry.load()
     return any(known[one].tier == registry.LATENCY_TIER for one, _ in tests_of()[scenario])
 

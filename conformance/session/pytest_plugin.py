@@ -100,7 +100,7 @@ def _with_own_port(request: Request) -> Request:
 
 
 _PLAYER = pytest.StashKey[ScenarioPlayer]()
-#: How long the run took that the first test of a scenario waited for.
+#: How long the first test of a scenario waited for its run.
 _SETUP = pytest.StashKey[float]()
 
 
@@ -116,7 +116,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the selected tiers and requirements, lower tiers first."""
+    """Keep the tests of the selected tiers and requirements, lower tiers first."""
     decided = {item: mark.args for item in items if (mark := item.get_closest_marker("decides"))}
     if not decided:
         return  # somebody else's tests
@@ -195,7 +195,7 @@ def pytest_runtest_makereport(
 
 
 def _colour(report: pytest.TestReport, outcome: Outcome) -> None:
-    """Give the pytest outcome that fits the verdict: an unknown is never green."""
+    """Set the pytest outcome that fits the verdict: an unknown is never green."""
     text = f"{outcome.requirement}: {outcome.verdict}"
     if outcome.reason:
         text += f" ({outcome.reason})"

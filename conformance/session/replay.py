@@ -29,7 +29,7 @@ OnRun = Callable[[int, list[Outcome]], None]
 
 @dataclass(frozen=True)
 class Replayed:
-    """then: the recorded run, judged again. now: one list a replay, of the same requirements."""
+    """then: the recorded run, judged again. now: a list for each replay, same requirements."""
 
     then: list[Outcome]
     now: list[list[Outcome]]
@@ -61,7 +61,7 @@ def replay(
 
 
 def _expect_claimed(history: History, spec: EngineSpec, requirements: list[str]) -> None:
-    """Expect that the engine promises something of what the run decides."""
+    """Raise RequestError unless the engine claims something that the run decides."""
     scenario = Scenario.from_json(history.run["scenario"])
     if not spec.offers(scenario.app, scenario.params):
         params = " ".join(f"{name}={value}" for name, value in scenario.params.items())

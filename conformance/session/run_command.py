@@ -33,7 +33,7 @@ from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, E
 from tickproof.generators import csv_market
 
 KIT_ERROR_FILE: Final = "kit-error.txt"
-#: Worst first: of several engines the worst status is the status of the whole.
+#: Worst first: with several engines, the worst exit status is that of the command.
 _STATUS_ORDER: Final = (EXIT_KIT_ERROR, EXIT_FAIL, EXIT_UNKNOWN, EXIT_OK)
 
 
@@ -84,7 +84,7 @@ def _check_port(port: int) -> None:
 
 
 def _check_market(quotes: Path, orders: Path, strict: bool, console: Console) -> None:
-    """Read a recorded market before anything starts; print what is to be known of it.
+    """Read a recorded market before anything starts; print what is doubtful in it.
 
     Raises RequestError with file, line and column where the files cannot be used.
     """
@@ -148,7 +148,7 @@ def engine_folders(specs: Sequence[EngineSpec], out: Path) -> list[Path]:
     """Return one folder under ``out`` for each engine, named after it, none twice."""
     folders: list[Path] = []
     for spec in specs:
-        # Dots are left out of the ends, so that no name leads out of the folder.
+        # No dots at the ends, so that no name leads out of the folder.
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", spec.name).strip("-.")[:60] or "engine"
         number, folder = 1, out / name
         while folder in folders:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tickproof.conformance.explore import generation, shrink
 from tickproof.conformance.explore.attempts import Attempt
-from tickproof.conformance.explore.confirmation import Confirming
+from tickproof.conformance.explore.confirmation import Confirmation
 from tickproof.conformance.explore.generation import Offer
 from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.verdicts import Outcome, Verdict
@@ -142,12 +142,12 @@ class Scripted:
         future.set_result(Attempt(scenario, Outcome("EO-SCHEDULE", verdict), 1, 0, 0.1, kind))
         return future
 
-    def heard_of(self, future):
+    def result_of(self, future):
         self.runs.append(future.result())
         return self.runs[-1]
 
     def all(self, scenarios):
-        return [self.heard_of(self.start(one)) for one in scenarios]
+        return [self.result_of(self.start(one)) for one in scenarios]
 
 
 def named(*names):
@@ -162,19 +162,19 @@ def test_only_what_fails_each_time_counts_as_failing(parallel):
         "twice": itertools.chain(["lost", "lost"], itertools.repeat("")),
         "always": itertools.repeat("lost"),
     }, parallel)  # fmt: skip
-    confirming = Confirming(attempts, "lost", 3)
-    assert confirming.fails(named("never", "once", "twice")) is None
-    assert confirming.fails(named("never", "twice", "always")) == 2
-    assert [made.scenario.name for made in confirming.proof] == ["always"] * 3
+    confirmation = Confirmation(attempts, "lost", 3)
+    assert confirmation.fails(named("never", "once", "twice")) is None
+    assert confirmation.fails(named("never", "twice", "always")) == 2
+    assert [made.scenario.name for made in confirmation.proof] == ["always"] * 3
 
 
 def test_another_failure_is_no_proof_and_is_told():
     attempts = Scripted({"other": itertools.cycle(["lost", "EXITED"])})
-    confirming = Confirming(attempts, "lost", 3)
-    assert confirming.fails(named("other")) is None
-    assert confirming.others["EXITED"] >= 1
+    confirmation = Confirmation(attempts, "lost", 3)
+    assert confirmation.fails(named("other")) is None
+    assert confirmation.others["EXITED"] >= 1
 
 
 def test_the_share_of_failing_runs_is_counted():
     attempts = Scripted({"flaky": itertools.cycle(["lost", "", ""])})
-    assert Confirming(attempts, "lost", 9).confirm(*named("flaky")) == 3
+    assert Confirmation(attempts, "lost", 9).confirm(*named("flaky")) == 3
