@@ -74,9 +74,9 @@ def clause(answer: Any) -> str:
     if int(answer["quote_id"]) == 0:
         return "no quote was seen, so it must be rejected"
     if spread == ABSOLUTE and not RATIO * spread > bid + offer:
-        return "the spread is exactly 500: `>` in the place of `>=`?"
+        return "the spread is exactly 500: `>` instead of `>=`?"
     if RATIO * spread == bid + offer and not spread > ABSOLUTE:
-        return "40 * spread is exactly bid + offer: `>` in the place of `>=`?"
+        return "40 * spread is exactly bid + offer: `>` instead of `>=`?"
     if ratio and not absolute:
         return f"only the ratio clause rejects (40 * {spread} >= {bid + offer}): is it missing?"
     if absolute and not ratio:
@@ -92,8 +92,7 @@ def diagnose(expected: Any, actual: Any, named: Located | None, order_at: tuple[
     """
     if actual["symbol"] != expected["symbol"]:
         return (
-            f"symbol {symbol_text(actual['symbol'])} in the place of "
-            f"{symbol_text(expected['symbol'])}"
+            f"symbol {symbol_text(actual['symbol'])} instead of {symbol_text(expected['symbol'])}"
         )
     if actual["quote_id"] != expected["quote_id"]:
         if actual["quote_id"] == 0:

@@ -25,9 +25,7 @@ from tickproof.conformance.checkers.market_rule import (
     clause,
     diagnose,
     show_answer,
-    symbol_text,
 )
-from tickproof.conformance.checkers.symbols import Symbols
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.generators.layouts import QUOTE_KIND
 
@@ -99,19 +97,6 @@ def merged_findings(
     found.checked = records + len(outputs)
     found.facts |= {"orders": orders, "rejects": rejects, "outputs": len(outputs)}
     return found
-
-
-def rejects_by_symbol(inputs: Sequence[np.ndarray]) -> dict[str, tuple[int, int]]:
-    """Return symbol -> (rejected orders, orders) that merged input must give."""
-    symbols = Symbols()
-    counts = np.zeros((2, 0), np.int64)
-    for _, verdicts in merged_verdicts(inputs):
-        codes = symbols.codes(verdicts["symbol"])
-        counts = np.pad(counts, ((0, 0), (0, len(symbols) - counts.shape[1])))
-        counts[0] += np.bincount(codes[verdicts["tail"] == 1], minlength=len(symbols))
-        counts[1] += np.bincount(codes, minlength=len(symbols))
-    names = [symbol_text(word) for word in symbols.words]
-    return dict(sorted(zip(names, zip(*counts.tolist(), strict=True), strict=True)))
 
 
 def _judge_piece(

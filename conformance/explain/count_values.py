@@ -90,7 +90,7 @@ def _meant(facts: Facts, why: Diagnosis, of_key: np.ndarray, near: Aftermath | N
                 "before was lost."
             )  # fmt: skip
         return f"{text}: what came before was lost."
-    verb = "has twice" if why.kind == "twice" else "lacks"
+    verb = "counts twice" if why.kind == "twice" else "lacks"
     text = f"It {verb} exactly the value{'s'[: len(where) > 1]} of this key at {at}"
     if near is None:
         return f"{text}."
@@ -119,7 +119,7 @@ def _base(near: Aftermath | None, place: Place) -> int | None:
 
 @dataclass(frozen=True)
 class _Went:
-    """How one partition went on after a fault. state: None where it cannot be told.
+    """How one partition went on after a fault. state: None where the outputs do not show it.
 
     outputs: positions of the outputs of its keys since then.
     """
@@ -133,7 +133,7 @@ class _Went:
         """Where it read on and with which totals: "from 5 with the totals of 8"."""
         head = f"partition {self.place.partition} from offset {self.place.base:,}"
         if self.state is None:
-            return f"{head}, totals not told"
+            return f"{head}, totals unknown"
         if self.state.sound:
             return f"{head} with its totals"
         edge = self.state.low if self.state.low > self.state.base else self.state.high
@@ -178,7 +178,7 @@ def _states(facts: Facts, near: Aftermath) -> list[str]:
     else:
         said = [_two_cuts(facts, near, bad)]
     if 1 < len(found) <= _PARTITIONS and len(bad) < len(found):
-        said.append(f"In all it read on: {'; '.join(went.text for went in found)}.")
+        said.append(f"In all it resumed: {'; '.join(went.text for went in found)}.")
     return said
 
 
@@ -193,7 +193,7 @@ def _two_cuts(facts: Facts, near: Aftermath, bad: list[_Went]) -> str:
     return (
         f"After {facts.name(near)} it read partition {place.partition} on from offset "
         f"{state.base:,} with the totals of offset {edge:,}: offsets {low:,} to {high - 1:,} "
-        f"{what}{others}. State and offset are of two cuts."
+        f"{what}{others}. State and offset come from two different cuts."
     )
 
 

@@ -32,7 +32,7 @@ def tell_losses(facts: Facts, outcome: Outcome) -> Part:
     if facts.matching is None or not len(missing := facts.matching.missing):
         return Part()
     where = facts.matching.places(missing)
-    near = nearest(facts.history, facts.after, where)
+    near = nearest(facts.history, facts.aftermaths, where)
     first = _first_missing(outcome, where)
     times = facts.fetches_of(first)["t_ns"]
     many = f"{len(missing):,} records that must give an output" if len(missing) > 1 else (
@@ -96,7 +96,7 @@ def _relation(facts: Facts, where: np.ndarray, near: Aftermath | None) -> list[s
     if found["again"] == number:
         return [
             f"{them} {were} fetched before {name} and again after it: the restarted engine had "
-            "the records in its hands, and nothing came of them."
+            "the records again, and gave no output for them."
         ]
     if found["later"] == number:
         return [f"None of them was fetched before {name}."]

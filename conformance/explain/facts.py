@@ -51,7 +51,7 @@ class Facts:
         self.log = outputs(history)
         self.origin = _origin_ns(history)
         self.end = _end_ns(history)
-        self.after = aftermaths(history)
+        self.aftermaths = aftermaths(history)
 
     @classmethod
     def of(cls, history: History) -> Facts:
@@ -72,7 +72,7 @@ class Facts:
     def name(self, after: Aftermath) -> str:
         """Return what a fault is called in a sentence: "the kill", "kill 2"."""
         do = after.fault.step.do
-        return f"the {do}" if len(self.after) == 1 else f"{do} {after.number + 1}"
+        return f"the {do}" if len(self.aftermaths) == 1 else f"{do} {after.number + 1}"
 
     def since(self, t_ns: int, after: Aftermath | None) -> str:
         """Return a time by its distance from a fault, or from the beginning without one."""
@@ -89,12 +89,12 @@ class Facts:
 
     def before(self, t_ns: int) -> Aftermath | None:
         """Return the last fault at or before a time, None where there is none."""
-        earlier = [after for after in self.after if after.fault.t_ns <= t_ns]
+        earlier = [after for after in self.aftermaths if after.fault.t_ns <= t_ns]
         return earlier[-1] if earlier else None
 
     def around(self, t_ns: int) -> Aftermath | None:
         """Return the last fault at or before a time, or else the first one after it."""
-        return self.before(t_ns) or (self.after[0] if self.after else None)
+        return self.before(t_ns) or (self.aftermaths[0] if self.aftermaths else None)
 
     def partition(self, stream: int, number: int) -> str:
         """Return what a partition is called: "partition 3", with its stream where there are two."""

@@ -18,7 +18,7 @@ _MOST: Final = 8
 def faults(facts: Facts) -> list[str]:
     """Return a sentence or two for each fault, those that never fired among them."""
     said = []
-    for after in facts.after:
+    for after in facts.aftermaths:
         said += [struck(facts, after), followed(facts, after)]
     never: list[FaultMissed | LinkMissed] = facts.history.all(FaultMissed, LinkMissed)
     for event in never:
@@ -45,7 +45,7 @@ def struck(facts: Facts, after: Aftermath) -> str:
     return (
         f"At {facts.at(fault.t_ns)}: {shown(fault.text, 200)}{pids if fault.pids else ''}; "
         f"{fault.fetched:,} records were fetched by then{armed(facts.history, fault)}, "
-        f"{fault.released:,} released, {fault.outputs:,} outputs there."
+        f"{fault.released:,} released, and {fault.outputs:,} outputs had come."
     )
 
 

@@ -87,9 +87,9 @@ def _early(facts: Facts) -> Part:
         if not (late.any() or open_ or row.staged_open or published < total or unfetched):
             continue
         asked = [r.t_ns for r in facts.history.all(events.DrainAsked) if r.t_ns <= row.t_ns]
-        when = f", asked at {facts.at(asked[-1])}" if asked else ""
+        when = f", asked at {facts.at(asked[-1])}," if asked else ""
         said = [
-            f"Drain{when}, was answered at {facts.at(row.t_ns)}. In that moment {published:,} "
+            f"Drain{when} was answered at {facts.at(row.t_ns)}. At that moment {published:,} "
             f"of {total:,} records were published, {unfetched:,} of those not fetched; "
             f"{counted(row.outputs, 'output')} had come, {open_:,} frames had no answer yet, "
             f"{row.staged_open:,} transactions were open."
@@ -122,7 +122,7 @@ def _stalled(facts: Facts, outcome: Outcome) -> Part:
             f"From {facts.at(begin)} to {facts.at(end)} the sink stood still: "
             f"{counted(int(came), 'output')} came in that time, and the engine fetched "
             f"{counted(fetched, 'record')} more{last}.",
-            f"Expected was {outcome.expected}; what came is {outcome.actual}.",
+            f"Expected: {outcome.expected}. Got: {outcome.actual}.",
         )
         return Part(said, (), begin, "sink stands still")
     return Part()
@@ -219,7 +219,7 @@ def _below_release(facts: Facts, rows: list[FetchBelowRelease]) -> Part:
             f"{_what(facts, row)} (released up to {row.upto:,}; connection {row.connection})"
             for row in rows[1:]
         ]
-        said.append(f"So too for {listed(more, _MOST)}.")
+        said.append(f"The same goes for {listed(more, _MOST)}.")
     point = [*_owners(facts, near, rows), *_cuts(facts, rows)]
     if near is not None:
         held = sum(max(0, p.fetched - p.released) for p in near.places)

@@ -66,7 +66,7 @@ def story(history: History, outcome: Outcome) -> Story:
         lines = [_missing(facts, outcome)]
         return Story(outcome.requirement, outcome.verdict, _safe(lines), _safe(lines))
     part = _part(facts, outcome)
-    said = part.said or (f"Expected was {outcome.expected}; what came is {outcome.actual}.",)
+    said = part.said or (f"Expected: {outcome.expected}. Got: {outcome.actual}.",)
     end = protocol_breaches.status(facts)
     near = facts.before(part.mark_ns) if part.mark_ns is not None else None
     struck = (
@@ -94,10 +94,10 @@ def _part(facts: Facts, outcome: Outcome) -> Part:
 
 def _missing(facts: Facts, outcome: Outcome) -> str:
     """Say in one sentence which evidence is missing, and what there was in its place."""
-    faults = " ".join(fault_sentences.struck(facts, after) for after in facts.after[:1])
+    faults = " ".join(fault_sentences.struck(facts, after) for after in facts.aftermaths[:1])
     seen = faults or "No fault was carried out."
     return (
-        f"Nothing was seen to be wrong, but to pass needs {outcome.expected}; there was: "
+        f"Nothing was seen to be wrong, but a pass needs {outcome.expected}; there was: "
         f"{outcome.actual}. {seen}"
     )
 

@@ -139,7 +139,7 @@ def _done(history: History) -> list[str]:
         met = f"{fault.fetched:,} of {history.input_records:,} records were fetched"
         held = f"{fault.in_flight:,} in the engine's hands, {fault.outputs:,} outputs had come"
         lines.append(_paragraph(
-            f"- At {facts.at(fault.t_ns)}: {shown(fault.text, _TEXT)}. In that moment "
+            f"- At {facts.at(fault.t_ns)}: {shown(fault.text, _TEXT)}. At that moment "
             f"{met}{fault_sentences.armed(history, fault)}, {held}."
         ))  # fmt: skip
     lines += [

@@ -21,7 +21,9 @@ from tests.checkers.market_cases import (
 )
 from tickproof.conformance.checkers import answers as answers_module
 from tickproof.conformance.checkers.answers import Answers
-from tickproof.conformance.checkers.merged import check_merged, rejects_by_symbol
+from tickproof.conformance.checkers.expected import merged_verdicts
+from tickproof.conformance.checkers.market_rule import symbol_text
+from tickproof.conformance.checkers.merged import check_merged
 from tickproof.conformance.checkers.symbols import Symbols
 
 A = SYMBOLS[0]
@@ -105,7 +107,12 @@ def test_counts_by_symbol(parts):
         symbol = row["symbol"][0].decode().strip()
         orders[symbol] += 1
         rejected[symbol] += int(row["verdict"][0])
-    assert rejects_by_symbol(partitions) == {s: (rejected[s], orders[s]) for s in sorted(orders)}
+    due_orders, due_rejects = Counter(), Counter()
+    for _, verdicts in merged_verdicts(partitions):
+        for word, tail in zip(verdicts["symbol"].tolist(), verdicts["tail"].tolist(), strict=True):
+            due_orders[symbol_text(word)] += 1
+            due_rejects[symbol_text(word)] += tail
+    assert (due_orders, due_rejects) == (orders, rejected)
 
 
 STREAM = [
@@ -134,7 +141,7 @@ TWO = verdict(2, A, 3, 780, 820, 1)
         ([verdict(1, A, 4, 5_000, 9_000, 1), TWO], "wrong-verdict", "quote 4 is one of BB"),
         ([verdict(1, A, 2, 1_000_250, 1_000_500, 1), TWO], "wrong-verdict", "middle"),
         ([verdict(1, A, 2, 1_000_500, 1_000_000, 1), TWO], "wrong-verdict", "swapped"),
-        ([verdict(1, A, 2, 1_000_000, 1_000_500, 0), TWO], "wrong-verdict", "`>` in the place"),
+        ([verdict(1, A, 2, 1_000_000, 1_000_500, 0), TWO], "wrong-verdict", "`>` instead"),
         ([verdict(1, SYMBOLS[1], 2, 1_000_000, 1_000_500, 1), TWO], "wrong-verdict", "symbol BB"),
         ([ONE, TWO, verdict(7, A, 3, 780, 820, 1)], "invented", "not in the input"),
     ],

@@ -43,7 +43,9 @@ def test_all_partitions_and_the_releases_of_each_life_are_told(copy_of):
     text = " ".join(story(History(folder), FAILED).lines)
 
     assert f"asked for offset {last[0]:,} of partition 0, though it had released everything" in text
-    assert f"So too for offset {last[2]:,} of partition 2 (released up to {tops[2]:,}; " in text
+    assert (
+        f"The same goes for offset {last[2]:,} of partition 2 (released up to {tops[2]:,}; " in text
+    )
     assert "connection 77" in text
     for partition in (0, 2):
         start = text.index(f"In partition {partition}, it went back to the last RELEASE of life 1")
