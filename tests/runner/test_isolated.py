@@ -19,7 +19,6 @@ import pytest
 from tests.conftest import wait_until
 from tickproof import conformance
 from tickproof.conformance import resources
-from tickproof.conformance.bench.engines.measurement import judge
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history import events
@@ -29,6 +28,7 @@ from tickproof.conformance.history.rows import TICK
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.scenario import FaultStep, Pace, Scenario
+from tickproof.conformance.suites.promises import earns_figures
 
 DEADLINE_S = 60.0
 RATE = 20_000
@@ -136,7 +136,7 @@ def test_a_paced_run_is_whole_and_right(tmp_path, what, partitions, tick_us):
     made = scenario(what, partitions=partitions, tick_us=tick_us)
     folder = tmp_path / "run"
     history = played(folder, made)
-    judge(history)
+    earns_figures(history)
     cores = sorted(os.sched_getaffinity(0))
     found = {path.name for path in folder.iterdir()}
     assert found >= FILES | {f"hiccups-{core}.bin" for core in cores}
@@ -186,7 +186,7 @@ def test_engine_and_kit_run_where_they_were_told(tmp_path):
 def test_an_engine_that_dies_in_the_middle_recovers_and_the_schedule_goes_on(tmp_path):
     kill = FaultStep("kill", "engine", "fetched", fraction=0.5)
     history = played(tmp_path / "run", scenario(seconds=1.5, faults=(kill,)))
-    judge(history)
+    earns_figures(history)
     (fault,), (back,) = history.faults, history.all(events.Recovered)
     ticks = read_table(history.folder / "ticks.bin", TICK)["t_ns"]
     assert len(ticks) == history.run["pace"]["ticks"]
