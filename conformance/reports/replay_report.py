@@ -31,7 +31,7 @@ def heading(console: Console, scenario: str, stimulus: str, then: str, now: str)
         grid.add_column(width=8)
         grid.add_column(overflow="fold")
         grid.add_row(Text(label, style="dim"), Text(shown(value, _STIMULUS)))
-        console.print(Padding(grid, (0, 0, 0, 2)))
+        console.print(Padding(grid, (0, 0, 0, 2), expand=False))
 
 
 def line(console: Console, number: int, times: int, outcomes: Sequence[Outcome]) -> None:
