@@ -86,11 +86,6 @@ class Market:
         every = self._hot == params.symbols
         self._hot_16 = 65536 if every else round(params.hot_share * 65536)
 
-    def quote_count(self, messages: int) -> int:
-        """Return how many of the first ``messages`` merged messages are quotes."""
-        symbols = self.params.symbols
-        return messages if messages <= symbols else symbols + (messages - symbols + 1) // 2
-
     def messages(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
         """Return merged messages [start, stop) as framed MESSAGE records (in ``out`` if given)."""
         symbols = self.params.symbols

@@ -293,9 +293,8 @@ def _recipe(load: Load) -> dict[str, Any]:
         "passthrough": {"kind": "payloads", "size": PAYLOAD_BYTES},
         "double": {"kind": "numbers"},
         "count": {"kind": "keyed"},
-        "market-spread": {"kind": "market", "inputs": load.params.get("inputs"),
-                          "rate": load.rate},
-    }  # fmt: skip
+        "market-spread": {"kind": "market", "inputs": load.params.get("inputs"), "rate": load.rate},
+    }
     recipe = kinds[load.app]
     if load.probes_per_s:
         recipe["probe_one_in"] = load.rate // (2 * load.probes_per_s)

@@ -31,7 +31,7 @@ from tickproof.generators.layouts import (
     ORDER_KIND,
     VERDICT,
     opaque,
-)  # fmt: skip
+)
 from tickproof.generators.market import PROBE_TAG
 
 #: Something that never happened.

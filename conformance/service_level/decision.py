@@ -149,10 +149,9 @@ def decide(
     elif problems:
         code = _host_reasons(problems)[0].code
         limits = [
-            one if one.reason == KIT_FLOOR
-            else replace(one, verdict=Verdict.UNKNOWN, reason=code)
+            one if one.reason == KIT_FLOOR else replace(one, verdict=Verdict.UNKNOWN, reason=code)
             for one in limits
-        ]  # fmt: skip
+        ]
         if texts := [one.text for one in limits if one.reason == KIT_FLOOR]:
             reasons.append(Reason(KIT_FLOOR, "; ".join(dict.fromkeys(texts))))
     reasons.sort(key=lambda one: list(REASONS).index(one.code))

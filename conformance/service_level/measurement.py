@@ -81,9 +81,9 @@ class RecordedRun:
     @cached_property
     def recovery_s(self) -> float | None:
         """Seconds from the kill until p99 is back under its limit."""
-        return None if self.kill_ns is None else recovery(
-            self.answers, self.kill_ns, self._limit_us
-        )  # fmt: skip
+        if self.kill_ns is None:
+            return None
+        return recovery(self.answers, self.kill_ns, self._limit_us)
 
     @cached_property
     def phases(self) -> np.ndarray:

@@ -153,9 +153,7 @@ def attempt_of(profile: Profile, run: RunFigures) -> Attempt:
     Under every limit is under it, whatever the noise; over one it counts only where neither
     the machine nor the kit is to blame.
     """
-    facts: dict[str, Any] = {
-        "run": run.run, "percentiles": run.percentiles, "floor": run.floor
-    }  # fmt: skip
+    facts: dict[str, Any] = {"run": run.run, "percentiles": run.percentiles, "floor": run.floor}
     if run.ended != "completed" or run.wrong:
         result: StepResult = "void" if run.ended == "kit-error" else "broken"
         return Attempt(result, run.wrong or run.ended, **facts)

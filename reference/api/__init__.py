@@ -1,4 +1,4 @@
-"""The five words: Computation, StateComputation, Source, Sink, Pipeline."""
+"""What an application is made of: the five words, its state, and how they are put together."""
 
 from tickproof.reference.api.words import (
     Application,

@@ -188,9 +188,9 @@ def market(tmp_path):
     asked = answers(history)
     out = np.zeros(len(asked), VERDICT)
     record(history.folder, out, (asked.intended_ns + 3_000_000).tolist())
-    record_fetches(history.folder, [
-        (T0 + TICK * n + 500_000, 0, 0, n, n + 1) for n in range(10_000)
-    ])  # fmt: skip
+    record_fetches(
+        history.folder, [(T0 + TICK * n + 500_000, 0, 0, n, n + 1) for n in range(10_000)]
+    )
     return History(history.folder)
 
 

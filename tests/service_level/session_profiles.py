@@ -46,7 +46,7 @@ def write(
 ) -> Path:  # fmt: skip
     """Write a profile; return its path."""
     path = folder / "short.toml"
-    path.write_text(TEXT.format(
-        app=app, rate=rate, duration=duration, p50=p50, level=level, more=more
-    ))  # fmt: skip
+    path.write_text(
+        TEXT.format(app=app, rate=rate, duration=duration, p50=p50, level=level, more=more)
+    )
     return path

@@ -26,9 +26,7 @@ def session(session_type, tmp_path_factory):
     """Judge the engine that holds each record for 20 ms; give what was printed, and the folder."""
     sessions = session_type(tmp_path_factory.mktemp("latency"))
     profile = session_profiles.write(sessions.folder)
-    done = sessions.tickproof(
-        "latency", HOLDING, "--profile", profile, "--seed", 7, "--out", "out"
-    )  # fmt: skip
+    done = sessions.tickproof("latency", HOLDING, "--profile", profile, "--seed", 7, "--out", "out")
     yield sessions, done, next((sessions.folder / "out").glob("*seed7"))
     sessions.close()
 
