@@ -21,6 +21,213 @@ class Verdict(enum.StrEnum):
     KIT_ERROR = "kit-error"
 
 
+class Reason(enum.StrEnum):
+    """Why a verdict is no pass: stable codes, which scripts may rely on.
+
+    ``meaning`` is one sentence, ``advice`` what to look at or do, "" where the meaning says it.
+    """
+
+    meaning: str
+    advice: str
+
+    def __new__(cls, code: str, meaning: str, advice: str = "") -> Reason:
+        """Make a member of its code, what it means, and what to do."""
+        member = str.__new__(cls, code)
+        member._value_, member.meaning, member.advice = code, meaning, advice
+        return member
+
+    # unknown
+    KILL_MISSED = (
+        "KILL_MISSED",
+        "The fault did not fire before the run was over.",
+        "the engine was faster than the pace, or the aimed moment never came",
+    )
+    NOTHING_IN_FLIGHT = (
+        "NOTHING_IN_FLIGHT",
+        "The fault fired while no record was fetched and not yet released.",
+        "the kill came before the first or after the last record",
+    )
+    NO_CUT_BEFORE_KILL = (
+        "NO_CUT_BEFORE_KILL",
+        "No cut was durable when the kill came, so recovery from it could not be seen.",
+        "cuts are rare: take them more often",
+    )
+    STALL_TOO_SHORT = (
+        "STALL_TOO_SHORT",
+        "The sink stood still too briefly, or too little was waiting, to show back-pressure.",
+        "the engine sent too little output before the stall",
+    )
+    NO_RECOVERY_SEEN = (
+        "NO_RECOVERY_SEEN",
+        "After the fault nothing was fetched, though nothing shows that the engine had to.",
+        "the input was already read to its end",
+    )
+    TIME_LIMIT = (
+        "TIME_LIMIT",
+        "The run ended at the limit of the whole run, not at one of the engine's limits.",
+        "a loaded machine",
+    )
+    NOTHING_HELD_BACK = (
+        "NOTHING_HELD_BACK",
+        "Nothing could be written for a time, and nothing shows that the engine tried.",
+        "no cut was due in that time, or the engine writes through memory maps",
+    )
+    DAMAGE_UNREAD = (
+        "DAMAGE_UNREAD",
+        "The damaged file was not read after the restart.",
+        "the newest file was no part of a checkpoint: a log, a lock",
+    )
+    NOT_SEEN = (
+        "NOT_SEEN",
+        "What the promise is about did not happen in the run: no such frame, op or output.",
+        "the engine does not use that part of the protocol",
+    )
+    HOST_NOISE = (
+        "HOST_NOISE",
+        "What was over a limit is not so without the noisy seconds, or too few seconds were quiet.",
+        "other programs on the machine, a hypervisor: give it fewer of them",
+    )
+    GENERATOR_LATE = (
+        "GENERATOR_LATE",
+        "The kit published its input too late.",
+        "a lower rate, more cores, a priority",
+    )
+    KIT_FLOOR = (
+        "KIT_FLOOR",
+        "The limit is less than twice what the kit takes itself.",
+        "a faster host, or a wider limit",
+    )
+    TOO_FEW_SAMPLES = (
+        "TOO_FEW_SAMPLES",
+        "Too few answers, quiet seconds or looks at processes to rest a verdict on.",
+        "an engine that answers rarely, or a short run",
+    )
+    TOO_FEW_CORES = (
+        "TOO_FEW_CORES",
+        "There is one core: kit and engine cannot have one each.",
+        "a small machine",
+    )
+    NOT_PINNED = (
+        "NOT_PINNED",
+        "The engine was never on the cores that it was to have.",
+        "no right to set an affinity",
+    )
+    NOT_AT_SCALE = (
+        "NOT_AT_SCALE",
+        "The test reads the whole input in one process, and there is too much of it.",
+        "use `tickproof check` without `--spark`",
+    )
+    # blocked, gap-fixed, kit-error
+    LOWER_TIER = (
+        "LOWER_TIER",
+        "A requirement of a lower tier failed, so this one was not tested.",
+        "mend what failed first",
+    )
+    GAP_FIXED = (
+        "GAP_FIXED",
+        "The promise holds though known_gaps of engine.toml lists it.",
+        "remove the entry",
+    )
+    NOT_DECIDED = (
+        "NOT_DECIDED",
+        "Nothing decided the requirement, though it was asked for.",
+        "the log of the run says what broke",
+    )
+    # fail: processes, protocol, latency
+    NOT_FOUND = "NOT_FOUND", "argv cannot be run."
+    EXITED = "EXITED", "argv's process ended unasked.", "its stderr.log"
+    NO_ANSWER = "NO_ANSWER", "A request was not answered in the time of engine.toml."
+    NO_EXIT = "NO_EXIT", "The engine was still there after it should have ended."
+    NO_RECOVERY = "NO_RECOVERY", "Nothing was fetched after a death in the time of engine.toml."
+    BAD_LINE = (
+        "BAD_LINE",
+        "A line on stdout is not a JSON object, or longer than 1 MiB.",
+        "write logs to standard error",
+    )
+    UNKNOWN_ANSWER = "UNKNOWN_ANSWER", "An answer on stdout belongs to no open request."
+    BAD_ANSWER = "BAD_ANSWER", "Fields of an answer are missing or wrong."
+    REFUSED = "REFUSED", "The engine refused a request that every engine must carry out."
+    ENDLESS = "ENDLESS", "The output has no end: more than 20 times the input."
+    FOREIGN_PID = "FOREIGN_PID", "topology names a process that is not the engine's own."
+    NOT_GONE = "NOT_GONE", "A process survived SIGKILL."
+    LEFT_OVER = "LEFT_OVER", "A process outlived the engine's end."
+    BAD_EXIT = "BAD_EXIT", "The exit status after stop was not 0."
+    NOT_GREETED = "NOT_GREETED", "A data connection did not begin with HELLO and the token."
+    TRUNCATED = "TRUNCATED", "A data connection ended inside a frame."
+    BAD_FRAME = "BAD_FRAME", "A frame does not have the form that its op asks for."
+    UNKNOWN_STREAM = "UNKNOWN_STREAM", "A frame names a stream or partition that does not exist."
+    BEYOND_END = "BEYOND_END", "A FETCH begins beyond the published end."
+    TOO_LARGE = "TOO_LARGE", "A frame is larger than the protocol allows."
+    SEQUENCE_GAP = "SEQUENCE_GAP", "A writer left out numbers."
+    FENCED = "FENCED", "Output came on a connection whose writer another one had taken over."
+    NOT_ALLOWED = "NOT_ALLOWED", "A frame is not allowed there, such as a second HELLO."
+    AFTER_FENCE = "AFTER_FENCE", "A connection went on to write after it had got error 7."
+    RELEASED = "RELEASED", "A FETCH asked for what the engine had released."
+    FETCHED_AGAIN = "FETCHED_AGAIN", "A FETCH asked for what drain or checkpoint covers."
+    FROM_ZERO = (
+        "FROM_ZERO",
+        "A restarted engine began at the very beginning instead of at its last cut.",
+    )
+    EARLY_DRAIN = (
+        "EARLY_DRAIN",
+        "drain was answered before all output was acknowledged, or before END.",
+    )
+    STAGED_AT_DRAIN = "STAGED_AT_DRAIN", "drain was answered while a transaction was open."
+    HELD_BACK = "HELD_BACK", "Other requests were not answered while drain was pending."
+    UNBOUNDED = "UNBOUNDED", "The engine read on, or grew, while the sink stood still."
+    OVER_LIMIT = "OVER_LIMIT", "A percentile lies over the limit of the claimed profile."
+    HIDDEN_WAIT = (
+        "HIDDEN_WAIT",
+        "A percentile is over the limit only because records were left to wait in the log.",
+    )
+    PROBES_FIRST = "PROBES_FIRST", "Probe orders were answered sooner than others."
+    NEW_LEVEL = "NEW_LEVEL", "Latency rose in the middle of the run and stayed up."
+    UNANSWERED = "UNANSWERED", "Measured records have no answer."
+    UNSUSTAINED = "UNSUSTAINED", "The engine did not keep up with the rate."
+    SLOW_RECOVERY = (
+        "SLOW_RECOVERY",
+        "p99 was still over the limit when the time to recover was over.",
+    )
+    OFF_ITS_CORES = (
+        "OFF_ITS_CORES",
+        "A process of the engine ran on other cores than it was started on.",
+    )
+    ANOTHER_PRIORITY = (
+        "ANOTHER_PRIORITY",
+        "A process of the engine had another policy or nice value than it was started with.",
+    )
+    # fail: what a checker found in the output
+    UNKNOWN_KEY = "unknown-key", "An output has a key that the input does not hold."
+    BEYOND_INPUT = "beyond-input", "An output counts more records of a key than the input holds."
+    WRONG_TOTAL = "wrong-total", "A total is not that of the records that it counts."
+    LOST = "lost", "An output that is due never came."
+    GAP = "gap", "A writer's numbers leave some out."
+    DUPLICATE = "duplicate", "An output came more often than it is due."
+    REDELIVERED = "redelivered", "A writer delivered the same number twice, with the same record."
+    CONFLICT = "conflict", "A writer delivered the same number twice, with different records."
+    RETRACTED = "retracted", "An answer came twice and the second time it was another."
+    STEP_BACK = "step-back", "The count of a key went back to an earlier one."
+    SKIPPED_ORDER = (
+        "skipped-order",
+        "The points of a key did not come in order, one for each record.",
+    )
+    MALFORMED = "malformed", "An output does not have the form of the app."
+    INVENTED = "invented", "An output answers nothing in the input."
+    WRONG_VERDICT = "wrong-verdict", "A verdict does not follow from the quote that it names."
+    UNKNOWN_QUOTE = "unknown-quote", "A verdict names a quote that is none of its symbol."
+    FROM_THE_FUTURE = (
+        "from-the-future",
+        "A verdict names a quote that was published only after the verdict had come.",
+    )
+    WENT_BACK = "went-back", "A verdict names an older quote than one before it."
+    MUST_REJECT = "must-reject", "An order that had to be rejected was not."
+    STALE_QUOTE = (
+        "stale-quote",
+        "A verdict names an old quote though a newer one was fetched freshness_s before the order.",
+    )
+    WRONG_SIZE = "wrong-size", "Output records have another size than those of the app."
+
+
 #: Best to worst: the worst of a report is the verdict of the whole.
 SEVERITY: tuple[Verdict, ...] = (
     Verdict.NOT_CLAIMED,

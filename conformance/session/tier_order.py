@@ -14,7 +14,7 @@ from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenario_player import BROKEN_FILE
 from tickproof.conformance.suites.judge import JUDGES, import_suites
 from tickproof.conformance.suites.schedules import judges_of
-from tickproof.conformance.verdicts import SEVERITY, Outcome, Verdict
+from tickproof.conformance.verdicts import SEVERITY, Outcome, Reason, Verdict
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -67,7 +67,7 @@ class TierOrder:
         else:
             lost = [
                 Outcome(
-                    requirement, Verdict.KIT_ERROR, scenario, reason="NOT_DECIDED",
+                    requirement, Verdict.KIT_ERROR, scenario, reason=Reason.NOT_DECIDED,
                     expected="an outcome", actual="none: the process that tested it ended",
                 )
                 for requirement, scenario in self._undecided(tier)
@@ -98,7 +98,7 @@ class TierOrder:
         more = " and more" if len(self.broken) > 3 else ""
         why = f"{', '.join(self.broken[:3])}{more} did not hold"
         for requirement in (id_ for id_, of in self._tier_of.items() if of == tier):
-            outcome = Outcome(requirement, Verdict.BLOCKED, reason="LOWER_TIER", actual=why)
+            outcome = Outcome(requirement, Verdict.BLOCKED, reason=Reason.LOWER_TIER, actual=why)
             self._decided(outcome)
             self.outcomes.append(outcome)
 

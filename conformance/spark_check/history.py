@@ -18,6 +18,7 @@ from tickproof.conformance.spark_check import values as judged
 from tickproof.conformance.spark_check.blocks import Source
 from tickproof.conformance.suites import evidence
 from tickproof.conformance.suites.judge import Unknown
+from tickproof.conformance.verdicts import Reason
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, ORDER, QUOTE, framed
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class ScaledHistory(History):
         )
         if size > DRIVER_BYTES:
             raise Unknown(
-                "NOT_AT_SCALE", f"up to {DRIVER_BYTES >> 20} MiB of input for this test on Spark",
+                Reason.NOT_AT_SCALE,
+                f"up to {DRIVER_BYTES >> 20} MiB of input for this test on Spark",
                 f"{size >> 20} MiB: run `tickproof check` without --spark",
             )  # fmt: skip
         return super().inputs(dtype, stream)

@@ -20,6 +20,7 @@ from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements.registry import Needs
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.verdicts import Reason
 
 Judge = Callable[[History], None]
 F = TypeVar("F", bound=Judge)
@@ -105,7 +106,7 @@ def completed(history: History) -> None:
     """Expect that the run went from deploy to the engine's end."""
     ended = history.ended
     if ended["how"] == "engine-failure" and ended["code"] == "TIME_LIMIT":
-        raise Unknown("TIME_LIMIT", "a run from deploy to the end", ended["message"])
+        raise Unknown(Reason.TIME_LIMIT, "a run from deploy to the end", ended["message"])
     if ended["how"] == "engine-failure":
         refused = history.all(events.Refused)[-1:]
         why = "".join(f"; the log had refused {row.op}: {row.text}" for row in refused)
@@ -130,12 +131,12 @@ def judged(history: History, findings: Findings, kinds: Iterable[str]) -> None:
     raise_first(findings, kinds)
     for event in history.all(events.OddOutput)[:1]:
         raise Fail(
-            "wrong-size", f"output records of {event.expected} bytes",
+            Reason.WRONG_SIZE, f"output records of {event.expected} bytes",
             f"{event.count} with {_size(event.record_size)} from writer {event.writer}",
         )  # fmt: skip
     completed(history)
     if findings.checked == 0 and history.input_records:
-        raise Unknown("NOT_SEEN", "output to judge", "none was checked")
+        raise Unknown(Reason.NOT_SEEN, "output to judge", "none was checked")
 
 
 def _size(size: int) -> str:
@@ -161,12 +162,12 @@ def fired(history: History, count: int = 1, *, in_flight: bool = True) -> list[F
     if len(history.faults) < count:
         why = "; ".join(row.why for row in history.missed_faults) or "their moment did not come"
         raise Unknown(
-            "KILL_MISSED", f"{count} faults carried out", f"{len(history.faults)} ({why})"
+            Reason.KILL_MISSED, f"{count} faults carried out", f"{len(history.faults)} ({why})"
         )
     for fault in history.faults[:count] if in_flight else ():
         if fault.in_flight <= 0:
             raise Unknown(
-                "NOTHING_IN_FLIGHT", "records fetched and not yet released at the fault",
+                Reason.NOTHING_IN_FLIGHT, "records fetched and not yet released at the fault",
                 f"none: {fault.fetched} fetched, {fault.released} released", fault=fault.text,
             )  # fmt: skip
     return history.faults

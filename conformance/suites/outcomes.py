@@ -18,7 +18,7 @@ from tickproof.conformance.suites.judge import (
     stimulus,
 )
 from tickproof.conformance.suites.labels import labelled
-from tickproof.conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 
 def outcome_of(
@@ -47,7 +47,9 @@ def outcome_of(
                 actual=error.actual, evidence=base.evidence | error.evidence,
             )  # fmt: skip
         case Blocked():
-            return replace(base, verdict=Verdict.BLOCKED, reason="LOWER_TIER", actual=str(error))
+            return replace(
+                base, verdict=Verdict.BLOCKED, reason=Reason.LOWER_TIER, actual=str(error)
+            )
         case NotClaimed():
             return replace(base, verdict=Verdict.NOT_CLAIMED, actual=str(error))
         case _:
@@ -66,7 +68,7 @@ def with_known_gaps(outcome: Outcome, gaps: Mapping[str, str]) -> Outcome:
         return replace(outcome, verdict=Verdict.KNOWN_GAP, evidence=outcome.evidence | {"gap": why})
     if outcome.verdict is Verdict.PASS:
         return replace(
-            outcome, verdict=Verdict.GAP_FIXED, reason="GAP_FIXED",
+            outcome, verdict=Verdict.GAP_FIXED, reason=Reason.GAP_FIXED,
             expected=f"the gap listed in known_gaps: {why}",
             actual="the promise holds: remove the entry",
         )  # fmt: skip

@@ -14,6 +14,7 @@ from tickproof.conformance.suites.evidence import (
     whole,
 )
 from tickproof.conformance.suites.judge import Fail, completed, fired, judged
+from tickproof.conformance.verdicts import Reason
 
 
 def twice(history: History) -> tuple[str, ...]:
@@ -33,7 +34,7 @@ def acknowledged(history: History) -> None:
     for event in history.all(events.Drained):
         if event.open_acknowledgements:
             raise Fail(
-                "EARLY_DRAIN", "every output acknowledged when drain is answered",
+                Reason.EARLY_DRAIN, "every output acknowledged when drain is answered",
                 f"{event.open_acknowledgements} frames without an answer",
             )  # fmt: skip
         restarts = [e.t_ns for e in history.all(events.Started) if e.t_ns > event.t_ns]
@@ -42,7 +43,7 @@ def acknowledged(history: History) -> None:
         )
         if late.any():
             raise Fail(
-                "EARLY_DRAIN", "no output after drain is answered",
+                Reason.EARLY_DRAIN, "no output after drain is answered",
                 f"{int(arrivals['count'][late].sum())} records came later",
             )  # fmt: skip
 

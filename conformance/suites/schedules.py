@@ -12,6 +12,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
 from tickproof.conformance.suites.judge import JUDGES, Judge, Unknown, fired, judged, raise_first
 from tickproof.conformance.suites.promises import twice
+from tickproof.conformance.verdicts import Reason
 
 #: The requirement that every schedule decides.
 REQUIREMENT: Final = "EO-SCHEDULE"
@@ -34,7 +35,7 @@ def held(history: History) -> None:
     if damaged and history.ended["how"] == "engine-failure":
         raise_first(found, (kind for kind in kinds if kind not in LOSS))
         raise Unknown(
-            "NO_RECOVERY_SEEN", "a run that goes on after damage, which may be refused, too",
+            Reason.NO_RECOVERY_SEEN, "a run that goes on after damage, which may be refused, too",
             history.ended["message"],
         )  # fmt: skip
     judged(history, found, kinds)
@@ -57,12 +58,12 @@ def _met(history: History, faults: list[FiredFault]) -> None:
             proofs[kind] -= 1
             if proofs[kind] < 0:
                 raise Unknown(
-                    "KILL_MISSED", "each fault to meet something and to end", "one did not",
+                    Reason.KILL_MISSED, "each fault to meet something and to end", "one did not",
                     fault=fault.text,
                 )  # fmt: skip
         if not link and step.at not in _IDLE and fault.in_flight <= 0:
             raise Unknown(
-                "NOTHING_IN_FLIGHT", "records fetched and not yet released at each fault",
+                Reason.NOTHING_IN_FLIGHT, "records fetched and not yet released at each fault",
                 f"none: {fault.fetched} fetched, {fault.released} released", fault=fault.text,
             )  # fmt: skip
 

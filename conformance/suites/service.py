@@ -23,6 +23,7 @@ from tickproof.conformance.latency.samples import Answers, Timetable, answers, t
 from tickproof.conformance.suites.evidence import cached
 from tickproof.conformance.suites.judge import Unknown
 from tickproof.conformance.usage import noise
+from tickproof.conformance.verdicts import Reason
 
 SECOND_NS: Final = 1_000_000_000
 #: Probes and other orders are compared within a partition and so many nanoseconds.
@@ -153,7 +154,7 @@ def excess_us(found: Service, name: str, waits: np.ndarray) -> float | None:
     """
     limit, needed = found.profile.limits[name], samples_needed(QUANTILES[name])
     if len(waits) < needed:
-        raise Unknown("TOO_FEW_SAMPLES", f"{needed:,} samples for {name}", f"{len(waits):,}")
+        raise Unknown(Reason.TOO_FEW_SAMPLES, f"{needed:,} samples for {name}", f"{len(waits):,}")
     value = percentile(waits, name) / 1_000
     if value <= limit:
         return None
@@ -161,13 +162,13 @@ def excess_us(found: Service, name: str, waits: np.ndarray) -> float | None:
     seen = f"{name} {shown_us(value)}, limit {shown_us(limit)}"
     if len(calm) < needed:
         raise Unknown(
-            "HOST_NOISE", f"{needed:,} samples for {name} from quiet seconds",
+            Reason.HOST_NOISE, f"{needed:,} samples for {name} from quiet seconds",
             f"{len(calm):,}: {found.quiet.sum()} of {len(found.quiet)} seconds were quiet; {seen}",
         )  # fmt: skip
     value = percentile(calm, name) / 1_000
     if value <= limit:
         raise Unknown(
-            "HOST_NOISE", "a limit passed in quiet seconds, or in none",
+            Reason.HOST_NOISE, "a limit passed in quiet seconds, or in none",
             f"{seen}; {shown_us(value)} without the noisy seconds",
         )  # fmt: skip
     return value

@@ -17,6 +17,7 @@ from tickproof.conformance.suites.judge import (
     raise_first,
 )
 from tickproof.conformance.suites.promises import correct
+from tickproof.conformance.verdicts import Reason
 
 
 def _refused(history: History, codes: set[Code], expected: str, *ops: str) -> None:
@@ -30,7 +31,7 @@ def _no_refusal(history: History, codes: set[Code], expected: str, *ops: str) ->
     _refused(history, codes, expected, *ops)
     completed(history)
     if not history.all(events.Connected):
-        raise Unknown("NOT_SEEN", "data connections", "none")
+        raise Unknown(Reason.NOT_SEEN, "data connections", "none")
 
 
 @decides("PR-HELLO", "passthrough")
@@ -39,24 +40,24 @@ def test_hello_is_answered(history: History) -> None:
         completed(history)
     if not history.run.get("hello"):
         completed(history)
-        raise Fail("NO_ANSWER", "an answer to hello", "none")
+        raise Fail(Reason.NO_ANSWER, "an answer to hello", "none")
     hello = history.run["hello"]
     if hello["protocol"] != 1:
-        raise Fail("BAD_ANSWER", "protocol 1", json.dumps(hello))
+        raise Fail(Reason.BAD_ANSWER, "protocol 1", json.dumps(hello))
 
 
 @decides("PR-DEPLOY", "passthrough")
 def test_deploy_is_answered(history: History) -> None:
     if not history.all(events.Deployed):
         completed(history)
-        raise Fail("NO_ANSWER", "an answer to deploy", "none")
+        raise Fail(Reason.NO_ANSWER, "an answer to deploy", "none")
 
 
 @decides("PR-CONTROL-LINES", "passthrough")
 def test_stdout_holds_answers_only(history: History) -> None:
     completed(history)
     if not [row for row in history.control if row["direction"] == "from"]:
-        raise Unknown("NOT_SEEN", "control lines from the engine", "none")
+        raise Unknown(Reason.NOT_SEEN, "control lines from the engine", "none")
 
 
 @decides("PR-TOPOLOGY", "passthrough")
@@ -64,20 +65,20 @@ def test_topology_names_its_own_processes(history: History) -> None:
     completed(history)
     named = history.all(events.Topology)
     if not named or not named[0].processes:
-        raise Fail("BAD_ANSWER", "at least one process in topology", "none")
+        raise Fail(Reason.BAD_ANSWER, "at least one process in topology", "none")
 
 
 @decides("PR-TOKEN", "passthrough")
 def test_every_connection_shows_the_token(history: History) -> None:
     for event in history.all(events.NotGreeted):
-        raise Fail("NOT_GREETED", "HELLO with the token first", event.text)
+        raise Fail(Reason.NOT_GREETED, "HELLO with the token first", event.text)
     _no_refusal(history, {Code.NOT_ALLOWED}, "one HELLO on each connection", "HELLO")
 
 
 @decides("PR-FRAMES", "passthrough")
 def test_frames_are_well_formed(history: History) -> None:
     for event in history.all(events.Truncated):
-        raise Fail("TRUNCATED", "whole frames", event.text)
+        raise Fail(Reason.TRUNCATED, "whole frames", event.text)
     _no_refusal(history, {Code.BAD_FRAME, Code.TOO_LARGE}, "well-formed frames up to 16 MiB")
 
 
@@ -92,11 +93,11 @@ def test_an_unknown_op_is_refused_definitely(history: History) -> None:
     for event in history.all(events.ProbeRefused):
         if event.definite is True:
             return
-        raise Fail("BAD_ANSWER", "ok: false, definite: true", f"definite: {event.definite}")
+        raise Fail(Reason.BAD_ANSWER, "ok: false, definite: true", f"definite: {event.definite}")
     if history.all(events.ProbeAccepted):
-        raise Fail("BAD_ANSWER", "ok: false for an op that does not exist", "ok: true")
+        raise Fail(Reason.BAD_ANSWER, "ok: false for an op that does not exist", "ok: true")
     completed(history)
-    raise Unknown("NOT_SEEN", "an answer to an op that does not exist", "none")
+    raise Unknown(Reason.NOT_SEEN, "an answer to an op that does not exist", "none")
 
 
 @decides("PR-CONCURRENT-ANSWERS", "passthrough-drain-first")
@@ -105,11 +106,11 @@ def test_requests_are_answered_while_a_drain_is_pending(history: History) -> Non
     during = [row for row in _answers(history, "topology") if drain and row[0] > drain[0][0]]
     if not during:
         completed(history)
-        raise Unknown("NOT_SEEN", "topology answered after drain was asked for", "no answer")
+        raise Unknown(Reason.NOT_SEEN, "topology answered after drain was asked for", "no answer")
     (_, drained), (_, answered) = drain[0], during[0]
     if answered >= drained:
         raise Fail(
-            "HELD_BACK", "topology answered while drain was pending",
+            Reason.HELD_BACK, "topology answered while drain was pending",
             f"an answer {(answered - drained) / 1e6:.1f} ms after that to drain",
         )  # fmt: skip
 
@@ -140,17 +141,17 @@ def test_drain_waits_for_end_and_for_all_output(history: History) -> None:
         if not event.ended:
             got = sum(one.published for one in event.partitions)
             raise Fail(
-                "EARLY_DRAIN", "no answer before END of every partition",
+                Reason.EARLY_DRAIN, "no answer before END of every partition",
                 f"answered when {got:,} of {history.input_records:,} records were published",
             )  # fmt: skip
         if event.outputs < history.input_records:
             raise Fail(
-                "EARLY_DRAIN", f"{history.input_records:,} outputs acknowledged at the answer",
+                Reason.EARLY_DRAIN, f"{history.input_records:,} outputs acknowledged at the answer",
                 f"{event.outputs:,}",
             )  # fmt: skip
     completed(history)
     if not asked or asked[0].published >= history.input_records:
-        raise Unknown("NOT_SEEN", "drain asked for before END", "END came first")
+        raise Unknown(Reason.NOT_SEEN, "drain asked for before END", "END came first")
 
 
 @decides("PR-STOP", "passthrough")
@@ -158,14 +159,14 @@ def test_stop_ends_with_status_zero(history: History) -> None:
     completed(history)
     status = history.all(events.Exited)[-1].returncode
     if status != 0:
-        raise Fail("BAD_EXIT", "exit status 0 after stop", str(status))
+        raise Fail(Reason.BAD_EXIT, "exit status 0 after stop", str(status))
 
 
 @decides("PR-STDIN-EOF", "stdin-eof")
 def test_end_of_stdin_ends_the_engine(history: History) -> None:
     completed(history)
     if not history.all(events.Exited):
-        raise Unknown("NOT_SEEN", "the engine's exit", "none")
+        raise Unknown(Reason.NOT_SEEN, "the engine's exit", "none")
 
 
 @decides("PR-NO-LEFTOVERS", "passthrough")
@@ -182,7 +183,7 @@ def _nothing_left(history: History) -> None:
     left = history.run.get("left_over", [])
     if left and history.ended["how"] == "completed":
         names = ", ".join(f"{p['name']} ({p['pid']})" for p in left)
-        raise Fail("LEFT_OVER", "no process after stop", names)
+        raise Fail(Reason.LEFT_OVER, "no process after stop", names)
     completed(history)
 
 

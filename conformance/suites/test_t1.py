@@ -18,6 +18,7 @@ from tickproof.conformance.suites.evidence import (
 )
 from tickproof.conformance.suites.judge import Fail, Unknown, completed, decides, judged
 from tickproof.conformance.suites.promises import acknowledged, correct, twice
+from tickproof.conformance.verdicts import Reason
 
 #: Growth of resident memory that no bounded engine needs while the sink stands still.
 UNBOUNDED_BYTES = 96 << 20
@@ -32,7 +33,7 @@ def test_double_doubles(history: History) -> None:
 def test_double_wraps(history: History) -> None:
     correct(history)
     if not wrapping_inputs(history):
-        raise Unknown("NOT_SEEN", "inputs whose double leaves 64 bits", "none")
+        raise Unknown(Reason.NOT_SEEN, "inputs whose double leaves 64 bits", "none")
 
 
 @decides("ST-TOTALS", "count")
@@ -61,7 +62,7 @@ def test_any_64_bit_key_is_a_key(history: History) -> None:
     seen = end_keys(history)
     if not seen.issuperset(ENDS):
         others = values(history).facts["keys"] - len(seen)
-        raise Unknown("NOT_SEEN", "keys at both ends of 64 bits", f"{others} other keys")
+        raise Unknown(Reason.NOT_SEEN, "keys at both ends of 64 bits", f"{others} other keys")
 
 
 @decides("ST-WRAPS", "count-edges")
@@ -114,7 +115,7 @@ def _nothing_staged(history: History) -> None:
     for event in history.all(events.Drained):
         if event.staged_open:
             raise Fail(
-                "STAGED_AT_DRAIN", "every transaction settled when drain is answered",
+                Reason.STAGED_AT_DRAIN, "every transaction settled when drain is answered",
                 f"{event.staged_open} with records, neither committed nor aborted",
             )  # fmt: skip
     completed(history)
@@ -125,28 +126,31 @@ def test_a_sink_that_stands_still_holds_the_engine_back(history: History) -> Non
     correct(history)
     began, over = history.all(events.Stall), history.all(events.StallEnded)
     if not began or not over:
-        raise Unknown("STALL_TOO_SHORT", "a stall from begin to end", "none")
+        raise Unknown(Reason.STALL_TOO_SHORT, "a stall from begin to end", "none")
     inside = [
         row for row in history.all(events.Progress)
         if began[0].t_ns <= row.t_ns <= over[0].t_ns
     ]  # fmt: skip
     if len(inside) < 3:
-        raise Unknown("STALL_TOO_SHORT", "three looks at the engine in the stall", str(len(inside)))
+        raise Unknown(
+            Reason.STALL_TOO_SHORT, "three looks at the engine in the stall", str(len(inside))
+        )
     first, last = inside[0], inside[-1]
     grown = max(row.rss for row in inside) - first.rss
     evidence = {"fetched_in_stall": last.served, "rss_growth": grown}
     if grown > UNBOUNDED_BYTES:
         raise Fail(
-            "UNBOUNDED", f"memory that grows by less than {UNBOUNDED_BYTES >> 20} MiB in the stall",
+            Reason.UNBOUNDED,
+            f"memory that grows by less than {UNBOUNDED_BYTES >> 20} MiB in the stall",
             f"{grown >> 20} MiB more, {last.served:,} records fetched", **evidence,
         )  # fmt: skip
     if last.served >= history.input_records:
         raise Fail(
-            "UNBOUNDED", "FETCH to stop while nothing can be delivered",
+            Reason.UNBOUNDED, "FETCH to stop while nothing can be delivered",
             f"all {last.served:,} records fetched", **evidence,
         )  # fmt: skip
     if last.served != inside[len(inside) // 2].served:
-        raise Unknown("STALL_TOO_SHORT", "FETCH to stop", "it went on to the end of the stall")
+        raise Unknown(Reason.STALL_TOO_SHORT, "FETCH to stop", "it went on to the end of the stall")
 
 
 @decides("BP-FAST-SOURCE", "fast-source")

@@ -10,6 +10,7 @@ from tickproof.conformance.suites.catalog.fault_free import BOUNDARIES
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, values
 from tickproof.conformance.suites.judge import Unknown, decides, judged
 from tickproof.conformance.suites.promises import correct
+from tickproof.conformance.verdicts import Reason
 from tickproof.generators.layouts import MESSAGE, ORDER_KIND, QUOTE, QUOTE_KIND
 
 
@@ -22,7 +23,7 @@ def test_each_order_meets_the_latest_quote(history: History) -> None:
 def test_only_rejected_orders_come_out(history: History) -> None:
     correct(history)
     if not values(history).facts.get("rejects", 1):
-        raise Unknown("NOT_SEEN", "orders to reject", "none")
+        raise Unknown(Reason.NOT_SEEN, "orders to reject", "none")
 
 
 def _boundary(history: History, group: str) -> None:
@@ -85,7 +86,9 @@ def test_old_quotes_are_seen(history: History) -> None:
     bound = _bound_orders(history)
     if not bound:
         raise Unknown(
-            "NOT_SEEN", "orders published freshness_s or more after a quote was fetched", "none"
+            Reason.NOT_SEEN,
+            "orders published freshness_s or more after a quote was fetched",
+            "none",
         )
 
 

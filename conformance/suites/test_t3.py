@@ -30,6 +30,7 @@ from tickproof.conformance.suites.judge import (
     judged,
 )
 from tickproof.conformance.suites.promises import acknowledged, twice
+from tickproof.conformance.verdicts import Reason
 
 
 def _state(history: History, faults: int = 1) -> None:
@@ -67,7 +68,7 @@ def _with_backlog(history: History) -> None:
     burst = history.faults[0].step.burst
     if history.faults[0].backlog < burst // 4:
         raise Unknown(
-            "NOTHING_IN_FLIGHT", f"a backlog of at least {burst // 4:,} records at the kill",
+            Reason.NOTHING_IN_FLIGHT, f"a backlog of at least {burst // 4:,} records at the kill",
             f"{history.faults[0].backlog:,}",
         )  # fmt: skip
 
@@ -93,7 +94,7 @@ def test_totals_after_a_death_in_recovery(history: History) -> None:
 def test_totals_after_a_pause(history: History) -> None:
     _state(history)
     if not history.all(events.Resumed):
-        raise Unknown("KILL_MISSED", "a process stopped and continued", "none was continued")
+        raise Unknown(Reason.KILL_MISSED, "a process stopped and continued", "none was continued")
 
 
 @decides("EO-SOME", "count-some-deaths")
@@ -124,7 +125,7 @@ def test_state_and_offsets_are_of_one_cut_after_two_deaths(history: History) -> 
 @decides("EO-RELEASED", "count-engine-death")
 def test_released_records_are_not_needed_again(history: History) -> None:
     for event in history.all(events.Refused, code=int(Code.RELEASED)):
-        raise Fail("RELEASED", "no FETCH below what was released before the kill", event.text)
+        raise Fail(Reason.RELEASED, "no FETCH below what was released before the kill", event.text)
     completed(history)
     if not len(history.releases):
         raise NotClaimed("the engine sends no RELEASE")
@@ -136,11 +137,11 @@ def test_recovery_begins_at_the_checkpoint(history: History) -> None:
     again, before = refetched(history, 0)
     if again >= before > 0 and history.faults[0].released:
         raise Fail(
-            "FROM_ZERO", "a resumed engine to go on from its last cut",
+            Reason.FROM_ZERO, "a resumed engine to go on from its last cut",
             f"all {before:,} records fetched before the kill were fetched again",
         )  # fmt: skip
     for event in history.all(events.Refused, code=int(Code.RELEASED)):
-        raise Fail("FROM_ZERO", "a resumed engine to go on from its last cut", event.text)
+        raise Fail(Reason.FROM_ZERO, "a resumed engine to go on from its last cut", event.text)
     completed(history)
     _had_cut(history, fired(history)[0])
 
@@ -150,7 +151,7 @@ def test_recovery_after_drain_is_not_from_zero(history: History) -> None:
     again, before = refetched(history, 0)
     if again >= before > 0:
         raise Fail(
-            "FROM_ZERO", "a resumed engine to go on from what drain made durable",
+            Reason.FROM_ZERO, "a resumed engine to go on from what drain made durable",
             f"all {before:,} records were fetched again",
         )  # fmt: skip
     completed(history)
@@ -162,7 +163,7 @@ def _had_cut(history: History, fault: FiredFault) -> None:
     again, before = refetched(history, 0)
     if fault.released == 0 and again >= before:
         raise Unknown(
-            "NO_CUT_BEFORE_KILL", "a RELEASE before the kill, or a recovery not from zero",
+            Reason.NO_CUT_BEFORE_KILL, "a RELEASE before the kill, or a recovery not from zero",
             f"no RELEASE in {fault.fetched:,} fetched records, and all were fetched again",
         )  # fmt: skip
 
@@ -186,7 +187,9 @@ def refetched(history: History, fault: int) -> tuple[int, int]:
 def test_the_end_of_the_stream_arrives(history: History) -> None:
     judged(history, values(history), (*VALUES, *LOSS))
     if fired(history)[0].remaining:
-        raise Unknown("KILL_MISSED", "a kill after the last record was fetched", "an earlier one")
+        raise Unknown(
+            Reason.KILL_MISSED, "a kill after the last record was fetched", "an earlier one"
+        )
 
 
 @decides("EO-AFTER-DRAIN", "count-after-drain")
@@ -198,7 +201,7 @@ def test_nothing_changes_after_drain(history: History) -> None:
     judged(history, whole(history), kinds)
     fired(history, in_flight=False)
     if len(drained) < 2:
-        raise Unknown("NO_RECOVERY_SEEN", "a second drain after the restart", "none")
+        raise Unknown(Reason.NO_RECOVERY_SEEN, "a second drain after the restart", "none")
 
 
 def _not_fetched_below(
@@ -211,11 +214,11 @@ def _not_fetched_below(
         later = rows[(rows["t_ns"] > event.t_ns) & (rows["base"] < fetched)]
         if len(later):
             raise Fail(
-                "FETCHED_AGAIN", f"no FETCH below {fetched} once {what}",
+                Reason.FETCHED_AGAIN, f"no FETCH below {fetched} once {what}",
                 f"offset {int(later['base'][0])} of stream {stream}, partition {partition}",
             )  # fmt: skip
     for refusal in history.all(events.Refused, code=int(Code.RELEASED)):
-        raise Fail("FETCHED_AGAIN", f"no FETCH of what was durable once {what}", refusal.text)
+        raise Fail(Reason.FETCHED_AGAIN, f"no FETCH of what was durable once {what}", refusal.text)
 
 
 @decides("EO-CHECKPOINT-OP", "count-checkpoint")
@@ -367,6 +370,6 @@ def test_a_fenced_process_is_silent_after_a_pause(history: History) -> None:
 
 def _silent(history: History) -> None:
     for event in history.all(events.HaveAfterFence, events.OutputAfterFence):
-        raise Fail("AFTER_FENCE", "silence on a connection that got error 7", event.KIND)
+        raise Fail(Reason.AFTER_FENCE, "silence on a connection that got error 7", event.KIND)
     completed(history)
     fired(history)

@@ -11,6 +11,7 @@ from tickproof.conformance.scenario import Do, Target
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
 from tickproof.conformance.suites.judge import Unknown, completed, decides, judged
 from tickproof.conformance.suites.promises import twice
+from tickproof.conformance.verdicts import Reason
 
 
 def _met(history: History, do: Do, target: Target) -> None:
@@ -26,11 +27,11 @@ def _met(history: History, do: Do, target: Target) -> None:
         whys = [one.why for one in missed
                 if one.step and (one.step.do, one.step.target) == (do, target)]  # fmt: skip
         why = "; ".join(whys) or "its moment did not come"
-        raise Unknown("KILL_MISSED", f"{name} carried out", f"it was not ({why})")
+        raise Unknown(Reason.KILL_MISSED, f"{name} carried out", f"it was not ({why})")
     if not proofs[0].count:
-        raise Unknown("NOTHING_IN_FLIGHT", f"{name} to meet something", "it met nothing")
+        raise Unknown(Reason.NOTHING_IN_FLIGHT, f"{name} to meet something", "it met nothing")
     if proofs[0].outcome == "dropped":
-        raise Unknown("KILL_MISSED", "a late frame handled", "the run was over before")
+        raise Unknown(Reason.KILL_MISSED, "a late frame handled", "the run was over before")
 
 
 def _once(history: History) -> None:

@@ -11,6 +11,7 @@ from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
 from tickproof.conformance.suites.judge import Fail, Unknown, decides, fired, judged, raise_first
 from tickproof.conformance.suites.promises import twice
+from tickproof.conformance.verdicts import Reason
 
 #: A RELEASE that stays away for so many of its longest usual gaps is held back.
 _QUIET_GAPS = 2
@@ -36,12 +37,12 @@ def test_totals_after_the_death_of_the_coordinator(history: History) -> None:
 @decides("EO-FULL-DISK", "count-full-disk")
 def test_totals_over_a_full_disk(history: History) -> None:
     for event in history.all(events.Refused, code=int(Code.RELEASED)):
-        raise Fail("RELEASED", "no RELEASE of what no cut on the disk covers", event.text)
+        raise Fail(Reason.RELEASED, "no RELEASE of what no cut on the disk covers", event.text)
     judged(history, whole(history), (*VALUES, *LOSS, *CHANGED, *twice(history)))
     full = fired(history)[0]
     over = history.all(events.FillOver)
     if not over:
-        raise Unknown("KILL_MISSED", "a disk that is full for a time", "its end was not noted")
+        raise Unknown(Reason.KILL_MISSED, "a disk that is full for a time", "its end was not noted")
     # It may take a while until what could not be written ends the engine.
     again_ns = max((row.t_ns for row in history.all(events.Started)), default=0)
     fell = any(
@@ -52,13 +53,13 @@ def test_totals_over_a_full_disk(history: History) -> None:
     held = _held_back(history, full, over[0].to_ns)
     if not (held or fell or over[0].empty or over[0].words):
         raise Unknown(
-            "NOTHING_HELD_BACK", "a sign that something could not be written: no RELEASE for "
+            Reason.NOTHING_HELD_BACK, "a sign that something could not be written: no RELEASE for "
             "longer than usual, an empty file, a word on standard error, or the engine's end",
             "none of them",
         )  # fmt: skip
     if not (held or died):
         raise Unknown(
-            "KILL_MISSED", "a death while the disk was full, as RELEASE went on",
+            Reason.KILL_MISSED, "a death while the disk was full, as RELEASE went on",
             "; ".join(row.why for row in history.missed_faults) or "it came later",
         )  # fmt: skip
 
@@ -90,12 +91,13 @@ def test_totals_after_damage_to_the_newest_file(history: History) -> None:
     file = fault.file or None
     if not file or not (fault.released or was_read):
         raise Unknown(
-            "NO_CUT_BEFORE_KILL", "a file with content, and a RELEASE before the damage or the "
+            Reason.NO_CUT_BEFORE_KILL,
+            "a file with content, and a RELEASE before the damage or the "
             "file read after it", f"{fault.released} records released, file {file}, not read",
         )  # fmt: skip
     if history.ended["how"] == "completed" and not was_read:
         raise Unknown(
-            "DAMAGE_UNREAD", "the damaged file read after the restart, or a clear refusal",
+            Reason.DAMAGE_UNREAD, "the damaged file read after the restart, or a clear refusal",
             f"the engine went on, and {file} was not seen to be read",
         )  # fmt: skip
 

@@ -31,6 +31,7 @@ from tickproof.conformance.suites.service import (
     too_low_to_rise,
     ways,
 )
+from tickproof.conformance.verdicts import Reason
 
 #: Of the measured seconds, so many need answers; for a pass, in words: 10 of 14.
 _COVERED: Final = 0.7
@@ -55,7 +56,9 @@ def _trusted(history: History, start_ns: int | None = None) -> Service:
     if not len(late) or percentile(late, "p99") > bound * 1_000:
         got = shown_us(percentile(late, "p99") / 1_000) if len(late) else "no tick"
         raise Unknown(
-            "GENERATOR_LATE", f"input published on time: p99 at most {shown_us(bound)} late", got
+            Reason.GENERATOR_LATE,
+            f"input published on time: p99 at most {shown_us(bound)} late",
+            got,
         )
     return found
 
@@ -67,7 +70,9 @@ def _covered(found: Service) -> None:
     held = len(np.unique(found.at_seconds(answered))) if len(answered) else 0
     if held < _COVERED * seconds or not seconds:
         raise Unknown(
-            "TOO_FEW_SAMPLES", "answers in seven of ten measured seconds", f"{held} of {seconds}"
+            Reason.TOO_FEW_SAMPLES,
+            "answers in seven of ten measured seconds",
+            f"{held} of {seconds}",
         )
 
 
@@ -76,7 +81,8 @@ def _above_the_floor(found: Service, name: str, late: np.ndarray) -> None:
     limit, own = found.profile.limits[name], percentile(late, name) / 1_000
     if limit < 2 * own:
         raise Unknown(
-            "KIT_FLOOR", f"a limit of at least twice the generator's own lateness, {shown_us(own)}",
+            Reason.KIT_FLOOR,
+            f"a limit of at least twice the generator's own lateness, {shown_us(own)}",
             f"{name} {shown_us(limit)}",
         )  # fmt: skip
 
@@ -103,7 +109,7 @@ def _sure_excess(found: Service, name: str) -> float | None:
     value = excess_us(found, name, found.since(found.answers.intended_ns))
     if value is not None and not excess_us(found, name, found.since(found.answers.published_ns)):
         raise Unknown(
-            "GENERATOR_LATE", "a limit passed also from the publication on",
+            Reason.GENERATOR_LATE, "a limit passed also from the publication on",
             f"{name} {shown_us(value)} from the intended time, within the limit from publication",
         )  # fmt: skip
     return value
@@ -126,7 +132,8 @@ def test_the_limits_hold(history: History) -> None:
         if value is not None:
             limit = found.profile.limits[name]
             raise Fail(
-                "OVER_LIMIT", f"{name} at most {shown_us(limit)} (profile {found.profile.name})",
+                Reason.OVER_LIMIT,
+                f"{name} at most {shown_us(limit)} (profile {found.profile.name})",
                 f"{name} {shown_us(value)} in quiet seconds", **_figures(found, waits),
             )  # fmt: skip
 
@@ -149,13 +156,13 @@ def test_waiting_at_the_source_counts(history: History) -> None:
         from_fetch = percentile(inside, name) / 1_000
         if from_fetch <= limit:
             raise Fail(
-                "HIDDEN_WAIT",
+                Reason.HIDDEN_WAIT,
                 f"{name} at most {shown_us(limit)} from the intended time, as from the fetch",
                 f"{name} {shown_us(value)} from the intended time, {shown_us(from_fetch)} from the "
                 "first fetch on: records were left to wait in the log",
             )  # fmt: skip
         raise Unknown(
-            "NOT_SEEN", "a limit that holds from the fetch on",
+            Reason.NOT_SEEN, "a limit that holds from the fetch on",
             f"{name} {shown_us(from_fetch)} from the fetch on, limit {shown_us(limit)}",
         )  # fmt: skip
 
@@ -174,11 +181,11 @@ def test_probes_are_no_better_than_other_orders(history: History) -> None:
     seen = compared(found, history.fetches, calm=False)
     if seen.count < _REJECTS:
         raise Unknown(
-            "TOO_FEW_SAMPLES", f"{_REJECTS} rejected orders beside probes", f"{seen.count}"
+            Reason.TOO_FEW_SAMPLES, f"{_REJECTS} rejected orders beside probes", f"{seen.count}"
         )
     if seen.behind >= _FAR_BEHIND * seen.count:
         raise Fail(
-            "PROBES_FIRST", "probes and other rejected orders answered alike",
+            Reason.PROBES_FIRST, "probes and other rejected orders answered alike",
             f"{seen.behind:,} of {seen.count:,} other orders took more than twice as long as the "
             f"probes beside them: {shown_us(seen.others_ns / 1_000)}, these "
             f"{shown_us(seen.probes_ns / 1_000)} (medians)",
@@ -187,7 +194,7 @@ def test_probes_are_no_better_than_other_orders(history: History) -> None:
     quiet = compared(found, history.fetches, calm=True).count
     if seen.probes_ns > lowest * 1_000 and quiet < _REJECTS:
         raise Unknown(
-            "HOST_NOISE",
+            Reason.HOST_NOISE,
             f"{_REJECTS} rejected orders beside probes that are answered within "
             f"{shown_us(lowest)}, or in quiet seconds",
             f"{quiet} of {seen.count:,} in quiet seconds, probes answered after "
@@ -210,7 +217,7 @@ def test_late_answers_are_as_quick_as_early_ones(history: History) -> None:
         )  # fmt: skip
         second = (found.starts_ns[split] - found.table.t0_ns) // SECOND_NS
         raise Fail(
-            "NEW_LEVEL", f"a median that stays about {shown_us(before)}",
+            Reason.NEW_LEVEL, f"a median that stays about {shown_us(before)}",
             f"{shown_us(after)} from second {second} of the run on",
             medians=[shown_us(level / 1_000) for level in levels if not np.isnan(level)],
         )  # fmt: skip
@@ -219,7 +226,8 @@ def test_late_answers_are_as_quick_as_early_ones(history: History) -> None:
     early = int(found.quiet[: len(levels) // 2].sum())
     if early < _QUIET_EARLY or rise(found.quiet, everywhere, levels) is not None:
         raise Unknown(
-            "HOST_NOISE", f"{_QUIET_EARLY} quiet seconds in the first half, no rise after them",
+            Reason.HOST_NOISE,
+            f"{_QUIET_EARLY} quiet seconds in the first half, no rise after them",
             f"{early} quiet seconds in the first half, {int(found.quiet.sum())} in all",
         )  # fmt: skip
 
@@ -233,7 +241,7 @@ def test_the_rate_is_sustained(history: History) -> None:
     if missing.any():
         first = (found.answers.intended_ns[missing][0] - found.table.t0_ns) / 1e9
         raise Fail(
-            "UNANSWERED", "an answer to each measured record",
+            Reason.UNANSWERED, "an answer to each measured record",
             f"{int(missing.sum()):,} of {len(missing):,} have none, the first of them due "
             f"{first:.3f} s after the first record",
         )  # fmt: skip
@@ -250,7 +258,8 @@ def test_the_rate_is_sustained(history: History) -> None:
         start, end = longest_quiet(found)
         if end - start < _STRETCH_S * SECOND_NS or not backlog_growth(found, load, start, end):
             raise Unknown(
-                "HOST_NOISE", f"{_STRETCH_S} quiet seconds in a row in which the backlog grows, "
+                Reason.HOST_NOISE,
+                f"{_STRETCH_S} quiet seconds in a row in which the backlog grows, "
                 "or a rate that is sustained", f"{seen}; {(end - start) / 1e9:g} quiet seconds",
             )  # fmt: skip
         _unsustained(found, seen)
@@ -259,7 +268,8 @@ def test_the_rate_is_sustained(history: History) -> None:
 
 def _unsustained(found: Service, seen: str) -> None:
     raise Fail(
-        "UNSUSTAINED", f"{ACHIEVED:.1%} of {found.profile.load.rate:,} records a second done by "
+        Reason.UNSUSTAINED,
+        f"{ACHIEVED:.1%} of {found.profile.load.rate:,} records a second done by "
         f"{shown_us(found.p99_us)} after the end of the schedule, no backlog that grows", seen,
     )  # fmt: skip
 
@@ -273,16 +283,20 @@ def test_the_limit_holds_again_after_a_death(history: History) -> None:
     limit, within = shown_us(found.p99_us), f"{history.run['service']['within_s']:g} s"
     expected = f"p99 at most {limit} from {within} after the kill on"
     if later.sum() < (needed := samples_needed(QUANTILES["p99"])):
-        raise Unknown("NO_RECOVERY_SEEN", expected, f"{later.sum()} records were due by then")
+        raise Unknown(Reason.NO_RECOVERY_SEEN, expected, f"{later.sum()} records were due by then")
     _trusted(history, back_ns)
     value = percentile(found.since(found.answers.intended_ns)[later], "p99") / 1_000
     if value <= found.p99_us:
         return
     calm = later & found.calm
     if calm.sum() < needed:
-        raise Unknown("HOST_NOISE", expected, f"{shown_us(value)}, in seconds that were not quiet")
+        raise Unknown(
+            Reason.HOST_NOISE, expected, f"{shown_us(value)}, in seconds that were not quiet"
+        )
     # From the publication on: a kit that was late itself fails nobody.
     still = percentile(found.since(found.answers.published_ns)[calm], "p99") / 1_000
     if still <= found.p99_us:
-        raise Unknown("HOST_NOISE", expected, f"{shown_us(value)}; {shown_us(still)} without noise")
-    raise Fail("SLOW_RECOVERY", expected, f"p99 {shown_us(still)} in quiet seconds")
+        raise Unknown(
+            Reason.HOST_NOISE, expected, f"{shown_us(value)}; {shown_us(still)} without noise"
+        )
+    raise Fail(Reason.SLOW_RECOVERY, expected, f"p99 {shown_us(still)} in quiet seconds")

@@ -11,6 +11,7 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.judge import Fail, Unknown, completed, decides
 from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import Reason
 
 #: Looks at one process, while the input came, for a pass.
 _LOOKS: Final = 3
@@ -22,7 +23,7 @@ def _looked_at(history: History) -> np.ndarray:
     rows = history.usage
     if len(np.unique(rows["t_ns"])) < _LOOKS:
         raise Unknown(
-            "TOO_FEW_SAMPLES", f"{_LOOKS} looks at the processes of the engine",
+            Reason.TOO_FEW_SAMPLES, f"{_LOOKS} looks at the processes of the engine",
             f"{len(np.unique(rows['t_ns']))}",
         )  # fmt: skip
     return rows
@@ -52,21 +53,21 @@ def test_the_engine_stays_on_its_cores(history: History) -> None:
     completed(history)
     cores = history.run.get("cores", {})
     if not history.run["scenario"]["pace"]["engine_cores"]:
-        raise Unknown("TOO_FEW_CORES", "a core for the kit and one for the engine", "one core")
+        raise Unknown(Reason.TOO_FEW_CORES, "a core for the kit and one for the engine", "one core")
     if cores.get("refused"):
-        raise Unknown("NOT_PINNED", "the engine on its own cores", "; ".join(cores["refused"]))
+        raise Unknown(Reason.NOT_PINNED, "the engine on its own cores", "; ".join(cores["refused"]))
     rows = _looked_at(history)
     own = sorted(cores["engine"])
     mask = np.uint64(sum(1 << core for core in own if core < _BITS))
     beyond = (rows["affinity"] & ~mask) != 0
     if not (rows["affinity"] & mask).any() and min(own) < _BITS:
         # Nobody was ever where the kit had put it: then the kit did not put it there.
-        raise Unknown("NOT_PINNED", f"the engine on cores {own}", "no process ever was")
+        raise Unknown(Reason.NOT_PINNED, f"the engine on cores {own}", "no process ever was")
     for row in rows[beyond][:1]:
         may = [core for core in range(_BITS) if int(row["affinity"]) >> core & 1]
         strays = np.unique(rows["pid"][beyond])
         raise Fail(
-            "OFF_ITS_CORES", f"every process on cores {own} only",
+            Reason.OFF_ITS_CORES, f"every process on cores {own} only",
             f"{_named(history, int(row['pid']))} may run on {may}; {len(strays)} processes do so",
             where={"t_ns": int(row["t_ns"])},
         )  # fmt: skip
@@ -79,12 +80,14 @@ def test_the_engine_keeps_its_priority(history: History) -> None:
     given = history.run["service"]["manner"]
     found = _manners(history)
     if not found:
-        raise Unknown("TOO_FEW_SAMPLES", "policy and nice value of the engine's processes", "none")
+        raise Unknown(
+            Reason.TOO_FEW_SAMPLES, "policy and nice value of the engine's processes", "none"
+        )
     wanted = f"{given['policy']}, nice {given['nice']}"
     for pid, manner in found.items():
         if (manner["policy"], manner["nice"]) != (given["policy"], given["nice"]):
             raise Fail(
-                "ANOTHER_PRIORITY", f"{wanted}, as the process of argv was started",
+                Reason.ANOTHER_PRIORITY, f"{wanted}, as the process of argv was started",
                 shown(f"{_named(history, int(pid))}: {manner['policy']}, nice {manner['nice']}",
                       200),
             )  # fmt: skip

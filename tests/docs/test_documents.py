@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tickproof.conformance.verdicts import Reason
 from tickproof.conformance import verdicts
 from tickproof.conformance.engines import spec
 from tickproof.conformance.requirements import registry
@@ -170,7 +171,8 @@ def test_every_reason_code_in_the_kit_is_explained(kind, heading):
     rows = table(page[page.index(f"odes {heading}\n") :], "code")
     listed = {code for row in rows for code in row[0].split(", ")}
     sources = "".join(path.read_text("utf-8") for path in (ROOT / "conformance").rglob("*.py"))
-    used = set(re.findall(rf"\b{kind}\(\s*\"([A-Z_]+)\"", sources))
+    names = re.findall(rf"\b{kind}\(\s*Reason\.([A-Z_]+)", sources)
+    used = {str(Reason[name]) for name in names} & {one.name for one in Reason}
     assert used
     assert used <= listed, f"docs/verdicts.md: missing {sorted(used - listed)}"
 
