@@ -33,7 +33,7 @@ from tickproof.conformance.latency.samples import (
 )
 from tickproof.conformance.service_level.run_bounds import ACHIEVED_LEAST, KILL_MISSED
 from tickproof.conformance.suites.judge import Fail, KitError, Unknown
-from tickproof.conformance.suites.promises import correct, earns_figures
+from tickproof.conformance.suites.promises import earns_figures, require_correct
 from tickproof.conformance.usage import noise
 
 HOST_FILE: Final = "host.json"
@@ -224,7 +224,7 @@ def _judged(history: History) -> tuple[str, str]:
     how = str(history.ended["how"])
     try:
         if how == "engine-failure":
-            correct(history)  # a wrong answer says more than the failure after it
+            require_correct(history)  # a wrong answer says more than the failure after it
         earns_figures(history)
     except Fail as fail:
         failed = how == "engine-failure" and fail.code == history.ended["code"]

@@ -102,7 +102,7 @@ def stimulus(history: History) -> str:
     return "; ".join(parts)
 
 
-def completed(history: History) -> None:
+def require_completed(history: History) -> None:
     """Expect that the run went from deploy to the engine's end."""
     ended = history.ended
     if ended["how"] == "engine-failure" and ended["code"] == "TIME_LIMIT":
@@ -118,7 +118,7 @@ def completed(history: History) -> None:
         raise KitError(ended["message"])
 
 
-def judged(history: History, findings: Findings, kinds: Iterable[str]) -> None:
+def require_no(history: History, findings: Findings, kinds: Iterable[str]) -> None:
     """Expect none of the given kinds; the first finding is the counterexample.
 
     What an engine answered wrongly outweighs its failure: it says more. What it did not
@@ -127,14 +127,14 @@ def judged(history: History, findings: Findings, kinds: Iterable[str]) -> None:
     kinds = tuple(kinds)
     if history.ended["how"] == "engine-failure":
         raise_first(findings, (kind for kind in kinds if kind != "lost"))
-        completed(history)
+        require_completed(history)
     raise_first(findings, kinds)
     for event in history.all(events.OddOutput)[:1]:
         raise Fail(
             Reason.WRONG_SIZE, f"output records of {event.expected} bytes",
             f"{event.count} with {_size(event.record_size)} from writer {event.writer}",
         )  # fmt: skip
-    completed(history)
+    require_completed(history)
     if findings.checked == 0 and history.input_records:
         raise Unknown(Reason.NOT_SEEN, "output to judge", "none was checked")
 
@@ -155,10 +155,10 @@ def raise_first(findings: Findings, kinds: Iterable[str]) -> None:
     )  # fmt: skip
 
 
-def fired(history: History, count: int = 1, *, in_flight: bool = True) -> list[FiredFault]:
+def require_fired(history: History, count: int = 1, *, in_flight: bool = True) -> list[FiredFault]:
     """Return the faults of the run, or raise Unknown: they missed, or met nothing."""
     if history.ended["how"] == "engine-failure" and len(history.faults) < count:
-        completed(history)
+        require_completed(history)
     if len(history.faults) < count:
         why = "; ".join(row.why for row in history.missed_faults) or "their moment did not come"
         raise Unknown(

@@ -13,22 +13,22 @@ from tickproof.conformance.suites.evidence import (
     outputs,
     whole,
 )
-from tickproof.conformance.suites.judge import Fail, completed, fired, judged
+from tickproof.conformance.suites.judge import Fail, require_completed, require_fired, require_no
 from tickproof.conformance.verdicts import Reason
 
 
-def twice(history: History) -> tuple[str, ...]:
+def forbidden_repeats(history: History) -> tuple[str, ...]:
     """Return the kinds that mean "delivered twice", where the engine claims that it is not."""
     return TWICE if history.claims["delivery"] == "exactly-once" else ()
 
 
-def correct(history: History) -> None:
+def require_correct(history: History) -> None:
     """Every expected record is there, right, in order, and as often as the claim allows."""
-    kinds = (*VALUES, *LOSS, *CHANGED, *ORDER_KINDS, *twice(history))
-    judged(history, whole(history), kinds)
+    kinds = (*VALUES, *LOSS, *CHANGED, *ORDER_KINDS, *forbidden_repeats(history))
+    require_no(history, whole(history), kinds)
 
 
-def acknowledged(history: History) -> None:
+def require_acknowledged(history: History) -> None:
     """Nothing was open when drain was answered, and nothing came after it."""
     arrivals = outputs(history).arrivals
     for event in history.all(events.Drained):
@@ -54,10 +54,10 @@ def earns_figures(history: History) -> None:
     The values are judged where the claims make them certain: without a death always,
     after one for an engine with exactly-once state.
     """
-    completed(history)
-    acknowledged(history)
+    require_completed(history)
+    require_acknowledged(history)
     faults = history.run["scenario"]["faults"]
     if not faults or history.claims["state"] == "exactly-once":
-        correct(history)
+        require_correct(history)
     if faults:
-        fired(history, len(faults), in_flight=False)
+        require_fired(history, len(faults), in_flight=False)

@@ -10,8 +10,15 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
-from tickproof.conformance.suites.judge import JUDGES, Judge, Unknown, fired, judged, raise_first
-from tickproof.conformance.suites.promises import twice
+from tickproof.conformance.suites.judge import (
+    JUDGES,
+    Judge,
+    Unknown,
+    raise_first,
+    require_fired,
+    require_no,
+)
+from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.verdicts import Reason
 
 #: The requirement that every schedule decides.
@@ -25,7 +32,7 @@ def held(history: History) -> None:
 
     Where output may come twice and a replay may differ, two versions of it are no fault.
     """
-    kinds = [*VALUES, *LOSS, *twice(history)]
+    kinds = [*VALUES, *LOSS, *forbidden_repeats(history)]
     if history.app == "count":
         kinds += ORDER_KINDS
     if history.claims["delivery"] == "exactly-once":
@@ -38,8 +45,8 @@ def held(history: History) -> None:
             Reason.NO_RECOVERY_SEEN, "a run that goes on after damage, which may be refused, too",
             history.ended["message"],
         )  # fmt: skip
-    judged(history, found, kinds)
-    _met(history, fired(history, len(history.run["scenario"]["faults"]), in_flight=False))
+    require_no(history, found, kinds)
+    _met(history, require_fired(history, len(history.run["scenario"]["faults"]), in_flight=False))
 
 
 def _met(history: History, faults: list[FiredFault]) -> None:

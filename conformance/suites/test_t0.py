@@ -11,12 +11,12 @@ from tickproof.conformance.suites.evidence import outputs, sequences, values
 from tickproof.conformance.suites.judge import (
     Fail,
     Unknown,
-    completed,
     decides,
-    judged,
     raise_first,
+    require_completed,
+    require_no,
 )
-from tickproof.conformance.suites.promises import correct
+from tickproof.conformance.suites.promises import require_correct
 from tickproof.conformance.verdicts import Reason
 
 
@@ -29,7 +29,7 @@ def _refused(history: History, codes: set[Code], expected: str, *ops: str) -> No
 
 def _no_refusal(history: History, codes: set[Code], expected: str, *ops: str) -> None:
     _refused(history, codes, expected, *ops)
-    completed(history)
+    require_completed(history)
     if not history.all(events.Connected):
         raise Unknown(Reason.NOT_SEEN, "data connections", "none")
 
@@ -37,9 +37,9 @@ def _no_refusal(history: History, codes: set[Code], expected: str, *ops: str) ->
 @decides("PR-HELLO", "passthrough")
 def test_hello_is_answered(history: History) -> None:
     if not history.all(events.Started):
-        completed(history)
+        require_completed(history)
     if not history.run.get("hello"):
-        completed(history)
+        require_completed(history)
         raise Fail(Reason.NO_ANSWER, "an answer to hello", "none")
     hello = history.run["hello"]
     if hello["protocol"] != 1:
@@ -49,20 +49,20 @@ def test_hello_is_answered(history: History) -> None:
 @decides("PR-DEPLOY", "passthrough")
 def test_deploy_is_answered(history: History) -> None:
     if not history.all(events.Deployed):
-        completed(history)
+        require_completed(history)
         raise Fail(Reason.NO_ANSWER, "an answer to deploy", "none")
 
 
 @decides("PR-CONTROL-LINES", "passthrough")
 def test_stdout_holds_answers_only(history: History) -> None:
-    completed(history)
+    require_completed(history)
     if not [row for row in history.control if row["direction"] == "from"]:
         raise Unknown(Reason.NOT_SEEN, "control lines from the engine", "none")
 
 
 @decides("PR-TOPOLOGY", "passthrough")
 def test_topology_names_its_own_processes(history: History) -> None:
-    completed(history)
+    require_completed(history)
     named = history.all(events.Topology)
     if not named or not named[0].processes:
         raise Fail(Reason.BAD_ANSWER, "at least one process in topology", "none")
@@ -96,7 +96,7 @@ def test_an_unknown_op_is_refused_definitely(history: History) -> None:
         raise Fail(Reason.BAD_ANSWER, "ok: false, definite: true", f"definite: {event.definite}")
     if history.all(events.ProbeAccepted):
         raise Fail(Reason.BAD_ANSWER, "ok: false for an op that does not exist", "ok: true")
-    completed(history)
+    require_completed(history)
     raise Unknown(Reason.NOT_SEEN, "an answer to an op that does not exist", "none")
 
 
@@ -105,7 +105,7 @@ def test_requests_are_answered_while_a_drain_is_pending(history: History) -> Non
     drain = _answers(history, "drain")
     during = [row for row in _answers(history, "topology") if drain and row[0] > drain[0][0]]
     if not during:
-        completed(history)
+        require_completed(history)
         raise Unknown(Reason.NOT_SEEN, "topology answered after drain was asked for", "no answer")
     (_, drained), (_, answered) = drain[0], during[0]
     if answered >= drained:
@@ -149,14 +149,14 @@ def test_drain_waits_for_end_and_for_all_output(history: History) -> None:
                 Reason.EARLY_DRAIN, f"{history.input_records:,} outputs acknowledged at the answer",
                 f"{event.outputs:,}",
             )  # fmt: skip
-    completed(history)
+    require_completed(history)
     if not asked or asked[0].published >= history.input_records:
         raise Unknown(Reason.NOT_SEEN, "drain asked for before END", "END came first")
 
 
 @decides("PR-STOP", "passthrough")
 def test_stop_ends_with_status_zero(history: History) -> None:
-    completed(history)
+    require_completed(history)
     status = history.all(events.Exited)[-1].returncode
     if status != 0:
         raise Fail(Reason.BAD_EXIT, "exit status 0 after stop", str(status))
@@ -164,7 +164,7 @@ def test_stop_ends_with_status_zero(history: History) -> None:
 
 @decides("PR-STDIN-EOF", "stdin-eof")
 def test_end_of_stdin_ends_the_engine(history: History) -> None:
-    completed(history)
+    require_completed(history)
     if not history.all(events.Exited):
         raise Unknown(Reason.NOT_SEEN, "the engine's exit", "none")
 
@@ -184,7 +184,7 @@ def _nothing_left(history: History) -> None:
     if left and history.ended["how"] == "completed":
         names = ", ".join(f"{p['name']} ({p['pid']})" for p in left)
         raise Fail(Reason.LEFT_OVER, "no process after stop", names)
-    completed(history)
+    require_completed(history)
 
 
 @decides("PR-RELEASE", "passthrough-drain-first")
@@ -204,34 +204,34 @@ def test_writers_number_without_gaps(history: History) -> None:
 
 @decides("PR-PIECES", "passthrough-pieces")
 def test_replies_in_pieces_are_understood(history: History) -> None:
-    correct(history)
+    require_correct(history)
 
 
 @decides("PR-EMPTY-INPUT", "empty-input")
 def test_an_empty_input_drains(history: History) -> None:
-    judged(history, values(history), ("invented",))
+    require_no(history, values(history), ("invented",))
 
 
 @decides("PR-EMPTY-PARTITION", "empty-partitions")
 def test_empty_partitions_drain(history: History) -> None:
-    correct(history)
+    require_correct(history)
 
 
 @decides("SL-PASSTHROUGH", "passthrough")
 def test_passthrough_gives_what_it_got(history: History) -> None:
-    correct(history)
+    require_correct(history)
 
 
 @decides("SL-PAYLOAD-SIZES", "tiny-payloads")
 def test_payloads_of_eight_bytes(history: History) -> None:
-    correct(history)
+    require_correct(history)
 
 
 @decides("SL-PAYLOAD-SIZES", "large-payloads")
 def test_payloads_of_a_mebibyte(history: History) -> None:
-    correct(history)
+    require_correct(history)
 
 
 @decides("SL-ONE-WORKER", "stdin-eof")
 def test_one_worker_does_all_partitions(history: History) -> None:
-    correct(history)
+    require_correct(history)

@@ -16,8 +16,12 @@ from tickproof.conformance.suites.evidence import (
     whole,
     wrapping_inputs,
 )
-from tickproof.conformance.suites.judge import Fail, Unknown, completed, decides, judged
-from tickproof.conformance.suites.promises import acknowledged, correct, twice
+from tickproof.conformance.suites.judge import Fail, Unknown, decides, require_completed, require_no
+from tickproof.conformance.suites.promises import (
+    forbidden_repeats,
+    require_acknowledged,
+    require_correct,
+)
 from tickproof.conformance.verdicts import Reason
 
 #: Growth of resident memory that no bounded engine needs while the sink stands still.
@@ -26,39 +30,39 @@ UNBOUNDED_BYTES = 96 << 20
 
 @decides("SL-DOUBLE", "double")
 def test_double_doubles(history: History) -> None:
-    correct(history)
+    require_correct(history)
 
 
 @decides("SL-DOUBLE-WRAPS", "double")
 def test_double_wraps(history: History) -> None:
-    correct(history)
+    require_correct(history)
     if not wrapping_inputs(history):
         raise Unknown(Reason.NOT_SEEN, "inputs whose double leaves 64 bits", "none")
 
 
 @decides("ST-TOTALS", "count")
 def test_every_total_is_a_true_point(history: History) -> None:
-    judged(history, values(history), STATE)
+    require_no(history, values(history), STATE)
 
 
 @decides("ST-LAST-POINT", "count")
 def test_the_last_point_of_each_key_is_there(history: History) -> None:
-    judged(history, values(history), LOSS)
+    require_no(history, values(history), LOSS)
 
 
 @decides("ST-EVERY-POINT", "count")
 def test_every_record_gives_its_point(history: History) -> None:
-    judged(history, values(history), (*LOSS, *twice(history)))
+    require_no(history, values(history), (*LOSS, *forbidden_repeats(history)))
 
 
 @decides("ST-KEY-ORDER", "count")
 def test_points_of_a_key_come_in_order(history: History) -> None:
-    judged(history, values(history), ORDER_KINDS)
+    require_no(history, values(history), ORDER_KINDS)
 
 
 @decides("ST-ALL-KEYS", "count-edges")
 def test_any_64_bit_key_is_a_key(history: History) -> None:
-    correct(history)
+    require_correct(history)
     seen = end_keys(history)
     if not seen.issuperset(ENDS):
         others = values(history).facts["keys"] - len(seen)
@@ -67,38 +71,38 @@ def test_any_64_bit_key_is_a_key(history: History) -> None:
 
 @decides("ST-WRAPS", "count-edges")
 def test_totals_wrap(history: History) -> None:
-    judged(history, values(history), STATE)
+    require_no(history, values(history), STATE)
 
 
 @decides("ST-HOT-KEY", "count-hot-key")
 def test_one_key_gets_nearly_all_records(history: History) -> None:
-    correct(history)
+    require_correct(history)
 
 
 @decides("ST-SOME", "count-some")
 def test_some_points_are_enough(history: History) -> None:
-    correct(history)
+    require_correct(history)
 
 
 @decides("ST-LONG-RUN", "long-run")
 def test_a_long_run_without_a_fault(history: History) -> None:
-    correct(history)
+    require_correct(history)
 
 
 @decides("DL-COMPLETE", "count")
 def test_nothing_is_lost_or_repeated_without_faults(history: History) -> None:
-    judged(history, whole(history), (*LOSS, *TWICE))
+    require_no(history, whole(history), (*LOSS, *TWICE))
 
 
 @decides("DL-NO-CONFLICT", "count")
 def test_a_number_names_one_record(history: History) -> None:
-    judged(history, whole(history), CHANGED)
+    require_no(history, whole(history), CHANGED)
 
 
 @decides("DL-ACKNOWLEDGED", "count-slow-acks")
 def test_drain_waits_for_the_last_acknowledgement(history: History) -> None:
-    acknowledged(history)
-    judged(history, values(history), LOSS)
+    require_acknowledged(history)
+    require_no(history, values(history), LOSS)
 
 
 @decides("DL-STAGED", "count")
@@ -118,12 +122,12 @@ def _nothing_staged(history: History) -> None:
                 Reason.STAGED_AT_DRAIN, "every transaction settled when drain is answered",
                 f"{event.staged_open} with records, neither committed nor aborted",
             )  # fmt: skip
-    completed(history)
+    require_completed(history)
 
 
 @decides("BP-SLOW-SINK", "slow-sink")
 def test_a_sink_that_stands_still_holds_the_engine_back(history: History) -> None:
-    correct(history)
+    require_correct(history)
     began, over = history.all(events.Stall), history.all(events.StallEnded)
     if not began or not over:
         raise Unknown(Reason.STALL_TOO_SHORT, "a stall from begin to end", "none")
@@ -155,4 +159,4 @@ def test_a_sink_that_stands_still_holds_the_engine_back(history: History) -> Non
 
 @decides("BP-FAST-SOURCE", "fast-source")
 def test_a_fast_source_loses_nothing(history: History) -> None:
-    correct(history)
+    require_correct(history)

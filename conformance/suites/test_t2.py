@@ -8,20 +8,20 @@ from tickproof.conformance.checkers.merged import check_merged
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.catalog.fault_free import BOUNDARIES
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, values
-from tickproof.conformance.suites.judge import Unknown, decides, judged
-from tickproof.conformance.suites.promises import correct
+from tickproof.conformance.suites.judge import Unknown, decides, require_no
+from tickproof.conformance.suites.promises import require_correct
 from tickproof.conformance.verdicts import Reason
 from tickproof.generators.layouts import MESSAGE, ORDER_KIND, QUOTE, QUOTE_KIND
 
 
 @decides("MS-MERGED", "market-merged-verdicts")
 def test_each_order_meets_the_latest_quote(history: History) -> None:
-    correct(history)
+    require_correct(history)
 
 
 @decides("MS-REJECTS", "market-merged-rejects")
 def test_only_rejected_orders_come_out(history: History) -> None:
-    correct(history)
+    require_correct(history)
     if not values(history).facts.get("rejects", 1):
         raise Unknown(Reason.NOT_SEEN, "orders to reject", "none")
 
@@ -36,8 +36,8 @@ def _boundary(history: History, group: str) -> None:
     findings = check_merged(inputs, outputs(history), history.params["emit"])
     for table in (findings.counts, findings.examples):
         table.pop("invented", None)  # outputs of orders of other groups
-    judged(history, findings, tuple(findings.examples))
-    judged(history, values(history), ("invented", "malformed"))
+    require_no(history, findings, tuple(findings.examples))
+    require_no(history, values(history), ("invented", "malformed"))
 
 
 def _orders_of(messages: np.ndarray, symbols: list[bytes]) -> np.ndarray:
@@ -71,18 +71,18 @@ def test_zero_crossed_and_huge_quotes(history: History) -> None:
 
 @decides("MS-STANDARD-MIX", "market-standard-mix")
 def test_one_order_in_seventy_thousand(history: History) -> None:
-    correct(history)
+    require_correct(history)
 
 
 @decides("MS-TWO-STREAMS", "market-two-verdicts")
 def test_some_interleaving_explains_two_streams(history: History) -> None:
     kinds = tuple(kind for kind in VALUES if kind != "stale-quote")
-    judged(history, values(history), (*kinds, *LOSS, *CHANGED))
+    require_no(history, values(history), (*kinds, *LOSS, *CHANGED))
 
 
 @decides("MS-FRESHNESS", "market-two-fresh")
 def test_old_quotes_are_seen(history: History) -> None:
-    judged(history, values(history), ("stale-quote", *LOSS))
+    require_no(history, values(history), ("stale-quote", *LOSS))
     bound = _bound_orders(history)
     if not bound:
         raise Unknown(
@@ -110,4 +110,4 @@ def _bound_orders(history: History) -> int:
 
 @decides("MS-TWO-REJECTS", "market-two-rejects")
 def test_hidden_orders_of_two_streams_were_acceptable(history: History) -> None:
-    correct(history)
+    require_correct(history)

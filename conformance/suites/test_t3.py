@@ -24,19 +24,19 @@ from tickproof.conformance.suites.judge import (
     Fail,
     NotClaimed,
     Unknown,
-    completed,
     decides,
-    fired,
-    judged,
+    require_completed,
+    require_fired,
+    require_no,
 )
-from tickproof.conformance.suites.promises import acknowledged, twice
+from tickproof.conformance.suites.promises import forbidden_repeats, require_acknowledged
 from tickproof.conformance.verdicts import Reason
 
 
 def _state(history: History, faults: int = 1) -> None:
     """State is exact and nothing is missing, though processes died."""
-    judged(history, values(history), (*VALUES, *LOSS))
-    fired(history, faults)
+    require_no(history, values(history), (*VALUES, *LOSS))
+    require_fired(history, faults)
 
 
 # -- totals ------------------------------------------------------------------------
@@ -85,9 +85,9 @@ def test_totals_after_two_worker_deaths(history: History) -> None:
 
 @decides("EO-DEATH-IN-RECOVERY", "count-death-in-recovery")
 def test_totals_after_a_death_in_recovery(history: History) -> None:
-    judged(history, values(history), (*VALUES, *LOSS))
-    fired(history, 2, in_flight=False)
-    fired(history, 1)
+    require_no(history, values(history), (*VALUES, *LOSS))
+    require_fired(history, 2, in_flight=False)
+    require_fired(history, 1)
 
 
 @decides("EO-PAUSE", "count-pause")
@@ -112,24 +112,24 @@ def test_passthrough_after_a_death(history: History) -> None:
 
 @decides("EO-ONE-CUT", "count-engine-death")
 def test_state_and_offsets_are_of_one_cut(history: History) -> None:
-    judged(history, values(history), STATE)
-    _had_cut(history, fired(history)[0])
+    require_no(history, values(history), STATE)
+    _had_cut(history, require_fired(history)[0])
 
 
 @decides("EO-ONE-CUT", "count-after-accept")
 def test_state_and_offsets_are_of_one_cut_after_two_deaths(history: History) -> None:
-    judged(history, values(history), STATE)
-    _had_cut(history, fired(history, 2)[0])
+    require_no(history, values(history), STATE)
+    _had_cut(history, require_fired(history, 2)[0])
 
 
 @decides("EO-RELEASED", "count-engine-death")
 def test_released_records_are_not_needed_again(history: History) -> None:
     for event in history.all(events.Refused, code=int(Code.RELEASED)):
         raise Fail(Reason.RELEASED, "no FETCH below what was released before the kill", event.text)
-    completed(history)
+    require_completed(history)
     if not len(history.releases):
         raise NotClaimed("the engine sends no RELEASE")
-    _had_cut(history, fired(history)[0])
+    _had_cut(history, require_fired(history)[0])
 
 
 @decides("EO-FROM-CHECKPOINT", "count-engine-death")
@@ -142,8 +142,8 @@ def test_recovery_begins_at_the_checkpoint(history: History) -> None:
         )  # fmt: skip
     for event in history.all(events.Refused, code=int(Code.RELEASED)):
         raise Fail(Reason.FROM_ZERO, "a resumed engine to go on from its last cut", event.text)
-    completed(history)
-    _had_cut(history, fired(history)[0])
+    require_completed(history)
+    _had_cut(history, require_fired(history)[0])
 
 
 @decides("EO-FROM-CHECKPOINT", "count-after-drain")
@@ -154,8 +154,8 @@ def test_recovery_after_drain_is_not_from_zero(history: History) -> None:
             Reason.FROM_ZERO, "a resumed engine to go on from what drain made durable",
             f"all {before:,} records were fetched again",
         )  # fmt: skip
-    completed(history)
-    fired(history, in_flight=False)
+    require_completed(history)
+    require_fired(history, in_flight=False)
 
 
 def _had_cut(history: History, fault: FiredFault) -> None:
@@ -185,8 +185,8 @@ def refetched(history: History, fault: int) -> tuple[int, int]:
 
 @decides("EO-TAIL", "count-tail")
 def test_the_end_of_the_stream_arrives(history: History) -> None:
-    judged(history, values(history), (*VALUES, *LOSS))
-    if fired(history)[0].remaining:
+    require_no(history, values(history), (*VALUES, *LOSS))
+    if require_fired(history)[0].remaining:
         raise Unknown(
             Reason.KILL_MISSED, "a kill after the last record was fetched", "an earlier one"
         )
@@ -197,9 +197,9 @@ def test_nothing_changes_after_drain(history: History) -> None:
     drained = history.all(events.Drained)
     if drained:
         _not_fetched_below(history, drained[0], "drain was answered")
-    kinds = (*VALUES, *LOSS, *twice(history))
-    judged(history, whole(history), kinds)
-    fired(history, in_flight=False)
+    kinds = (*VALUES, *LOSS, *forbidden_repeats(history))
+    require_no(history, whole(history), kinds)
+    require_fired(history, in_flight=False)
     if len(drained) < 2:
         raise Unknown(Reason.NO_RECOVERY_SEEN, "a second drain after the restart", "none")
 
@@ -228,8 +228,8 @@ def test_a_checkpoint_answer_is_durable(history: History) -> None:
             raise NotClaimed("the engine has no checkpoint op")
     for event in history.all(events.Checkpointed):
         _not_fetched_below(history, event, "a checkpoint was answered")
-    judged(history, values(history), (*VALUES, *LOSS))
-    fired(history, in_flight=False)
+    require_no(history, values(history), (*VALUES, *LOSS))
+    require_fired(history, in_flight=False)
 
 
 # -- what was visible -------------------------------------------------------------------
@@ -237,20 +237,20 @@ def test_a_checkpoint_answer_is_durable(history: History) -> None:
 
 @decides("EO-KEY-ORDER", "count-engine-death")
 def test_order_of_a_key_is_kept_over_a_death(history: History) -> None:
-    judged(history, values(history), ORDER_KINDS)
-    fired(history)
+    require_no(history, values(history), ORDER_KINDS)
+    require_fired(history)
 
 
 @decides("EO-KEY-ORDER", "count-pause")
 def test_order_of_a_key_is_kept_over_a_pause(history: History) -> None:
-    judged(history, values(history), ORDER_KINDS)
-    fired(history)
+    require_no(history, values(history), ORDER_KINDS)
+    require_fired(history)
 
 
 @decides("EO-NO-RETRACTION", "count-after-accept")
 def test_nothing_visible_is_changed(history: History) -> None:
-    judged(history, whole(history), CHANGED)
-    fired(history, 2)
+    require_no(history, whole(history), CHANGED)
+    require_fired(history, 2)
 
 
 # -- Market Spread -------------------------------------------------------------------------
@@ -269,8 +269,8 @@ def test_verdicts_after_an_engine_death(history: History) -> None:
 @decides("EO-TWO-STREAMS-DEATH", "market-two-after-accept")
 def test_two_streams_after_two_deaths(history: History) -> None:
     changed = CHANGED if history.claims["delivery"] == "exactly-once" else ()
-    judged(history, values(history), (*VALUES, *LOSS, *changed))
-    fired(history, 2)
+    require_no(history, values(history), (*VALUES, *LOSS, *changed))
+    require_fired(history, 2)
 
 
 # -- delivery --------------------------------------------------------------------------------
@@ -278,20 +278,20 @@ def test_two_streams_after_two_deaths(history: History) -> None:
 
 @decides("DL-NO-LOSS", "count-engine-death-backlog")
 def test_nothing_is_lost_over_a_death(history: History) -> None:
-    judged(history, whole(history), LOSS)
-    fired(history)
+    require_no(history, whole(history), LOSS)
+    require_fired(history)
 
 
 @decides("DL-NO-LOSS", "count-engine-death")
 def test_nothing_is_lost_over_a_death_in_mid_stream(history: History) -> None:
-    judged(history, whole(history), LOSS)
-    fired(history)
+    require_no(history, whole(history), LOSS)
+    require_fired(history)
 
 
 @decides("DL-NO-LOSS", "count-tail")
 def test_nothing_is_lost_over_a_death_at_the_end(history: History) -> None:
-    judged(history, whole(history), LOSS)
-    fired(history)
+    require_no(history, whole(history), LOSS)
+    require_fired(history)
 
 
 @decides("DL-EXACTLY-ONCE", "count-engine-death-backlog")
@@ -315,8 +315,8 @@ def test_no_verdict_comes_twice(history: History) -> None:
 
 
 def _exactly_once(history: History, faults: int) -> None:
-    judged(history, whole(history), (*TWICE, *CHANGED, *LOSS))
-    fired(history, faults)
+    require_no(history, whole(history), (*TWICE, *CHANGED, *LOSS))
+    require_fired(history, faults)
 
 
 @decides("DL-AFTER-STAGE", "count-after-accept")
@@ -341,21 +341,21 @@ def test_kills_between_commit_and_its_reply(history: History) -> None:
 
 @decides("DL-UNANSWERED", "count-losing")
 def test_an_append_that_is_lost_with_the_engine(history: History) -> None:
-    judged(history, whole(history), (*LOSS, *CHANGED, *twice(history)))
-    fired(history)
+    require_no(history, whole(history), (*LOSS, *CHANGED, *forbidden_repeats(history)))
+    require_fired(history)
 
 
 @decides("DL-UNANSWERED", "market-two-committing")
 def test_a_commit_that_is_lost_with_the_engine(history: History) -> None:
-    judged(history, whole(history), (*LOSS, *CHANGED, *twice(history)))
-    fired(history, 2)
+    require_no(history, whole(history), (*LOSS, *CHANGED, *forbidden_repeats(history)))
+    require_fired(history, 2)
 
 
 @decides("DL-SLOW-ACKS", "count-tail")
 def test_a_kill_while_the_last_acknowledgements_are_late(history: History) -> None:
-    acknowledged(history)
-    judged(history, whole(history), (*LOSS, *CHANGED, *twice(history)))
-    fired(history)
+    require_acknowledged(history)
+    require_no(history, whole(history), (*LOSS, *CHANGED, *forbidden_repeats(history)))
+    require_fired(history)
 
 
 @decides("PR-FENCED", "count-worker-death-backlog")
@@ -371,5 +371,5 @@ def test_a_fenced_process_is_silent_after_a_pause(history: History) -> None:
 def _silent(history: History) -> None:
     for event in history.all(events.HaveAfterFence, events.OutputAfterFence):
         raise Fail(Reason.AFTER_FENCE, "silence on a connection that got error 7", event.KIND)
-    completed(history)
-    fired(history)
+    require_completed(history)
+    require_fired(history)

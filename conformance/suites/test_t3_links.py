@@ -9,8 +9,8 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Do, Target
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
-from tickproof.conformance.suites.judge import Unknown, completed, decides, judged
-from tickproof.conformance.suites.promises import twice
+from tickproof.conformance.suites.judge import Unknown, decides, require_completed, require_no
+from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.verdicts import Reason
 
 
@@ -21,7 +21,7 @@ def _met(history: History, do: Do, target: Target) -> None:
     proofs = history.all(events.Link, do=do, target=target)
     if not struck or not proofs:
         if history.ended["how"] == "engine-failure":
-            completed(history)
+            require_completed(history)
         missed: list[events.FaultMissed | events.LinkMissed]
         missed = history.all(events.FaultMissed, events.LinkMissed)
         whys = [one.why for one in missed
@@ -36,22 +36,22 @@ def _met(history: History, do: Do, target: Target) -> None:
 
 def _once(history: History) -> None:
     """Nothing is lost, nothing changed, and nothing comes twice where that is claimed."""
-    judged(history, whole(history), (*LOSS, *CHANGED, *twice(history)))
+    require_no(history, whole(history), (*LOSS, *CHANGED, *forbidden_repeats(history)))
 
 
 def _exact(history: History) -> None:
-    judged(history, whole(history), (*VALUES, *LOSS, *CHANGED, *twice(history)))
+    require_no(history, whole(history), (*VALUES, *LOSS, *CHANGED, *forbidden_repeats(history)))
 
 
 @decides("EO-SOURCE-CUT", "count-links-cut")
 def test_a_reply_of_the_source_is_cut(history: History) -> None:
-    judged(history, values(history), (*VALUES, *LOSS))
+    require_no(history, values(history), (*VALUES, *LOSS))
     _met(history, "cut", "source")
 
 
 @decides("EO-SOURCE-CUT", "market-two-links-cut")
 def test_a_reply_of_two_sources_is_cut(history: History) -> None:
-    judged(history, values(history), (*VALUES, *LOSS))
+    require_no(history, values(history), (*VALUES, *LOSS))
     _met(history, "cut", "source")
 
 

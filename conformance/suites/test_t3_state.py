@@ -9,8 +9,15 @@ from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
-from tickproof.conformance.suites.judge import Fail, Unknown, decides, fired, judged, raise_first
-from tickproof.conformance.suites.promises import twice
+from tickproof.conformance.suites.judge import (
+    Fail,
+    Unknown,
+    decides,
+    raise_first,
+    require_fired,
+    require_no,
+)
+from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.verdicts import Reason
 
 #: A RELEASE that stays away for so many of its longest usual gaps is held back.
@@ -21,14 +28,14 @@ _KILLED = -9
 
 @decides("EO-ALL-WORKERS", "count-all-workers-death")
 def test_totals_after_the_death_of_all_workers(history: History) -> None:
-    judged(history, values(history), (*VALUES, *LOSS))
-    fired(history)
+    require_no(history, values(history), (*VALUES, *LOSS))
+    require_fired(history)
 
 
 @decides("EO-COORDINATOR-DEATH", "count-coordinator-death")
 def test_totals_after_the_death_of_the_coordinator(history: History) -> None:
-    judged(history, values(history), (*VALUES, *LOSS))
-    fired(history)
+    require_no(history, values(history), (*VALUES, *LOSS))
+    require_fired(history)
 
 
 # -- a full disk ---------------------------------------------------------------------
@@ -38,8 +45,8 @@ def test_totals_after_the_death_of_the_coordinator(history: History) -> None:
 def test_totals_over_a_full_disk(history: History) -> None:
     for event in history.all(events.Refused, code=int(Code.RELEASED)):
         raise Fail(Reason.RELEASED, "no RELEASE of what no cut on the disk covers", event.text)
-    judged(history, whole(history), (*VALUES, *LOSS, *CHANGED, *twice(history)))
-    full = fired(history)[0]
+    require_no(history, whole(history), (*VALUES, *LOSS, *CHANGED, *forbidden_repeats(history)))
+    full = require_fired(history)[0]
     over = history.all(events.FillOver)
     if not over:
         raise Unknown(Reason.KILL_MISSED, "a disk that is full for a time", "its end was not noted")
@@ -80,13 +87,13 @@ def _held_back(history: History, full: FiredFault, over_ns: int) -> bool:
 
 @decides("EO-DAMAGED-CHECKPOINT", "count-damaged-checkpoint")
 def test_totals_after_damage_to_the_newest_file(history: History) -> None:
-    kinds = (*VALUES, *CHANGED, *twice(history))
+    kinds = (*VALUES, *CHANGED, *forbidden_repeats(history))
     if history.faults and _refused_clearly(history):
         raise_first(whole(history), kinds)
     else:
         whole_run = history.ended["how"] == "completed"
-        judged(history, whole(history), (*kinds, *LOSS) if whole_run else kinds)
-    fault = fired(history)[0]
+        require_no(history, whole(history), (*kinds, *LOSS) if whole_run else kinds)
+    fault = require_fired(history)[0]
     was_read = any(event.read for event in history.all(events.DamageOver))
     file = fault.file or None
     if not file or not (fault.released or was_read):

@@ -14,7 +14,14 @@ import numpy as np
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.figures import QUANTILES, shown_us
 from tickproof.conformance.latency.order_statistics import samples_needed
-from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown, completed, decides, fired
+from tickproof.conformance.suites.judge import (
+    Fail,
+    NotClaimed,
+    Unknown,
+    decides,
+    require_completed,
+    require_fired,
+)
 from tickproof.conformance.suites.service import (
     ACHIEVED,
     SECOND_NS,
@@ -49,7 +56,7 @@ def _trusted(history: History, start_ns: int | None = None) -> Service:
 
     ``start_ns``: from when on the generator had to be on time; None: from the warm-up's end.
     """
-    completed(history)
+    require_completed(history)
     found = service(history)
     late = found.lateness(start_ns or found.start_ns, found.end_ns)
     bound = found.profile.generator.late_p99_us
@@ -234,7 +241,7 @@ def test_late_answers_are_as_quick_as_early_ones(history: History) -> None:
 
 @decides("LT-SUSTAINED", "service")
 def test_the_rate_is_sustained(history: History) -> None:
-    completed(history)
+    require_completed(history)
     found = service(history)
     # Whatever the machine did: what never came is no matter of time.
     missing = ~found.answers.answered
@@ -276,8 +283,8 @@ def _unsustained(found: Service, seen: str) -> None:
 
 @decides("LT-RECOVERY", "service-recovery")
 def test_the_limit_holds_again_after_a_death(history: History) -> None:
-    completed(history)
-    back_ns = fired(history)[0].t_ns + round(history.run["service"]["within_s"] * SECOND_NS)
+    require_completed(history)
+    back_ns = require_fired(history)[0].t_ns + round(history.run["service"]["within_s"] * SECOND_NS)
     found = service(history)
     later = found.answers.intended_ns >= back_ns
     limit, within = shown_us(found.p99_us), f"{history.run['service']['within_s']:g} s"

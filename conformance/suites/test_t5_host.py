@@ -9,7 +9,7 @@ import numpy as np
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.suites.judge import Fail, Unknown, completed, decides
+from tickproof.conformance.suites.judge import Fail, Unknown, decides, require_completed
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Reason
 
@@ -50,7 +50,7 @@ def _manners(history: History) -> dict[str, dict[str, Any]]:
 
 @decides("HO-CORES", "pinned")
 def test_the_engine_stays_on_its_cores(history: History) -> None:
-    completed(history)
+    require_completed(history)
     cores = history.run.get("cores", {})
     if not history.run["scenario"]["pace"]["engine_cores"]:
         raise Unknown(Reason.TOO_FEW_CORES, "a core for the kit and one for the engine", "one core")
@@ -75,7 +75,7 @@ def test_the_engine_stays_on_its_cores(history: History) -> None:
 
 @decides("HO-PRIORITY", "pinned")
 def test_the_engine_keeps_its_priority(history: History) -> None:
-    completed(history)
+    require_completed(history)
     _looked_at(history)
     given = history.run["service"]["manner"]
     found = _manners(history)

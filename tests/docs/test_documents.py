@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tickproof.conformance.verdicts import Reason
 from tickproof.conformance import verdicts
 from tickproof.conformance.engines import spec
 from tickproof.conformance.requirements import registry
+from tickproof.conformance.verdicts import Reason
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

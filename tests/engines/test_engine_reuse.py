@@ -21,7 +21,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.suites.catalog import Context, draw
-from tickproof.conformance.suites.promises import correct
+from tickproof.conformance.suites.promises import require_correct
 
 UNDEPLOY = """
     def _op_undeploy(self, request: dict) -> None:
@@ -84,7 +84,7 @@ def test_the_next_run_has_the_engine_and_its_own_record(spec, tmp_path, pool):
     assert pids(second, events.Started) == []
     assert second.all(events.TakenOver)[0].served == 1
     for history in (first, second):
-        correct(history)
+        require_correct(history)
         asked = [json.loads(row["line"]) for row in history.control if row["direction"] == "to"]
         assert asked[-1]["op"] == "undeploy"
         (deploy,) = [line for line in asked if line["op"] == "deploy"]
@@ -109,7 +109,7 @@ def test_an_engine_that_recovered_is_kept_too(spec, tmp_path, pool):
     assert len(started) == 2
     second = run("count-engine-death", spec, tmp_path / "2", pool)
     assert pids(second, events.TakenOver) == started[1:]
-    correct(second)
+    require_correct(second)
     assert len(second.faults) == 1
 
 
@@ -135,7 +135,7 @@ def test_an_engine_that_died_in_between_fails_the_next_run(spec, tmp_path, pool)
     assert "was killed by SIGKILL before deploy was asked" in second.ended["message"]
     third = run("count", spec, tmp_path / "3", pool)
     assert pids(third, events.Started) != pids(first, events.Started)
-    correct(third)
+    require_correct(third)
 
 
 def test_what_it_says_between_two_runs_fails_the_second(tmp_path, pool):
@@ -177,7 +177,7 @@ def test_an_engine_without_the_op_is_asked_once(tmp_path, pool):
     asked = []
     for number in (1, 2):
         history = run("count", spec, tmp_path / str(number), pool)
-        correct(history)
+        require_correct(history)
         assert len(history.all(events.Exited)) == 1
         asked.append(sum("undeploy" in row["line"] for row in history.control))
     assert asked == [2, 0]  # the request and the answer that names it
