@@ -100,7 +100,7 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     from tickproof.conformance.reports import replay_report
     from tickproof.conformance.requirements import registry
     from tickproof.conformance.session import replay, run_command, tiers
-    from tickproof.conformance.suites.judge import stimulus
+    from tickproof.conformance.suites.outcomes import stimulus
 
     known = registry.load()
     console = style.console()

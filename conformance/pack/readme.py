@@ -13,7 +13,7 @@ from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.requirements.hints import halves
-from tickproof.conformance.suites.judge import stimulus
+from tickproof.conformance.suites.outcomes import stimulus
 from tickproof.conformance.text import shortened, shown
 from tickproof.conformance.verdicts import Outcome, Verdict
 

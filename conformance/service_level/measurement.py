@@ -33,7 +33,7 @@ from tickproof.conformance.latency.samples import (
 )
 from tickproof.conformance.service_level.run_bounds import ACHIEVED_LEAST, KILL_MISSED
 from tickproof.conformance.suites.judge import Fail, KitError, Unknown
-from tickproof.conformance.suites.promises import earns_figures, require_correct
+from tickproof.conformance.suites.require import earns_figures, require_correct
 from tickproof.conformance.usage import noise
 
 HOST_FILE: Final = "host.json"

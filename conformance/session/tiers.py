@@ -23,13 +23,7 @@ from tickproof.conformance.session import pytest_plugin
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tier_order import OnEvent, TierOrder, combined
 from tickproof.conformance.suites.evidence import SEEN
-from tickproof.conformance.suites.judge import (
-    Fail,
-    Judge,
-    KitError,
-    check_claims,
-    import_suites,
-)
+from tickproof.conformance.suites.judge import Fail, Judge, KitError, check_claims, import_suites
 from tickproof.conformance.suites.outcomes import outcome_of, with_known_gaps
 from tickproof.conformance.suites.schedules import judges_of
 from tickproof.conformance.verdicts import Outcome

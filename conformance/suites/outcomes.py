@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from tickproof.conformance.faults.schedule_file import PREFIX, from_scenario, to_toml
+from tickproof.conformance.history import events
+from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.judge import (
@@ -14,8 +17,6 @@ from tickproof.conformance.suites.judge import (
     Fail,
     NotClaimed,
     Unknown,
-    fault_facts,
-    stimulus,
 )
 from tickproof.conformance.suites.labels import labelled
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
@@ -94,3 +95,27 @@ def _evidence(history: History) -> dict:
     if history.run["input"].get("warnings"):
         evidence["warnings"] = history.run["input"]["warnings"]
     return evidence
+
+
+def stimulus(history: History) -> str:
+    """Say in one line what was done to the engine."""
+    scenario = Scenario.from_json(history.run["scenario"])
+    params = " ".join(f"{k}={v}" for k, v in scenario.params.items())
+    parts = [
+        f"{scenario.app} {params}".strip(),
+        f"{history.input_records:,} records in {len(history.partitions)} partitions",
+        f"{scenario.workers} workers",
+    ]
+    parts += [f"on an engine kept from {e.served} runs" for e in history.all(events.TakenOver)]
+    parts += [str(step) for step in scenario.faults]
+    return "; ".join(parts)
+
+
+def fault_facts(faults: Iterable[FiredFault]) -> list[dict[str, Any]]:
+    """Return the evidence of faults for a report."""
+    return [
+        {"fault": f.text, "pids": list(f.pids), "fetched": f.fetched, "released": f.released,
+         "in_flight": f.in_flight, "backlog": f.backlog, "remaining": f.remaining,
+         "outputs": f.outputs}
+        for f in faults
+    ]  # fmt: skip

@@ -10,15 +10,13 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
-from tickproof.conformance.suites.judge import (
-    JUDGES,
-    Judge,
-    Unknown,
+from tickproof.conformance.suites.judge import JUDGES, Judge, Unknown
+from tickproof.conformance.suites.require import (
+    forbidden_repeats,
     raise_first,
     require_fired,
     require_no,
 )
-from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.verdicts import Reason
 
 #: The requirement that every schedule decides.

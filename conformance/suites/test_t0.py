@@ -8,15 +8,13 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.suites.evidence import outputs, sequences, values
-from tickproof.conformance.suites.judge import (
-    Fail,
-    Unknown,
-    decides,
+from tickproof.conformance.suites.judge import Fail, Unknown, decides
+from tickproof.conformance.suites.require import (
     raise_first,
     require_completed,
+    require_correct,
     require_no,
 )
-from tickproof.conformance.suites.promises import require_correct
 from tickproof.conformance.verdicts import Reason
 
 

@@ -16,11 +16,13 @@ from tickproof.conformance.suites.evidence import (
     whole,
     wrapping_inputs,
 )
-from tickproof.conformance.suites.judge import Fail, Unknown, decides, require_completed, require_no
-from tickproof.conformance.suites.promises import (
+from tickproof.conformance.suites.judge import Fail, Unknown, decides
+from tickproof.conformance.suites.require import (
     forbidden_repeats,
     require_acknowledged,
+    require_completed,
     require_correct,
+    require_no,
 )
 from tickproof.conformance.verdicts import Reason
 

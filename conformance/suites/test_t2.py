@@ -8,8 +8,8 @@ from tickproof.conformance.checkers.merged import check_merged
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.catalog.fault_free import BOUNDARIES
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, values
-from tickproof.conformance.suites.judge import Unknown, decides, require_no
-from tickproof.conformance.suites.promises import require_correct
+from tickproof.conformance.suites.judge import Unknown, decides
+from tickproof.conformance.suites.require import require_correct, require_no
 from tickproof.conformance.verdicts import Reason
 from tickproof.generators.layouts import MESSAGE, ORDER_KIND, QUOTE, QUOTE_KIND
 

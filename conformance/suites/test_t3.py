@@ -20,16 +20,14 @@ from tickproof.conformance.suites.evidence import (
     values,
     whole,
 )
-from tickproof.conformance.suites.judge import (
-    Fail,
-    NotClaimed,
-    Unknown,
-    decides,
+from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown, decides
+from tickproof.conformance.suites.require import (
+    forbidden_repeats,
+    require_acknowledged,
     require_completed,
     require_fired,
     require_no,
 )
-from tickproof.conformance.suites.promises import forbidden_repeats, require_acknowledged
 from tickproof.conformance.verdicts import Reason
 
 

@@ -9,15 +9,13 @@ from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
-from tickproof.conformance.suites.judge import (
-    Fail,
-    Unknown,
-    decides,
+from tickproof.conformance.suites.judge import Fail, Unknown, decides
+from tickproof.conformance.suites.require import (
+    forbidden_repeats,
     raise_first,
     require_fired,
     require_no,
 )
-from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.verdicts import Reason
 
 #: A RELEASE that stays away for so many of its longest usual gaps is held back.

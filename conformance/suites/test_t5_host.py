@@ -9,7 +9,8 @@ import numpy as np
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.suites.judge import Fail, Unknown, decides, require_completed
+from tickproof.conformance.suites.judge import Fail, Unknown, decides
+from tickproof.conformance.suites.require import require_completed
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Reason
 

@@ -21,7 +21,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.suites.catalog import Context, draw
-from tickproof.conformance.suites.promises import require_correct
+from tickproof.conformance.suites.require import require_correct
 
 UNDEPLOY = """
     def _op_undeploy(self, request: dict) -> None:

@@ -31,7 +31,7 @@ from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.run_command import engine_folders
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.conformance.suites.judge import Fail, KitError, Unknown
-from tickproof.conformance.suites.promises import earns_figures
+from tickproof.conformance.suites.require import earns_figures
 
 #: failed: the answer was wrong, or the engine gave none.
 Status = Literal["measured", "not-offered", "not-claimed", "failed", "unknown", "kit-error"]

@@ -1,0 +1,138 @@
+"""What judges require of a run, in the words that several of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.history import events
+from tickproof.conformance.history.events import FiredFault
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.suites.evidence import (
+    CHANGED,
+    LOSS,
+    ORDER_KINDS,
+    TWICE,
+    VALUES,
+    outputs,
+    whole,
+)
+from tickproof.conformance.suites.judge import Fail, KitError, Unknown
+from tickproof.conformance.verdicts import Reason
+
+
+def require_completed(history: History) -> None:
+    """Expect that the run went from deploy to the engine's end."""
+    ended = history.ended
+    if ended["how"] == "engine-failure" and ended["code"] == "TIME_LIMIT":
+        raise Unknown(Reason.TIME_LIMIT, "a run from deploy to the end", ended["message"])
+    if ended["how"] == "engine-failure":
+        refused = history.all(events.Refused)[-1:]
+        why = "".join(f"; the log had refused {row.op}: {row.text}" for row in refused)
+        raise Fail(
+            ended["code"], "a run from deploy to the end", ended["message"] + why,
+            stderr=history.stderr_tail(),
+        )  # fmt: skip
+    if ended["how"] != "completed":
+        raise KitError(ended["message"])
+
+
+def require_no(history: History, findings: Findings, kinds: Iterable[str]) -> None:
+    """Expect none of the given kinds; the first finding is the counterexample.
+
+    What an engine answered wrongly outweighs its failure: it says more. What it did not
+    answer follows from a failure. A run that did not complete is no pass.
+    """
+    kinds = tuple(kinds)
+    if history.ended["how"] == "engine-failure":
+        raise_first(findings, (kind for kind in kinds if kind != "lost"))
+        require_completed(history)
+    raise_first(findings, kinds)
+    for event in history.all(events.OddOutput)[:1]:
+        raise Fail(
+            Reason.WRONG_SIZE, f"output records of {event.expected} bytes",
+            f"{event.count} with {_size(event.record_size)} from writer {event.writer}",
+        )  # fmt: skip
+    require_completed(history)
+    if findings.checked == 0 and history.input_records:
+        raise Unknown(Reason.NOT_SEEN, "output to judge", "none was checked")
+
+
+def _size(size: int) -> str:
+    return "several sizes" if size < 0 else f"{size} bytes"
+
+
+def raise_first(findings: Findings, kinds: Iterable[str]) -> None:
+    """Raise Fail for the first finding of the given kinds, if there is one."""
+    found: Finding | None = findings.first(kinds)
+    if found is None:
+        return
+    counts = {kind: count for kind, count in findings.counts.items() if count}
+    raise Fail(
+        found.kind, found.expected, f"{found.actual} ({found.summary})",
+        where=found.where, counts=counts,
+    )  # fmt: skip
+
+
+def require_fired(history: History, count: int = 1, *, in_flight: bool = True) -> list[FiredFault]:
+    """Return the faults of the run, or raise Unknown: they missed, or met nothing."""
+    if history.ended["how"] == "engine-failure" and len(history.faults) < count:
+        require_completed(history)
+    if len(history.faults) < count:
+        why = "; ".join(row.why for row in history.missed_faults) or "their moment did not come"
+        raise Unknown(
+            Reason.KILL_MISSED, f"{count} faults carried out", f"{len(history.faults)} ({why})"
+        )
+    for fault in history.faults[:count] if in_flight else ():
+        if fault.in_flight <= 0:
+            raise Unknown(
+                Reason.NOTHING_IN_FLIGHT, "records fetched and not yet released at the fault",
+                f"none: {fault.fetched} fetched, {fault.released} released", fault=fault.text,
+            )  # fmt: skip
+    return history.faults
+
+
+def forbidden_repeats(history: History) -> tuple[str, ...]:
+    """Return the kinds that mean "delivered twice", where the engine claims that it is not."""
+    return TWICE if history.claims["delivery"] == "exactly-once" else ()
+
+
+def require_correct(history: History) -> None:
+    """Every expected record is there, right, in order, and as often as the claim allows."""
+    kinds = (*VALUES, *LOSS, *CHANGED, *ORDER_KINDS, *forbidden_repeats(history))
+    require_no(history, whole(history), kinds)
+
+
+def require_acknowledged(history: History) -> None:
+    """Nothing was open when drain was answered, and nothing came after it."""
+    arrivals = outputs(history).arrivals
+    for event in history.all(events.Drained):
+        if event.open_acknowledgements:
+            raise Fail(
+                Reason.EARLY_DRAIN, "every output acknowledged when drain is answered",
+                f"{event.open_acknowledgements} frames without an answer",
+            )  # fmt: skip
+        restarts = [e.t_ns for e in history.all(events.Started) if e.t_ns > event.t_ns]
+        late = (arrivals["t_ns"] > event.t_ns) & (
+            arrivals["t_ns"] < min(restarts, default=2**63 - 1)
+        )
+        if late.any():
+            raise Fail(
+                Reason.EARLY_DRAIN, "no output after drain is answered",
+                f"{int(arrivals['count'][late].sum())} records came later",
+            )  # fmt: skip
+
+
+def earns_figures(history: History) -> None:
+    """Everything went right in a run whose speed or latency is measured.
+
+    The values are judged where the claims make them certain: without a death always,
+    after one for an engine with exactly-once state.
+    """
+    require_completed(history)
+    require_acknowledged(history)
+    faults = history.run["scenario"]["faults"]
+    if not faults or history.claims["state"] == "exactly-once":
+        require_correct(history)
+    if faults:
+        require_fired(history, len(faults), in_flight=False)
