@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from tickproof.conformance.suites.promises import earns_figures
 
 from tests.conftest import wait_until
 from tickproof import conformance
@@ -29,6 +28,7 @@ from tickproof.conformance.history.rows import TICK
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.scenario import FaultStep, Pace, Scenario
+from tickproof.conformance.suites.require import earns_figures
 
 DEADLINE_S = 60.0
 RATE = 20_000
