@@ -57,7 +57,8 @@ A_TURN: Final = -1
 #: Hears of a moment and a connection; see `server.LogServer`.
 Observer = Callable[[str, int], Future[bool] | None]
 _Steps = Generator[None, None, None]
-_Output = Append | Stage | Commit
+#: Requests that bring output.
+_Output = (Append, Stage, Commit)
 
 
 class Server(Protocol):
@@ -95,6 +96,7 @@ class Connection:
         self._answering = Answering(server.log, server.recorder, number, server.event)
         self._note = self._answering.note
         self.link: Link = server.links.opened(number, sock)
+        self._observer = server.observer
         self._outbox = Outbox(sock)
         self._reply = self._outbox.add
         #: Moments that come when all replies so far are sent.
@@ -114,14 +116,8 @@ class Connection:
         finally:
             self.working = False
 
-    def end(self) -> None:
-        """End the connection: its link was broken."""
-        with contextlib.suppress(StopIteration, Broken):
-            self._steps.throw(Broken())
-        self.over = True
-
     def close(self) -> None:
-        """End the connection: the server closes."""
+        """End the connection: its link was broken, or the server closes."""
         self._steps.close()
         self.over = True
 
@@ -136,11 +132,8 @@ class Connection:
         while time.monotonic() < until and not over():
             yield from self._wait(A_TIME, until)
 
-    def _held(self, moment: str) -> Generator[None, None, bool]:
-        """Tell the observer of a moment, and wait for what it does then; returns its result."""
-        deed = self._server.observer(moment, self._number)
-        if deed is None:
-            return False
+    def _held(self, deed: Future[bool]) -> Generator[None, None, bool]:
+        """Wait for what the observer does at a moment; returns its result."""
         deed.add_done_callback(lambda _: self._server.wake())
         yield from self._pause(math.inf, deed.done)
         return deed.result()
@@ -177,7 +170,17 @@ class Connection:
             for _ in range(BURST):
                 request = reader.next()
                 assert request is not None
-                yield from self._handle(*request)
+                try:
+                    steps = self._answer(*request)
+                    if steps is not None:
+                        yield from steps
+                except Refused as refused:
+                    self._refuse(refused.code, str(refused), op=Op(request[0]).name)
+                except OSError:
+                    if (failure := self._server.recorder.failure) is None:
+                        raise
+                    self._note("recording-stopped", text=str(failure))
+                    self._closing = True
                 if self._closing or self._outbox.size >= UNREAD or not reader.ready():
                     break
             more = reader.ready() and not self._closing
@@ -202,38 +205,29 @@ class Connection:
         with contextlib.suppress(OSError, Broken):  # the peer need not wait for the answer
             yield from self._flush()
 
-    def _handle(self, op: int, body: memoryview) -> _Steps:
-        """Answer one request."""
+    def _answer(self, op: int, body: memoryview) -> _Steps | None:
+        """Answer one request, or return the steps to it where it may have to wait."""
         if not self._greeted:
             self._greet(op, body)
-            return
+            return None
         if op not in self.link.ops:
             self._links.arrived(self.link, op)
         if self.link.deaf:
-            yield from self._stand_still()
+            return self._stand_still()
         try:
             request = frames.decode_request(op, body)
         except BadFrame as error:
             self._refuse(Code.BAD_FRAME, str(error), op=f"0x{op:02x}")
             self._closing = True
-            return
-        try:
-            match request:
-                case Append() | Stage() | Commit():
-                    yield from self._output(request)
-                case Fetch():
-                    yield from self._fetch(request)
-                case _:
-                    self._reply(self._answering.plain(request))
-                    if isinstance(request, frames.Have):
-                        self._links.back(self.link, (request.stream, request.writer))
-        except Refused as refused:
-            self._refuse(refused.code, str(refused), op=Op(op).name)
-        except OSError:
-            if (failure := self._server.recorder.failure) is None:
-                raise
-            self._note("recording-stopped", text=str(failure))
-            self._closing = True
+            return None
+        if isinstance(request, _Output):
+            return self._output(request)
+        if isinstance(request, Fetch):
+            return self._fetch(request)
+        self._reply(self._answering.plain(request))
+        if isinstance(request, frames.Have):
+            self._links.back(self.link, (request.stream, request.writer))
+        return None
 
     def _greet(self, op: int, body: memoryview) -> None:
         """Check HELLO and token; anything else closes without an answer."""
@@ -247,40 +241,47 @@ class Connection:
 
     # -- output --------------------------------------------------------------------------
 
-    def _output(self, request: _Output) -> _Steps:
+    def _output(self, request: Append | Stage | Commit) -> _Steps:
         """Record output; the sink's delays lie between receipt and acknowledgement."""
         links, sink, recorder = self._links, self._sink, self._server.recorder
-        links.refuse()
         append = request.append if isinstance(request, Stage) else request
-        if isinstance(append, Append) and append.count and links.takes(self.link, "late", "sink"):
-            address = append.stream, append.writer
-            links.hold(self.link, address, lambda: self._answering.take(request))
-            raise Broken
-        sink.received()
+        if links.busy:
+            links.refuse()
+            if isinstance(append, Append) and append.count:
+                self._hold_if_late(request, append)
+        sink.open_acknowledgements += 1
         try:
-            if (stall := sink.stall(recorder)) is not None:
+            if sink.waits and (stall := sink.stall(recorder)) is not None:
                 yield from self._flush()
                 yield from self._pause(stall.until, lambda: sink.released)
                 sink.stalled(stall)
             # A frame without records is no moment: to lose it, or die at it, shows nothing.
             full = self._answering.records(request)
             received = RECEIVED.get(type(request))
-            if full and received and (yield from self._held(received)):
+            deed = self._observer(received, self._number) if full and received else None
+            if deed and (yield from self._held(deed)):
                 raise _Lost
             moment, reply = self._answering.take(request)
-            if isinstance(append, Append):
+            if links.busy and isinstance(append, Append):
                 links.back(self.link, (append.stream, append.writer))
-            if full:
-                yield from self._held(moment)
-            if delay_s := sink.acknowledgement_delay(self._log):
+            if full and (deed := self._observer(moment, self._number)):
+                yield from self._held(deed)
+            if sink.waits and (delay_s := sink.acknowledgement_delay(self._log)):
                 yield from self._pause(time.monotonic() + delay_s, lambda: sink.released)
-            if links.takes(self.link, "cut", "sink"):
+            if links.busy and links.takes(self.link, "cut", "sink"):
                 yield from self._cut("sink", reply, len(reply) // 2)
             self._reply(reply)
             if full:
                 self._after.append(ACKED[moment])
         finally:
-            sink.acknowledged()
+            sink.open_acknowledgements -= 1
+
+    def _hold_if_late(self, request: Append | Stage | Commit, append: Append) -> None:
+        """Where a fault waits for output: it is taken only once its writer is back."""
+        if self._links.takes(self.link, "late", "sink"):
+            address = append.stream, append.writer
+            self._links.hold(self.link, address, lambda: self._answering.take(request))
+            raise Broken
 
     def _cut(self, side: str, reply: bytes, at: int) -> _Steps:
         """Send ``at`` bytes of a reply, reset all connections of the side."""
@@ -295,33 +296,41 @@ class Connection:
 
     # -- input ---------------------------------------------------------------------------
 
-    def _fetch(self, request: Fetch) -> _Steps:
+    def _fetch(self, request: Fetch) -> _Steps | None:
+        if self._links.busy or self._log.waits(request):
+            return self._fetch_later(request)
+        return self._records(request)
+
+    def _fetch_later(self, request: Fetch) -> _Steps:
+        """Wait for more as long as was asked; replies before it leave first."""
         log = self._log
-        withheld = False
+        withheld = log.withholds(request)
         if log.waits(request):
             yield from self._flush()
             until = time.monotonic() + min(request.wait_ms, MAX_WAIT_MS) / 1000
-            while log.waits(request) and not self.link.deaf:
+            while log.waits(request) and not self.link.deaf and time.monotonic() < until:
                 withheld = withheld or log.withholds(request)
-                if time.monotonic() >= until:
-                    break
                 yield from self._wait(A_TIME, until)
         if self.link.deaf:
             yield from self._stand_still()
-        if not withheld:
-            log.withholds(request)
-        part = log.fetch(request, frames.FETCHED_ROOM)
+        if (steps := self._records(request)) is not None:
+            yield from steps
+
+    def _records(self, request: Fetch) -> _Steps | None:
+        """Reply with the records that are there; returns the steps of a reply that takes some."""
+        part = self._log.fetch(request, frames.FETCHED_ROOM)
         head = frames.fetched_head(request, part.end, part.ended, part.count, part.length)
-        if part.count and self._links.takes(self.link, "cut", "source"):
+        if part.count and self._links.busy and self._links.takes(self.link, "cut", "source"):
             # In the middle of a record, in the middle of the reply.
             middle = (2 * (part.count // 2) + 1) * (part.length // part.count) // 2
             reply = head + os.pread(part.fd, part.length, part.position)
-            yield from self._cut("source", reply, len(head) + middle)
+            return self._cut("source", reply, len(head) + middle)
         self._after.append("fetched" if part.count else "fetched-nothing")
-        if part.length <= SMALL_REPLY or self._sink.behaviour.pieces or self._slowing():
-            self._reply(head + os.pread(part.fd, part.length, part.position))
-        else:
-            yield from self._send_file(head, part)
+        slow = self._sink.behaviour.pieces or self._links.slowing(self.link)
+        if part.length > SMALL_REPLY and not slow:
+            return self._send_file(head, part)
+        self._reply(head + os.pread(part.fd, part.length, part.position))
+        return None
 
     # -- sending -------------------------------------------------------------------------
 
@@ -329,13 +338,10 @@ class Connection:
         self._note("refused", code=int(code), text=text, op=op)
         self._reply(frames.error(code, text))
 
-    def _slowing(self) -> list[Lasting]:
-        return self._links.slowing(self.link)
-
     def _flush(self) -> _Steps:
         """Send all replies, and tell of the moments that came with them."""
         if self._outbox.size:
-            slowing = self._slowing()
+            slowing = self._links.slowing(self.link)
             if self.link.deaf:
                 yield from self._stand_still()
             if slowing or self._sink.behaviour.pieces:
@@ -348,7 +354,8 @@ class Connection:
         if self._after:
             moments, self._after = self._after, []
             for moment in moments:
-                yield from self._held(moment)
+                if deed := self._observer(moment, self._number):
+                    yield from self._held(deed)
 
     def _send_slowly(self, slowing: list[Lasting]) -> _Steps:
         """Send all replies as the faults of their sides, or the sink's behaviour, have it."""

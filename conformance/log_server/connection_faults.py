@@ -88,6 +88,11 @@ class Links:
         self._away: set[str] = set()
         self.spent_s = self.touched_at = 0.0
 
+    @property
+    def busy(self) -> bool:
+        """Whether a fault is armed, lasts, or keeps a late frame."""
+        return bool(self._armed or self._lasting or self._late)
+
     # -- the life of a link ----------------------------------------------------------
 
     def opened(self, number: int, sock: socket.socket) -> Link:

@@ -101,7 +101,7 @@ class Append(NamedTuple):
     stream: int
     writer: int
     first_seq: int
-    count: int
+    count: int  # type: ignore[assignment]  # nobody asks a frame for tuple.count
     region: memoryview
     record_size: int  # of every record, or -1 where sizes differ
 

@@ -37,7 +37,7 @@ class Slice(NamedTuple):
 
     end: int
     ended: bool
-    count: int
+    count: int  # type: ignore[assignment]  # nobody asks a slice for tuple.count
     fd: int
     position: int
     length: int

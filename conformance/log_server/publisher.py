@@ -57,7 +57,6 @@ class Publisher:
 
     def start(self) -> None:
         """Begin to publish."""
-        self._last = time.monotonic()
         self.due_ns = time.monotonic_ns()
 
     def stop(self) -> None:
@@ -77,8 +76,8 @@ class Publisher:
             return
         total, now = int(self._totals[-1]), time.monotonic()
         if self._rate is not None:
-            ahead = self._due + self._rate * min(now - self._last, MAX_LAG_S)
-            self._due = min(ahead, float(total))
+            since_s = min(now - (self._last or now), MAX_LAG_S)
+            self._due = min(self._due + self._rate * since_s, float(total))
             # While a fault holds the input back, the pace does not run ahead. Parts of a
             # record are kept: at a slow pace they are all that a tick adds.
             if (allowed := self._allowed(int(self._due))) < int(self._due):

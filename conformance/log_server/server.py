@@ -118,6 +118,9 @@ class LogServer:
         self.links = Links(log, on_event, self)
         log.changed = self.wake
         self._thread = threading.Thread(target=self._run, name="log-server", daemon=True)
+        self._start()
+
+    def _start(self) -> None:
         self._thread.start()
         self._prepared.wait()
         if self.failure is not None:
@@ -211,7 +214,7 @@ class LogServer:
         """End the connections whose links were broken, except one that is at work now."""
         for connection in list(self._open.values()):
             if connection.link.broken and not connection.working:
-                connection.end()
+                connection.close()
                 self._settle(connection)
 
     # -- the thread ------------------------------------------------------------------
@@ -250,8 +253,8 @@ class LogServer:
                 self._work(connection)
                 self._publish()
         for fd, _ in ready:
-            if connection := self._open.get(fd):
-                self._served(connection)
+            if reached := self._open.get(fd):
+                self._served(reached)
             elif fd == self._listener.fileno():
                 self._accept()
             elif fd == self._wake_fd:

@@ -61,6 +61,10 @@ class Sink:
     def __init__(self, behaviour: SinkBehaviour, on_event: Callable[..., None]) -> None:
         self.behaviour = behaviour
         self._event = on_event
+        #: Whether output frames may have to wait for anything.
+        self.waits = behaviour.stall_after is not None or (
+            max(behaviour.ack_delay_s, behaviour.last_ack_delay_s) > 0
+        )
         self.released = False
         self.spent_s = 0.0
         self._stall_until: float | None = None
@@ -71,14 +75,6 @@ class Sink:
     def release_waits(self, on: bool) -> None:
         """End (or allow again) all delays: the engine is dead, read what it left."""
         self.released = on
-
-    def received(self) -> None:
-        """Count an output frame as received."""
-        self.open_acknowledgements += 1
-
-    def acknowledged(self) -> None:
-        """Count an output frame as answered (or refused, or its connection lost)."""
-        self.open_acknowledgements -= 1
 
     def stall(self, outputs: Outputs) -> Stall | None:
         """Return the stall that comes before an output frame is handled, None without one."""
