@@ -121,7 +121,7 @@ def test_what_the_checked_in_registry_says():
     for one in requirements.values():
         assert one.promise.count(".") >= 2, f"{one.id}: what it means, and likely causes"
         assert "If " in one.promise, f"{one.id}: likely causes are missing"
-        assert len(one.title) <= 80, one.id
+        assert len(one.title) <= 58, one.id
 
 
 def test_exactly_once_requirements_ask_for_the_claim_and_a_death():
