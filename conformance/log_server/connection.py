@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from typing import Final, Protocol
 
 from tickproof.conformance.errors import TickproofError
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server import frames
 from tickproof.conformance.log_server.connection_faults import Broken, Links
 from tickproof.conformance.log_server.frame_splitter import FrameReader, FrameTooLarge, Truncated
@@ -154,9 +155,9 @@ class Connection:
         except Broken:
             pass  # the fault that broke it has its own event
         except _Lost:
-            self._note("frame-lost")
+            self._note(EventKind.FRAME_LOST)
         except OSError as error:
-            self._note("connection-lost", text=str(error))
+            self._note(EventKind.CONNECTION_LOST, text=str(error))
         except (BadFrame, FrameTooLarge, Truncated) as error:
             yield from self._say_goodbye(error)
 
@@ -179,7 +180,7 @@ class Connection:
                 except OSError:
                     if (failure := self._server.recorder.failure) is None:
                         raise
-                    self._note("recording-stopped", text=str(failure))
+                    self._note(EventKind.RECORDING_STOPPED, text=str(failure))
                     self._closing = True
                 if self._closing or self._outbox.size >= UNREAD or not reader.ready():
                     break
@@ -195,10 +196,10 @@ class Connection:
     def _say_goodbye(self, error: Exception) -> _Steps:
         """Send a last reply where the peer was wrong."""
         if not self._greeted:
-            self._note("not-greeted", text=str(error))
+            self._note(EventKind.NOT_GREETED, text=str(error))
             return
         if isinstance(error, Truncated):
-            self._note("truncated", text=str(error))
+            self._note(EventKind.TRUNCATED, text=str(error))
         else:
             code = Code.TOO_LARGE if isinstance(error, FrameTooLarge) else Code.BAD_FRAME
             self._refuse(code, str(error), op="?")
@@ -232,10 +233,10 @@ class Connection:
     def _greet(self, op: int, body: memoryview) -> None:
         """Check HELLO and token; anything else closes without an answer."""
         if problem := greeting_problem(op, body, self._server.token):
-            self._note("not-greeted", text=problem)
+            self._note(EventKind.NOT_GREETED, text=problem)
             self._closing = True
             return
-        self._note("connected")
+        self._note(EventKind.CONNECTED)
         self._reply(frames.greeted())
         self._greeted = True
 
@@ -335,7 +336,7 @@ class Connection:
     # -- sending -------------------------------------------------------------------------
 
     def _refuse(self, code: Code, text: str, op: str) -> None:
-        self._note("refused", code=int(code), text=text, op=op)
+        self._note(EventKind.REFUSED, code=int(code), text=text, op=op)
         self._reply(frames.error(code, text))
 
     def _flush(self) -> _Steps:

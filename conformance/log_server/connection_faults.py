@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from tickproof.conformance.errors import TickproofError
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server.frames import Code, Op
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Refused
@@ -114,7 +115,7 @@ class Links:
         link.sides.add(side)
         if side in self._away and not link.deaf:
             self._away.remove(side)
-            self._event("reconnected", target=side, connection=link.number)
+            self._event(EventKind.RECONNECTED, target=side, connection=link.number)
 
     def met_half_open(self, link: Link) -> None:
         """Hear of a frame or reply that stands still."""
@@ -195,8 +196,9 @@ class Links:
         self.touched_at = time.monotonic()
         self._loop.look_again()
         self._event(
-            "link", do=step.do, target=step.target, from_ns=fault.from_ns, count=fault.count,
-            bytes=fault.bytes, connections=[link.number for link in fault.links],
+            EventKind.LINK, do=step.do, target=step.target,
+            from_ns=fault.from_ns, count=fault.count, bytes=fault.bytes,
+            connections=[link.number for link in fault.links],
         )  # fmt: skip
 
     def _break(self, links: Iterable[Link], side: str) -> None:
@@ -231,7 +233,7 @@ class Links:
         """Reset all connections of the side: ``sent`` of ``whole`` bytes of a reply arrived."""
         met = self._break_all(side)
         self._event(
-            "link", do="cut", target=side, connections=met, connection=link.number,
+            EventKind.LINK, do="cut", target=side, connections=met, connection=link.number,
             count=1, sent=sent, whole=whole,
         )  # fmt: skip
 
@@ -267,7 +269,7 @@ class Links:
             except Refused as refused:
                 outcome = f"error {int(refused.code)}"
         self._event(
-            "link", do="late", target="sink", connections=late.connections,
+            EventKind.LINK, do="late", target="sink", connections=late.connections,
             connection=late.connection, writer=late.address[1], back=late.back, count=1,
             outcome=outcome,
         )  # fmt: skip
@@ -322,4 +324,5 @@ class Links:
         for late in tuple(self._late):
             self._settle(late, dropped)
         for step in missed:
-            self._event("link-missed", step=step.to_json(), why="nothing came that it could meet")
+            why = "nothing came that it could meet"
+            self._event(EventKind.LINK_MISSED, step=step.to_json(), why=why)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from tickproof.conformance.history.event import EventKind, PartitionState
 from tickproof.conformance.history.rows import FETCH, PUBLISH, RELEASE
 from tickproof.conformance.history.tables import Table
 from tickproof.conformance.log_server.frames import Code, Fetch, Release, Tail
@@ -71,17 +72,6 @@ class _Partition:
     def hides(self) -> bool:
         """Whether there is more than the engine is told."""
         return self.published > self.end or self.ended > self.over
-
-
-class PartitionState(NamedTuple):
-    """How far one partition has come, in records."""
-
-    stream: int
-    partition: int
-    records: int
-    published: int
-    fetched: int
-    released: int
 
 
 class InputLog:
@@ -158,7 +148,7 @@ class InputLog:
         for partition in self._partitions:
             partition.ended = True
         self.changed()
-        self._event("end-published", records=self.published)
+        self._event(EventKind.END_PUBLISHED, records=self.published)
 
     def withhold_records(self, on_withheld: Callable[[], None] | None) -> None:
         """Answer as if nothing new were published, END neither; None: tell all again.

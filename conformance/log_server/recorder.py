@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tickproof.conformance.errors import TickproofError
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.tables import Table
 from tickproof.conformance.log_server.frames import UNNUMBERED, Append, Code, CommitOutcome
@@ -115,7 +116,7 @@ class Recorder:
             fenced, state.owner = state.owner, connection
             next_seq = state.next_seq
         self._event(
-            "have",
+            EventKind.HAVE,
             stream=stream,
             writer=writer,
             next_seq=next_seq,
@@ -261,7 +262,7 @@ class Recorder:
         if record_size != stream.record_size:
             self._guard(_append, stream.odd_path, region)
             self._event(
-                "odd-output",
+                EventKind.ODD_OUTPUT,
                 t_ns,
                 stream=number,
                 writer=writer,

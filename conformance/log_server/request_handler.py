@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server import frames
 from tickproof.conformance.log_server.frames import Append, BadFrame, Code, Hello, Stage
 from tickproof.conformance.log_server.input_log import InputLog
@@ -59,12 +60,12 @@ class Answering:
                 return frames.released()
             case frames.Have(stream, writer):
                 if (stream, writer) in self._fenced:
-                    self.note("have-after-fence", stream=stream, writer=writer)
+                    self.note(EventKind.HAVE_AFTER_FENCE, stream=stream, writer=writer)
                 next_seq = self._recorder.have(stream, writer, self._number)
                 return frames.have(writer, next_seq)
             case frames.Abort(txn):
                 self._recorder.abort(txn)
-                self.note("abort", txn=txn)
+                self.note(EventKind.ABORT, txn=txn)
                 return frames.aborted(txn)
         raise Refused(Code.NOT_ALLOWED, "HELLO a second time")
 
@@ -84,10 +85,10 @@ class Answering:
                 return "appended", frames.appended(writer, next_seq)
             case Stage(txn, append):
                 self._fence(append, lambda: recorder.stage(txn, append, number))
-                self.note("stage", txn=txn, writer=append.writer, count=append.count)
+                self.note(EventKind.STAGE, txn=txn, writer=append.writer, count=append.count)
                 return "staged", frames.staged(txn)
         outcome = recorder.commit(request.txn, number)
-        self.note("commit", txn=request.txn, outcome=int(outcome))
+        self.note(EventKind.COMMIT, txn=request.txn, outcome=int(outcome))
         return "committed", frames.committed(request.txn, outcome)
 
     def note(self, event: str, **fields: object) -> None:
@@ -99,7 +100,7 @@ class Answering:
         address = append.stream, append.writer
         fenced_at = self._fenced.get(address)
         if fenced_at is not None and time.monotonic() > fenced_at + FENCE_GRACE_S:
-            self.note("output-after-fence", stream=append.stream, writer=append.writer)
+            self.note(EventKind.OUTPUT_AFTER_FENCE, stream=append.stream, writer=append.writer)
         try:
             return record() or 0
         except Refused as refused:

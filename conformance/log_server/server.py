@@ -20,6 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final, Protocol, TypeVar
 
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server import frames
 from tickproof.conformance.log_server.connection import (
     A_TIME,
@@ -228,7 +229,7 @@ class LogServer:
         except BaseException as error:
             self.failure = error
             if self._prepared.is_set():
-                self.event("loop-failed", text=traceback.format_exc())
+                self.event(EventKind.LOOP_FAILED, text=traceback.format_exc())
         finally:
             with self._idle:
                 self._ended = True
@@ -348,7 +349,7 @@ class LogServer:
             connection = Connection(self, sock, self.connections + 1)
         except OSError as error:
             # No descriptor left, say: the peer waits in the backlog until one is free.
-            self.event("accept-failed", text=str(error))
+            self.event(EventKind.ACCEPT_FAILED, text=str(error))
             self._epoll.unregister(self._listener)
             self._accept_again = time.monotonic() + ACCEPT_AGAIN_S
             return

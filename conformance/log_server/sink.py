@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.scenario import SinkBehaviour
 
 #: How long a reply in pieces rests now and then.
@@ -85,7 +86,7 @@ class Sink:
         starts = self._stall_until is None
         if self._stall_until is None:
             self._stall_until = now + self.behaviour.stall_s
-            self._event("stall", seconds=self.behaviour.stall_s, outputs=taken)
+            self._event(EventKind.STALL, seconds=self.behaviour.stall_s, outputs=taken)
         return Stall(self._stall_until, starts, taken) if now < self._stall_until else None
 
     def stalled(self, stall: Stall) -> None:
@@ -93,7 +94,7 @@ class Sink:
         if stall.starts:
             self.spent_s += self.behaviour.stall_s
             if not self.released:
-                self._event("stall-ended", outputs=stall.outputs)
+                self._event(EventKind.STALL_ENDED, outputs=stall.outputs)
 
     def acknowledgement_delay(self, log: Input) -> float:
         """Return the seconds before the answer to an output frame, as far as the budget goes."""
