@@ -25,7 +25,7 @@ from tickproof.conformance.log_server.sink import Sink
 from tickproof.conformance.runner import servers
 from tickproof.conformance.runner.engine_lifecycle import EngineUnderTest
 from tickproof.conformance.runner.manifest import Manifest
-from tickproof.conformance.runner.progress_snapshots import Standing
+from tickproof.conformance.runner.progress_snapshots import ProgressSnapshots
 from tickproof.conformance.scenario import FaultStep, Scenario
 
 STEP_S: Final = 0.01
@@ -69,7 +69,7 @@ class LiveRun:
         self._stack.callback(self._control.close)
         self._recording += [self.log, self.recorder, self._control]
         self.sink = Sink(scenario.sink, event)
-        self.standing = Standing(self.log, self.recorder, self.sink)
+        self.snapshots = ProgressSnapshots(self.log, self.recorder, self.sink)
         self.faults = FaultController(
             scenario.faults, self.log, self.recorder, scenario.rate,
             self._aim, event, self.spec.timeouts.cut_s, scenario.one_each,
@@ -101,7 +101,7 @@ class LiveRun:
     def _on_line(self, direction: str, line: str, t_ns: int) -> None:
         """Record a control line; an answer is held against the run as it stands right now."""
         if direction == "from":
-            self.standing.note(t_ns)
+            self.snapshots.note(t_ns)
         self._control.add(direction, line, t_ns)
 
     def restart_engine(self) -> None:

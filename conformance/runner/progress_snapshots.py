@@ -1,4 +1,4 @@
-"""How a run stood in the moment of each line of its engine: what an answer is held against."""
+"""How far a run was when each line of its engine came: what an answer is held against."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tickproof.conformance.log_server.sink import Sink
 KEEP: Final = 256
 
 
-class Standing:
+class ProgressSnapshots:
     """Remembers how far input, output and acknowledgements were; times as in `note`."""
 
     def __init__(self, log: InputLog, recorder: Recorder, sink: Sink) -> None:
@@ -20,13 +20,13 @@ class Standing:
         self._noted: dict[int, dict[str, Any]] = {}
 
     def note(self, t_ns: int) -> None:
-        """Remember how it stands now, as the moment ``t_ns``."""
+        """Remember how far it is now, as of ``t_ns``."""
         self._noted[t_ns] = self._now()
         if len(self._noted) > KEEP:
             del self._noted[next(iter(self._noted))]
 
     def at(self, t_ns: int) -> dict[str, Any]:
-        """Return how it stood then: fields of an event. How it stands now, if not noted."""
+        """Return how far it was then: fields of an event. How far it is now, if not noted."""
         return self._noted.get(t_ns) or self._now()
 
     def _now(self) -> dict[str, Any]:

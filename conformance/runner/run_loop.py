@@ -142,7 +142,7 @@ class RunLoop:
     def _drained(self, drain: Pending) -> None:
         drain.wait(0)  # raises where the end of the engine was the answer
         t_ns = drain.answered_ns
-        self._events.add(EventKind.DRAINED, t_ns, **self._run.standing.at(t_ns))
+        self._events.add(EventKind.DRAINED, t_ns, **self._run.snapshots.at(t_ns))
 
     # -- the health of kit and engine -------------------------------------------
 
