@@ -74,6 +74,13 @@ def framed(payload: np.dtype) -> np.dtype:
     return np.dtype([("size", "<u4"), ("payload", payload)])
 
 
+def in_frames(payloads: np.ndarray) -> np.ndarray:
+    """Return payloads as framed records."""
+    records = np.empty(len(payloads), framed(payloads.dtype))
+    records["size"], records["payload"] = payloads.itemsize, payloads
+    return records
+
+
 def opaque(size: int) -> np.dtype:
     """Return a payload dtype of ``size`` bytes that nobody looks into."""
     return np.dtype([("bytes", f"V{size}")])

@@ -18,7 +18,7 @@ import numpy as np
 
 from tickproof.conformance.checkers.expected import merged_verdicts
 from tickproof.fixtures.floor.client import Reader, Writer, connect
-from tickproof.generators.layouts import MESSAGE, VERDICT, framed
+from tickproof.generators.layouts import MESSAGE, VERDICT, framed, in_frames
 
 _APPEND_RECORDS: Final = 20_000
 #: APPEND frames under way before the first answer is awaited.
@@ -49,7 +49,7 @@ def write(writer: Writer, outputs: Iterator[np.ndarray]) -> int:
 
 def zeros(count: int) -> Iterator[np.ndarray]:
     """Yield that many outputs of 48 bytes, in large pieces."""
-    records = _framed(np.zeros(_APPEND_RECORDS, VERDICT))
+    records = in_frames(np.zeros(_APPEND_RECORDS, VERDICT))
     for start in range(0, count, _APPEND_RECORDS):
         yield records[: count - start]
 
@@ -58,13 +58,7 @@ def verdicts(path: Path) -> Iterator[np.ndarray]:
     """Yield the right answer to every order of a merged market."""
     messages = np.memmap(path, framed(MESSAGE), "r")["payload"]
     for _, rows in merged_verdicts([messages]):
-        yield _framed(rows.view(VERDICT))
-
-
-def _framed(payloads: np.ndarray) -> np.ndarray:
-    records = np.empty(len(payloads), framed(payloads.dtype))
-    records["size"], records["payload"] = payloads.itemsize, payloads
-    return records
+        yield in_frames(rows.view(VERDICT))
 
 
 def main(role: str, host: str, port: str, token: str, what: str = "") -> None:

@@ -82,6 +82,12 @@ class NamedProcess(NamedTuple):
     name: str
 
 
+#: How fields with these names are written; all others are written as they are.
+_WRITTEN: Final[Mapping[str, Any]] = {
+    "processes": lambda processes: [process._asdict() for process in processes],
+    "step": lambda step: step.to_json() if step else None,
+}
+
 #: How fields with these names are read; all others are taken as they are.
 _READ: Final[Mapping[str, Any]] = {
     "partitions": lambda rows: tuple(PartitionState(*row) for row in rows),
@@ -116,3 +122,11 @@ class Event:
             return cls(**{n: _READ[n](v) if n in _READ else v for n, v in found.items()})
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise HistoryError(f"events.jsonl: {cls.KIND}: {error}") from error
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the fields of the event's line; `from_row` is the inverse."""
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {"event": self.KIND} | {
+            name: _WRITTEN[name](value) if name in _WRITTEN else value
+            for name, value in fields.items()
+        }

@@ -39,6 +39,12 @@ class FiredFault(Event, kind=EventKind.FAULT):
         """Build the event from its line; raises HistoryError for a field that does not fit."""
         return super().from_row({**row, "t_ns": row.get("at_ns"), "struck_ns": row["t_ns"]})
 
+    def to_row(self) -> dict[str, Any]:
+        """Return the fields of the event's line; ``owed`` is not one of them."""
+        row = super().to_row()
+        del row["owed"]
+        return row | {"at_ns": row["t_ns"], "t_ns": row.pop("struck_ns")}
+
     @property
     def in_flight(self) -> int:
         """Records that the engine held: fetched and not released, or owed."""

@@ -27,6 +27,20 @@ def save_plan(built: BuiltInput, folder: Path) -> None:
     np.save(folder / PLAN, built.plan, allow_pickle=False)
 
 
+def input_facts(built: BuiltInput) -> dict[str, Any]:
+    """Return what run.json says of an input that lies in the run's folder ``input``."""
+    return {
+        "recipe": built.recipe,
+        "warnings": built.warnings,
+        "symbols": built.symbols,
+        "partitions": [
+            {"stream": p.stream, "partition": p.partition, "file": f"input/{p.path.name}",
+             "record_size": p.record_size, "records": p.records, "sha256": p.sha256}
+            for p in built.partitions
+        ],
+    }  # fmt: skip
+
+
 def recorded_plan(history: History) -> np.ndarray:
     """Return the publication plan of a run: uint64 (ticks + 1, partitions).
 

@@ -11,7 +11,7 @@ from tickproof.conformance import __version__
 from tickproof.conformance.engines.process import ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.history.folder import FORMAT, recorded_files, write_json
-from tickproof.conformance.history.input_replay import save_plan
+from tickproof.conformance.history.input_replay import input_facts, save_plan
 from tickproof.conformance.history.provenance import MADE_AT, provenance
 from tickproof.conformance.scenario import Scenario
 from tickproof.generators.partitions import BuiltInput
@@ -36,16 +36,7 @@ class Manifest:
     def add_input(self, built: BuiltInput) -> None:
         """Add what the input is, and write the file; raises OSError."""
         save_plan(built, self._folder / "input")
-        self.add(input={
-            "recipe": built.recipe,
-            "warnings": built.warnings,
-            "symbols": built.symbols,
-            "partitions": [
-                {"stream": p.stream, "partition": p.partition, "file": f"input/{p.path.name}",
-                 "record_size": p.record_size, "records": p.records, "sha256": p.sha256}
-                for p in built.partitions
-            ],
-        })  # fmt: skip
+        self.add(input=input_facts(built))
         self._write()
 
     def add(self, **facts: Any) -> None:

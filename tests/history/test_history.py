@@ -9,46 +9,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof import generators
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.control_log import ControlLog
 from tickproof.conformance.history.event_log import KEEP_PER_KIND, EventLog
 from tickproof.conformance.history.folder import FORMAT, History, write_json
 from tickproof.conformance.history.json_lines import read_json_lines
-from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED
+from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.rows import FETCH, PUBLISH
 from tickproof.conformance.history.tables import Table, read_table
 from tickproof.conformance.scenario import Scenario
-from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, framed
+from tickproof.conformance.testing.output_log import output_log
+from tickproof.conformance.testing.run_folder import RunFolder
+from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
 
 RECIPE = {"kind": "keyed", "records": 500, "keys": 20, "partitions": 3, "seed": 5}
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with input, three outputs, events and fetches."""
-    built = generators.build(RECIPE, tmp_path / "input")
-    scenario = Scenario("made", "count", {"emit": "every"}, RECIPE)
-    write_json(tmp_path / "run.json", {
-        "format": FORMAT, "id": "x", "kit": "0", "seed": 5, "claims": {"delivery": "exactly-once"},
-        "engine": {"name": "none", "version": "1", "language": "none"},
-        "scenario": scenario.to_json(), "started": 0.0, "started_ns": 0,
-        "ended": {"how": "completed"}, "left_over": [], "event_counts": {},
-        "input": {"recipe": built.recipe, "warnings": built.warnings, "symbols": built.symbols,
-                  "partitions": [
-                      {"stream": p.stream, "partition": p.partition,
-                       "file": f"input/{p.path.name}", "record_size": p.record_size,
-                       "records": p.records, "sha256": p.sha256}
-                      for p in built.partitions]},
-    })  # fmt: skip
-    output = tmp_path / "output"
-    output.mkdir()
-    log = np.zeros(3, framed(COUNT_OUT))
-    log["size"], log["payload"]["n"] = 24, [1, 2, 3]
-    log.tofile(output / "s0.log")
-    rows = np.zeros(2, ARRIVAL)
-    rows["index"], rows["count"], rows["first_seq"] = [0, 2], [2, 1], UNNUMBERED
-    rows.tofile(output / "s0.arrivals")
+    """A folder with input, and three outputs in two arrivals."""
+    run = RunFolder(tmp_path, Scenario("made", "count", {"emit": "every"}, RECIPE))
+    outputs = np.zeros(3, COUNT_OUT)
+    outputs["n"] = [1, 2, 3]
+    run.outputs(output_log(outputs, [2, 1]))
     return tmp_path
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from tests.latency.made_loads import RATE, SECOND, batches, continuous, due, load
-from tests.latency.made_runs import T0, TICK, make_run, record, record_fetches, record_releases
-from tickproof.conformance.history.folder import History
+from tests.latency.made_runs import T0, TICK, make_run
 from tickproof.conformance.latency import intervals
 from tickproof.conformance.latency.histogram import histogram, percentiles_us
 from tickproof.conformance.latency.intervals import (
@@ -26,6 +25,7 @@ from tickproof.conformance.latency.intervals import (
 from tickproof.conformance.latency.phases import Phase, phases
 from tickproof.conformance.latency.samples import NEVER, Answers, answers, latencies, timetable
 from tickproof.conformance.latency.trend import least_slope, theil_sen
+from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import VERDICT
 
 STEADY, END = 3 * SECOND, 13 * SECOND
@@ -168,11 +168,11 @@ def test_steps_count_events_up_to_each_time(events, times):
 
 
 def test_steps_of_partitions_add_up_what_each_has_reached(tmp_path):
-    history = make_run(tmp_path / "run", {"kind": "payloads", "seed": 1, "records": 4, "size": 8})
-    record_fetches(history.folder, [
+    run = make_run(tmp_path / "run", {"kind": "payloads", "seed": 1, "records": 4, "size": 8})
+    run.tables(fetches=[
         (10, 0, 0, 0, 5), (20, 0, 1, 0, 7), (30, 0, 0, 0, 3), (40, 0, 0, 3, 9), (40, 1, 0, 0, 1),
     ])  # fmt: skip
-    steps = Steps.of_partitions(history.fetches, "end")
+    steps = Steps.of_partitions(run.history().fetches, "end")
     assert steps.at(np.array([9, 10, 20, 30, 40])).tolist() == [0, 5, 12, 12, 17]
 
 
@@ -184,23 +184,22 @@ MARKET = {"kind": "market", "seed": 3, "records": 10_000, "symbols": 10, "reject
 def market(tmp_path):
     """10 s of a merged market: a record each ms, every probe answered after 3 ms."""
     params = {"inputs": "merged", "emit": "rejects"}
-    history = make_run(tmp_path / "run", MARKET, "market-spread", params)
-    asked = answers(history)
+    run = make_run(tmp_path / "run", MARKET, "market-spread", params)
+    asked = answers(run.history())
     out = np.zeros(len(asked), VERDICT)
-    record(history.folder, out, (asked.intended_ns + 3_000_000).tolist())
-    record_fetches(
-        history.folder, [(T0 + TICK * n + 500_000, 0, 0, n, n + 1) for n in range(10_000)]
-    )
-    return History(history.folder)
+    run.outputs(output_log(out, t_ns=asked.intended_ns + 3_000_000))
+    run.tables(fetches=[(T0 + TICK * n + 500_000, 0, 0, n, n + 1) for n in range(10_000)])
+    return run
 
 
-def market_loads(history) -> list[Load]:
+def market_loads(run) -> list[Load]:
+    history = run.history()
     return loads(history, timetable(history), answers(history), T0 + SECOND, T0 + 10 * SECOND)
 
 
 def test_a_market_is_done_as_released_where_the_engine_releases(market):
     rows = [(T0 + n * TICK, 0, 0, n - 200) for n in range(400, 10_000, 400)]
-    record_releases(market.folder, rows)
+    market.tables(releases=rows)
     _, all_records = market_loads(market)
     assert all_records.done.at(np.array([T0 + 4000 * TICK])) == 3800
     assert all_records.backlog(np.array([T0 + 4000 * TICK, T0 + 4399 * TICK])).tolist() == [
@@ -210,7 +209,7 @@ def test_a_market_is_done_as_released_where_the_engine_releases(market):
 
 
 def test_and_as_fetched_where_it_hardly_releases(market):
-    record_releases(market.folder, [(T0 + 5000 * TICK, 0, 0, 4000)])
+    market.tables(releases=[(T0 + 5000 * TICK, 0, 0, 4000)])
     _, all_records = market_loads(market)
     assert all_records.backlog(T0 + TICK * np.arange(1000, 9000, 500)).tolist() == [1.0] * 16
 
@@ -224,7 +223,7 @@ def test_probes_stand_for_the_records_around_them(market):
 def test_an_engine_that_fetches_all_and_falls_behind_is_seen_by_its_releases(market):
     """Answers to probes come first, and the rest is left to pile up."""
     released = [(T0 + n * 100 * TICK, 0, 0, n * 90) for n in range(1, 100)]
-    record_releases(market.folder, released)
+    market.tables(releases=released)
     found = sustained(market_loads(market), T0 + SECOND, T0 + 10 * SECOND)
     assert found.backlog_growth == pytest.approx(100, rel=0.1)
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.latency.made_runs import T0, TICK, is_whole, make_run, record, record_fetches
+from tests.latency.made_runs import T0, TICK, make_run
 from tests.latency.second_reckoning import reckon
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.samples import NEVER, Answers, answers, latencies, timetable
 from tickproof.conformance.session.scenario_player import tidy
+from tickproof.conformance.testing.output_log import output_log
+from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.generators.layouts import (
     COUNT_IN,
     COUNT_OUT,
@@ -79,16 +82,21 @@ def right_outputs(history) -> np.ndarray:
     return out
 
 
-def same(history) -> Answers:
+def same(run) -> Answers:
     """Expect both reckonings to agree, record for record; return what they say."""
-    found = answers(history)
-    rows = reckon(history.folder)
+    found = answers(run.history())
+    rows = reckon(run.folder)
     assert len(found) == len(rows)
     columns = ("intended_ns", "published_ns", "fetched_ns", "arrived_ns", "tagged")
     for name, expected in zip(columns, zip(*rows, strict=True), strict=True):
         np.testing.assert_array_equal(getattr(found, name), expected, name)
     assert found.tagged.dtype == bool
     return found
+
+
+def made_case(name: str, folder: Path) -> RunFolder:
+    recipe, params = CASES[name]
+    return make_run(folder, recipe | {"partitions": 3, "tick": 20}, app_of(name), params)
 
 
 @pytest.fixture(scope="module")
@@ -98,12 +106,7 @@ def made(tmp_path_factory):
 
     def case(name: str):
         if name not in runs:
-            recipe, params = CASES[name]
-            folder = tmp_path_factory.mktemp("run") / name
-            runs[name] = make_run(
-                folder, recipe | {"partitions": 3, "tick": 20}, app_of(name), params
-            )
-        runs[name].__dict__.pop("fetches", None)
+            runs[name] = made_case(name, tmp_path_factory.mktemp("run"))
         return runs[name]
 
     return case
@@ -111,16 +114,16 @@ def made(tmp_path_factory):
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_sound_run_is_answered_whole_with_known_latencies(made, case):
-    history = made(case)
-    out = right_outputs(history)
+    run = made(case)
+    out = right_outputs(run.history())
     late = T0 + 3_600_000_000
     times = late + np.arange(len(out)) * 1_000
-    record(history.folder, out, times.tolist())
-    record_fetches(history.folder, [
-        (T0 + 50 * number, p["stream"], p["partition"], 0, p["records"])
-        for number, p in enumerate(history.partitions)
+    run.outputs(output_log(out, t_ns=times))
+    run.tables(fetches=[
+        (T0 + 50 * number, p.stream, p.partition, 0, p.records)
+        for number, p in enumerate(run.built.partitions)
     ])  # fmt: skip
-    found = same(history)
+    found = same(run)
     assert found.answered.all() and len(found) > 30
     assert (found.fetched_ns != NEVER).all()
     assert (latencies(found) == found.arrived_ns - found.intended_ns).all()
@@ -138,7 +141,8 @@ def test_a_sound_run_is_answered_whole_with_known_latencies(made, case):
 )  # fmt: skip
 def test_any_output_gives_the_same_in_both_reckonings(made, case, data):
     """Outputs missing, twice, of nobody, in any order and batches; fetches with gaps."""
-    history = made(case)
+    run = made(case)
+    history = run.history()
     out = right_outputs(history)
     seed = data.draw(st.integers(0, 2**32), "seed")
     draw = np.random.default_rng(seed)
@@ -155,14 +159,14 @@ def test_any_output_gives_the_same_in_both_reckonings(made, case, data):
     batches = np.diff(np.concatenate(([0], ends, [len(chosen)])))
     batches = batches[batches > 0]
     times = np.cumsum(draw.integers(0, 10**6, len(batches))) + T0
-    record(history.folder, chosen, times.tolist(), batches.tolist())
+    run.outputs(output_log(chosen, batches, t_ns=times))
     rows = []
     for number in range(data.draw(st.integers(0, 30), "fetches")):
         part = history.partitions[draw.integers(len(history.partitions))]
         base, end = sorted(draw.integers(0, part["records"] + 1, 2).tolist())
         rows.append((T0 + number, part["stream"], part["partition"], base, end))
-    record_fetches(history.folder, rows)
-    same(history)
+    run.tables(fetches=rows)
+    same(run)
 
 
 def test_measured_orders_are_those_that_the_contract_of_each_app_names(made):
@@ -179,71 +183,72 @@ def test_measured_orders_are_those_that_the_contract_of_each_app_names(made):
 
 
 def test_the_tag_is_that_of_the_generator(made):
-    orders = made("market-spread-two-verdicts").inputs(ORDER, 1)
+    history = made("market-spread-two-verdicts").history()
+    orders = history.inputs(ORDER, 1)
     tags = np.concatenate([part["client_tag"] for part in orders])
     assert int((tags >= np.uint64(PROBE_TAG)).sum()) == 37
-    assert made("market-spread-two-verdicts").inputs(QUOTE, 0)
+    assert history.inputs(QUOTE, 0)
 
 
 def test_the_first_arrival_counts_not_the_duplicate(tmp_path):
     recipe = {"kind": "payloads", "seed": 1, "records": 3, "size": 8}
-    history = make_run(tmp_path / "run", recipe)
-    (part,) = history.inputs(opaque(8))
-    record(history.folder, part[[1, 0, 1, 0]], [T0 + 10, T0 + 20, T0 + 30, T0 + 40])
-    assert same(history).arrived_ns.tolist() == [T0 + 20, T0 + 10, NEVER]
+    run = make_run(tmp_path / "run", recipe)
+    (part,) = run.history().inputs(opaque(8))
+    run.outputs(output_log(part[[1, 0, 1, 0]], t_ns=[T0 + 10, T0 + 20, T0 + 30, T0 + 40]))
+    assert same(run).arrived_ns.tolist() == [T0 + 20, T0 + 10, NEVER]
 
 
 def test_doubles_that_are_equal_are_answered_one_after_another(tmp_path):
     """0 and -2^63 have the same double: two outputs, one for each."""
-    history = make_run(tmp_path / "run", {"kind": "numbers", "seed": 1, "records": 16}, "double")
-    (part,) = history.inputs(NUMBER)
+    run = make_run(tmp_path / "run", {"kind": "numbers", "seed": 1, "records": 16}, "double")
+    (part,) = run.history().inputs(NUMBER)
     zeros = np.flatnonzero((part["x"] == 0) | (part["x"] == -(2**63)))
     assert len(zeros) == 2
-    record(history.folder, np.zeros(2, NUMBER), [T0 + 1, T0 + 2])
-    assert same(history).arrived_ns[zeros].tolist() == [T0 + 1, T0 + 2]
+    run.outputs(output_log(np.zeros(2, NUMBER), t_ns=[T0 + 1, T0 + 2]))
+    assert same(run).arrived_ns[zeros].tolist() == [T0 + 1, T0 + 2]
 
 
 def test_offsets_fetched_out_of_turn_keep_their_own_times(tmp_path):
     """Tasks of a batch engine read the ends of a range before its beginning."""
     recipe = {"kind": "payloads", "seed": 1, "records": 6, "size": 8, "tick": 2}
-    history = make_run(tmp_path / "run", recipe)
-    record_fetches(history.folder, [(30, 0, 0, 4, 6), (40, 0, 0, 0, 3), (50, 0, 0, 2, 6)])
-    assert same(history).fetched_ns.tolist() == [40, 40, 40, 50, 30, 30]
+    run = make_run(tmp_path / "run", recipe)
+    run.tables(fetches=[(30, 0, 0, 4, 6), (40, 0, 0, 0, 3), (50, 0, 0, 2, 6)])
+    assert same(run).fetched_ns.tolist() == [40, 40, 40, 50, 30, 30]
 
 
 def test_ticks_that_a_run_did_not_reach_were_never_published(tmp_path):
     recipe = {"kind": "payloads", "seed": 1, "records": 6, "size": 8, "tick": 2}
-    history = make_run(tmp_path / "run", recipe, ticks=1)
-    found = same(history)
+    found = same(make_run(tmp_path / "run", recipe, ticks=1))
     assert found.published_ns.tolist() == [T0 + 70_000] * 2 + [NEVER] * 4
     assert found.intended_ns.tolist() == [T0, T0, *[T0 + TICK] * 2, *[T0 + 2 * TICK] * 2]
 
 
 def test_a_slice_of_time_and_a_mask(tmp_path):
     recipe = {"kind": "payloads", "seed": 1, "records": 6, "size": 8, "tick": 2}
-    found = answers(make_run(tmp_path / "run", recipe))
+    found = answers(make_run(tmp_path / "run", recipe).history())
     assert len(found.due(T0 + TICK, T0 + 2 * TICK)) == 2
     assert len(found.where(found.intended_ns > T0)) == 4
     assert len(found.where(found.answered)) == 0
 
 
-def test_a_tidied_input_is_made_again_with_its_plan(made, tmp_path):
-    history = made("count-every")
-    expected = answers(history)
-    copy = tmp_path / "copy"
-    shutil.copytree(history.folder, copy)
-    again = type(history)(copy)
+def test_a_tidied_input_is_made_again_with_its_plan(tmp_path):
+    run = made_case("count-every", tmp_path)
+    out = right_outputs(run.history())
+    run.outputs(output_log(out, t_ns=T0 + 1_000 * np.arange(len(out))))
+    run.seal()
+    expected = answers(run.history())
+    again = run.history()
     tidy(again)
-    assert not (copy / "input").exists()
+    assert not (tmp_path / "input").exists()
     np.testing.assert_array_equal(answers(again).arrived_ns, expected.arrived_ns)
-    assert is_whole(again)
+    assert run.history().run == again.run
 
 
 def test_an_input_that_is_made_otherwise_today_is_refused_and_not_kept(made, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(made("passthrough").folder, copy)
     shutil.rmtree(copy / "input")
-    history = type(made("passthrough"))(copy)
+    history = History(copy)
     history.run["input"]["partitions"][1]["sha256"] = "0" * 64
     with pytest.raises(HistoryError, match=r"s0p1\.log: made again, it has other bytes"):
         answers(history)
@@ -261,15 +266,14 @@ def test_an_input_that_is_made_otherwise_today_is_refused_and_not_kept(made, tmp
 )
 def test_a_run_without_a_timetable_is_refused(tmp_path, change, message):
     recipe = {"kind": "payloads", "seed": 1, "records": 10, "size": 8, "tick": 1}
-    history = make_run(tmp_path / "run", recipe)
-    path = history.folder / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    run = make_run(tmp_path / "run", recipe)
+    run.facts(**change)
     with pytest.raises(HistoryError, match=message):
-        timetable(type(history)(history.folder))
+        timetable(run.history())
 
 
 def test_more_ticks_than_planned_are_refused(tmp_path):
     recipe = {"kind": "payloads", "seed": 1, "records": 10, "size": 8, "tick": 1}
-    history = make_run(tmp_path / "run", recipe, ticks=11)
+    history = make_run(tmp_path / "run", recipe, ticks=11).history()
     with pytest.raises(HistoryError, match=r"ticks\.bin: 11 ticks, expected at most 10"):
         timetable(history)

@@ -1,0 +1,1 @@
+"""For tests of checkers and judges: output logs and run folders made from plain values."""
