@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.bench.handmade import Made
+from tests.bench.handmade import Moves
 from tickproof.conformance.bench.engines.costs import costs
 from tickproof.conformance.bench.engines.engine_samples import SAMPLE
 from tickproof.conformance.bench.engines.throughput import Window
@@ -21,15 +21,18 @@ def samples(*rows):
     )
 
 
-def released(*rows):
-    """Return a run of 100 records with these (second, offset) of RELEASEs."""
-    return Made([100], [], [(int(t * SECOND), 0, offset) for t, offset in rows], None)
+@pytest.fixture
+def released(opened):
+    """Open a run of 100 records with these (second, offset) of RELEASEs."""
+    return lambda *rows: opened(
+        Moves([100], [], [(int(t * SECOND), 0, offset) for t, offset in rows], None)
+    )
 
 
 WINDOW = Window(2 * SECOND, 8 * SECOND, 600, "release", 9)
 
 
-def test_only_the_window_counts_for_cores_and_all_of_the_run_for_memory():
+def test_only_the_window_counts_for_cores_and_all_of_the_run_for_memory(released):
     seen = samples(
         (1, 50.0, 9.0, 900, 0), (2, 60.0, 10.0, 100, 0), (6, 64.0, 11.0, 200, 0),
         (9, 99.0, 30.0, 50, 0),
@@ -44,28 +47,28 @@ def test_only_the_window_counts_for_cores_and_all_of_the_run_for_memory():
 
 
 @pytest.mark.parametrize("seen", [samples(), samples((3, 1.0, 1.0, 7, 0))])
-def test_with_fewer_than_two_samples_in_the_window_there_are_no_cores(seen):
+def test_with_fewer_than_two_samples_in_the_window_there_are_no_cores(released, seen):
     found = costs(released(), seen, 1.0, WINDOW)
     assert (found.cores, found.kit_cores, found.us_a_record) == (None, None, None)
     assert found.peak_memory == (7 if len(seen) else None)
 
 
-def test_without_a_window_there_are_no_cores():
+def test_without_a_window_there_are_no_cores(released):
     seen = samples((1, 1.0, 1.0, 7, 0), (2, 2.0, 2.0, 8, 0))
     assert costs(released(), seen, 1.0, None).cores is None
 
 
-def test_clocks_that_differ_by_a_tick_give_no_negative_cores():
+def test_clocks_that_differ_by_a_tick_give_no_negative_cores(released):
     seen = samples((2, 0.0, 0.0, 7, 0), (4, 3.1, 0.2, 8, 0))
     assert costs(released(), seen, 1.0, WINDOW).other_cores == 0.0
 
 
-def test_the_state_is_that_of_the_first_sample_after_each_part():
+def test_the_state_is_that_of_the_first_sample_after_each_part(released):
     seen = samples(*((t, 0.0, 0.0, 0, 1000 + t) for t in range(1, 8)))
     assert costs(released((2.5, 19), (3.5, 20), (5.5, 60)), seen, 0.0, None).state == (1004, 1006)
 
 
-def test_no_state_is_given_where_no_sample_came_after():
+def test_no_state_is_given_where_no_sample_came_after(released):
     seen = samples((1, 0.0, 0.0, 0, 7))
     assert costs(released((0.5, 20), (1.5, 60)), seen, 0.0, None).state == (7, None)
     assert costs(released((0.5, 20)), seen, 0.0, None).state == (7, None)

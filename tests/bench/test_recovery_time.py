@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.handmade import Made
+from tests.bench.handmade import Moves
 from tickproof.conformance.bench.engines.recovery import beyond, recovery, silence
-from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog
+from tickproof.conformance.history.events import FiredFault
+from tickproof.conformance.scenario import FaultStep
+from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import COUNT_OUT, opaque
 from tickproof.generators.numbers import Payloads
 from tickproof.generators.partitions import partition_of
@@ -40,18 +41,23 @@ def test_silence_is_the_longest_gap_from_the_kill_on(times, kill):
     assert found == (pytest.approx(max(gaps) / 1e9) if gaps else None)
 
 
-def played(app, rows, releases, kill_s, partitions=2):
+@pytest.fixture
+def played(tmp_path):
     """Return a run of an app with a kill; rows: (second, payload)."""
-    made = Made([100] * partitions, [], [(int(t * SECOND), p, n) for t, p, n in releases], None)
-    arrivals = np.zeros(len(rows), ARRIVAL)
-    arrivals["t_ns"] = [int(t * SECOND) for t, _ in rows]
-    arrivals["index"], arrivals["count"] = np.arange(len(rows)), 1
-    arrivals["first_seq"] = UNNUMBERED
-    dtype = COUNT_OUT if app == "count" else opaque(52)
-    log = OutputLog(np.array([payload for _, payload in rows], dtype), arrivals)
-    made.app, made.faults = app, [SimpleNamespace(t_ns=int(kill_s * SECOND))]
-    made.cache["outputs"] = log
-    return made
+
+    def play(app, rows, releases, kill_s, inputs=None):
+        released = [(int(t * SECOND), p, n) for t, p, n in releases]
+        run = Moves([100, 100], [], released, None).run(tmp_path, app, inputs)
+        dtype = COUNT_OUT if app == "count" else opaque(52)
+        payloads = np.array([payload for _, payload in rows], dtype)
+        run.outputs(output_log(payloads, t_ns=[int(t * SECOND) for t, _ in rows]))
+        run.events(FiredFault(
+            t_ns=int(kill_s * SECOND), step=FaultStep("kill", "worker", "fetched"), moment="",
+            text="", outputs=0, partitions=(), pids=(),
+        ))  # fmt: skip
+        return run.history()
+
+    return play
 
 
 def keys_of(partition, count=2):
@@ -59,7 +65,7 @@ def keys_of(partition, count=2):
     return keys[partition_of(keys, count) == partition]
 
 
-def test_a_partition_that_goes_on_does_not_hide_the_other():
+def test_a_partition_that_goes_on_does_not_hide_the_other(played):
     alive, dead = int(keys_of(0)[0]), int(keys_of(1)[0])
     rows = [(t / 10, (alive, t, 0)) for t in range(1, 101)]
     rows += [(t / 10, (dead, t, 0)) for t in [*range(1, 51), *range(80, 101)]]
@@ -69,30 +75,30 @@ def test_a_partition_that_goes_on_does_not_hide_the_other():
     assert found.release_s is None
 
 
-def test_what_is_delivered_again_is_no_recovery():
+def test_what_is_delivered_again_is_no_recovery(played):
     key, other = int(keys_of(0)[0]), int(keys_of(1)[0])
     rows = [(t, (k, t, 0)) for t in range(1, 5) for k in (key, other)]
     rows += [(6, (key, 3, 0)), (7, (key, 4, 0)), (9, (key, 5, 0)), (9, (other, 5, 0))]
     assert recovery(played("count", rows, [], 4.5)).output_s == pytest.approx(5.0)
 
 
-def test_a_partition_that_stays_silent_gives_no_figure():
+def test_a_partition_that_stays_silent_gives_no_figure(played):
     key, other = int(keys_of(0)[0]), int(keys_of(1)[0])
     rows = [(t, (key, t, 0)) for t in range(1, 9)] + [(1, (other, 1, 0))]
     found = recovery(played("count", sorted(rows), [], 4.5))
     assert found.output_s is None
 
 
-def test_releases_are_looked_at_by_partition_too():
+def test_releases_are_looked_at_by_partition_too(played):
     rows = [(t, (int(keys_of(p)[0]), t, 0)) for t in range(1, 9) for p in (0, 1)]
     releases = [(t, 0, t) for t in range(1, 9)] + [(t, 1, t) for t in (1, 2, 3, 4, 8)]
     assert recovery(played("count", rows, releases, 4.5)).release_s == pytest.approx(4.0)
 
 
-def test_the_payload_of_passthrough_tells_its_partition():
+def test_the_payload_of_passthrough_tells_its_partition(played):
     made = Payloads(3, 52).records(0, 20)["payload"]
     rows = [(i + 1.0, made[i]) for i in (0, 1, 2, 3, 5, 7, 9, 11, 12, 13)]
-    history = played("passthrough", sorted(rows, key=lambda row: row[0]), [], 4.5)
-    history.inputs = lambda dtype: [made[0::2], made[1::2]]
+    inputs = {0: made[0::2], 1: made[1::2]}
+    history = played("passthrough", sorted(rows, key=lambda row: row[0]), [], 4.5, inputs)
     # Partition 0 has records 0, 2 and 12: it is silent from 3 s to 13 s.
     assert recovery(history).output_s == pytest.approx(10.0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.handmade import Made
+from tests.bench.handmade import Moves
 from tickproof.conformance.bench.engines.throughput import (
     WARM_UP,
     drained_ns,
@@ -36,7 +36,7 @@ def histories(draw, releases=True):
         if released[p] < n:
             t += 1
             steps.append((t, p, n))
-    return Made(records, fetches, steps, t + draw(st.integers(1, 9)))
+    return Moves(records, fetches, steps, t + draw(st.integers(1, 9)))
 
 
 def slowly(made, by_release):
@@ -45,7 +45,7 @@ def slowly(made, by_release):
     ends, opens = [0] * len(made.records), None
     for t, p, end in rows:
         ends[p] = max(ends[p], end)
-        if sum(ends) >= WARM_UP * made.input_records:
+        if sum(ends) >= WARM_UP * sum(made.records):
             opens = t
             break
     if opens is None:
@@ -61,9 +61,9 @@ def slowly(made, by_release):
     return (opens, closes, count) if count else None
 
 
-@given(histories())
-def test_the_window_counts_what_was_begun_and_done_in_it(made):
-    found = window(made)
+@given(made=histories())
+def test_the_window_counts_what_was_begun_and_done_in_it(opened, made):
+    found = window(opened(made))
     expected = slowly(made, True) or slowly(made, False)
     if expected is None:
         assert found is None
@@ -73,44 +73,44 @@ def test_the_window_counts_what_was_begun_and_done_in_it(made):
         assert found.rate == pytest.approx(found.records / found.seconds)
 
 
-@given(histories(releases=False))
-def test_without_any_release_the_drain_answer_ends_the_window(made):
-    found = window(made)
+@given(made=histories(releases=False))
+def test_without_any_release_the_drain_answer_ends_the_window(opened, made):
+    found = window(opened(made))
     if found is not None:
         assert (found.progress, found.closes_ns, found.steps) == ("fetch", made.drained, 0)
         assert (found.opens_ns, found.closes_ns, found.records) == slowly(made, False)
 
 
-def test_what_lies_in_the_engines_hands_at_the_opening_is_not_counted():
+def test_what_lies_in_the_engines_hands_at_the_opening_is_not_counted(opened):
     # 90 are fetched when the first 20 are released: only 10 come after that.
     fetched = [(1, 0, 0, 90), (5, 0, 90, 100)]
-    found = window(Made([100], fetched, [(3, 0, 20), (9, 0, 100)], 10))
+    found = window(opened(Moves([100], fetched, [(3, 0, 20), (9, 0, 100)], 10)))
     assert (found.opens_ns, found.closes_ns, found.records) == (3, 9, 10)
     assert found.steps == 1
 
 
-def test_an_engine_that_fetches_everything_at_once_has_no_window():
-    assert window(Made([100], [(1, 0, 0, 100)], [(9, 0, 100)], 10)) is None
+def test_an_engine_that_fetches_everything_at_once_has_no_window(opened):
+    assert window(opened(Moves([100], [(1, 0, 0, 100)], [(9, 0, 100)], 10))) is None
 
 
-def test_an_empty_input_has_no_window():
-    assert window(Made([0], [], [], 5)) is None
+def test_an_empty_input_has_no_window(opened):
+    assert window(opened(Moves([0], [], [], 5))) is None
 
 
-def test_records_fetched_again_are_not_counted_twice():
+def test_records_fetched_again_are_not_counted_twice(opened):
     fetched = [(1, 0, 0, 30), (4, 0, 20, 60), (6, 0, 50, 100)]
-    found = window(Made([100], fetched, [(2, 0, 20), (9, 0, 100)], 10))
+    found = window(opened(Moves([100], fetched, [(2, 0, 20), (9, 0, 100)], 10)))
     assert found.records == 70
 
 
-def test_a_run_without_a_drain_answer_is_refused():
+def test_a_run_without_a_drain_answer_is_refused(opened):
     with pytest.raises(ValueError, match="never answered"):
-        drained_ns(Made([1], [], [], None))
+        drained_ns(opened(Moves([1], [], [], None)))
 
 
-@given(histories())
-def test_progress_rises_to_what_was_released_or_fetched(made):
-    t_ns, done = progress(made)
+@given(made=histories())
+def test_progress_rises_to_what_was_released_or_fetched(opened, made):
+    t_ns, done = progress(opened(made))
     last = {}
     for row in made.released or [(t, p, end) for t, p, _, end in made.fetched]:
         last[row[1]] = max(last.get(row[1], 0), row[2])

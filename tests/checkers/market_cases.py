@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from hypothesis import strategies as st
 
-from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog
+from tickproof.conformance.history.outputs import OutputLog
+from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import MESSAGE, ORDER, QUOTE, VERDICT
 
 SYMBOLS = [b"A       ", b"BB      ", b"LONGNAME"]
@@ -60,11 +61,7 @@ def messages(rows: Iterable[np.ndarray]) -> np.ndarray:
 
 def log(rows: list[np.ndarray], times: list[int] | None = None) -> OutputLog:
     payloads = np.concatenate([np.zeros(0, VERDICT), *rows])
-    arrivals = np.zeros(len(rows), ARRIVAL)
-    arrivals["index"], arrivals["count"] = np.arange(len(rows)), 1
-    arrivals["first_seq"] = UNNUMBERED
-    arrivals["t_ns"] = times if times is not None else np.arange(len(rows))
-    return OutputLog(payloads, arrivals)
+    return output_log(payloads, t_ns=np.arange(len(rows)) if times is None else times)
 
 
 #: One merged partition as (symbol number, None for an order or a price).

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.checkers.output_logs import single_writer
 from tickproof.conformance.checkers.count import check_count
 from tickproof.conformance.checkers.count_diagnosis import diagnose_total
-from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog
+from tickproof.conformance.history.outputs import OutputLog
+from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
 
 Point = tuple[int, int, int]
@@ -23,13 +23,7 @@ def inputs_of(partitions: list[list[tuple[int, int]]]) -> list[np.ndarray]:
 
 
 def outputs_of(points: list[Point], times: list[int] | None = None) -> OutputLog:
-    payloads = np.array(points, COUNT_OUT)
-    if times is None:
-        return single_writer(payloads)
-    rows = np.zeros(len(points), ARRIVAL)
-    rows["t_ns"], rows["index"], rows["count"] = times, np.arange(len(points)), 1
-    rows["first_seq"] = UNNUMBERED
-    return OutputLog(payloads, rows)
+    return output_log(np.array(points, COUNT_OUT), t_ns=0 if times is None else times)
 
 
 def points_of(partitions: list[list[tuple[int, int]]]) -> list[Point]:

@@ -9,24 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.checkers.output_logs import single_writer
 from tickproof.conformance.checkers import arrays, multiset
 from tickproof.conformance.checkers.delivery import check_sequences
 from tickproof.conformance.checkers.multiset import check_multiset
-from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog
+from tickproof.conformance.history.outputs import UNNUMBERED, OutputLog
+from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import NUMBER, opaque
 
 
 def log_of(appends: list[tuple[int, int, list[int]]]) -> OutputLog:
     """Build a log from (writer, first_seq, values)."""
-    rows = np.zeros(len(appends), ARRIVAL)
-    values: list[int] = []
-    for i, (writer, first_seq, part) in enumerate(appends):
-        rows[i] = (1000 * i, writer, first_seq, len(values), len(part), 0, 0, 0)
-        values += part
-    payloads = np.zeros(len(values), NUMBER)
-    payloads["x"] = values
-    return OutputLog(payloads, rows)
+    values = [(value,) for _, _, part in appends for value in part]
+    return output_log(
+        np.array(values, NUMBER),
+        [len(part) for _, _, part in appends],
+        t_ns=1000 * np.arange(len(appends)),
+        writer=[writer for writer, _, _ in appends],
+        first_seq=[first_seq for _, first_seq, _ in appends],
+    )
 
 
 def test_numbers_in_order_give_no_finding():
@@ -102,7 +102,7 @@ def test_multiset_agrees_with_a_counter(wanted, came, size, chunk, hash_bits):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "PIECE_BYTES", 2 * size)
         patch.setattr(multiset, "_STEP", 2)
-        found = check_multiset(chunks, single_writer(payloads_of(came, size)), hash_bits=hash_bits)
+        found = check_multiset(chunks, output_log(payloads_of(came, size)), hash_bits=hash_bits)
     missing, extra = Counter(wanted) - Counter(came), Counter(came) - Counter(wanted)
     known = Counter({value: n for value, n in extra.items() if value in wanted})
     right = {
@@ -117,7 +117,7 @@ def test_multiset_agrees_with_a_counter(wanted, came, size, chunk, hash_bits):
 
 
 def test_multiset_names_the_earliest_of_each_kind():
-    log = single_writer(payloads_of([1, 2, 9, 2, 8], 4))
+    log = output_log(payloads_of([1, 2, 9, 2, 8], 4))
     found = check_multiset([payloads_of([1, 2, 3], 4)], log)
     assert {kind: found.first([kind]).where for kind in found.counts} == {
         "lost": {"record": 2},
@@ -130,14 +130,14 @@ def test_multiset_names_the_earliest_of_each_kind():
 def test_long_and_short_payloads(size):
     values = [3, 1, 2]
     right = payloads_of(values, size)
-    assert not check_multiset([right], single_writer(right[::-1].copy()))
+    assert not check_multiset([right], output_log(right[::-1].copy()))
     changed = payloads_of([3, 1, 4], size)
-    assert check_multiset([right], single_writer(changed)).counts == {"lost": 1, "invented": 1}
+    assert check_multiset([right], output_log(changed)).counts == {"lost": 1, "invented": 1}
 
 
 def test_sizes_must_agree():
     with pytest.raises(ValueError, match=r"expected records of 8 bytes.*records of 4 bytes"):
-        check_multiset([np.zeros(1, NUMBER)], single_writer(payloads_of([1], 4)))
+        check_multiset([np.zeros(1, NUMBER)], output_log(payloads_of([1], 4)))
 
 
 def test_records_are_read_in_windows_of_a_memory_map(tmp_path):

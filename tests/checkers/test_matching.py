@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.checkers.output_logs import single_writer
 from tickproof.conformance.checkers.matching import match_count, match_payloads
+from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER
 
 INPUT = st.lists(
@@ -42,9 +42,7 @@ def test_count_outputs_answer_the_nth_record_of_their_key(partitions, points, ev
             rows += 1
     points += [(key, n, total) for (key, n), (_, total) in true.items()][::2]
 
-    m = match_count(
-        addressed(partitions, COUNT_IN), single_writer(np.array(points, COUNT_OUT)), every
-    )
+    m = match_count(addressed(partitions, COUNT_IN), output_log(np.array(points, COUNT_OUT)), every)
 
     expected = [true.get((key, n), (-1, None)) for key, n, _ in points]
     assert m.answers.tolist() == [row for row, _ in expected]
@@ -69,7 +67,7 @@ def test_payloads_answer_the_kth_record_that_equals_them(partitions, more):
     came = flat[1::2] + more
     out = np.array([(value * 2,) for value in came], NUMBER)
 
-    m = match_payloads(addressed(numbers, NUMBER), single_writer(out), double=True)
+    m = match_payloads(addressed(numbers, NUMBER), output_log(out), double=True)
 
     places = {}
     for row, value in enumerate(flat):
