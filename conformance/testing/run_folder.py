@@ -9,7 +9,7 @@ my_judge(run.history())
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +38,8 @@ from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import in_frames, opaque
 from tickproof.generators.partitions import BuiltInput, PartitionFile
 
+#: Rows of a table: an array of its dtype, or of each row the columns in their order.
+Rows = np.ndarray | Iterable[Sequence[float]]
 #: What an engine claims that promises as little as possible.
 LEAST_CLAIMS: Final[Mapping[str, Any]] = {
     "state": "none", "delivery": "at-least-once", "survives": [], "rescale": "none",
@@ -96,18 +98,18 @@ class RunFolder:
         self._run |= facts
         write_json(self.folder / "run.json", self._run)
 
-    def tables(self, **rows: Any) -> None:
+    def tables(self, **rows: Rows) -> None:
         """Write tables by name: publishes, fetches, releases, ticks, usage, machine, others.
 
-        rows: an array of the table's dtype in history/rows.py, or tuples in its order. A
-        record of ``fetches``, for one, is (t_ns, stream, partition, base, end).
+        history/rows.py has their columns; a row of ``fetches``, for one, is (t_ns, stream,
+        partition, base, end).
         """
         for name, given in rows.items():
-            np.asarray(given, _TABLES[name]).tofile(self.folder / f"{name}.bin")
+            self._write_table(name, _TABLES[name], given)
 
-    def hiccups(self, core: int, rows: Any) -> None:
+    def hiccups(self, core: int, rows: Rows) -> None:
         """Write what the recorder of a core saw: (t_ns, late_ns) of each millisecond."""
-        np.asarray(rows, HICCUP).tofile(self.folder / f"hiccups-{core}.bin")
+        self._write_table(f"hiccups-{core}", HICCUP, rows)
 
     def timetable(
         self, t0_ns: int, tick_ns: int, late_ns: int = 0, ticks: int | None = None
@@ -147,6 +149,10 @@ class RunFolder:
     def seal(self) -> None:
         """Note how long each file is, as a run does at its end: a History refuses shorter ones."""
         self.facts(files=recorded_files(self.folder))
+
+    def _write_table(self, name: str, dtype: np.dtype, rows: Rows) -> None:
+        given = rows if isinstance(rows, np.ndarray) else [tuple(row) for row in rows]
+        np.asarray(given, dtype).tofile(self.folder / f"{name}.bin")
 
 
 def given_input(parts: Mapping[tuple[int, int], np.ndarray]) -> InputMaker:

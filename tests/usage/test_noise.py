@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
 import pytest
 
 from tickproof.conformance.history.rows import ANY_CORE, HICCUP, MACHINE, OTHERS, PUBLISH, USAGE
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.conformance.usage.noise import Seconds, noisy, seconds
 
 S = 1_000_000_000
@@ -41,20 +40,23 @@ def hiccups(to_s: float, *long: tuple[float, float]) -> np.ndarray:
     return np.array(list(zip(woke, woke - due, strict=True)), HICCUP)
 
 
-@dataclass
-class Made:
-    """Stands for a History."""
+@pytest.fixture
+def seconds_of(tmp_path_factory):
+    """Return the seconds of a run with these tables and further keys of run.json."""
 
-    publishes: np.ndarray
-    machine: np.ndarray
-    hiccups: dict[int, np.ndarray] = field(default_factory=dict)
-    usage: np.ndarray = field(default_factory=lambda: np.zeros(0, USAGE))
-    others: np.ndarray = field(default_factory=lambda: np.zeros(0, OTHERS))
-    run: dict[str, Any] = field(default_factory=dict)
+    def seconds_of(publishes, machine, hiccups, *, usage=(), others=(), **facts) -> Seconds:
+        scenario = Scenario("made", "double", {}, {"kind": "numbers", "records": 1, "seed": 1})
+        run = RunFolder(tmp_path_factory.mktemp("made"), scenario, **facts)
+        run.tables(publishes=publishes, machine=machine, usage=usage, others=others)
+        for core, rows in hiccups.items():
+            run.hiccups(core, rows)
+        return seconds(run.history())
+
+    return seconds_of
 
 
-def test_a_calm_run_has_no_noisy_second() -> None:
-    found = seconds(Made(publishes(3.2), calm(4), {0: hiccups(4), 1: hiccups(4)}))
+def test_a_calm_run_has_no_noisy_second(seconds_of) -> None:
+    found = seconds_of(publishes(3.2), calm(4), {0: hiccups(4), 1: hiccups(4)})
     assert (found.starts_ns == T0 + S * np.arange(4)).all()
     assert found.hiccup_ns.tolist() == [50_000] * 4
     assert found.foreign_s.tolist() == found.steal_s.tolist() == [0] * 4
@@ -62,8 +64,8 @@ def test_a_calm_run_has_no_noisy_second() -> None:
     assert noisy(found, hiccup_us=40, foreign=0.1).all()
 
 
-def test_a_hiccup_of_any_core_makes_its_second_and_the_next_noisy() -> None:
-    found = seconds(Made(publishes(6), calm(6), {0: hiccups(6), 1: hiccups(6, (2.5, 20))}))
+def test_a_hiccup_of_any_core_makes_its_second_and_the_next_noisy(seconds_of) -> None:
+    found = seconds_of(publishes(6), calm(6), {0: hiccups(6), 1: hiccups(6, (2.5, 20))})
     assert found.hiccup_ns.tolist()[2] == 20 * MS
     assert noisy(found, hiccup_us=1_000, foreign=0.1).tolist() == [
         False, False, True, True, False, False,
@@ -71,63 +73,63 @@ def test_a_hiccup_of_any_core_makes_its_second_and_the_next_noisy() -> None:
     assert not noisy(found, hiccup_us=20_000, foreign=0.1).any()
 
 
-def test_a_hiccup_reaches_into_all_seconds_that_it_covers() -> None:
-    found = seconds(Made(publishes(8), calm(8), {0: hiccups(8, (1.8, 2_500))}))
+def test_a_hiccup_reaches_into_all_seconds_that_it_covers(seconds_of) -> None:
+    found = seconds_of(publishes(8), calm(8), {0: hiccups(8, (1.8, 2_500))})
     assert (found.hiccup_ns > 50_000).tolist() == [False, *[True] * 4, *[False] * 3]
 
 
-def test_a_hiccup_meets_records_due_just_before_it() -> None:
+def test_a_hiccup_meets_records_due_just_before_it(seconds_of) -> None:
     early, later = (
-        seconds(Made(publishes(4), calm(4), {0: hiccups(4, (at, 20))})) for at in (2.05, 2.15)
+        seconds_of(publishes(4), calm(4), {0: hiccups(4, (at, 20))}) for at in (2.05, 2.15)
     )
     assert (early.hiccup_ns == 20 * MS).tolist() == [False, True, True, False]
     assert (later.hiccup_ns == 20 * MS).tolist() == [False, False, True, False]
 
 
-def test_what_no_recorder_saw_is_noisy() -> None:
+def test_what_no_recorder_saw_is_noisy(seconds_of) -> None:
     cut = hiccups(4)
     cut = cut[cut["t_ns"] < T0 + int(2.5 * S)]
-    found = seconds(Made(publishes(4), calm(4), {0: hiccups(4), 1: cut}))
+    found = seconds_of(publishes(4), calm(4), {0: hiccups(4), 1: cut})
     assert found.hiccup_ns.tolist() == [50_000, 50_000, -1, -1]
     assert noisy(found, hiccup_us=1_000, foreign=0.1).tolist() == [False, False, True, True]
     for none in ({}, {0: np.zeros(0, HICCUP)}):
-        assert (seconds(Made(publishes(4), calm(4), none)).hiccup_ns == -1).all()
+        assert (seconds_of(publishes(4), calm(4), none).hiccup_ns == -1).all()
 
 
-def test_cpu_of_others_is_what_neither_kit_nor_engine_used() -> None:
+def test_cpu_of_others_is_what_neither_kit_nor_engine_used(seconds_of) -> None:
     samples = machine(
         (-0.5, 10, 0, 4, 6), (0.5, 12, 0, 4.5, 7.5), (1.5, 14, 0, 5, 9),
         (2.5, 16, 0, 5.2, 9.8), (3.5, 18, 0, 5.7, 11.3), (4.5, 20, 0, 6.2, 12.8),
         (5.5, 22, 0, 6.7, 14.3),
     )  # fmt: skip
-    found = seconds(Made(publishes(5), samples, {0: hiccups(5)}))
+    found = seconds_of(publishes(5), samples, {0: hiccups(5)})
     # Between the samples at 1.5 and 2.5 others took a second: both seconds may have had all of it.
     assert found.foreign_s == pytest.approx([0, 1, 1, 0, 0], abs=1e-9)
     assert noisy(found, hiccup_us=1_000, foreign=0.1).tolist() == [False, True, True, True, False]
     assert not noisy(found, hiccup_us=1_000, foreign=1.1).any()
 
 
-def test_what_a_hypervisor_took_counts_too() -> None:
+def test_what_a_hypervisor_took_counts_too(seconds_of) -> None:
     samples = machine(*((at, 0, 0.5 * max(0, at - 3), 0, 0) for at in range(-1, 8)))
-    found = seconds(Made(publishes(6), samples, {0: hiccups(6)}))
+    found = seconds_of(publishes(6), samples, {0: hiccups(6)})
     assert found.steal_s == pytest.approx([0, 0, 0, 0.5, 0.5, 0.5])
     assert noisy(found, hiccup_us=1_000, foreign=0.1).tolist() == [False] * 3 + [True] * 3
 
 
-def test_steps_of_the_clock_between_close_looks_are_no_noise() -> None:
+def test_steps_of_the_clock_between_close_looks_are_no_noise(seconds_of) -> None:
     samples = machine(
         (-1, 0, 0, 0, 0), (1, 0, 0, 0, 0), (2.001, 0, 0, 0, 0), (2.003, 0.01, 0, 0, 0)
     )
-    found = seconds(Made(publishes(2), samples, {0: hiccups(2)}))
+    found = seconds_of(publishes(2), samples, {0: hiccups(2)})
     assert found.foreign_s.max() < 0.011
     # Two samples alone that are as close say nothing.
-    found = seconds(Made(publishes(0.003), samples[2:], {0: hiccups(2)}))
+    found = seconds_of(publishes(0.003), samples[2:], {0: hiccups(2)})
     assert np.isnan(found.foreign_s).all()
 
 
-def test_seconds_without_looks_are_noisy() -> None:
+def test_seconds_without_looks_are_noisy(seconds_of) -> None:
     samples = machine((1.5, 0, 0, 0, 0), (2.5, 0, 0, 0, 0), (4.2, 0, 0, 0, 0))
-    found = seconds(Made(publishes(5), samples, {0: hiccups(5)}))
+    found = seconds_of(publishes(5), samples, {0: hiccups(5)})
     assert np.isnan(found.foreign_s).tolist() == [True, True, False, False, True]
     assert noisy(found, hiccup_us=1_000, foreign=0.1).tolist() == [True, True, True, False, True]
 
@@ -141,35 +143,36 @@ def test_seconds_without_looks_are_noisy() -> None:
         ({"kit": [0], "engine": [], "shared": False}, 3.0),
     ],
 )
-def test_on_cores_of_their_own_only_what_ran_there_counts(cores, foreign) -> None:
+def test_on_cores_of_their_own_only_what_ran_there_counts(seconds_of, cores, foreign) -> None:
     samples = machine(*((at, 3 * at, 0, 0, 0) for at in range(-1, 4)))
     others = np.array(
         [(T0 + at * S, core, used) for at in range(4)
          for core, used in ((1, 1.0), (ANY_CORE, 0.25), (7, 1.75))],
         OTHERS,
     )  # fmt: skip
-    made = Made(publishes(3), samples, {0: hiccups(3)}, others=others, run={"cores": cores})
-    assert seconds(made).foreign_s == pytest.approx([foreign] * 3)
+    found = seconds_of(publishes(3), samples, {0: hiccups(3)}, others=others, cores=cores)
+    assert found.foreign_s == pytest.approx([foreign] * 3)
 
 
-def test_waiting_of_the_engine_is_summed_over_its_processes() -> None:
+def test_waiting_of_the_engine_is_summed_over_its_processes(seconds_of) -> None:
     rows = np.zeros(8, USAGE)
     rows["t_ns"] = T0 + S * np.repeat([-1, 1, 2, 3], 2)
     rows["pid"] = [7, 8] * 4
     # A thread of 8 ends between the samples at 1 and 2: what it had waited is gone.
     rows["wait_ns"] = [5 * S, 0, 5 * S, S, 5 * S + S // 2, S // 4, 6 * S, S // 2]
     samples = machine(*((at, 0, 0, 0, 0) for at in (-1, 1, 2, 3)))
-    found = seconds(Made(publishes(3), samples, {0: hiccups(3)}, usage=rows))
+    found = seconds_of(publishes(3), samples, {0: hiccups(3)}, usage=rows)
     assert found.engine_wait_s == pytest.approx([0.5, 0.5, 0.75])
 
 
-def test_the_first_second_begins_at_the_first_intended_time() -> None:
-    made = Made(publishes(2), calm(3), {0: hiccups(2)}, run={"pace": {"t0_ns": T0 - S // 2}})
-    assert seconds(made).starts_ns.tolist() == [T0 - S // 2, T0 + S // 2, T0 + 3 * S // 2]
+def test_the_first_second_begins_at_the_first_intended_time(seconds_of) -> None:
+    pace = {"t0_ns": T0 - S // 2}
+    found = seconds_of(publishes(2), calm(3), {0: hiccups(2)}, pace=pace)
+    assert found.starts_ns.tolist() == [T0 - S // 2, T0 + S // 2, T0 + 3 * S // 2]
 
 
-def test_a_run_in_which_nothing_was_recorded_has_no_seconds() -> None:
-    found = seconds(Made(np.zeros(0, PUBLISH), np.zeros(0, MACHINE)))
+def test_a_run_in_which_nothing_was_recorded_has_no_seconds(seconds_of) -> None:
+    found = seconds_of([], [], {})
     assert [len(column) for column in vars(found).values()] == [0] * 5
     assert noisy(found, hiccup_us=1_000, foreign=0.1).tolist() == []
 
