@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import numpy as np
@@ -21,6 +20,8 @@ from tickproof.conformance.explain.picture import (
 )
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import FETCH
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.testing.run_folder import RunFolder
 
 TIMES = st.lists(st.integers(0, 10**12), max_size=60)
 
@@ -142,13 +143,11 @@ def test_histories_that_hold_little_have_a_picture(copy_of, tamper):
     assert max(map(len, lines)) <= 80
 
 
-def test_an_engine_that_died_at_its_start_has_a_picture(recorded, tmp_path):
-    folder = tmp_path / "run"
-    folder.mkdir()
-    data = json.loads((recorded.run("passthrough") / "run.json").read_text("utf-8"))
-    data |= {"files": {}, "ended": {"how": "engine-failure", "code": "NOT_FOUND", "message": "no"}}
-    (folder / "run.json").write_text(json.dumps(data), "utf-8")
-    history = History(folder)
+def test_an_engine_that_died_at_its_start_has_a_picture(tmp_path):
+    ended = {"how": "engine-failure", "code": "NOT_FOUND", "message": "no"}
+    recipe = {"kind": "payloads", "records": 100, "size": 52, "seed": 1}
+    scenario = Scenario("passthrough", "passthrough", {}, recipe)
+    history = RunFolder(tmp_path, scenario, ended=ended).history()
 
     assert moments(history) == []
     lines = picture(history)

@@ -14,9 +14,10 @@ from tickproof.conformance.explain import story
 from tickproof.conformance.explain.facts import counted
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FaultStep
+from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.session import tiers
 from tickproof.conformance.suites.evidence import outputs
+from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.conformance.verdicts import Outcome, Verdict
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
 
@@ -335,14 +336,12 @@ def test_text_of_the_engine_is_escaped_and_cut(copy_of):
     assert any("\\x1b[31mred" in line for line in made.lines)
 
 
-def test_an_engine_that_died_at_its_start_has_a_story(recorded, tmp_path):
-    folder = tmp_path / "run"
-    folder.mkdir()
-    data = json.loads((recorded.run("count-pause") / "run.json").read_text("utf-8"))
+def test_an_engine_that_died_at_its_start_has_a_story(tmp_path):
     ended = {"how": "engine-failure", "code": "NOT_FOUND", "message": "no such file", "stderr": []}
-    (folder / "run.json").write_text(json.dumps(data | {"files": {}, "ended": ended}), "utf-8")
+    recipe = {"kind": "keyed", "records": 12_000, "keys": 5, "seed": 1}
+    run = RunFolder(tmp_path, Scenario("count-pause", "count", {}, recipe), ended=ended)
 
-    made = story(History(folder), Outcome("PR-HELLO", Verdict.FAIL, reason="NOT_FOUND"))
+    made = story(run.history(), Outcome("PR-HELLO", Verdict.FAIL, reason="NOT_FOUND"))
 
     text = " ".join(made.lines)
     assert "0 records had been fetched when the run ended, 12,000 were left" in text

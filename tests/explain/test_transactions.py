@@ -2,45 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.suites import tampering
 from tickproof.conformance.explain import story, transactions
 from tickproof.conformance.explain.facts import Facts
+from tickproof.conformance.history import events
+from tickproof.conformance.history.event import Event
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 
 def stage(count, txn=21):
-    return "stage", {"connection": 1, "txn": txn, "writer": 9, "count": count}
+    return events.Stage(t_ns=0, connection=1, txn=txn, writer=9, count=count)
 
 
 def commit(outcome, txn=21):
-    return "commit", {"connection": 1, "txn": txn, "outcome": outcome}
+    return events.Commit(t_ns=0, connection=1, txn=txn, outcome=outcome)
 
 
 def abort(txn=21):
-    return "abort", {"connection": 1, "txn": txn}
+    return events.Abort(t_ns=0, connection=1, txn=txn)
+
+
+KILLED = events.FiredFault(
+    t_ns=0, struck_ns=0, step=FaultStep("kill", "engine", "fetched"), moment="fetched", text="",
+    outputs=0, partitions=(), pids=(7,),
+)  # fmt: skip
+DRAINED = events.Drained(
+    t_ns=0, open_acknowledgements=0, staged_open=0, outputs=0, ended=True, partitions=()
+)
 
 
 @pytest.fixture
-def after(copy_of):
-    """Return the history of a sound run with further steps of transactions at its end."""
+def after(tmp_path):
+    """Return the history of a run with these steps after a kill, one a millisecond."""
 
-    def make(*steps) -> History:
-        folder = copy_of("count-engine-death")
-        tampering.events(folder, lambda rows: [*rows, *(
-            {"t_ns": rows[-1]["t_ns"] + number, "event": event, **fields}
-            for number, (event, fields) in enumerate(steps, 1)
-        )])  # fmt: skip
-        return History(folder)
+    def make(*steps: Event) -> History:
+        recipe = {"kind": "keyed", "records": 100, "keys": 5, "seed": 1}
+        run = RunFolder(tmp_path, Scenario("made", "count", {"emit": "every"}, recipe))
+        run.events(*(
+            replace(event, t_ns=number * 1_000_000)
+            for number, event in enumerate((KILLED, *steps, DRAINED), 1)
+        ))  # fmt: skip
+        return run.history()
 
     return make
 
 
 def test_output_staged_under_a_committed_number_is_told_step_by_step(after):
     gap = "writer 9: first_seq 5966, but 3359 is next"
-    refused = ("refused", {"connection": 1, "code": 6, "text": gap, "op": "COMMIT"})
+    refused = events.Refused(t_ns=0, connection=1, code=6, text=gap, op="COMMIT")
     history = after(
         commit(1, txn=17), stage(825), commit(1), commit(2, txn=17), abort(), stage(3432),
         commit(2), refused,

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.scenario import App, Scenario
 from tickproof.conformance.suites.labels import labelled
+from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.generators.market import MarketParams
 from tickproof.generators.recipes import complete, market_params
 from tickproof.generators.universe import load_universe, make_universe
 
 
+def history_of(folder: Path, app: App, recipe: dict[str, Any]) -> History:
+    return RunFolder(folder, Scenario("made", app, {}, recipe)).history()
+
+
 def test_the_company_of_a_symbol_is_added_and_kept_with_the_run(tmp_path: Path) -> None:
     recipe = complete({"kind": "market", "seed": 5, "records": 100, "symbols": 12})
-    history = SimpleNamespace(folder=tmp_path, run={"input": {"recipe": recipe}})
+    history = history_of(tmp_path, "market-spread", recipe)
     symbol, company = next(iter(make_universe(market_params(recipe)).companies.items()))
 
     assert market_params(recipe) == MarketParams(messages=100, seed=5, symbols=12)
@@ -26,8 +33,9 @@ def test_the_company_of_a_symbol_is_added_and_kept_with_the_run(tmp_path: Path) 
 
 def test_other_places_stay_as_they_are(tmp_path: Path) -> None:
     recipe = complete({"kind": "market", "seed": 5, "records": 100})
-    market = SimpleNamespace(folder=tmp_path, run={"input": {"recipe": recipe}})
-    keyed = SimpleNamespace(folder=tmp_path, run={"input": {"recipe": {"kind": "keyed"}}})
+    market = history_of(tmp_path / "market", "market-spread", recipe)
+    recipe = {"kind": "keyed", "seed": 5, "records": 100, "keys": 5}
+    keyed = history_of(tmp_path / "keyed", "count", recipe)
 
     assert labelled(market, {"key": 3}) == {"key": 3}
     assert labelled(market, {"symbol": "NONE.SUCH"}) == {"symbol": "NONE.SUCH"}
