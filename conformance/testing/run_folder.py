@@ -1,9 +1,11 @@
 """Run folders from plain values: what a judge is given, without an engine or a clock.
 
-run = RunFolder(tmp_path / "run", Scenario("mine", "passthrough", {}, recipe))
-run.tables(fetches=[(1_000, 0, 0, 0, 50)])
-run.outputs(output_log(payloads, t_ns=2_000))
-my_judge(run.history())
+For example::
+
+    run = RunFolder(tmp_path / "run", Scenario("mine", "passthrough", {}, recipe))
+    run.tables(fetches=[(1_000, 0, 0, 0, 50)])
+    run.outputs(output_log(payloads, t_ns=2_000))
+    my_judge(run.history())
 """
 
 from __future__ import annotations
@@ -99,12 +101,15 @@ class RunFolder:
         write_json(self.folder / "run.json", self._run)
 
     def tables(self, **rows: Rows) -> None:
-        """Write tables by name: publishes, fetches, releases, ticks, usage, machine, others.
+        """Write tables, by name.
 
-        history/rows.py has their columns; a row of ``fetches``, for one, is (t_ns, stream,
-        partition, base, end).
+        publishes: (t_ns, stream, partition, end). fetches: (t_ns, stream, partition, base,
+        end). releases: (t_ns, stream, partition, offset). ticks: (t_ns,). base, end and
+        offset are in records. usage, machine, others: the columns stand in history/rows.py.
         """
         for name, given in rows.items():
+            if name not in _TABLES:
+                raise ValueError(f"table {name}: expected one of {', '.join(_TABLES)}")
             self._write_table(name, _TABLES[name], given)
 
     def hiccups(self, core: int, rows: Rows) -> None:
@@ -147,7 +152,7 @@ class RunFolder:
         log.close()
 
     def seal(self) -> None:
-        """Note how long each file is, as a run does at its end: a History refuses shorter ones."""
+        """Note how long each file is, as a run does last: a History refuses shorter ones."""
         self.facts(files=recorded_files(self.folder))
 
     def _write_table(self, name: str, dtype: np.dtype, rows: Rows) -> None:

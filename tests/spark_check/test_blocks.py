@@ -25,7 +25,8 @@ from tickproof.conformance.spark_check.blocks import (
     slices,
 )
 from tickproof.conformance.spark_check.parts import Part, PartOfLog, Placed, on_parts
-from tickproof.generators.layouts import COUNT_IN, framed
+from tickproof.conformance.testing.output_log import output_log
+from tickproof.generators.layouts import COUNT_IN, framed, in_frames
 
 # Executors know the kit, not its tests: functions of this module travel whole.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -35,21 +36,17 @@ ROWS = "part int, source int, place long, key long, value long, t_ns long"
 
 def source(folder, name: str, keys, arrivals=None) -> Source:
     """Write a file of COUNT_IN records with these keys, and values from 0."""
-    records = np.zeros(len(keys), framed(COUNT_IN))
-    records["size"] = COUNT_IN.itemsize
-    records["payload"]["key"] = keys
-    records["payload"]["value"] = np.arange(len(keys))
+    records = np.zeros(len(keys), COUNT_IN)
+    records["key"], records["value"] = keys, np.arange(len(keys))
     path = folder / name
-    records.tofile(path)
+    in_frames(records).tofile(path)
     return Source(str(path), framed(COUNT_IN), "payload", len(keys), COUNT_IN, arrivals)
 
 
 def arrivals(folder, counts) -> tuple[str, np.dtype, int]:
-    rows = np.zeros(len(counts), ARRIVAL)
-    rows["count"] = counts
-    rows["index"] = np.cumsum(counts) - counts
-    rows["t_ns"] = 100 * np.arange(1, len(counts) + 1)
-    rows.tofile(folder / "arrivals")
+    t_ns = 100 * np.arange(1, len(counts) + 1)
+    log = output_log(np.zeros(sum(counts), COUNT_IN), counts, t_ns=t_ns)
+    log.arrivals.tofile(folder / "arrivals")
     return str(folder / "arrivals"), ARRIVAL, len(counts)
 
 

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.history.events import EVENTS
+from tickproof.conformance.history.events import (
+    EVENTS,
+    Deployed,
+    Drained,
+    EndPublished,
+    Exited,
+    Started,
+)
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.input_replay import recorded_plan, same_input
 from tickproof.conformance.history.rows import FETCH, HICCUP, TICK
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session import tiers
+from tickproof.conformance.suites.catalog import Context, draw
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import RunFolder, given_input
-from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
+from tickproof.conformance.verdicts import Verdict
+from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER
 
 RECIPE = {"kind": "keyed", "records": 50, "keys": 5, "partitions": 3, "seed": 5, "tick": 7}
 SCENARIO = Scenario("made", "count", {"emit": "every"}, RECIPE)
@@ -67,6 +79,11 @@ def test_fetches_are_read_back(run, rows):
     assert run.history().fetches.tolist() == rows
     run.tables(fetches=np.array(rows, FETCH))
     assert run.history().fetches.tolist() == rows
+
+
+def test_a_table_that_no_run_has_is_named(run):
+    with pytest.raises(ValueError, match="table fetchs: expected one of fetches, machine"):
+        run.tables(fetchs=[])
 
 
 @given(st.lists(st.one_of([st.builds(kind) for kind in EVENTS.values()]), max_size=5))
@@ -120,3 +137,30 @@ def test_a_sealed_run_that_is_cut_is_refused(tmp_path):
     (tmp_path / "fetches.bin").write_bytes(b"")
     with pytest.raises(HistoryError, match="cut after the run"):
         History(tmp_path)
+
+
+@pytest.mark.parametrize(("lost", "verdict"), [(0, Verdict.PASS), (1, Verdict.FAIL)])
+def test_the_judges_of_the_kit_decide_over_a_made_run(tmp_path, lost, verdict):
+    drawn = draw("double", Context(1))
+    run = RunFolder(tmp_path, replace(drawn, recipe=drawn.recipe | {"records": 500}))
+    doubled = np.concatenate(run.history().inputs(NUMBER))
+    doubled["x"] *= 2
+    run.outputs(output_log(doubled[lost:], t_ns=30))
+    parts = run.built.partitions
+    run.tables(
+        publishes=[(10, p.stream, p.partition, p.records) for p in parts],
+        fetches=[(20, p.stream, p.partition, 0, p.records) for p in parts],
+    )
+    run.events(
+        Started(t_ns=0, pid=1),
+        Deployed(t_ns=5, pid=1),
+        EndPublished(t_ns=10, records=500),
+        Drained(
+            t_ns=40, open_acknowledgements=0, staged_open=0, outputs=len(doubled) - lost,
+            ended=True, partitions=(),
+        ),
+        Exited(t_ns=50, returncode=0),
+    )  # fmt: skip
+    run.seal()
+    found = {one.requirement: one.verdict for one in tiers.recheck(tmp_path)}
+    assert found["SL-DOUBLE"] is verdict
