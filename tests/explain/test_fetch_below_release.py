@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from tests.suites import tampering
 from tickproof.conformance.explain import story
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.explain.protocol_breaches import fetches_below_release
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.history.json_lines import read_json_lines
 from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.session import tiers
 from tickproof.conformance.verdicts import Outcome, Verdict
@@ -87,10 +84,9 @@ def test_a_fault_after_the_end_reads_as_one_that_never_came(copy_of):
     tampering.engine_failure(folder)
     step = FaultStep("kill", "engine", "fetched").to_json()
     tampering.added("fault-missed", step=step, why="gone")(folder)
-    recorded = read_json_lines(folder / "events.jsonl")
-    recorded[-1]["t_ns"] += 10**9
-    text = "".join(json.dumps(row) + "\n" for row in recorded)
-    tampering.fresh(folder / "events.jsonl").write_text(text, "utf-8")
+    tampering.events(
+        folder, lambda rows: [*rows[:-1], rows[-1] | {"t_ns": rows[-1]["t_ns"] + 10**9}]
+    )
 
     facts = Facts.of(History(folder))
     lines = story(History(folder), FAILED).lines
