@@ -75,7 +75,7 @@ def explore(
         save=save or (spec.path.parent if own else folder) / "regressions",
         budget_s=budget,
         seed=secrets.randbelow(2**32) if seed is None else seed,
-        parallel=parallel or machine.usable_cpus(),
+        parallel=parallel or machine.runs_at_once(),
         **given,
     )
     console = style.console()

@@ -62,7 +62,7 @@ def run(
     request = Request(
         only=(schedules.REQUIREMENT,) if given["schedules"] else ids,
         seed=secrets.randbelow(2**32) if seed is None else seed,
-        workers=parallel or (1 if given["port"] else machine.usable_cpus()),
+        workers=parallel or (1 if given["port"] else machine.runs_at_once()),
         **given,
     )
     console = style.console()

@@ -52,7 +52,8 @@ def selftest(
     console.print(Text(f"seed {seed}, {len(engines)} engines", style="dim"))
     with terminal.TrialProgress(console) as progress:
         report = session.run(
-            engines, out.resolve(), seed=seed, workers=parallel or machine.usable_cpus(), runs=runs,
+            engines, out.resolve(), seed=seed, workers=parallel or machine.runs_at_once(),
+            runs=runs,
             uncovered=[] if ids or sound else plan.without_mutant(known),
             selection=_selection(ids, half, sound, engine), on_trial=progress,
         )  # fmt: skip

@@ -34,6 +34,15 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
+def runs_at_once() -> int:
+    """Return how many runs this machine plays at the same time: they wait as long as they compute.
+
+    Two a processor where there are 4 GiB of memory for each, for an engine may need as much.
+    """
+    cpus = usable_cpus()
+    return max(cpus, min(2 * cpus, memory_bytes() // (4 << 30)))
+
+
 def memory_bytes() -> int:
     """Return the physical memory in bytes."""
     return psutil.virtual_memory().total

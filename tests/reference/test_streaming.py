@@ -8,6 +8,7 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as F
 
+from tests.long import LONG
 from tests.reference.querying import recorded, running
 from tests.reference.served import Served
 from tickproof.generators import build
@@ -48,14 +49,14 @@ def quotes_first(served: Served) -> list[list[int]]:
     ("app", "params", "coalesce"),
     [
         ("passthrough", {}, True),
-        ("double", {}, True),
         ("double", {}, False),
+        pytest.param("double", {}, True, marks=LONG),
         ("count", {"emit": "every"}, True),
-        ("count", {"emit": "every"}, False),
+        pytest.param("count", {"emit": "every"}, False, marks=LONG),
         ("market-spread", {"inputs": "merged", "emit": "rejects"}, True),
-        ("market-spread", {"inputs": "merged", "emit": "verdicts"}, True),
+        pytest.param("market-spread", {"inputs": "merged", "emit": "verdicts"}, True, marks=LONG),
         ("market-spread", {"inputs": "merged", "emit": "verdicts"}, False),
-        ("market-spread", {"inputs": "two", "emit": "rejects"}, False),
+        pytest.param("market-spread", {"inputs": "two", "emit": "rejects"}, False, marks=LONG),
         ("market-spread", {"inputs": "two", "emit": "verdicts"}, True),
     ],
 )

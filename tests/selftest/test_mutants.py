@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import LONG
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures, reference
 from tickproof.conformance.selftest import mutants, plan, session
@@ -23,16 +23,9 @@ SEED = 20_260
 DEADLINE_S = 400
 ALL = mutants.available(fixtures())
 VARIANTS = mutants.sound_variants(fixtures())
-#: `tickproof selftest` plays all of them, and CI half, but none of Spark: here is one. The rest
-#: is for `tox -e long`.
-FEW = ("spark-release-when-read",)
 #: Where time counts, other tests beside are noise: those are left to `tickproof selftest`.
 TIMED = {one.id for one in registry.load().values() if one.family == "LT"}
-LIVE = [
-    m for m in ALL
-    if m.requirement not in TIMED
-    and (os.environ.get("TICKPROOF_TESTS") == "all" or m.id in FEW)
-]  # fmt: skip
+LIVE = [m for m in ALL if m.requirement not in TIMED]
 
 
 def needs_spark(mutant: Mutant) -> None:
@@ -40,6 +33,7 @@ def needs_spark(mutant: Mutant) -> None:
         pytest.skip("pyspark is not installed: pip install 'tickproof[spark]'")
 
 
+@LONG  # `tickproof selftest` plays the same, and CI half of it
 @pytest.mark.parametrize("mutant", LIVE, ids=lambda mutant: mutant.id)
 def test_what_it_names_fails_it(mutant: Mutant, tmp_path: Path) -> None:
     needs_spark(mutant)
