@@ -109,7 +109,7 @@ class Reason(enum.StrEnum):
     )
     NOT_PINNED = (
         "NOT_PINNED",
-        "The engine was never on the cores that it was to have.",
+        "The engine never ran on the cores assigned to it.",
         "no right to set an affinity",
     )
     NOT_AT_SCALE = (
@@ -120,8 +120,8 @@ class Reason(enum.StrEnum):
     # blocked, gap-fixed, kit-error
     LOWER_TIER = (
         "LOWER_TIER",
-        "A requirement of a lower tier failed, so this one was not tested.",
-        "mend what failed first",
+        "A requirement of a lower tier failed, so this one does not count.",
+        "fix what failed first",
     )
     GAP_FIXED = (
         "GAP_FIXED",
@@ -214,7 +214,7 @@ class Reason(enum.StrEnum):
     MALFORMED = "malformed", "An output does not have the form of the app."
     INVENTED = "invented", "An output answers nothing in the input."
     WRONG_VERDICT = "wrong-verdict", "A verdict does not follow from the quote that it names."
-    UNKNOWN_QUOTE = "unknown-quote", "A verdict names a quote that is none of its symbol."
+    UNKNOWN_QUOTE = "unknown-quote", "A verdict names a quote that belongs to another symbol, or to none."
     FROM_THE_FUTURE = (
         "from-the-future",
         "A verdict names a quote that was published only after the verdict had come.",

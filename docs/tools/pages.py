@@ -23,6 +23,7 @@ from tickproof.conformance.requirements.registry import (
     load,
     load_unchecked,
 )
+from tickproof.conformance.verdicts import Reason
 
 DOCS: Final = Path(__file__).resolve().parents[1]
 
@@ -172,6 +173,23 @@ def events_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def reasons_page() -> str:
+    """Return docs/reasons.md: every reason code, what it means and what to do about it."""
+    lines = [
+        _GENERATED,
+        "# Reason codes",
+        "Why a verdict is no pass. The codes are stable: scripts may rely on them. For a wrong "
+        "value the code is the kind of finding, in small letters, and the counterexample says "
+        "the rest. Codes of `tickproof latency` stand on the page of "
+        "[verdicts](verdicts.md#latency).",
+        "",
+        "| code | it means | usual cause, or what to do |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {one} | {_cell(one.meaning)} | {_cell(one.advice)} |" for one in Reason]
+    return "\n".join(lines) + "\n"
+
+
 def commands_page() -> str:
     """Return docs/commands.md: what ``--help`` says of every command."""
     lines = [
@@ -210,5 +228,6 @@ def pages(docs: Path = DOCS) -> dict[Path, str]:
         docs / "coverage.md": coverage_page(text_of, requirements, load_unchecked()),
         docs / "commands.md": commands_page(),
         docs / "events.md": events_page(),
+        docs / "reasons.md": reasons_page(),
         docs / "engine-toml.md": engine_toml_page(protocol),
     }
