@@ -89,7 +89,7 @@ class Reading:
 
 
 def bucket_of(keys: np.ndarray, buckets: int) -> np.ndarray:
-    """Return the bucket of each key: the same for good, whatever the machine."""
+    """Return the bucket of each key: stable across restarts and machines."""
     return (((keys * _SPREAD) >> np.uint64(40)) % np.uint64(buckets)).astype(np.uint8)
 
 

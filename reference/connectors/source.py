@@ -30,7 +30,7 @@ ROW_SCHEMA = (
     "bucket int, pipeline int, ready boolean, partition int, base long, count long, records binary"
 )
 
-#: How long what may pass is borne, and how often it is tried.
+#: How long an error that may pass is tolerated, and how often the call is tried again.
 PERSIST_S, AGAIN_S = 60.0, 0.1
 T = TypeVar("T")
 
