@@ -214,7 +214,7 @@ class Reason(enum.StrEnum):
     MALFORMED = "malformed", "An output does not have the form of the app."
     INVENTED = "invented", "An output answers nothing in the input."
     WRONG_VERDICT = "wrong-verdict", "A verdict does not follow from the quote that it names."
-    UNKNOWN_QUOTE = "unknown-quote", "A verdict names a quote that belongs to another symbol, or to none."
+    UNKNOWN_QUOTE = "unknown-quote", "A verdict names a quote that its symbol does not have."
     FROM_THE_FUTURE = (
         "from-the-future",
         "A verdict names a quote that was published only after the verdict had come.",

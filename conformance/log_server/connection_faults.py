@@ -123,7 +123,7 @@ class Links:
             if fault.step.do == "half-open" and link in fault.links:
                 self._meet(fault)
 
-    # -- carrying faults out ------------------------------------------------------------------------
+    # -- carrying faults out ----------------------------------------------------------------------
 
     def lasting(self, step: FaultStep) -> bool:
         """Say whether a step for connections has to wait, because another fault lasts."""
