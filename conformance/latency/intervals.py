@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.latency.histogram import Interval, histogram
+from tickproof.conformance.latency.percentiles import Interval, histogram
 from tickproof.conformance.latency.phases import Phase
 from tickproof.conformance.latency.samples import Answers, Timetable, latencies
 from tickproof.conformance.latency.trend import least_slope, theil_sen

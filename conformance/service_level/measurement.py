@@ -18,7 +18,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import TICK, TICKS_FILE
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.hosts.model import Attestation, HostError
-from tickproof.conformance.latency import histogram, intervals, trend
+from tickproof.conformance.latency import intervals, percentiles, trend
 from tickproof.conformance.latency.figures import RunFigures
 from tickproof.conformance.latency.intervals import SECOND_NS
 from tickproof.conformance.latency.phases import Phase, phases, recovery
@@ -152,7 +152,7 @@ class RecordedRun:
         run = self.history.run
         epoch_ns = round(run["started"] * 1e9) - run["started_ns"]
         rows = intervals.interval_histograms(self.answers, self.phases, self.table.t0_ns)
-        histogram.write_hlog(self.history.folder / HLOG_FILE, rows, epoch_ns=epoch_ns)
+        percentiles.write_hlog(self.history.folder / HLOG_FILE, rows, epoch_ns=epoch_ns)
 
 
 def figures(folder: Path, number: int, profile: Profile, *, hlog: bool = False) -> RunFigures:
@@ -202,7 +202,7 @@ def _measured(
 
 
 def _percentiles(values_ns: np.ndarray) -> dict[str, float]:
-    return histogram.percentiles_us(values_ns.clip(0)) if len(values_ns) else {}
+    return percentiles.percentiles_us(values_ns.clip(0)) if len(values_ns) else {}
 
 
 def floor_of(folder: Path) -> dict[str, float]:

@@ -11,7 +11,6 @@ from hypothesis.extra import numpy as arrays
 from tests.latency.made_loads import RATE, SECOND, batches, continuous, due, load
 from tests.latency.made_runs import T0, TICK, make_run
 from tickproof.conformance.latency import intervals
-from tickproof.conformance.latency.histogram import histogram, percentiles_us
 from tickproof.conformance.latency.intervals import (
     Load,
     Steps,
@@ -22,6 +21,7 @@ from tickproof.conformance.latency.intervals import (
     per_second,
     sustained,
 )
+from tickproof.conformance.latency.percentiles import histogram, percentiles_us
 from tickproof.conformance.latency.phases import Phase, phases
 from tickproof.conformance.latency.samples import NEVER, Answers, answers, latencies, timetable
 from tickproof.conformance.latency.trend import least_slope, theil_sen

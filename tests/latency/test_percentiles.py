@@ -14,7 +14,7 @@ from hdrh.log import HistogramLogReader, HistogramLogWriter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickproof.conformance.latency.histogram import (
+from tickproof.conformance.latency.percentiles import (
     DIGITS,
     HIGHEST_NS,
     LOWEST_NS,
