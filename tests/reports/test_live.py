@@ -118,7 +118,8 @@ def test_many_runs_at_once_stay_bounded(terminal):
     assert len(text.splitlines()) == 10
 
 
-def test_the_view_rests_while_time_counts():
+def test_the_view_rests_while_time_counts(monkeypatch):
+    monkeypatch.delenv("CI", raising=False)  # there nothing is drawn
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
     with live.SessionProgress(console) as view:
         before = view.per_second
