@@ -47,7 +47,8 @@ class TierOrder:
         """Take the outcome of one test."""
         self._found.append(outcome)
         self._missing.discard((outcome.requirement, outcome.scenario))
-        if self._waiting and self._tier_of.get(outcome.requirement) == self._waiting[0]:
+        now = self._waiting[0] if self._waiting and not self.broken else None
+        if now is not None and self._tier_of.get(outcome.requirement) == now:
             self._decided(outcome)
         while self._waiting and not self._undecided(self._waiting[0]):
             self._finish(self._waiting.pop(0))

@@ -1,0 +1,62 @@
+"""Outcomes of tiers that are played side by side count, and are told of, in the order of tiers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.session.request import Request
+from tickproof.conformance.session.tier_order import TierOrder
+from tickproof.conformance.suites.judge import JUDGES, import_suites
+from tickproof.conformance.verdicts import Outcome, Verdict
+
+LOW, HIGH = "PR-HELLO", "ST-TOTALS"
+
+
+@pytest.fixture
+def told() -> list[tuple[str, Verdict]]:
+    return []
+
+
+@pytest.fixture
+def order(tmp_path: Path, told: list[tuple[str, Verdict]]) -> TierOrder:
+    def tell(event: dict) -> None:
+        if event["event"] == "decided":
+            told.append((event["outcome"]["requirement"], Verdict(event["outcome"]["verdict"])))
+
+    known = registry.load()
+    engine = fixtures() / "engines" / "miniature" / "engine.toml"
+    return TierOrder(engine, Request(), {id_: known[id_] for id_ in (LOW, HIGH)}, tmp_path, tell)
+
+
+def decide(order: TierOrder, requirement: str, verdict: Verdict) -> None:
+    import_suites()
+    for scenario, judges in JUDGES.items():
+        for id_, _ in judges:
+            if id_ == requirement:
+                order.add(Outcome(requirement, verdict, scenario))
+
+
+def test_a_higher_tier_that_is_first_waits_for_its_turn(order, told):
+    decide(order, HIGH, Verdict.PASS)
+    assert told == [] and order.outcomes == []
+    decide(order, LOW, Verdict.PASS)
+    assert [one.requirement for one in order.outcomes] == [LOW, HIGH]
+    assert {id_ for id_, _ in told} == {LOW, HIGH}
+
+
+@pytest.mark.parametrize("first", [LOW, HIGH])
+def test_what_stands_above_a_failure_is_blocked_and_told_of_once(order, told, first):
+    for requirement in (first, *({LOW, HIGH} - {first})):
+        decide(order, requirement, Verdict.FAIL if requirement == LOW else Verdict.PASS)
+    assert [one.verdict for one in order.outcomes] == [Verdict.FAIL, Verdict.BLOCKED]
+    assert [verdict for id_, verdict in told if id_ == HIGH] == [Verdict.BLOCKED]
+
+
+def test_a_test_without_an_outcome_is_a_kit_error(order):
+    decide(order, LOW, Verdict.PASS)
+    order.finish({0, 1})
+    assert [one.verdict for one in order.outcomes] == [Verdict.PASS, Verdict.KIT_ERROR]
