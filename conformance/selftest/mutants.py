@@ -68,12 +68,14 @@ class Mutant(_Copy):
 
     requirement: id of the requirement that names the defect. shows: regular expression for
     what the report of that failure says, "reason: what was seen". also: requirements that
-    have to fail, too, whatever they say.
+    have to fail, too, whatever they say. headline: regular expression for the headline of that
+    failure, the first sentence that a user reads: it has to say the defect.
     """
 
     defect: _Text
     requirement: _Requirement
     shows: _Text
+    headline: str = ""
     also: list[_Requirement] = []
 
     @property
