@@ -39,6 +39,8 @@ from tickproof.conformance.log_server.timed_faults import Lasting, Link, pieces
 SMALL_REPLY: Final = 64 * 1024
 #: Bytes that are read in one step; the buffer grows to a frame that is longer.
 READ: Final = 64 * 1024
+#: The longest frame before HELLO: a stranger gets memory for that and no more.
+FIRST_FRAME: Final = 64
 #: Requests that are answered in one step.
 BURST: Final = 16
 #: With so many bytes to be sent no further request is answered.
@@ -93,7 +95,7 @@ class Connection:
         sock.setblocking(False)
         self.sock, self._server, self._number = sock, server, number
         self._log, self._links, self._sink = server.log, server.links, server.sink
-        self._reader = FrameReader(sock, READ)
+        self._reader = FrameReader(sock, 4 + FIRST_FRAME, FIRST_FRAME)
         self._answering = Answering(server.log, server.recorder, number, server.event)
         self._note = self._answering.note
         self.link: Link = server.links.opened(number, sock)
@@ -102,7 +104,10 @@ class Connection:
         self._reply = self._outbox.add
         #: Moments that come when all replies so far are sent.
         self._after: list[str] = []
-        self._greeted = self._closing = False
+        self._closing = False
+        #: Whether a good HELLO has come.
+        self.greeted = False
+        self.opened_at = time.monotonic()
         self._steps = self._live()
         self.over = self.working = False
         self.waits_for, self.until, self.watched = A_TURN, math.inf, 0
@@ -116,6 +121,12 @@ class Connection:
             self.over = True
         finally:
             self.working = False
+
+    def give_up(self) -> None:
+        """End a connection whose HELLO did not come in time."""
+        if self._reader.begun:
+            self._note(EventKind.NOT_GREETED, text="HELLO began, and did not come whole in time")
+        self.close()
 
     def close(self) -> None:
         """End the connection: its link was broken, or the server closes."""
@@ -195,8 +206,8 @@ class Connection:
 
     def _say_goodbye(self, error: Exception) -> _Steps:
         """Send a last reply where the peer was wrong."""
-        if not self._greeted:
-            self._note(EventKind.NOT_GREETED, text=str(error))
+        if not self.greeted:
+            self._note(EventKind.NOT_GREETED, text=f"before HELLO: {error}")
             return
         if isinstance(error, Truncated):
             self._note(EventKind.TRUNCATED, text=str(error))
@@ -208,7 +219,7 @@ class Connection:
 
     def _answer(self, op: int, body: memoryview) -> _Steps | None:
         """Answer one request, or return the steps to it where it may have to wait."""
-        if not self._greeted:
+        if not self.greeted:
             self._greet(op, body)
             return None
         if op not in self.link.ops:
@@ -238,7 +249,8 @@ class Connection:
             return
         self._note(EventKind.CONNECTED)
         self._reply(frames.greeted())
-        self._greeted = True
+        self.greeted = True
+        self._reader.widen(READ, frames.MAX_FRAME)
 
     # -- output --------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ _LENGTH = struct.Struct("<I")
 
 
 class FrameTooLarge(TickproofError):
-    """A frame announces more than MAX_FRAME bytes."""
+    """A frame announces more bytes than are allowed."""
 
 
 class Truncated(TickproofError):
@@ -23,18 +23,29 @@ class FrameReader:
     """Reads frames from a socket through one buffer.
 
     ``next()`` gives (op, body); the body is a view that stays valid until the
-    following call. None at a clean end of the stream.
+    following call. None at a clean end of the stream. ``size``: bytes of the buffer, which
+    grows to a frame that is longer; ``limit``: the longest frame that is taken.
     """
 
-    def __init__(self, sock: socket.socket, size: int = 1 << 18) -> None:
-        self._sock = sock
+    def __init__(self, sock: socket.socket, size: int = 1 << 18, limit: int = MAX_FRAME) -> None:
+        self._sock, self._limit = sock, limit
         self._buffer = bytearray(size)
         self._start = self._end = 0
+
+    def widen(self, size: int, limit: int) -> None:
+        """Take longer frames from now on, through a buffer of at least ``size`` bytes."""
+        self._limit = limit
+        self._grow(max(size, len(self._buffer)))
+
+    @property
+    def begun(self) -> bool:
+        """Whether a part of a frame was read that is not whole yet."""
+        return self._end > self._start
 
     def ready(self) -> bool:
         """Say whether a frame lies in the buffer: whole, or one that `next` will not take."""
         have = self._end - self._start
-        return have >= 4 and (have >= 4 + (length := self._length()) or length > MAX_FRAME)
+        return have >= 4 and (have >= 4 + (length := self._length()) or length > self._limit)
 
     def _length(self) -> int:
         return _LENGTH.unpack_from(self._buffer, self._start)[0]
@@ -44,8 +55,8 @@ class FrameReader:
         if not self._fill(4):
             return None
         length = self._length()
-        if length > MAX_FRAME:
-            raise FrameTooLarge(f"a frame of {length} bytes, at most {MAX_FRAME} are allowed")
+        if length > self._limit:
+            raise FrameTooLarge(f"a frame of {length} bytes, at most {self._limit} are allowed")
         if length == 0:
             raise BadFrame("a frame of length 0 has no op")
         self._fill(4 + length)
@@ -87,8 +98,12 @@ class FrameReader:
             if have == 0:
                 self._start = self._end = 0
             return
+        self._grow(max(len(self._buffer), wanted))
+
+    def _grow(self, size: int) -> None:
+        """Move what was read to the front of a buffer of ``size`` bytes."""
+        have = self._end - self._start
         # A fresh buffer where the frame is larger: views of the old one may still live.
-        size = max(len(self._buffer), wanted)
         fresh = bytearray(size) if size > len(self._buffer) else self._buffer
         fresh[:have] = self._buffer[self._start : self._end]
         self._buffer, self._start, self._end = fresh, 0, have

@@ -38,6 +38,10 @@ from tickproof.conformance.log_server.sink import Sink
 NAP_S: Final = 0.02
 #: How long no connection is accepted after one could not be, if none ends before.
 ACCEPT_AGAIN_S: Final = 0.1
+#: So many connections may be open without a good HELLO; more wait in the backlog.
+STRANGERS: Final = 256
+#: How long a connection may be open without a good HELLO.
+GREETING_S: Final = 60.0
 _IN: Final = select.EPOLLIN
 _Result = TypeVar("_Result")
 
@@ -102,6 +106,8 @@ class LogServer:
         #: When connections are accepted again (time.monotonic), 0 while they are.
         self._accept_again = 0.0
         self._open: dict[int, Connection] = {}
+        #: Connections without a good HELLO, the oldest first.
+        self._strangers: dict[Connection, None] = {}
         #: Connections that wait for something else than their peer.
         self._waiting: set[Connection] = set()
         #: Connections with more requests than were answered at once.
@@ -297,6 +303,8 @@ class LogServer:
     def _serve_waiting(self) -> None:
         """Let each connection that waits see whether its wait is over."""
         self._look_at = math.inf
+        if self._strangers:
+            self._dismiss_strangers()
         for connection in list(self._waiting):
             if connection in self._waiting:
                 self._work(connection)
@@ -318,6 +326,8 @@ class LogServer:
         if connection.over:
             self._forget(connection)
             return
+        if connection.greeted and connection in self._strangers:
+            self._welcome(connection)
         waits_for = connection.waits_for
         if waits_for == A_TIME:
             self._waiting.add(connection)
@@ -343,18 +353,39 @@ class LogServer:
             self._epoll.register(connection.sock, events)
         connection.watched = events
 
+    def _welcome(self, connection: Connection) -> None:
+        """A connection is no stranger any more: where they were too many, one more may come."""
+        self._strangers.pop(connection, None)
+        self._accept_again = min(self._accept_again, time.monotonic())
+
+    def _accept_later(self) -> None:
+        self._epoll.unregister(self._listener)
+        self._accept_again = time.monotonic() + ACCEPT_AGAIN_S
+
+    def _dismiss_strangers(self) -> None:
+        """End the connections whose HELLO did not come in time."""
+        latest = time.monotonic() - GREETING_S
+        for stranger in list(self._strangers):
+            if stranger.opened_at > latest:
+                return
+            stranger.give_up()
+            self._settle(stranger)
+
     def _accept(self) -> None:
+        if len(self._strangers) >= STRANGERS:
+            self._accept_later()
+            return
         try:
             sock, _ = self._listener.accept()
             connection = Connection(self, sock, self.connections + 1)
         except OSError as error:
             # No descriptor left, say: the peer waits in the backlog until one is free.
             self.event(EventKind.ACCEPT_FAILED, text=str(error))
-            self._epoll.unregister(self._listener)
-            self._accept_again = time.monotonic() + ACCEPT_AGAIN_S
+            self._accept_later()
             return
         self.connections += 1
         self._open[sock.fileno()] = connection
+        self._strangers[connection] = None
         self._work(connection)
 
     def _forget(self, connection: Connection) -> None:
@@ -365,4 +396,4 @@ class LogServer:
             del self._open[connection.sock.fileno()]
             connection.sock.close()
             self._idle.notify_all()
-        self._accept_again = min(self._accept_again, time.monotonic())
+        self._welcome(connection)
