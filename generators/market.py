@@ -8,7 +8,7 @@ record, so any range of any stream can be made alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from tickproof.generators.symbols import PROBE_SYMBOLS, tickers, with_words, wor
 
 #: client_tag of a probe order: this bit and the probe's running number from 0.
 PROBE_TAG: Final = 1 << 63
+EventTimes = Literal["rising", "equal", "backwards", "limits"]
+EVENT_TIMES: Final = get_args(EventTimes)
 ACCOUNTS: Final = 1000
 MAX_SYMBOLS: Final = 3000
 _MAX_MESSAGES: Final = 2**32
@@ -36,6 +38,8 @@ class MarketParams:
     event_ns axis, which starts at start_ns. hot_share of quotes and orders fall on the
     first hot_symbols (a share, too) of the symbols. One in reject_one_in orders is
     rejected, one in probe_one_in is a probe (0: none). crossed: allow crossed quotes.
+    event_times: "rising"; "equal", all start_ns; "backwards", the axis in reverse, so that the
+    first is the latest; "limits", 0 or 2**64 - 1, at random.
     """
 
     messages: int
@@ -48,6 +52,7 @@ class MarketParams:
     reject_one_in: int = 70_000
     probe_one_in: int = 0
     crossed: bool = False
+    event_times: EventTimes = "rising"
 
     def __post_init__(self) -> None:
         ranges = {
@@ -69,6 +74,10 @@ class MarketParams:
                 raise ValueError(f"{name}: expected a share 0 to 1, got {value!r}")
         if type(self.crossed) is not bool:
             raise ValueError(f"crossed: expected true or false, got {self.crossed!r}")
+        if self.event_times not in EVENT_TIMES:
+            raise ValueError(
+                f"event_times: expected one of {', '.join(EVENT_TIMES)}; got {self.event_times!r}"
+            )
 
 
 class Market:
@@ -79,7 +88,7 @@ class Market:
         self.names = tickers(params.seed, params.symbols)
         self._paths = PricePaths(params.seed, params.symbols)
         self._words = words([*self.names, *PROBE_SYMBOLS])
-        streams = ("opening", "quotes", "orders", "rejects", "probes", "abnormal")
+        streams = ("opening", "quotes", "orders", "rejects", "probes", "abnormal", "times")
         self._keys = {stream: key_of(params.seed, stream) for stream in streams}
         self._hot = min(params.symbols, max(1, round(params.hot_symbols * params.symbols)))
         # With every symbol hot there is nothing cold to choose from.
@@ -160,6 +169,14 @@ class Market:
         return self._pick(hashed(self._keys["orders"], orders - chained))
 
     def _times(self, slot: np.ndarray) -> np.ndarray:
+        match self.params.event_times:
+            case "equal":
+                slot[:] = 0
+            case "backwards":
+                # Quotes and orders alone take every other slot.
+                np.subtract(2 * self.params.messages + self.params.symbols, slot, out=slot)
+            case "limits":
+                return np.where(hashed(self._keys["times"], slot) >> 63, np.uint64(2**64 - 1), 0)
         slot *= 10**9
         slot //= self.params.rate
         slot += np.uint64(self.params.start_ns)

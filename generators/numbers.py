@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from tickproof.generators.hashing import hashed, key_avoiding, key_of, scaled
 from tickproof.generators.layouts import COUNT_IN, NUMBER, framed, opaque
 
 _MASK: Final = 2**64 - 1
+#: Odd, so that multiples of different numbers differ in any number of low bits that hold them.
+_GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 #: The first records of app ``double``: where doubling overflows, and its neighbours.
 EDGE_NUMBERS: Final = tuple(
     number & _MASK
@@ -26,6 +28,10 @@ EDGE_KEYS: Final = (
     *(0x00000001_89ABCDEF, 0x00000002_89ABCDEF, 0x01234567_00000001, 0x01234567_00000002),
     *(2**53, 2**53 + 1),
 )
+#: Where keys of the shape "limits" lie: on both sides of these.
+KEY_LIMITS: Final = (0, 2**63, 2**32, 2**31, 2**53)
+KeyShape = Literal["spread", "dense", "same-low-32", "same-low-16", "limits"]
+KEY_SHAPES: Final = get_args(KeyShape)
 _MAX_KEYS: Final = 2**24
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -82,8 +88,11 @@ class KeyedParams:
     """Input of app ``count``.
 
     keys: how many keys; hot_share of the records fall on the first hot_keys (a share,
-    too) of them. edge_keys: the first keys are EDGE_KEYS. wrap: values of all 64 bits,
-    so that totals wrap; else odd values between -2**24 and 2**24. No value is 0.
+    too) of them. key_shape: "spread" over all 64 bits; "dense", 1 to ``keys``; "same-low-32"
+    or "same-low-16", equal in so many low bits; "limits", by turns on both sides of KEY_LIMITS,
+    nearest first, so 2**64 - 1 is among them. edge_keys: the first keys of a spread are
+    EDGE_KEYS. wrap: values of all 64 bits, so that totals wrap; else odd values between -2**24
+    and 2**24. No value is 0.
     """
 
     seed: int = 1
@@ -92,6 +101,7 @@ class KeyedParams:
     hot_keys: float = 0.2
     edge_keys: bool = False
     wrap: bool = False
+    key_shape: KeyShape = "spread"
 
     def __post_init__(self) -> None:
         _check("seed", self.seed, 0, _MASK)
@@ -103,6 +113,14 @@ class KeyedParams:
         for name in ("edge_keys", "wrap"):
             if type(getattr(self, name)) is not bool:
                 raise ValueError(f"{name}: expected true or false, got {getattr(self, name)!r}")
+        if self.key_shape not in KEY_SHAPES:
+            raise ValueError(
+                f"key_shape: expected one of {', '.join(KEY_SHAPES)}; got {self.key_shape!r}"
+            )
+        if self.edge_keys and self.key_shape != "spread":
+            raise ValueError(
+                f"edge_keys: expected only with key_shape spread, not {self.key_shape}"
+            )
 
 
 class Keyed:
@@ -120,11 +138,25 @@ class Keyed:
 
     def keys(self, number: np.ndarray) -> np.ndarray:
         """Return the 64-bit keys of key numbers (uint64, 0 to keys - 1); all distinct."""
+        match self.params.key_shape:
+            case "dense":
+                return number + np.uint64(1)
+            case "same-low-32":
+                return self._same_low(number, 32)
+            case "same-low-16":
+                return self._same_low(number, 16)
+            case "limits":
+                return _at_limits(number)
         keys = hashed(self._key, number)
         if self.params.edge_keys:
             edge = number < len(EDGE_KEYS)
             keys[edge] = np.array(EDGE_KEYS, np.uint64)[number[edge]]
         return keys
+
+    def _same_low(self, number: np.ndarray, bits: int) -> np.ndarray:
+        """Return keys whose low ``bits`` are equal: above them, an odd multiple of the number."""
+        low = np.uint64(self._key & ((1 << bits) - 1))
+        return ((number + np.uint64(1)) * _GOLDEN << np.uint64(bits)) | low
 
     def records(self, start: int, stop: int) -> np.ndarray:
         """Return records [start, stop) as framed COUNT_IN records."""
@@ -143,6 +175,14 @@ class Keyed:
         out["payload"]["key"] = self.keys(number)
         out["payload"]["value"] = value
         return out
+
+
+def _at_limits(number: np.ndarray) -> np.ndarray:
+    """Return keys ever further from each limit: it and what follows, or what precedes it."""
+    side = number % np.uint64(2 * len(KEY_LIMITS))
+    away = number // np.uint64(2 * len(KEY_LIMITS))
+    limit = np.array(KEY_LIMITS, np.uint64)[side >> np.uint64(1)]
+    return np.where(side & np.uint64(1), limit - away - np.uint64(1), limit + away)
 
 
 def chunk_records(record_size: int) -> int:

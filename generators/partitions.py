@@ -12,13 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from tickproof.generators.files import Progress, replacing
-from tickproof.generators.hashing import hashed
 from tickproof.generators.layouts import ORDER, ORDER_KIND, framed
+from tickproof.generators.placement import Placement
 
 #: The plan never has more ticks than this: ticks grow instead.
 MAX_TICKS: Final = 1 << 20
-#: Fixed for good: which partition a key or symbol is in must not depend on the seed.
-_PARTITION_KEY: Final = 0x7469636B70726F6F
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,8 @@ class BuiltInput:
     """The input of a run.
 
     plan: uint64, shape (ticks + 1, len(partitions)); after tick k of the merged order
-    partition i holds plan[k][i] records. Row 0 is all zero, the last row is everything.
+    partition i holds plan[k][i] records; partitions that end early are ahead of it. Row 0 is
+    all zero, the last row is everything.
     warnings: how often each oddity of a CSV file was met. symbols: alias -> original,
     for symbols that do not fit into 8 ASCII bytes.
     """
@@ -48,6 +47,11 @@ class BuiltInput:
     recipe: dict[str, Any]
     warnings: dict[str, int]
     symbols: dict[str, str]
+
+    @property
+    def ended_early(self) -> frozenset[int]:
+        """Partitions whose END comes with their last record, not with that of all."""
+        return frozenset(self.recipe.get("ended_early", ()))
 
     @property
     def records(self) -> int:
@@ -92,11 +96,6 @@ class Source:
     recipe: dict[str, Any] = field(default_factory=dict)
 
 
-def partition_of(keys: np.ndarray, partitions: int) -> np.ndarray:
-    """Return the partition (int64) of each key or symbol word (uint64)."""
-    return (hashed(_PARTITION_KEY, keys) % partitions).astype(np.int64)
-
-
 def tick_ends(records: int, tick: int, times: np.ndarray | None = None) -> np.ndarray:
     """Return how many records of the merged order are out after each tick (uint64).
 
@@ -113,7 +112,8 @@ def split(
     source: Source, recipe: dict[str, Any], folder: Path, progress: Progress | None = None
 ) -> BuiltInput:
     """Write every partition of a source into ``folder`` and return what was made."""
-    partitions = recipe["partitions"]
+    placement = Placement.of(recipe)
+    partitions = placement.partitions
     targets = [(s, p) for s in range(len(source.dtypes)) for p in range(partitions)]
     ends = tick_ends(source.records, recipe["tick"], source.times)
     counts = np.zeros((len(ends) + 1, len(targets)), np.int64)
@@ -124,7 +124,7 @@ def split(
     with ExitStack() as stack:
         files = [stack.enter_context(replacing(path)) for path in paths]
         for chunk in source.chunks:
-            target = _targets(chunk, done, partitions)
+            target = _targets(chunk, done, placement)
             index = np.arange(done, done + len(chunk.records))
             tick = np.searchsorted(ends, index, side="right") + 1
             _count(counts, tick, target)
@@ -135,7 +135,7 @@ def split(
             done += len(chunk.records)
             if progress is not None:
                 progress(done)
-    plan = np.cumsum(counts, axis=0).astype(np.uint64)
+    plan = placement.hasten(np.cumsum(counts, axis=0).astype(np.uint64))
     built = tuple(
         PartitionFile(s, p, path, source.dtypes[s].itemsize - 4, int(total), digest.hexdigest())
         for (s, p), path, total, digest in zip(targets, paths, plan[-1], digests, strict=True)
@@ -143,16 +143,14 @@ def split(
     return BuiltInput(built, plan, recipe, source.warnings, source.symbols)
 
 
-def _targets(chunk: Chunk, done: int, partitions: int) -> np.ndarray:
+def _targets(chunk: Chunk, done: int, placement: Placement) -> np.ndarray:
     """Return, for each record, the position of its (stream, partition)."""
     if chunk.keys is None:
-        target = np.arange(done, done + len(chunk.records)) % partitions
-    elif partitions == 1:
-        target = np.zeros(len(chunk.records), np.int64)
+        target = placement.in_turn(done, done + len(chunk.records))
     else:
-        target = partition_of(chunk.keys, partitions)
+        target = placement.of_keys(chunk.keys)
     if chunk.streams is not None:
-        target = target + chunk.streams.astype(np.int64) * partitions
+        target = target + chunk.streams.astype(np.int64) * placement.partitions
     return target
 
 

@@ -1,17 +1,18 @@
 """Input recipes: a small JSON object in, partition files and a publication plan out.
 
-| kind | keys beside kind, partitions = 1, tick = 256 |
+| kind | keys beside kind, tick = 256, partitions = 1; empty = [], ended_early = [], skew = 0 |
 |---|---|
 | payloads | seed, records, size |
 | numbers | seed, records |
-| keyed | seed, records; keys, hot_share, hot_keys, edge_keys, wrap as in KeyedParams |
+| keyed | seed, records; keys, hot_share, hot_keys, edge_keys, wrap, key_shape as in KeyedParams |
 | market | seed, records; inputs = "merged"; the rest as in MarketParams |
 | market-csv | quotes, orders; inputs = "merged", strict = false, quotes_sha256, orders_sha256 |
 | keyed-csv | path; sha256 |
 | script | rows; repeat = 1, inputs = "merged" |
 
 Every kind takes a seed, so that callers need not tell them apart; input that is given,
-not made (csv, script), does not depend on it. The same recipe gives the same bytes.
+not made (csv, script), does not depend on it. empty, ended_early and skew say how records fall
+into partitions, as in Placement. The same recipe gives the same bytes.
 What ``build`` returns as recipe has every default filled in, and the hashes of files
 that it read: built again from that, another file under the same name is an error.
 """
@@ -28,10 +29,12 @@ from tickproof.generators.layouts import MESSAGE, framed
 from tickproof.generators.market import MarketParams
 from tickproof.generators.numbers import Keyed, KeyedParams, Numbers, Payloads
 from tickproof.generators.partitions import BuiltInput, Chunk, Source, split
+from tickproof.generators.placement import Placement
 
 REQUIRED: Final = object()
 INPUTS: Final = ("merged", "two")
-_COMMON: Final = {"kind": REQUIRED, "partitions": 1, "tick": 256}
+_PLACED: Final = {"partitions": 1, "empty": (), "ended_early": (), "skew": 0}
+_COMMON: Final = {"kind": REQUIRED, "tick": 256} | _PLACED
 _MADE: Final = _COMMON | {"seed": REQUIRED, "records": REQUIRED}
 _GIVEN: Final = _COMMON | {"seed": 0}
 
@@ -81,7 +84,9 @@ def complete(recipe: dict[str, Any]) -> dict[str, Any]:
             )
     if full.get("inputs", "merged") not in INPUTS:
         raise ValueError(f"recipe: inputs: expected merged or two, got {full['inputs']!r}")
-    return full
+    Placement.of(full)
+    # As JSON has them, however they were given.
+    return full | {key: list(full[key]) for key in ("empty", "ended_early")}
 
 
 def build(recipe: dict[str, Any], folder: Path, progress: Progress | None = None) -> BuiltInput:

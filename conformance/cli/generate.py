@@ -14,6 +14,8 @@ from tickproof.conformance.cli.options import FILE, Decorator
 from tickproof.conformance.reports import style
 from tickproof.conformance.reports.live import LiveView, bar
 from tickproof.conformance.reports.market import csv_notes
+from tickproof.generators.market import EVENT_TIMES
+from tickproof.generators.numbers import KEY_SHAPES
 
 _COUNT = click.IntRange(0, 2**32)
 _SHARE = click.FloatRange(0, 1)
@@ -75,6 +77,10 @@ _market = _options(
         help="One order in N is a probe that is always rejected (0: none).",
     ),
     click.option("--crossed", is_flag=True, help="Allow crossed quotes."),
+    click.option(
+        "--event-times", type=click.Choice(EVENT_TIMES), default="rising", show_default=True,
+        help="limits: 0 and 2^64-1.",
+    ),
 )  # fmt: skip
 
 
@@ -107,7 +113,8 @@ def market(out: Path, from_csv: tuple[Path, Path] | None, strict: bool, **option
         _write_market("write_market", out, options)
         return
     _only_csv_options("messages", "seed", "symbols", "rate", "start_ns", "hot_share",
-                      "hot_symbols", "reject_one_in", "probe_one_in", "crossed")  # fmt: skip
+                      "hot_symbols", "reject_one_in", "probe_one_in", "crossed",
+                      "event_times")  # fmt: skip
     from tickproof.generators.csv_market import write_market_csv
 
     with _writing(out, None) as progress:
@@ -128,6 +135,8 @@ def market(out: Path, from_csv: tuple[Path, Path] | None, strict: bool, **option
               help="count: share of keys that are hot.")  # fmt: skip
 @click.option("--edge-keys", is_flag=True, help="count: keys such as 0 and 2^64-1 among them.")
 @click.option("--wrap", is_flag=True, help="count: values that wrap the totals.")
+@click.option("--key-shape", type=click.Choice(KEY_SHAPES), default="spread", show_default=True,
+              help="count: how keys lie among all 64-bit numbers.")  # fmt: skip
 @click.option("--from-csv", type=FILE, metavar="FILE", help="count: read a CSV with key,value.")
 def numbers(
     out: Path, messages: int, seed: int, app: str, from_csv: Path | None, **keyed: Any

@@ -276,6 +276,7 @@ _MAKERS: Final[dict[type[events.Event], Callable[[Any], tuple[str, str, int]]]] 
     events.StallEnded: lambda _: ("H", "sink goes on", 2),
     events.Checkpointed: lambda _: ("c", "checkpoint answered", 1),
     events.EndPublished: lambda _: ("E", "all published", 3),
+    events.PartitionEnded: lambda e: ("e", f"END of partition {e.partition}", 3),
     events.DrainAsked: lambda _: ("d", "drain asked", 2),
     events.Drained: lambda _: ("D", "drain answered", 1),
     events.Exited: lambda e: ("Q", f"ended, status {e.returncode}", 2),

@@ -32,6 +32,7 @@ _SIMPLEST: Final[dict[str, Any]] = {
 #: ... and those to leave out.
 _GONE: Final = (
     "hot_share", "hot_keys", "edge_keys", "wrap", "hot_symbols", "crossed", "rate", "start_ns",
+    "empty", "ended_early", "skew", "key_shape", "event_times",
 )  # fmt: skip
 
 
@@ -133,7 +134,10 @@ def simpler_parts(scenario: Scenario) -> list[Scenario]:
 
 
 def _simplest(recipe: dict[str, Any], keys: Any) -> dict[str, Any]:
-    simple = {k: v for k, v in recipe.items() if not (k in keys and k in _GONE)}
+    gone = {key for key in keys if key in _GONE}
+    if "partitions" in keys:
+        gone |= {"empty", "ended_early"}  # they number partitions that are no more
+    simple = {k: v for k, v in recipe.items() if k not in gone}
     return {k: _SIMPLEST[k] if k in keys and k in _SIMPLEST else v for k, v in simple.items()}
 
 

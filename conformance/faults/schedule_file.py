@@ -32,6 +32,9 @@ from tickproof.conformance.scenario import (
 from tickproof.conformance.strict_toml import Table, matching, wrong
 from tickproof.conformance.text import shown
 from tickproof.generators import recipes
+from tickproof.generators.market import EventTimes
+from tickproof.generators.numbers import KeyShape
+from tickproof.generators.placement import Placement
 
 #: Scenarios that come from a schedule are named so.
 PREFIX: Final = "schedule-"
@@ -56,6 +59,7 @@ _Seconds = Annotated[float, Field(ge=0, le=3_600, allow_inf_nan=False)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0, le=2**32)]
+_Partitions = Annotated[list[Annotated[int, Field(ge=0, le=4_095)]], Field(max_length=4_096)]
 _Line = Annotated[str, Field(max_length=4_000)]
 
 
@@ -64,6 +68,9 @@ class Input(Table):
 
     records: _Count
     partitions: Annotated[int, Field(ge=1, le=4_096)] | None = None
+    empty: _Partitions | None = None
+    ended_early: _Partitions | None = None
+    skew: _Share | None = None
     tick: Annotated[int, Field(ge=1, le=2**32)] | None = None
     size: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
     keys: Annotated[int, Field(ge=1, le=2**24)] | None = None
@@ -71,6 +78,7 @@ class Input(Table):
     hot_keys: _Share | None = None
     edge_keys: bool | None = None
     wrap: bool | None = None
+    key_shape: KeyShape | None = None
     symbols: Annotated[int, Field(ge=1, le=3_000)] | None = None
     hot_symbols: _Share | None = None
     reject_one_in: _Count | None = None
@@ -78,6 +86,7 @@ class Input(Table):
     crossed: bool | None = None
     rate: Annotated[int, Field(ge=1, le=10**9)] | None = None
     start_ns: Annotated[int, Field(ge=0, le=2**62)] | None = None
+    event_times: EventTimes | None = None
 
 
 class Step(Table):
@@ -162,6 +171,13 @@ class Schedule(Table):
             asked = default is recipes.REQUIRED and key in Input.model_fields
             if asked and getattr(self.input, key) is None:
                 raise wrong(f"a value, which {self.app} needs", None, "input", key)
+        try:
+            Placement(
+                self.input.partitions or kind["partitions"], tuple(self.input.empty or ()),
+                tuple(self.input.ended_early or ()), self.input.skew or 0.0,
+            )  # fmt: skip
+        except ValueError as error:
+            raise wrong(f"partitions that fit: {error}", "others", "input") from error
 
     def _order_fits(self) -> None:
         for at, step in enumerate(self.fault):

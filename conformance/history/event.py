@@ -46,6 +46,7 @@ class EventKind(enum.StrEnum):
     ODD_OUTPUT = "odd-output"
     OUTPUT_AFTER_FENCE = "output-after-fence"
     PARKED = "parked"
+    PARTITION_ENDED = "partition-ended"
     PROBE_ACCEPTED = "probe-accepted"
     PROBE_REFUSED = "probe-refused"
     PROGRESS = "progress"

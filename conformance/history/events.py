@@ -329,6 +329,14 @@ class EndPublished(Event, kind=EventKind.END_PUBLISHED):
     records: int = 0
 
 
+class PartitionEnded(Event, kind=EventKind.PARTITION_ENDED):
+    """END of a partition, after ``records``, was announced before that of all others."""
+
+    stream: int
+    partition: int
+    records: int
+
+
 class AcceptFailed(Event, kind=EventKind.ACCEPT_FAILED):
     """The log server could not accept a connection; text: the error of the system."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -51,6 +51,8 @@ class _Partition:
     fd: int
     stride: int
     records: int
+    #: Whether END comes with its last record, rather than with that of all partitions.
+    ends_early: bool
     published: int = 0
     ended: bool = False
     fetched: int = 0
@@ -78,16 +80,18 @@ class InputLog:
     """All input partitions of a run.
 
     One thread reads and releases; one thread, which may be another, publishes.
-    Every publication, fetch and release is a row of a table in ``folder``.
+    Every publication, fetch and release is a row of a table in ``folder``. The partitions
+    numbered ``ended_early``, of each stream, end when all of their records are out.
     """
 
     def __init__(
-        self, sources: Iterable[PartitionSource], folder: Path, on_event: Callable[..., None]
-    ) -> None:
+        self, sources: Iterable[PartitionSource], folder: Path, on_event: Callable[..., None],
+        ended_early: Collection[int] = (),
+    ) -> None:  # fmt: skip
         self._event = on_event
         self._partitions = [
             _Partition(s.stream, s.partition, os.open(s.path, os.O_RDONLY),
-                       s.record_size + 4, s.records)
+                       s.record_size + 4, s.records, s.partition in ended_early)
             for s in sources
         ]  # fmt: skip
         self._by_address = {(p.stream, p.partition): p for p in self._partitions}
@@ -141,6 +145,13 @@ class InputLog:
         self._note(self._publishes, t_ns, *moved)
         for partition, end in moved:
             partition.published = end
+        for partition in self._partitions:
+            if partition.ends_early and partition.published == partition.records:
+                partition.ends_early, partition.ended = False, True
+                self._event(
+                    EventKind.PARTITION_ENDED, stream=partition.stream,
+                    partition=partition.partition, records=partition.records,
+                )  # fmt: skip
         self.changed()
 
     def end(self) -> None:

@@ -62,7 +62,7 @@ class LiveRun:
         scenario, folder, event = self.scenario, self.folder, self.events.add
         built = inputs(folder / "input")
         self.manifest.add_input(built)
-        self.log = InputLog(built.partitions, folder, event)
+        self.log = InputLog(built.partitions, folder, event, built.ended_early)
         self.recorder = Recorder(folder / "output", {0: scenario.output_size}, event)
         self._stack.callback(self.recorder.close)
         self._control = ControlLog(folder / "control.jsonl")

@@ -16,7 +16,7 @@ from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import COUNT_OUT, opaque
 from tickproof.generators.numbers import Payloads
-from tickproof.generators.partitions import partition_of
+from tickproof.generators.placement import Placement
 
 SECOND = 1_000_000_000
 
@@ -62,7 +62,7 @@ def played(tmp_path):
 
 def keys_of(partition, count=2):
     keys = np.arange(1, 100, dtype=np.uint64)
-    return keys[partition_of(keys, count) == partition]
+    return keys[Placement(count).of_keys(keys) == partition]
 
 
 def test_a_partition_that_goes_on_does_not_hide_the_other(played):

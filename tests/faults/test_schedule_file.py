@@ -16,6 +16,8 @@ from tickproof.conformance.faults import regressions, schedule_file
 from tickproof.conformance.faults.schedule_file import Failure, Input, Schedule, Step
 from tickproof.conformance.scenario import LASTING, TARGETS, SinkBehaviour
 from tickproof.conformance.suites.catalog import CATALOG, Context, draw
+from tickproof.generators.market import EVENT_TIMES
+from tickproof.generators.numbers import KEY_SHAPES
 
 MOMENTS = ("fetched", "losing", "staged", "accepted", "committing", "checkpoint")
 SHARES = st.floats(0, 1)
@@ -32,10 +34,12 @@ CONTENT = {
     "passthrough": {"size": st.integers(1, 1 << 20)},
     "double": {},
     "count": {"keys": st.integers(1, 2**24), "hot_share": SHARES, "hot_keys": SHARES,
-              "edge_keys": st.booleans(), "wrap": st.booleans()},
+              "edge_keys": st.booleans(), "wrap": st.booleans(),
+              "key_shape": st.sampled_from(KEY_SHAPES)},
     "market-spread": {"symbols": st.integers(1, 3_000), "hot_share": SHARES,
                       "hot_symbols": SHARES, "reject_one_in": st.integers(0, 2**32),
-                      "crossed": st.booleans()},
+                      "crossed": st.booleans(),
+                      "event_times": st.sampled_from(EVENT_TIMES)},
 }  # fmt: skip
 NEEDED = {"passthrough": {"size": 24}}
 #: What an engine says of itself, without what UTF-8 cannot hold.
@@ -60,7 +64,13 @@ def schedules(draw):
     app = draw(st.sampled_from(sorted(APPS)))
     content = draw(st.fixed_dictionaries({}, optional=CONTENT[app]))
     content |= draw(st.fixed_dictionaries({"records": st.integers(0, 2**32)}, optional={
-        "partitions": st.integers(1, 4_096), "tick": st.integers(1, 2**32)}))  # fmt: skip
+        "partitions": st.integers(1, 4_096), "tick": st.integers(1, 2**32),
+        "skew": SHARES}))  # fmt: skip
+    some = st.lists(st.integers(1, content.get("partitions", 1)), unique=True, max_size=5)
+    content |= draw(st.fixed_dictionaries({}, optional={
+        key: some.map(lambda counted: [number - 1 for number in counted if number > 1])
+        for key in ("empty", "ended_early")
+    }))  # fmt: skip
     failure = st.builds(
         Failure, engine=TEXT, reason=TEXT, actual=TEXT, confidence=st.just("3 of 3"),
         seed=st.integers(0, 2**63 - 1),
@@ -137,6 +147,12 @@ KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
         (BASE + "input = 3", "f.toml: [input]: expected a table; got 3"),
         (BASE + "input = { records = -1 }", "[input] records: expected a number at least 0"),
         (BASE + "input = { records = 1, colour = 2 }", "[input] colour: unknown key; expected one"),
+        (BASE + "input = { records = 1, empty = [1] }",
+         "[input]: expected partitions that fit: recipe: empty: expected partitions 0 to 0, got 1"),
+        (BASE + "input = { records = 1, partitions = 2, empty = [0, 1] }",
+         "empty: expected at least one of 2 partitions left out"),
+        (BASE + 'input = { records = 1, key_shape = "flat" }',
+         "[input] key_shape: expected one of spread, dense, same-low-32, same-low-16, limits"),
         (BASE + "input = { records = 1, size = 8 }", "[input] size: expected one of records, "),
         ('app = "passthrough"\ninput = { records = 1 }', "[input] size: expected a value, which"),
         ('app = "count"\ninput = { records = 1 }', "[params]: expected emit for count; got ''"),

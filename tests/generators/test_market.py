@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tickproof.generators.layouts import BUY, ORDER, ORDER_KIND, QUOTE, QUOTE_KIND, SELL, framed
-from tickproof.generators.market import PROBE_TAG, Market, MarketParams
+from tickproof.generators.market import EVENT_TIMES, PROBE_TAG, Market, MarketParams
 from tickproof.generators.prices import BLOCK
 from tickproof.generators.symbols import PROBE_SYMBOLS, tickers
 
@@ -213,6 +213,7 @@ def test_ends_of_the_shares(hot):
         ("probe_one_in", None),
         ("crossed", 1),
         ("start_ns", True),
+        ("event_times", "sideways"),
     ],
 )
 def test_a_wrong_parameter_is_named(key, value):
@@ -229,3 +230,42 @@ def test_tickers_are_distinct_short_and_stable():
         == names[:10]
         == ["WFER", "LBF", "ONKCO", "COOAC", "GD", "EZ", "RAPH", "ASDP", "TU", "LZB"]
     )
+
+
+def event_times(kind, messages=1_000):
+    market = Market(params(messages=messages, event_times=kind))
+    streams = (market.messages(0, messages), market.quotes(0, messages), market.orders(0, messages))
+    return [one.view(framed(QUOTE))["payload"]["event_ns"] for one in streams]
+
+
+def test_event_times_of_each_kind():
+    for times in event_times("equal"):
+        assert set(times.tolist()) == {MarketParams.start_ns}
+    for times in event_times("backwards"):
+        assert (np.diff(times.astype(np.int64)) < 0).all() and times.min() >= MarketParams.start_ns
+    for times in event_times("limits"):
+        assert set(times.tolist()) == {0, 2**64 - 1}
+        assert 0.4 < (times == 0).mean() < 0.6
+
+
+@pytest.mark.parametrize("kind", EVENT_TIMES)
+@given(a=st.integers(0, 500), b=st.integers(0, 500))
+@settings(max_examples=10, deadline=None)
+def test_event_times_change_nothing_else_and_do_not_depend_on_the_chunks(kind, a, b):
+    a, b = sorted((a, b))
+    market = Market(params(messages=500, event_times=kind))
+    whole = market.messages(0, 500).copy()
+    pieces = [market.messages(*ends).tobytes() for ends in ((0, a), (a, b), (b, 500))]
+    assert b"".join(pieces) == whole.tobytes()
+    plain = Market(params(messages=500)).messages(0, 500)
+    for records in (whole, plain):
+        records.view(framed(QUOTE))["payload"]["event_ns"] = 0
+    assert whole.tobytes() == plain.tobytes()
+
+
+def test_the_longest_axis_backwards_fits():
+    longest = MarketParams(
+        messages=2**32, rate=1, start_ns=2**62, symbols=3_000, event_times="backwards"
+    )
+    quotes = Market(longest).quotes(0, 2)["payload"]["event_ns"].tolist()
+    assert quotes[0] - quotes[1] == 10**9 and quotes[0] > 2**63

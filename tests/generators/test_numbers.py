@@ -9,6 +9,7 @@ from tickproof.generators.hashing import index_of
 from tickproof.generators.numbers import (
     EDGE_KEYS,
     EDGE_NUMBERS,
+    KEY_SHAPES,
     Keyed,
     KeyedParams,
     Numbers,
@@ -105,8 +106,62 @@ def test_every_value_changes_its_total():
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("keys", 0), ("hot_share", 2), ("hot_keys", None), ("edge_keys", 1), ("seed", 2**64)],
+    [
+        ("keys", 0),
+        ("hot_share", 2),
+        ("hot_keys", None),
+        ("edge_keys", 1),
+        ("seed", 2**64),
+        ("key_shape", "flat"),
+    ],
 )
 def test_a_wrong_parameter_is_named(key, value):
     with pytest.raises(ValueError, match=f"^{key}: expected"):
         KeyedParams(**{key: value})
+
+
+def keys_of(shape, keys=3_000):
+    return Keyed(KeyedParams(keys=keys, key_shape=shape)).keys(np.arange(keys, dtype=np.uint64))
+
+
+@pytest.mark.parametrize("shape", KEY_SHAPES)
+@given(st.integers(1, 2**24), st.integers(0, 2**64 - 1))
+@settings(max_examples=20, deadline=None)
+def test_keys_of_any_shape_are_distinct(shape, keys, seed):
+    keyed = Keyed(KeyedParams(seed=seed, keys=keys, key_shape=shape))
+    number = np.unique(np.linspace(0, keys - 1, 2_000, dtype=np.uint64))
+    number = np.unique(np.concatenate([number, np.arange(min(keys, 2_000), dtype=np.uint64)]))
+    found = keyed.keys(number)
+    assert found.dtype == np.uint64 and len(set(found.tolist())) == len(number)
+
+
+def test_a_million_keys_of_any_shape_are_distinct():
+    for shape in KEY_SHAPES:
+        assert len(np.unique(keys_of(shape, 1_000_000))) == 1_000_000, shape
+
+
+def test_shapes_of_keys_are_what_their_names_say():
+    assert keys_of("dense", 5).tolist() == [1, 2, 3, 4, 5]
+    for bits in (16, 32):
+        keys = keys_of(f"same-low-{bits}").tolist()
+        assert len({key % 2**bits for key in keys}) == 1
+        assert len({key >> bits for key in keys}) == len(keys)
+    # Equal in 16 bits they differ in 32, where nearly all 32-bit hashes look.
+    assert len({key % 2**32 for key in keys_of("same-low-16").tolist()}) == 3_000
+    limits = keys_of("limits", 30).tolist()
+    assert {0, 1, 2**64 - 1, 2**64 - 2, 2**63 - 1, 2**63, 2**63 + 1, 2**32, 2**31 - 1} <= set(
+        limits
+    )
+
+
+def test_a_shape_has_the_choice_and_the_values_of_the_spread():
+    spread = Keyed(KeyedParams(keys=50)).records(0, 1_000)["payload"]
+    dense = Keyed(KeyedParams(keys=50, key_shape="dense")).records(0, 1_000)["payload"]
+    assert spread["value"].tolist() == dense["value"].tolist()
+    pairs = set(zip(spread["key"].tolist(), dense["key"].tolist(), strict=True))
+    assert len(pairs) == len(np.unique(spread["key"]))
+
+
+def test_edge_keys_belong_to_the_spread():
+    with pytest.raises(ValueError, match="edge_keys: expected only with key_shape spread, not den"):
+        KeyedParams(key_shape="dense", edge_keys=True)

@@ -15,7 +15,7 @@ from tickproof.conformance.checkers.expected import Groups, answered, payload_wo
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.generators.layouts import opaque
-from tickproof.generators.partitions import partition_of
+from tickproof.generators.placement import Placement
 
 #: Of the time before the kill, the last part of this length shows the engine's usual silences.
 USUAL: Final = 0.5
@@ -82,7 +82,7 @@ def _new_outputs(history: History) -> tuple[np.ndarray, np.ndarray]:
     if history.app == "count":
         key, n = np.array(log.payloads["key"]), log.payloads["n"].astype(np.int64)
         new = np.flatnonzero(beyond(key, n))
-        return log.t_ns(new), partition_of(key[new], len(history.partitions))
+        return log.t_ns(new), Placement(len(history.partitions)).of_keys(key[new])
     dtype = opaque(history.partitions[0]["record_size"])
     words = [payload_words(part) for part in history.inputs(dtype)]
     row = answered(np.concatenate(words), payload_words(log.payloads))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.generators.market import EventTimes
 
 #: Input larger than this many times the quick size only in profile full.
 FULL_SCALE: Final = 5
@@ -84,9 +85,12 @@ def count(
 
 def market(
     context: Context, records: int, inputs: str, emit: str, *,
-    recipe: dict[str, Any] | None = None, **rest: Any,
+    recipe: dict[str, Any] | None = None, event_times: EventTimes = "rising", **rest: Any,
 ) -> Scenario:  # fmt: skip
-    """Return a run of Market Spread, on the session's own market unless ``recipe`` is given."""
+    """Return a run of Market Spread, on the session's own market unless ``recipe`` is given.
+
+    event_times: of a generated market.
+    """
     base: dict[str, Any] = {"inputs": inputs, "partitions": 4, "tick": 64}
     if context.market is not None and recipe is None:
         base |= context.market
@@ -95,6 +99,7 @@ def market(
             rest["rate"] *= 3
     else:
         base |= {"kind": "market", "records": context.records(records), "reject_one_in": 50}
+        base |= {"event_times": event_times}
         # With many symbols, some orders after a death meet a quote of long before it.
         base |= {"symbols": 3_000} if rest.get("faults") else {}
         # Probes are rejected by every quote of their symbols: to hide one is never right.

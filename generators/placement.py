@@ -1,0 +1,128 @@
+"""Which partition a record falls into: evenly, or so that some are empty, short or crowded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from tickproof.generators.hashing import hashed
+
+#: Fixed for good: which partition a key or symbol is in must not depend on the seed.
+_PARTITION_KEY: Final = 0x7469636B70726F6F
+#: The part of the run within which partitions that end early get everything, and the share
+#: of the records (of the keys, where there are any) that all of them have together.
+EARLY_PART: Final = 0.1
+_EARLY_SHARE: Final = EARLY_PART / 2
+_BITS: Final = 24
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How the records of a run fall into partitions.
+
+    empty: partitions that get no record. ended_early: partitions that get all their records,
+    and END, within EARLY_PART of the run. skew: share of the other records that fall into one
+    partition, the first that is neither; 0: all get as much. Where a key decides the
+    partition, shares are of the keys.
+    """
+
+    partitions: int
+    empty: tuple[int, ...] = ()
+    ended_early: tuple[int, ...] = ()
+    skew: float = 0.0
+    _short: np.ndarray = field(init=False, repr=False, compare=False)
+    _lasting: np.ndarray = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("empty", "ended_early"):
+            _check_numbers(name, getattr(self, name), self.partitions)
+        if type(self.skew) not in (int, float) or not 0 <= self.skew <= 1:
+            raise ValueError(f"recipe: skew: expected a share 0 to 1, got {self.skew!r}")
+        filled = [p for p in range(self.partitions) if p not in self.empty]
+        if not filled:
+            raise ValueError(
+                f"recipe: empty: expected at least one of {self.partitions} partitions left out"
+            )
+        lasting = [p for p in filled if p not in self.ended_early]
+        if not lasting:
+            raise ValueError(
+                "recipe: ended_early: expected at least one partition that has records left out"
+            )
+        short = [p for p in filled if p in self.ended_early]
+        object.__setattr__(self, "_short", np.array(short, np.int64))
+        object.__setattr__(self, "_lasting", np.array(lasting, np.int64))
+
+    @classmethod
+    def of(cls, recipe: dict[str, Any]) -> Placement:
+        """Return the placement of a complete recipe; ValueError names a wrong key."""
+        for name in ("empty", "ended_early"):
+            if not isinstance(recipe[name], (list, tuple)):
+                raise ValueError(
+                    f"recipe: {name}: expected a list of partitions, got {recipe[name]!r}"
+                )
+        return cls(
+            recipe["partitions"], tuple(recipe["empty"]), tuple(recipe["ended_early"]),
+            recipe["skew"],
+        )  # fmt: skip
+
+    def of_keys(self, keys: np.ndarray) -> np.ndarray:
+        """Return the partition (int64) of each key or symbol word (uint64)."""
+        if len(self._lasting) + len(self._short) == 1:
+            return np.full(len(keys), self._lasting[0])
+        bits = hashed(_PARTITION_KEY, keys)
+        found = self._spread(bits)
+        if len(self._short):
+            short = _below(bits >> 40, _EARLY_SHARE)
+            found[short] = self._short[(bits[short] % len(self._short)).astype(np.int64)]
+        return found
+
+    def in_turn(self, start: int, stop: int) -> np.ndarray:
+        """Return the partition (int64) of records [start, stop), which have no key."""
+        if self.skew or len(self._short):
+            return self.of_keys(np.arange(start, stop, dtype=np.uint64))
+        return self._lasting[np.arange(start, stop) % len(self._lasting)]
+
+    def _spread(self, bits: np.ndarray) -> np.ndarray:
+        """Return which of the lasting partitions 64-bit hashes fall into."""
+        lasting = self._lasting
+        if not self.skew or len(lasting) == 1:
+            return lasting[(bits % len(lasting)).astype(np.int64)]
+        others = lasting[1:][(bits % (len(lasting) - 1)).astype(np.int64)]
+        return np.where(_below((bits >> 16) & 0xFFFFFF, self.skew), lasting[0], others)
+
+    def hasten(self, plan: np.ndarray) -> np.ndarray:
+        """Return a plan in which the partitions that end early are done early.
+
+        plan: cumulative records, shape (ticks + 1, streams * partitions), a partition in the
+        same row in every stream. Others are published as before, so that all that is out when
+        the last short one ends is EARLY_PART of the run, or a tick more.
+        """
+        width, ticks = plan.shape[1], len(plan) - 1
+        short = np.isin(np.arange(width) % self.partitions, self._short)
+        total, own = int(plan[-1].sum()), int(plan[-1][short].sum())
+        if not own:
+            return plan
+        # While x of the ticks pass, own + x * (total - own) records come out.
+        part = max(EARLY_PART * total - own, 0) / max(total - own, 1)
+        last = max(1, int(part * ticks))
+        row = np.minimum(-(-np.arange(ticks + 1) * ticks // last), ticks)
+        hastened = plan.copy()
+        hastened[:, short] = plan[row][:, short]
+        return hastened
+
+
+def _check_numbers(name: str, numbers: tuple[int, ...], partitions: int) -> None:
+    for number in numbers:
+        if type(number) is not int or not 0 <= number < partitions:
+            raise ValueError(
+                f"recipe: {name}: expected partitions 0 to {partitions - 1}, got {number!r}"
+            )
+    if len(set(numbers)) != len(numbers):
+        raise ValueError(f"recipe: {name}: expected no partition twice, got {list(numbers)}")
+
+
+def _below(bits: np.ndarray, share: float) -> np.ndarray:
+    """Tell which 24-bit values lie in the first ``share`` of all."""
+    return bits < round(share * (1 << _BITS))

@@ -1,0 +1,119 @@
+"""Which partition a record falls into, against a slow oracle; partitions that end early."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tickproof.generators import build
+from tickproof.generators.layouts import COUNT_IN, NUMBER, framed
+from tickproof.generators.numbers import Keyed, KeyedParams, Numbers
+from tickproof.generators.placement import EARLY_PART, Placement
+
+RECORDS = 20_000
+KEYED = {"kind": "keyed", "seed": 3, "records": RECORDS, "keys": 2_000, "tick": 50}
+NUMBERS = {"kind": "numbers", "seed": 3, "records": RECORDS, "tick": 50}
+MARKET = {"kind": "market", "seed": 3, "records": RECORDS, "symbols": 500, "tick": 50}
+
+
+@st.composite
+def placements(draw):
+    """Draw recipe keys that fit together: some partition has records and lasts."""
+    partitions = draw(st.integers(1, 16))
+    keep = draw(st.integers(0, partitions - 1))
+    some = st.lists(st.sampled_from(range(partitions)), unique=True)
+    empty = [p for p in draw(some) if p != keep]
+    early = [p for p in draw(some) if p != keep]
+    skew = draw(st.sampled_from((0, 0, 0.5, 0.9, 1)))
+    return {"partitions": partitions, "empty": empty, "ended_early": early, "skew": skew}
+
+
+@settings(max_examples=12, deadline=None)
+@given(placements(), st.sampled_from((KEYED, NUMBERS)))
+def test_every_record_is_in_one_partition_in_order(tmp_path_factory, placed, base):
+    built = build(base | placed, tmp_path_factory.mktemp("input"))
+    keyed = base is KEYED
+    source = Keyed(KeyedParams(seed=3, keys=2_000)) if keyed else Numbers(3)
+    layout = COUNT_IN if keyed else NUMBER
+    got = [np.fromfile(p.path, framed(layout))["payload"].tolist() for p in built.partitions]
+    # The oracle takes one record after the other and asks which partition has it next.
+    heads, homes = [0] * len(got), {}
+    for record in source.records(0, RECORDS)["payload"].tolist():
+        homes_of_it = [p for p, rows in enumerate(got) if rows[heads[p] : heads[p] + 1] == [record]]
+        assert len(homes_of_it) == 1
+        heads[homes_of_it[0]] += 1
+        if keyed:
+            assert homes.setdefault(record[0], homes_of_it[0]) == homes_of_it[0]
+    assert heads == [len(rows) for rows in got]
+    for partition in placed["empty"]:
+        assert got[partition] == []
+
+
+@settings(max_examples=12, deadline=None)
+@given(placements(), st.sampled_from((KEYED, NUMBERS, MARKET, MARKET | {"inputs": "two"})))
+def test_partitions_that_end_early_do_so_and_the_others_go_on(tmp_path_factory, placed, base):
+    built = build(base | placed, tmp_path_factory.mktemp("input"))
+    plan = built.plan.astype(np.int64)
+    assert (np.diff(plan, axis=0) >= 0).all() and not plan[0].any()
+    assert plan[-1].tolist() == [part.records for part in built.partitions]
+    early = [p for p in placed["ended_early"] if p not in placed["empty"]]
+    columns = [i for i, part in enumerate(built.partitions) if part.partition in early]
+    if not early or not plan[-1][columns].sum():
+        return
+    done = int((plan[:, columns] == plan[-1][columns]).all(axis=1).argmax())
+    out, total = int(plan[done].sum()), int(plan[-1].sum())
+    # All of it is a tenth of the run at most, but for a tick or a crowd of records on few keys.
+    own = int(plan[-1][columns].sum())
+    assert out <= max(EARLY_PART * total, own) + 2 * 50 + own // 10
+    others = [i for i in range(plan.shape[1]) if i not in columns]
+    assert plan[done][others].sum() < plan[-1][others].sum()
+    assert built.ended_early == set(placed["ended_early"])
+
+
+def test_partitions_that_end_early_have_something_to_end():
+    found = Placement(4, ended_early=(1, 3)).of_keys(np.arange(10_000, dtype=np.uint64))
+    shares = np.bincount(found, minlength=4) / len(found)
+    assert (abs(shares[[1, 3]] - 0.025) < 0.01).all() and (abs(shares[[0, 2]] - 0.475) < 0.03).all()
+
+
+@pytest.mark.parametrize("skew", [0.3, 0.9])
+def test_skew_is_the_share_of_the_first_partition_that_lasts(skew):
+    placement = Placement(8, empty=(0,), ended_early=(1,), skew=skew)
+    for found in (placement.in_turn(0, 100_000), placement.of_keys(np.arange(10**5, dtype="u8"))):
+        shares = np.bincount(found, minlength=8) / len(found)
+        assert shares[0] == 0 and abs(shares[1] - 0.05) < 0.01
+        assert abs(shares[2] - 0.95 * skew) < 0.01
+        assert np.ptp(shares[3:]) < 0.01
+
+
+def test_without_new_keys_partitions_are_what_they_were():
+    plain = Placement(4)
+    assert plain.of_keys(np.arange(12, dtype=np.uint64)).tolist() == FIRST_OF_FOUR
+    assert plain.in_turn(3, 9).tolist() == [3, 0, 1, 2, 3, 0]
+    assert Placement(4, empty=(0, 2)).in_turn(0, 5).tolist() == [1, 3, 1, 3, 1]
+
+
+#: Partitions of the keys 0 to 11, as in every run ever recorded.
+FIRST_OF_FOUR = [3, 2, 1, 3, 1, 1, 2, 0, 3, 1, 0, 3]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"empty": 3}, "empty: expected a list of partitions, got 3"),
+        ({"empty": [4]}, "empty: expected partitions 0 to 3, got 4"),
+        ({"empty": [True]}, "empty: expected partitions 0 to 3, got True"),
+        ({"empty": [1, 1]}, r"empty: expected no partition twice, got \[1, 1\]"),
+        ({"empty": [0, 1, 2, 3]}, "empty: expected at least one of 4 partitions left out"),
+        ({"ended_early": ["0"]}, "ended_early: expected partitions 0 to 3, got '0'"),
+        ({"empty": [0, 1], "ended_early": [2, 3]}, "ended_early: expected at least one partition"),
+        ({"skew": 1.5}, "skew: expected a share 0 to 1, got 1.5"),
+        ({"skew": "half"}, "skew: expected a share 0 to 1, got 'half'"),
+    ],
+)
+def test_a_wrong_placement_names_the_key(tmp_path, keys, message):
+    with pytest.raises(ValueError, match=f"recipe: {message}"):
+        build(NUMBERS | {"partitions": 4} | keys, tmp_path)
+    assert list(tmp_path.iterdir()) == []
