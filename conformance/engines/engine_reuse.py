@@ -67,4 +67,7 @@ class EnginePool:
         with contextlib.suppress(EngineFailure):
             idle.engine.request("stop", timeout_s)
             idle.engine.wait_exit(timeout_s)
-        idle.engine.end()
+        try:
+            idle.engine.end()
+        finally:
+            idle.engine.workspace.remove()

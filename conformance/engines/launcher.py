@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from tickproof.conformance.engines import process_table
+from tickproof.conformance.engines.workspace import Workspace
 
 _REAPER: Final = Path(__file__).with_name("reaper.py")
 
 
 def launch(
-    command: list[str], run_id: str, folder: Path
+    command: list[str], run_id: str, workspace: Workspace
 ) -> tuple[subprocess.Popen[bytes], dict[str, int]]:
-    """Start ``command`` below a reaper, in ``folder``; return the reaper and descriptors by name.
+    """Start ``command`` below a reaper; return the reaper and descriptors by name.
 
     stdin, stdout, stderr: the engine's. control, status: to and from the reaper. wake, waker:
     the two ends of a pipe of the kit's own. All are non-blocking, and the caller closes them.
@@ -26,16 +27,24 @@ def launch(
     wake_read, wake_write = os.pipe()
     interpreter = [sys.executable, "-I", "-S", str(_REAPER)]
     environment = {k: v for k, v in os.environ.items() if k != process_table.RUN_VARIABLE}
+    environment["TMPDIR"] = str(workspace.tmp)
     try:
         reaper = subprocess.Popen(
-            [*interpreter, str(control_read), str(status_write), run_id, *command],
+            [
+                *interpreter,
+                str(control_read),
+                str(status_write),
+                run_id,
+                str(workspace.root),
+                *command,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=(control_read, status_write),
             start_new_session=True,  # so that Ctrl-C at the terminal does not end it
             env=environment,
-            cwd=folder,
+            cwd="/",
             bufsize=0,
         )
     except BaseException:

@@ -22,6 +22,7 @@ from tickproof.conformance.engines.launcher import launch
 from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member, NoSuchProcess, Roster
+from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.text import shown
 
@@ -53,7 +54,8 @@ class Engine:
 
     ``on_line(direction, line, t_ns)`` sees every control line, "to" or "from" the engine, one
     at a time and before it has any effect; it must not call the engine. Standard error goes to
-    ``stderr_path``, whose folder is the engine's working directory. Safe from any thread.
+    ``stderr_path``. The engine works in ``workspace``, which is the caller's to remove. Safe
+    from any thread.
     """
 
     def __init__(
@@ -62,11 +64,13 @@ class Engine:
         run_id: str,
         stderr_path: Path,
         on_line: OnLine,
+        workspace: Workspace,
         *,
         stderr_limit: int = MAX_STDERR,
     ) -> None:
         self.spec = spec
         self.run_id = run_id
+        self.workspace = workspace
         self.pid = 0
         self._stderr_path = stderr_path
         self._stderr_limit = stderr_limit
@@ -102,9 +106,9 @@ class Engine:
         except InvalidFile as error:
             raise EngineFailure(Code.NOT_FOUND, str(error)) from error
         self._stderr = StderrLog(self._stderr_path, self._stderr_limit)
-        folder = self._stderr_path.parent
+        self.workspace.begin_life()
         with on_cores(cores):
-            self._reaper, self._open = launch(command, self.run_id, folder)
+            self._reaper, self._open = launch(command, self.run_id, self.workspace)
         self._started = True
         self._roster = Roster(self._reaper.pid, self.run_id)
         self._thread = threading.Thread(target=self._io, name="engine-io", daemon=True)

@@ -1,9 +1,10 @@
 """The reaper stands between kit and engine: no process of an engine outlives the reaper.
 
-Run as ``python -I -S reaper.py CONTROL STATUS RUN_ID COMMAND...``. It is the subreaper of
-all that the engine starts, so whatever forks, detaches or changes its session stays below
-it. CONTROL and STATUS are inherited pipe ends. Any byte or the end of CONTROL means: kill
-everything and leave. The kit's death, however it comes, ends CONTROL.
+Run as ``python -I -S reaper.py CONTROL STATUS RUN_ID WORKSPACE COMMAND...``. It is the
+subreaper of all that the engine starts, so whatever forks, detaches or changes its session
+stays below it. CONTROL and STATUS are inherited pipe ends. Any byte or the end of CONTROL
+means: kill everything and leave. The kit's death, however it comes, ends CONTROL; then
+WORKSPACE, the folder of the engine's folders, is removed too.
 
 STATUS carries lines: ``started PID``, ``failed ERRNO``, ``exited WAITSTATUS``, ``alone`` once
 nothing of the engine is left, and at last ``gone`` or ``stuck PID...``.
@@ -31,7 +32,7 @@ def prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
-def run_command(command: list[str], run_id: str, failure: int, reaper: int) -> None:
+def run_command(command: list[str], run_id: str, folder: str, failure: int, reaper: int) -> None:
     """Become the engine: a session of its own, clean signals, the run's id. Never returns."""
     try:
         os.setsid()
@@ -40,6 +41,7 @@ def run_command(command: list[str], run_id: str, failure: int, reaper: int) -> N
             for number in signal.valid_signals() - set(NOT_CATCHABLE):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            os.chdir(folder)
             os.execve(command[0], command, os.environ | {process_table.RUN_VARIABLE: run_id})
     except OSError as error:
         os.write(failure, str(error.errno).encode())
@@ -47,13 +49,13 @@ def run_command(command: list[str], run_id: str, failure: int, reaper: int) -> N
         os._exit(127)
 
 
-def start(command: list[str], run_id: str) -> tuple[int, int]:
-    """Fork and exec; return (pid, 0), or (0, errno) when the program cannot be run."""
+def start(command: list[str], run_id: str, folder: str) -> tuple[int, int]:
+    """Fork and exec in a folder; return (pid, 0), or (0, errno) when the program cannot be run."""
     reaper = os.getpid()
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
-        run_command(command, run_id, write_end, reaper)
+        run_command(command, run_id, folder, write_end, reaper)
     os.close(write_end)
     failure = os.read(read_end, 16)
     os.close(read_end)
@@ -63,8 +65,8 @@ def start(command: list[str], run_id: str) -> tuple[int, int]:
     return pid, 0
 
 
-def watch(control: int, kit: int, child_ended: int, reap, report) -> None:
-    """Reap what ends until the kit writes a byte, closes the pipe or is gone."""
+def watch(control: int, kit: int, child_ended: int, reap, report) -> bool:
+    """Reap what ends until the kit writes a byte, or is gone: then False."""
     poll = select.poll()
     for descriptor in (control, kit, child_ended):
         poll.register(descriptor, select.POLLIN)
@@ -75,10 +77,10 @@ def watch(control: int, kit: int, child_ended: int, reap, report) -> None:
             if reap():
                 report("alone")
         if control in ready or kit in ready:
-            return
+            return control in ready and bool(os.read(control, 1))
 
 
-def main(control: int, status: int, run_id: str, command: list[str]) -> None:
+def main(control: int, status: int, run_id: str, workspace: str, command: list[str]) -> None:
     """Start the engine, watch over it, end it."""
     parent = os.getppid()
     kit = os.pidfd_open(parent)
@@ -100,7 +102,7 @@ def main(control: int, status: int, run_id: str, command: list[str]) -> None:
         except BrokenPipeError:
             return  # the kit is gone; the engine still has to be ended
 
-    pid, error = start(command, run_id)
+    pid, error = start(command, run_id, f"{workspace}/cwd")
     if error:
         report(f"failed {error}")
         return
@@ -121,11 +123,15 @@ def main(control: int, status: int, run_id: str, command: list[str]) -> None:
         except ChildProcessError:
             return True
 
-    watch(control, kit, wake_read, reap, report)
+    told = watch(control, kit, wake_read, reap, report)
     mine = lambda: process_table.own(os.getpid(), run_id)  # noqa: E731
     left = process_table.kill_all(mine, reap, KILL_TIMEOUT_S)
+    if not told:
+        import shutil  # which takes longer to import than all that comes before an engine
+
+        shutil.rmtree(workspace, ignore_errors=True)
     report("stuck " + " ".join(str(proc.pid) for proc in left) if left else "gone")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:])
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:])

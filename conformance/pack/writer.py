@@ -154,7 +154,11 @@ def _redactor(source: Path, folder: Path) -> Redactor:
     deploys = [line for row in history.control if (line := _deploy(row)) is not None]
     states = {str(line["state_dir"]) for line in deploys}
     folders = [("state_dir", state) for state in sorted(states)]
-    folders += [("run", str(Path(state).parent)) for state in sorted(states)]
+    for path in map(Path, sorted(states)):
+        # Runs made before engines had folders of their own kept it in the run folder.
+        within = path.name == "state"
+        word, folder = ("run", path.parent) if within else ("temp", path.parent.parent)
+        folders.append((word, str(folder)))
     folders += [("run", str(path)) for path in (source, source.absolute(), source.resolve())]
     folders += [("temp", str(folder))]
     tokens = {str(line["data"]["token"]) for line in deploys}

@@ -12,6 +12,7 @@ from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
 from tickproof.conformance.engines.process import Engine, EngineFailure, OnLine, ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member, check_survives
+from tickproof.conformance.engines.workspace import Workspace, folder_size
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.runner.process_faults import Injection, ProcessFaultInjector
@@ -34,19 +35,19 @@ class EngineUnderTest:
         data: dict[str, Any], inputs: Sequence[int], on_line: OnLine, events: EventLog,
         pool: EnginePool | None = None,
     ) -> None:  # fmt: skip
-        self._spec, self._scenario, self._id, self._folder = spec, scenario, run_id, folder
+        self._spec, self._scenario, self._id = spec, scenario, run_id
         self._data, self._inputs, self._on_line, self._events = data, inputs, on_line, events
-        self._state_dir = folder.resolve() / "state"
-        self._state_dir.mkdir()
+        self._stderr = folder / "stderr.log"
+        self._workspace: Workspace | None = None
         self._members: list[Member] = []
         self._topology_lock = threading.Lock()
         self._pool = pool
         self._process: Engine | None = None
         #: Apps that this process has had before this run.
         self._served = 0
-        self.injector = ProcessFaultInjector(
-            folder, self._state_dir, events, seed, spec.timeouts.recovery_s
-        )
+        self.injector = ProcessFaultInjector(self._stderr, events, seed, spec.timeouts.recovery_s)
+        #: Bytes and files that the engine kept in its state_dir at the end of the run.
+        self.kept = (0, 0)
         #: The first answer to hello.
         self.hello: dict[str, Any] = {}
 
@@ -72,9 +73,10 @@ class EngineUnderTest:
         engine = None if resume else self._take_over()
         if engine is None:
             engine = self._start_process(resume, left)
+        state_dir = self.injector.state_dir = engine.workspace.state_dir(self._id)
         engine.request(
             "deploy", left(), app=scenario.app, params=scenario.params, workers=scenario.workers,
-            state_dir=str(self._state_dir), resume=resume, data=self._data,
+            state_dir=str(state_dir), resume=resume, data=self._data,
             inputs=[{"stream": s, "partitions": count} for s, count in enumerate(self._inputs)],
             outputs=[{"stream": 0}],
         )  # fmt: skip
@@ -84,7 +86,8 @@ class EngineUnderTest:
         check_survives(members, survives, engine.pid)
 
     def _start_process(self, resume: bool, left: Callable[[], float]) -> Engine:
-        engine = Engine(self._spec, self._id, self._folder / "stderr.log", self._on_line)
+        self._workspace = self._workspace or Workspace()
+        engine = Engine(self._spec, self._id, self._stderr, self._on_line, self._workspace)
         self._process, self._served = engine, 0
         engine.start(self._scenario.pace.engine_cores if self._scenario.pace else ())
         self._events.add(EventKind.STARTED, pid=engine.pid, resume=resume)
@@ -99,7 +102,8 @@ class EngineUnderTest:
             return None
         if (idle := self._pool.take(self._scenario.workers)) is None:
             return None
-        idle.engine.hand_over(self._folder / "stderr.log", self._on_line)
+        idle.engine.hand_over(self._stderr, self._on_line)
+        self._workspace = idle.engine.workspace
         self._process, self._served, self.hello = idle.engine, idle.served, idle.hello
         self._events.add(EventKind.TAKEN_OVER, pid=idle.engine.pid, served=idle.served)
         return idle.engine
@@ -176,7 +180,9 @@ class EngineUnderTest:
             idle = IdleEngine(self.process, self.hello, self._scenario.workers, self._served + 1)
             if self._pool.keep(idle, limit):
                 self._events.add(EventKind.PARKED, pid=self.process.pid)
+                self.kept = folder_size(self.injector.state_dir)
                 violations, self._process = self.process.violations, None
+                self._workspace = None
                 if violations:
                     raise violations[0]
                 return
@@ -190,6 +196,11 @@ class EngineUnderTest:
             raise self.process.violations[0]
 
     def end(self) -> list[ProcessInfo]:
-        """Kill what is left; returns what was left over."""
-        self.injector.end()
-        return self._process.end() if self._process is not None else []
+        """Kill what is left, remove its folders; returns what was left over."""
+        try:
+            self.injector.end()
+            return self._process.end() if self._process is not None else []
+        finally:
+            if self._workspace is not None:
+                self.kept = folder_size(self.injector.state_dir)
+                self._workspace.remove()

@@ -140,7 +140,8 @@ class LiveRun:
         try:
             if self._opened:
                 left = self.engine.end()
-                self.manifest.add(hello=self.engine.hello)
+                size, files = self.engine.kept
+                self.manifest.add(hello=self.engine.hello, kept={"bytes": size, "files": files})
             self._stack.close()
             self.events.close()
             if stopped := self.stop_reason():

@@ -43,15 +43,14 @@ class _FullDisk:
 class ProcessFaultInjector:
     """Injects faults into one engine, over all its lives, and ends those that last.
 
-    ``folder`` is the run's, ``recovery_s`` the limit of engine.toml. Injections may run in any
-    thread, everything else in one.
+    ``stderr`` is the file of the engine's standard error, ``recovery_s`` the limit of
+    engine.toml. Injections may run in any thread, everything else in one.
     """
 
-    def __init__(
-        self, folder: Path, state_dir: Path, events: EventLog, seed: int, recovery_s: float
-    ) -> None:
-        self._folder, self._state_dir = folder, state_dir
-        self._events, self._recovery_s = events, recovery_s
+    def __init__(self, stderr: Path, events: EventLog, seed: int, recovery_s: float) -> None:
+        self._stderr, self._events, self._recovery_s = stderr, events, recovery_s
+        #: The folder of the engine's state, to be set before the first fault.
+        self.state_dir = Path()
         self._random = random.Random(seed)
         #: When the last fault was carried out or undone (time.monotonic), 0 before the first.
         self.touched_at = 0.0
@@ -89,7 +88,7 @@ class ProcessFaultInjector:
     def aim(self, step: FaultStep, live: Engine, members: Sequence[Member]) -> Injection:
         """Find the targets of a fault step; raises LookupError where there are none."""
         if step.do == "corrupt":
-            if newest(self._state_dir) is None:
+            if newest(self.state_dir) is None:
                 raise LookupError("the folder of the state holds no file with content")
             return partial(self._corrupt, live)
         if step.do == "fill":
@@ -145,7 +144,7 @@ class ProcessFaultInjector:
     def _fill(self, step: FaultStep, live: Engine) -> dict[str, Any]:
         self.touched_at = time.monotonic()
         self._aftermath_until = self.touched_at + step.seconds + self._recovery_s
-        fill = Fill(live.living, self._state_dir, self._folder / "stderr.log")
+        fill = Fill(live.living, self.state_dir, self._stderr)
         pids = fill.begin()
         now = time.monotonic_ns()
         self._full_disk = _FullDisk(fill, now, now + int(step.seconds * 1e9))
@@ -155,7 +154,7 @@ class ProcessFaultInjector:
         facts = self._kill_engine(live)
         self._end_damage()
         try:
-            self._damage = Damage(self._state_dir)
+            self._damage = Damage(self.state_dir)
         except LookupError:
             return facts  # the engine removed its last file before it died
         return facts | self._damage.facts()

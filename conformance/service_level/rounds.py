@@ -92,8 +92,7 @@ class Rounds:
 
     def _tidy(self, folder: Path) -> None:
         if not self.keep:
-            for name in ("input", "state"):
-                shutil.rmtree(folder / name, ignore_errors=True)
+            shutil.rmtree(folder / "input", ignore_errors=True)
 
 
 def floor_seconds(profile: Profile) -> float:

@@ -235,7 +235,6 @@ def tidy(history: History) -> None:
 
     The input of a recorded market is kept: its files may change.
     """
-    shutil.rmtree(history.folder / "state", ignore_errors=True)
     (history.folder / "output" / "staged.bin").unlink(missing_ok=True)
     kinds = {"market-csv", "keyed-csv"}
     if history.run["input"]["recipe"]["kind"] not in kinds:

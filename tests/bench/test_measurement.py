@@ -10,12 +10,12 @@ from tickproof.conformance.bench.engines import measurement
 from tickproof.conformance.bench.engines.engine_samples import (
     EngineSamples,
     children_cpu_s,
-    folder_size,
 )
 from tickproof.conformance.bench.engines.measurement import EngineResult, Series
 from tickproof.conformance.bench.engines.plan import Plan, kill_scenario, steady_scenario
 from tickproof.conformance.bench.engines.session import exit_status
 from tickproof.conformance.engines.spec import load
+from tickproof.conformance.engines.workspace import folder_size
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.limits import patient
 from tickproof.conformance.runner.run import play

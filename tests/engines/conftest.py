@@ -12,6 +12,7 @@ import pytest
 
 from tickproof.conformance.engines import process_table, spec
 from tickproof.conformance.engines.process import Engine
+from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.resources import fixtures
 
 ROGUE = fixtures() / "rogues" / "rogue.py"
@@ -38,6 +39,7 @@ class Workshop:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.run_ids: list[str] = []
+        self.workspaces: list[Workspace] = []
         self.said: list[tuple[str, str, int]] = []
 
     def toml(self, argv: list[str]) -> Path:
@@ -51,7 +53,9 @@ class Workshop:
         self.run_ids.append(run_id)
         stderr = self.folder / "stderr.log"
         loaded = spec.load(self.toml(command))
-        return Engine(loaded, run_id, stderr, lambda *line: self.said.append(line), **options)
+        self.workspaces.append(workspace := Workspace())
+        say = lambda *line: self.said.append(line)  # noqa: E731
+        return Engine(loaded, run_id, stderr, say, workspace, **options)
 
 
 def carriers(run_id: str) -> list[int]:
@@ -110,3 +114,5 @@ def workshop(tmp_path):
     for run_id in made.run_ids:
         assert carriers(run_id) == []
     assert below_us() - before == set()
+    for workspace in made.workspaces:
+        workspace.remove()

@@ -83,12 +83,17 @@ def test_the_next_run_has_the_engine_and_its_own_record(spec, tmp_path, pool):
     )
     assert pids(second, events.Started) == []
     assert second.all(events.TakenOver)[0].served == 1
+    state_dirs = []
     for history in (first, second):
         require_correct(history)
         asked = [json.loads(row["line"]) for row in history.control if row["direction"] == "to"]
         assert asked[-1]["op"] == "undeploy"
         (deploy,) = [line for line in asked if line["op"] == "deploy"]
-        assert deploy["state_dir"] == str(history.folder.resolve() / "state")
+        # Each has a state_dir of its own, in the folders of the engine that both had.
+        state_dirs.append(Path(deploy["state_dir"]))
+        assert not state_dirs[-1].is_relative_to(tmp_path)
+    assert state_dirs[0].parent == state_dirs[1].parent
+    assert state_dirs[0] != state_dirs[1] and not state_dirs[0].exists()
     assert second.run["hello"] == first.run["hello"]
     assert second.run["id"] != first.run["id"]
     assert lives(pids(first, events.Parked)[0])

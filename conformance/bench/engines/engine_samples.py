@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import os
+import json
 import resource
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Final
 import numpy as np
 
 from tickproof.conformance.engines.process_table import Proc
+from tickproof.conformance.engines.workspace import folder_size
+from tickproof.conformance.history.json_lines import read_json_lines
 from tickproof.conformance.usage.sampler import MachineSample, UsageSampler
 
 #: One sample. cpu_s: user and system seconds of the engine since its start. kit_cpu_s: those of
@@ -30,7 +31,7 @@ class EngineSamples:
 
     def __init__(self) -> None:
         self._rows: list[tuple[float, ...]] = []
-        self._state_dir = Path()
+        self._folder, self._state_dir = Path(), Path()
         #: "pss" (shared pages counted once), or "rss" where the kernel does not report that.
         self.memory_kind = "pss"
         #: Exact CPU seconds of everything that the run started, once it is over.
@@ -38,7 +39,7 @@ class EngineSamples:
 
     def sampler(self, folder: Path) -> UsageSampler:
         """Return the sampler of a run, which adds its samples here."""
-        self._state_dir = folder / "state"
+        self._folder, self._state_dir = folder, Path()
         return UsageSampler(folder, period_s=PERIOD_S, on_sample=self._add)
 
     def rows(self) -> np.ndarray:
@@ -48,7 +49,9 @@ class EngineSamples:
     def _add(self, machine: MachineSample, engine: Sequence[Proc]) -> None:
         memory = sum(self._memory(proc.pid) for proc in engine)
         busy_s = machine.busy_s + machine.steal_s
-        size, _ = folder_size(self._state_dir)
+        if self._state_dir == Path():
+            self._state_dir = _state_dir(self._folder)
+        size = folder_size(self._state_dir)[0] if self._state_dir != Path() else 0
         self._rows.append((machine.t_ns, machine.engine_s, machine.kit_s, busy_s, memory, size))
 
     def _memory(self, pid: int) -> int:
@@ -69,15 +72,13 @@ class EngineSamples:
         return 0
 
 
-def folder_size(folder: Path) -> tuple[int, int]:
-    """Return bytes and number of the files below a folder that may change meanwhile."""
-    size = files = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                size += os.lstat(os.path.join(path, name)).st_size  # noqa: PTH118
-                files += 1
-    return size, files
+def _state_dir(folder: Path) -> Path:
+    """Return the state_dir that a run's engine was told, Path() before that."""
+    path = folder / "control.jsonl"
+    for row in read_json_lines(path) if path.exists() else []:
+        if row["direction"] == "to" and '"state_dir"' in row["line"]:
+            return Path(json.loads(row["line"])["state_dir"])
+    return Path()
 
 
 def children_cpu_s() -> float:

@@ -17,7 +17,6 @@ from tickproof.conformance.bench.engines.costs import STATE_AT, costs
 from tickproof.conformance.bench.engines.engine_samples import (
     EngineSamples,
     children_cpu_s,
-    folder_size,
 )
 from tickproof.conformance.bench.engines.plan import Plan, kill_scenario, steady_scenario
 from tickproof.conformance.bench.engines.recovery import recovery
@@ -166,9 +165,8 @@ class _Bench:
 
 
 def _drop(folder: Path, whole: bool) -> None:
-    """Remove a run folder, or only its state and its input, which can be made again."""
-    for path in [folder] if whole else [folder / "input", folder / "state"]:
-        shutil.rmtree(path, ignore_errors=True)
+    """Remove a run folder, or only its input, which can be made again."""
+    shutil.rmtree(folder if whole else folder / "input", ignore_errors=True)
 
 
 def steady_figures(history: History, samples: EngineSamples) -> dict[str, Any]:
@@ -177,7 +175,7 @@ def steady_figures(history: History, samples: EngineSamples) -> dict[str, Any]:
     took = costs(history, rows, samples.cpu_s, steady)
     first_ns = int(history.fetches["t_ns"].min(initial=drained_ns(history)))
     whole_s = (drained_ns(history) - first_ns) / 1e9
-    size, files = folder_size(history.folder / "state")
+    kept = history.run["kept"]
     state = dict(zip([f"{part:.0%}" for part in STATE_AT], took.state, strict=True))
     return {
         "records": history.input_records,
@@ -189,8 +187,8 @@ def steady_figures(history: History, samples: EngineSamples) -> dict[str, Any]:
         **{name: value for name, value in asdict(took).items() if name != "state"},
         "memory_kind": samples.memory_kind,
         "samples": len(rows),
-        "state_bytes": state | {"end": size},
-        "state_files": files,
+        "state_bytes": state | {"end": kept["bytes"]},
+        "state_files": kept["files"],
     }
 
 
