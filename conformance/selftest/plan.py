@@ -18,12 +18,12 @@ from tickproof.conformance.suites.catalog import Context, draw, seconds
 from tickproof.conformance.text import shown
 
 #: Sound engines that are always tried; Spark only beside a mutant of it.
-SOUND: Final = ("miniature", "minimal")
+SOUND: Final = ("miniature", "single", "minimal")
 #: A sound variant plays one scenario of so many, each of them others, unless it is asked for; in a
 #: half selftest each sound engine one of twice as many.
 SHARE: Final = 4
 #: How long an engine takes to start, in seconds: only used to order the trials.
-_START_S: Final = {"miniature": 1.0, "minimal": 1.0, "spark": 20.0}
+_START_S: Final = {"miniature": 1.0, "single": 1.0, "minimal": 1.0, "spark": 20.0}
 
 
 @dataclass(frozen=True)
