@@ -28,7 +28,7 @@ Moment = Literal[
 #: What can be done to whom.
 TARGETS: Final[Mapping[Do, tuple[Target, ...]]] = {
     "kill": ("worker", "workers", "coordinator", "engine"),
-    "pause": ("worker", "workers", "coordinator"),
+    "pause": ("worker", "workers", "coordinator", "engine"),
     "cut": ("source", "sink"),
     "late": ("sink",),
     "half-open": ("source", "sink"),
@@ -90,7 +90,7 @@ class FaultStep:
     @property
     def ends_engine(self) -> bool:
         """Whether every process of the engine dies by it."""
-        return self.target == "engine" or self.do == "corrupt"
+        return (self.do, self.target) == ("kill", "engine") or self.do == "corrupt"
 
     @property
     def needs(self) -> str | None:
@@ -99,6 +99,8 @@ class FaultStep:
             return "connection"
         if self.do == "corrupt":
             return "engine"
+        if (self.do, self.target) == ("pause", "engine"):
+            return None
         return {"worker": "worker", "workers": "worker", "coordinator": "coordinator",
                 "engine": "engine"}.get(self.target)  # fmt: skip
 

@@ -100,6 +100,10 @@ class _Unchecked(Table):
     unchecked: dict[_Clause, _Text] = Field(default_factory=dict)
 
 
+class _ExactlyOnce(Table):
+    requirements: Annotated[_Words[str], Field(min_length=1)]
+
+
 def load(folder: Path = HERE) -> dict[str, Requirement]:
     """Return every requirement by id, by family and then in file order.
 
@@ -139,3 +143,16 @@ def chosen(
 def load_unchecked(folder: Path = HERE) -> dict[str, str]:
     """Return clause id -> why no requirement checks it (clauses.toml)."""
     return strict_toml.load(folder / "clauses.toml", _Unchecked).unchecked
+
+
+def load_exactly_once(folder: Path = HERE) -> tuple[str, ...]:
+    """Return the ids that every engine which claims exactly-once over "engine" has to face.
+
+    They are judged on whatever app it offers (exactly-once.toml).
+    """
+    known = load(folder)
+    path = folder / "exactly-once.toml"
+    found = strict_toml.load(path, _ExactlyOnce).requirements
+    if strange := [id_ for id_ in found if id_ not in known]:
+        raise InvalidFile(path, [f"requirements: {id_}: no such requirement" for id_ in strange])
+    return found

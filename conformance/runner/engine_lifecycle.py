@@ -143,7 +143,7 @@ class EngineUnderTest:
         """
         if self._process is None or self._process.returncode is not None:
             raise LookupError("the engine was not running")
-        by_name = step.target in ("worker", "workers", "coordinator")
+        by_name = not step.ends_engine and step.target != "state"
         if by_name and not all(map(self.injector.intact, self._members)):
             self.topology(self._spec.timeouts.recovery_s)
         return self.injector.aim(step, self._process, self._members)

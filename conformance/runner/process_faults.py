@@ -93,7 +93,7 @@ class ProcessFaultInjector:
             return partial(self._corrupt, live)
         if step.do == "fill":
             return partial(self._fill, step, live)
-        if step.target == "engine":
+        if step.ends_engine:
             return partial(self._kill_engine, live)
         victims = self._victims(step, live, members)
         inject = self._pause if step.do == "pause" else self._kill
@@ -106,6 +106,10 @@ class ProcessFaultInjector:
             if not found:
                 raise LookupError("topology names no living coordinator")
             return found
+        if step.target == "engine":
+            if not intact:
+                raise LookupError("topology names no living process")
+            return intact
         # argv's own process may be a worker too, but its death is the engine's death.
         found = [m for m in intact if m.role == "worker" and m.pid != live.pid]
         if not found:

@@ -199,9 +199,8 @@ class RunLoop:
             self._faults.give_up("its moment did not come")
 
     def _checkpoint_when_quiet(self) -> None:
-        """Ask for a checkpoint once everything published so far has come out again."""
-        held = self._log.published
-        if not self._run.publisher.held_back or self._recorder.records < held:
+        """Ask for a checkpoint once everything published so far was processed."""
+        if not self._run.publisher.held_back or not self._processed():
             return
         states = [list(state) for state in self._log.states()]
         if not self._engine.checkpoint():
@@ -209,3 +208,13 @@ class RunLoop:
             return
         self._events.add(EventKind.CHECKPOINTED, partitions=states)
         self._faults.fire_now("checkpoint")
+
+    def _processed(self) -> bool:
+        """Say whether all that is published was processed, as far as it can be told."""
+        published = self._log.published
+        if self._run.scenario.one_each:
+            return self._recorder.records >= published
+        # Where output does not tell: what is released was processed, and silence says so, too.
+        silent_s = min(self._timeouts.cut_s, self._timeouts.recovery_s / 2)
+        silent = time.monotonic() > self._moved_at + silent_s
+        return self._log.released >= published or (silent and self._log.fetched >= published)

@@ -26,9 +26,10 @@ from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites import evidence
-from tickproof.conformance.suites.catalog import Context, draw, seconds, service
-from tickproof.conformance.suites.catalog.builders import EVERY
+from tickproof.conformance.suites.catalog import CATALOG, Context, draw, seconds, service
+from tickproof.conformance.suites.catalog.carriers import EVERY, STATE_FIRST, Carrier
 from tickproof.conformance.suites.judge import Blocked, KitError, NotClaimed, check_claims
+from tickproof.conformance.suites.selection import played_on
 from tickproof.conformance.usage.process_sample import scheduling
 from tickproof.conformance.verdicts import Outcome
 
@@ -51,6 +52,7 @@ class ScenarioPlayer:
         self._histories: dict[str, History] = {}
         self._errors: dict[str, Exception] = {}
         self._pool = EnginePool()
+        self._offered = offered(spec)
 
     def played(self, scenario: str) -> History | None:
         """Return the history of a scenario if it was played here."""
@@ -66,8 +68,8 @@ class ScenarioPlayer:
             raise Blocked("a lower tier does not hold")
         scenario = self._scenario(name)
         if not self.spec.offers(scenario.app, scenario.params):
-            params = " ".join(f"{k}={v}" for k, v in scenario.params.items())
-            raise NotClaimed(f"app {scenario.app} {params}".strip() + " is not offered")
+            words = " ".join([scenario.app, *scenario.params.values()])
+            raise NotClaimed(f"does not offer {words}")
         claims = self.spec.claims(scenario.app, scenario.params).to_json()
         check_claims(self._registry[requirement].needs, claims, scenario)
         if name in self._errors:
@@ -125,14 +127,13 @@ class ScenarioPlayer:
                 "kind": "market-csv", "quotes": str(request.quotes.resolve()),
                 "orders": str(request.orders.resolve()), "strict": request.strict,
             }  # fmt: skip
-        two = {"inputs": "two", "emit": "verdicts"}
-        fresh = self.spec.claims("market-spread", two).freshness_s if (
-            self.spec.offers("market-spread", two)) else 0.0  # fmt: skip
         context = Context(
-            request.seed, request.profile, fresh or 0.0, market,
-            level(self.spec, name), self.spec.timeouts.recovery_s,
+            request.seed, request.profile, market=market,
+            latency=level(self.spec, name), recovery_s=self.spec.timeouts.recovery_s,
         )  # fmt: skip
-        return draw(name, context)
+        if not CATALOG[name].carriers:
+            return draw(name, context)
+        return played_on(name, context, self._offered, self._registry)
 
     def _play(self, scenario: Scenario) -> History:
         folder = self.request.out / scenario.name
@@ -182,6 +183,15 @@ class ScenarioPlayer:
         return feed
 
 
+def offered(spec: EngineSpec) -> dict[Carrier, dict[str, Any]]:
+    """Return what scenarios can be played on, with the claims for each."""
+    return {
+        carrier: spec.claims(carrier.app, carrier.params).to_json()
+        for carrier in STATE_FIRST
+        if spec.offers(carrier.app, carrier.params)
+    }
+
+
 def _from_here(path: Path) -> str:
     """Return a path as somebody would type it in the working folder."""
     path, here = path.absolute(), Path.cwd()
@@ -212,8 +222,8 @@ def level(spec: EngineSpec, scenario: str) -> str:
 
     A recovery is one of count: state takes time, and an engine may claim less for it.
     """
-    if scenario == service.RECOVERY and spec.offers("count", EVERY):
-        return spec.claims("count", EVERY).latency or Context.latency
+    if scenario == service.RECOVERY and spec.offers(EVERY.app, EVERY.params):
+        return spec.claims(EVERY.app, EVERY.params).latency or Context.latency
     return spec.service_level or Context.latency
 
 

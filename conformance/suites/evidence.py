@@ -18,6 +18,7 @@ from tickproof.generators.layouts import (
     MESSAGE,
     NUMBER,
     ORDER,
+    ORDER_KIND,
     QUOTE,
     VERDICT,
     opaque,
@@ -78,6 +79,22 @@ def values(history: History) -> Findings:
     if history.app == "market-spread":
         return _market(history, log)
     return multiset.check_multiset(_expected(history), log)
+
+
+@cached
+def due(history: History) -> int:
+    """Return how many outputs the input asks for at least, as far as that is easily told."""
+    if history.app == "count":
+        return history.input_records if history.params["emit"] == "every" else 0
+    if history.app == "market-spread":
+        return _orders(history) if history.params["emit"] == "verdicts" else 0
+    return history.input_records
+
+
+def _orders(history: History) -> int:
+    if history.params["inputs"] == "two":
+        return sum(len(part) for part in history.inputs(ORDER, 1))
+    return sum(int((part["kind"] == ORDER_KIND).sum()) for part in history.inputs(MESSAGE))
 
 
 @cached

@@ -71,7 +71,12 @@ def import_suites() -> None:
 
 
 def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) -> None:
-    """Raise NotClaimed where ``claims`` (as in run.json) do not hold what a test needs."""
+    """Raise NotClaimed where app or ``claims`` (as in run.json) are not what a test needs."""
+    played = {"app": scenario.app, **scenario.params}
+    for name in ("app", "inputs", "emit"):
+        wanted = getattr(needs, name)
+        if wanted and played.get(name) not in wanted:
+            raise NotClaimed(f"offers no {name} {' or '.join(wanted)}".replace("no app ", ""))
     for name in ("state", "delivery"):
         wanted = getattr(needs, name)
         if wanted and claims[name] not in wanted:

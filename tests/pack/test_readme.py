@@ -64,7 +64,7 @@ def test_likely_causes_stand_apart_from_the_promise(folder):
     _, text = text_of(folder)
     flat = " ".join(text.split())
     assert "in general If it fails, something that the cut needs" in flat
-    assert flat.index("promise totals are exact") < flat.index("seen n=") < flat.index("in general")
+    assert flat.index("promise output is exact") < flat.index("seen n=") < flat.index("in general")
 
 
 def test_a_run_that_the_engine_ended_shows_the_end_of_its_trace(folder):

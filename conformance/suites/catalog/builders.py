@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.suites.catalog.carriers import Carrier, named
 from tickproof.generators.market import EventTimes
 
 #: Input larger than this many times the quick size only in profile full.
 FULL_SCALE: Final = 5
-EVERY: Final = {"emit": "every"}
-SOME: Final = {"emit": "some"}
+#: Claims of an engine that survives all that a scenario may do to it.
+SURVIVES: Final = ("worker", "coordinator", "engine", "connection")
 
 
 @dataclass(frozen=True)
 class Context:
     """What a scenario is drawn for: seed, profile, the engine's claims, a market of one's own.
 
-    market: recipe keys of kind market-csv, or None for a generated market. latency: name of
-    the SLA profile that tier 5 plays. recovery_s: the engine's own limit of a recovery.
+    carrier: the app to play it on, None for the first that the scenario names. survives: what
+    the engine claims to survive there. market: recipe keys of kind market-csv, or None for a
+    generated market. latency: name of the SLA profile that tier 5 plays. recovery_s: the
+    engine's own limit of a recovery.
     """
 
     seed: int
@@ -31,6 +34,14 @@ class Context:
     market: dict[str, Any] | None = field(default=None)
     latency: str = "steady"
     recovery_s: float = 10.0
+    carrier: Carrier | None = None
+    survives: tuple[str, ...] = SURVIVES
+
+    @property
+    def carried_by(self) -> Carrier:
+        """The carrier, in a builder of a scenario that names some."""
+        assert self.carrier is not None
+        return self.carrier
 
     def records(self, quick: int) -> int:
         """Return the size of an input in this profile."""
@@ -38,24 +49,45 @@ class Context:
 
 
 Builder = Callable[[Context, random.Random], Scenario]
-CATALOG: Final[dict[str, Builder]] = {}
 
 
-def scenario(name: str) -> Callable[[Builder], Builder]:
+@dataclass(frozen=True)
+class Entry:
+    """A scenario of the catalog: how it is drawn, and what it can be played on.
+
+    carriers: best first; empty where the builder itself says which app it plays.
+    """
+
+    build: Builder
+    carriers: tuple[Carrier, ...]
+
+
+CATALOG: Final[dict[str, Entry]] = {}
+
+
+def scenario(name: str, carriers: Sequence[Carrier] = ()) -> Callable[[Builder], Builder]:
     """Register a builder under the name of its scenario."""
 
     def register(builder: Builder) -> Builder:
-        CATALOG[name] = builder
+        CATALOG[name] = Entry(builder, tuple(carriers))
         return builder
 
     return register
 
 
 def draw(name: str, context: Context) -> Scenario:
-    """Return a scenario with everything random in it drawn from the seed and its name."""
+    """Return a scenario with everything random in it drawn from the seed and its name.
+
+    Raises ValueError for a carrier that the scenario does not name.
+    """
+    entry = CATALOG[name]
+    if entry.carriers:
+        context = replace(context, carrier=context.carrier or entry.carriers[0])
+        if context.carrier not in entry.carriers:
+            raise ValueError(f"{name}: expected one of {named(entry.carriers)}")
     digest = hashlib.sha256(f"{context.seed}:{name}".encode()).digest()
     seed = int.from_bytes(digest[:6], "little")
-    drawn = CATALOG[name](context, random.Random(seed))
+    drawn = entry.build(context, random.Random(seed))
     recipe = {"seed": seed, **drawn.recipe}
     return replace(drawn, name=name, recipe=recipe, sink=replace(drawn.sink, seed=seed))
 
@@ -68,29 +100,38 @@ def seconds(name: str) -> float:
     return paced + paused + (drawn.hold[1] if drawn.hold else 0.0) + drawn.sink.stall_s
 
 
-def passthrough(records: int, size: int = 24, partitions: int = 4, **rest: Any) -> Scenario:
-    """Return a run of passthrough; ``size``: bytes of a payload."""
-    recipe = {"kind": "payloads", "records": records, "size": size, "partitions": partitions}
-    return Scenario("", "passthrough", {}, recipe | {"tick": 16}, **rest)
-
-
-def count(
-    records: int, params: dict[str, str] = EVERY, *, recipe: dict[str, Any] | None = None,
-    **rest: Any,
+def carried(
+    context: Context, records: int, *, recipe: dict[str, Any] | None = None,
+    keyed: dict[str, Any] | None = None, **rest: Any,
 ) -> Scenario:  # fmt: skip
-    """Return a run of count; ``recipe`` overrides the usual keys."""
-    base = {"kind": "keyed", "records": records, "keys": 1000, "partitions": 4, "tick": 64}
-    return Scenario("", "count", params, base | (recipe or {}), **rest)
+    """Return a run of the carrier's app on the input that is usual for it.
+
+    ``recipe`` overrides that for every app, ``keyed`` for count alone. Market Spread runs on a
+    generated market; see `market` for the session's own.
+    """
+    carrier = context.carried_by
+    base: dict[str, Any] = {"records": records, "partitions": 4}
+    if carrier.app == "market-spread":
+        return market(context, records, recipe=base | (recipe or {}), **rest)
+    usual: dict[str, dict[str, Any]] = {
+        "passthrough": {"kind": "payloads", "size": 24, "tick": 16},
+        "double": {"kind": "numbers"},
+        "count": {"kind": "keyed", "keys": 1000, "tick": 64} | (keyed or {}),
+    }
+    base |= usual[carrier.app]
+    return Scenario("", carrier.app, carrier.params, base | (recipe or {}), **rest)
 
 
 def market(
-    context: Context, records: int, inputs: str, emit: str, *,
-    recipe: dict[str, Any] | None = None, event_times: EventTimes = "rising", **rest: Any,
+    context: Context, records: int, *, recipe: dict[str, Any] | None = None,
+    event_times: EventTimes = "rising", **rest: Any,
 ) -> Scenario:  # fmt: skip
     """Return a run of Market Spread, on the session's own market unless ``recipe`` is given.
 
     event_times: of a generated market.
     """
+    carrier = context.carried_by
+    inputs, emit = carrier.inputs, carrier.emit
     base: dict[str, Any] = {"inputs": inputs, "partitions": 4, "tick": 64}
     if context.market is not None and recipe is None:
         base |= context.market
@@ -107,7 +148,7 @@ def market(
         # Orders without any quote: else some interleaving might explain plain silence.
         base |= {"probe_one_in": 500} if inputs == "two" else {}
         base |= recipe or {}
-    return Scenario("", "market-spread", {"inputs": inputs, "emit": emit}, base, **rest)
+    return Scenario("", carrier.app, carrier.params, base, **rest)
 
 
 def kill(rng: random.Random, target: str, low: float, high: float, **rest: Any) -> FaultStep:

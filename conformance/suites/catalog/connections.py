@@ -10,7 +10,8 @@ import random
 from typing import Any, Final
 
 from tickproof.conformance.scenario import Do, FaultStep, Scenario
-from tickproof.conformance.suites.catalog.builders import Context, count, market, scenario
+from tickproof.conformance.suites.catalog.builders import Context, carried, market, scenario
+from tickproof.conformance.suites.catalog.carriers import ON_TWO, STATE_FIRST
 
 #: How long a fault lasts that has to meet the next batch of an engine, and one that need not.
 _LONG_S: Final = 0.8
@@ -25,37 +26,37 @@ def _sink(do: Do, fraction: float, **rest: Any) -> FaultStep:
     return FaultStep(do, "sink", "accepted", fraction=round(fraction, 4), **rest)
 
 
-@scenario("count-links-cut")
+@scenario("count-links-cut", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     faults = (
         _source("cut", rng.uniform(0.15, 0.25)),
         _sink("cut", rng.uniform(0.4, 0.5)),
         _sink("late", rng.uniform(0.65, 0.75)),
     )
-    return count(context.records(90_000), rate=60_000, faults=faults)
+    return carried(context, context.records(90_000), rate=60_000, faults=faults)
 
 
-@scenario("market-two-links-cut")
+@scenario("market-two-links-cut", ON_TWO)
 def _(context: Context, rng: random.Random) -> Scenario:
     faults = (
         _sink("cut", rng.uniform(0.15, 0.25)),
         _sink("late", rng.uniform(0.4, 0.5)),
         _source("cut", rng.uniform(0.65, 0.75)),
     )
-    return market(context, 90_000, "two", "verdicts", rate=60_000, faults=faults)
+    return market(context, 90_000, rate=60_000, faults=faults)
 
 
-@scenario("count-links-down")
+@scenario("count-links-down", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     faults = (
         _source("half-open", rng.uniform(0.15, 0.25), seconds=_LONG_S),
         _sink("half-open", rng.uniform(0.4, 0.5), seconds=_LONG_S),
         _sink("refuse", rng.uniform(0.65, 0.75), seconds=_LONG_S),
     )
-    return count(context.records(90_000), rate=60_000, faults=faults)
+    return carried(context, context.records(90_000), rate=60_000, faults=faults)
 
 
-@scenario("count-links-slow")
+@scenario("count-links-slow", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     faults = (
         _source("delay", rng.uniform(0.08, 0.1), seconds=_LONG_S, lag_s=0.4),
@@ -64,4 +65,4 @@ def _(context: Context, rng: random.Random) -> Scenario:
         _sink("delay", rng.uniform(0.59, 0.61), seconds=_LONG_S, lag_s=0.4),
         _source("silence", rng.uniform(0.76, 0.78), seconds=_SHORT_S),
     )
-    return count(context.records(90_000), rate=60_000, faults=faults)
+    return carried(context, context.records(90_000), rate=60_000, faults=faults)

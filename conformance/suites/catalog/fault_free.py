@@ -3,130 +3,154 @@
 from __future__ import annotations
 
 import random
-from typing import Final
+from typing import Any, Final
 
 from tickproof.conformance.scenario import Scenario, SinkBehaviour
 from tickproof.conformance.suites.catalog.builders import (
-    SOME,
     Context,
-    count,
+    carried,
     market,
-    passthrough,
     scenario,
+)
+from tickproof.conformance.suites.catalog.carriers import (
+    COUNT,
+    DOUBLE,
+    MERGED,
+    MERGED_REJECTS,
+    ON_MERGED,
+    PASSTHROUGH,
+    SOME,
+    STATE_FIRST,
+    STATELESS_FIRST,
+    TWO,
+    TWO_REJECTS,
 )
 
 # -- T0: protocol and passthrough ------------------------------------------------
 
 
-@scenario("passthrough")
+@scenario("passthrough", STATELESS_FIRST)
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return passthrough(context.records(20_000), probes=True, fresh=True)
+    return carried(context, context.records(20_000), probes=True, fresh=True)
 
 
-@scenario("passthrough-drain-first")
+@scenario("passthrough-drain-first", STATELESS_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    return passthrough(
-        context.records(20_000), rate=25_000, drain_at=round(rng.uniform(0.2, 0.5), 3), probes=True
+    return carried(
+        context,
+        context.records(20_000),
+        rate=25_000,
+        drain_at=round(rng.uniform(0.2, 0.5), 3),
+        probes=True,
     )
 
 
-@scenario("passthrough-pieces")
+@scenario("passthrough-pieces", STATELESS_FIRST)
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return passthrough(context.records(20_000), sink=SinkBehaviour(pieces=True, budget_s=2.0))
+    return carried(context, context.records(20_000), sink=SinkBehaviour(pieces=True, budget_s=2.0))
 
 
-@scenario("empty-input")
-def _(_context: Context, _rng: random.Random) -> Scenario:
-    return passthrough(0)
+@scenario("empty-input", STATELESS_FIRST)
+def _(context: Context, _rng: random.Random) -> Scenario:
+    return carried(context, 0)
 
 
-@scenario("empty-partitions")
-def _(_context: Context, _rng: random.Random) -> Scenario:
-    return passthrough(3, partitions=6)
+@scenario("empty-partitions", STATELESS_FIRST)
+def _(context: Context, _rng: random.Random) -> Scenario:
+    return carried(context, 3, recipe={"partitions": 6})
 
 
-@scenario("tiny-payloads")
-def _(_context: Context, _rng: random.Random) -> Scenario:
-    return passthrough(20_000, size=8)
+@scenario("tiny-payloads", (PASSTHROUGH,))
+def _(context: Context, _rng: random.Random) -> Scenario:
+    return carried(context, 20_000, recipe={"size": 8})
 
 
-@scenario("large-payloads")
-def _(_context: Context, _rng: random.Random) -> Scenario:
-    return passthrough(64, size=1 << 20)
+@scenario("large-payloads", (PASSTHROUGH,))
+def _(context: Context, _rng: random.Random) -> Scenario:
+    return carried(context, 64, recipe={"size": 1 << 20})
 
 
-@scenario("stdin-eof")
-def _(_context: Context, _rng: random.Random) -> Scenario:
+@scenario("stdin-eof", STATELESS_FIRST)
+def _(context: Context, _rng: random.Random) -> Scenario:
     # With one worker, so that one start of an engine serves both questions.
-    return passthrough(10_000, partitions=3, workers=1, ending="stdin-eof")
+    return carried(context, 10_000, recipe={"partitions": 3}, workers=1, ending="stdin-eof")
 
 
 # -- T1: double and count without faults ------------------------------------------
 
 
-@scenario("double")
+@scenario("double", (DOUBLE,))
 def _(context: Context, _rng: random.Random) -> Scenario:
-    recipe = {"kind": "numbers", "records": context.records(50_000), "partitions": 4}
-    return Scenario("", "double", {}, recipe)
+    return carried(context, context.records(50_000))
 
 
-@scenario("count")
+@scenario("count", STATE_FIRST)
 def _(context: Context, _rng: random.Random) -> Scenario:
     # Paced, so that an engine of micro-batches has to carry its state over some of them.
-    return count(context.records(100_000), rate=100_000)
+    return carried(context, context.records(100_000), rate=100_000)
 
 
-@scenario("count-edges")
+@scenario("count-edges", COUNT)
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return count(context.records(30_000), recipe={"keys": 200, "edge_keys": True, "wrap": True})
-
-
-@scenario("count-hot-key")
-def _(context: Context, _rng: random.Random) -> Scenario:
-    # More than 2**16 values of one key.
-    return count(context.records(80_000), recipe={"keys": 2, "hot_share": 0.99, "hot_keys": 0.5})
-
-
-@scenario("count-some")
-def _(context: Context, _rng: random.Random) -> Scenario:
-    return count(context.records(100_000), SOME, rate=150_000)
-
-
-@scenario("count-slow-acks")
-def _(_context: Context, _rng: random.Random) -> Scenario:
-    return count(20_000, sink=SinkBehaviour(last_ack_delay_s=0.3, budget_s=1.5))
-
-
-@scenario("slow-sink")
-def _(_context: Context, _rng: random.Random) -> Scenario:
-    # 160 MB of input: an engine that reads on while the sink stands still shows it.
-    return passthrough(
-        160_000, size=1_000, sink=SinkBehaviour(stall_after=2_000, stall_s=2.5, budget_s=5.0)
+    return carried(
+        context, context.records(30_000), keyed={"keys": 200, "edge_keys": True, "wrap": True}
     )
 
 
-@scenario("fast-source")
+@scenario("count-hot-key", COUNT)
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return count(context.records(400_000))
+    # More than 2**16 values of one key.
+    return carried(
+        context, context.records(80_000), keyed={"keys": 2, "hot_share": 0.99, "hot_keys": 0.5}
+    )
 
 
-@scenario("long-run")
+@scenario("count-some", (SOME,))
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return count(context.records(1_500_000), rate=300_000, recipe={"keys": 20_000, "tick": 256})
+    return carried(context, context.records(100_000), rate=150_000)
+
+
+@scenario("count-slow-acks", STATE_FIRST)
+def _(context: Context, _rng: random.Random) -> Scenario:
+    return carried(context, 20_000, sink=SinkBehaviour(last_ack_delay_s=0.3, budget_s=1.5))
+
+
+@scenario("slow-sink", STATELESS_FIRST)
+def _(context: Context, _rng: random.Random) -> Scenario:
+    sink = SinkBehaviour(stall_after=2_000, stall_s=2.5, budget_s=5.0)
+    if context.carried_by == PASSTHROUGH:
+        # 160 MB of input: an engine that reads on while the sink stands still shows it.
+        return carried(context, 160_000, recipe={"size": 1_000}, sink=sink)
+    recipe: dict[str, Any] = {"tick": 256}
+    if context.carried_by.app == "market-spread":
+        recipe["reject_one_in"] = 2  # so that there is output to hold back
+    return carried(context, 1_400_000, keyed={"keys": 100_000}, recipe=recipe, sink=sink)
+
+
+@scenario("fast-source", STATE_FIRST)
+def _(context: Context, _rng: random.Random) -> Scenario:
+    return carried(context, context.records(400_000))
+
+
+@scenario("long-run", STATE_FIRST)
+def _(context: Context, _rng: random.Random) -> Scenario:
+    return carried(
+        context, context.records(1_500_000), rate=300_000, keyed={"keys": 20_000, "tick": 256}
+    )
 
 
 # -- T2: Market Spread without faults ----------------------------------------------
 
 
-@scenario("market-merged-verdicts")
+@scenario("market-merged-verdicts", (MERGED,))
 def _(context: Context, _rng: random.Random) -> Scenario:
     # Event times decide nothing: an engine that sorts or compares them is wrong.
-    return market(context, 100_000, "merged", "verdicts", event_times="limits", rate=100_000)
+    return market(context, 100_000, event_times="limits", rate=100_000)
 
 
-@scenario("market-merged-rejects")
+@scenario("market-merged-rejects", (MERGED_REJECTS,))
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return market(context, 100_000, "merged", "rejects")
+    return market(context, 100_000)
 
 
 #: Symbol -> the quote that its orders meet (None: no quote), by what it is a boundary of.
@@ -158,8 +182,8 @@ BOUNDARIES: Final[dict[str, dict[str, tuple[int, int] | None]]] = {
 }
 
 
-@scenario("market-boundaries")
-def _(_context: Context, rng: random.Random) -> Scenario:
+@scenario("market-boundaries", ON_MERGED)
+def _(context: Context, rng: random.Random) -> Scenario:
     quotes = [
         ["quote", symbol, *prices]
         for group in BOUNDARIES.values() for symbol, prices in group.items() if prices
@@ -168,28 +192,29 @@ def _(_context: Context, rng: random.Random) -> Scenario:
     rng.shuffle(orders)
     recipe = {"kind": "script", "rows": quotes + orders * 3, "inputs": "merged",
               "partitions": 4, "tick": 16}  # fmt: skip
-    return Scenario("", "market-spread", {"inputs": "merged", "emit": "verdicts"}, recipe)
+    carrier = context.carried_by
+    return Scenario("", carrier.app, carrier.params, recipe)
 
 
-@scenario("market-standard-mix")
+@scenario("market-standard-mix", (MERGED_REJECTS, MERGED))
 def _(context: Context, _rng: random.Random) -> Scenario:
     recipe = {"reject_one_in": 70_000, "tick": 1024}
-    return market(context, 1_400_000, "merged", "rejects", recipe=recipe)
+    return market(context, 1_400_000, recipe=recipe)
 
 
-@scenario("market-two-verdicts")
+@scenario("market-two-verdicts", (TWO,))
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return market(context, 100_000, "two", "verdicts", event_times="backwards", rate=100_000)
+    return market(context, 100_000, event_times="backwards", rate=100_000)
 
 
-@scenario("market-two-rejects")
+@scenario("market-two-rejects", (TWO_REJECTS,))
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return market(context, 100_000, "two", "rejects", rate=100_000)
+    return market(context, 100_000, rate=100_000)
 
 
-@scenario("market-two-fresh")
+@scenario("market-two-fresh", (TWO,))
 def _(context: Context, _rng: random.Random) -> Scenario:
     # Silence for longer than freshness_s: what was quoted before it must be seen after it.
     recipe = {"records": context.records(40_000)}
     hold = (0.5, context.freshness_s + 0.5)
-    return market(context, 40_000, "two", "verdicts", recipe=recipe, rate=100_000, hold=hold)
+    return market(context, 40_000, recipe=recipe, rate=100_000, hold=hold)

@@ -11,7 +11,8 @@ from tickproof.conformance.hosts.model import HostError
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.scenario import FaultStep, Pace, Scenario
-from tickproof.conformance.suites.catalog.builders import EVERY, Context, scenario
+from tickproof.conformance.suites.catalog.builders import Context, carried, scenario
+from tickproof.conformance.suites.catalog.carriers import EVERY, STATELESS_FIRST
 
 #: Measured seconds: long enough for what begins after ten seconds.
 MEASURED_S: Final = 14.0
@@ -55,7 +56,7 @@ def _(context: Context, _rng: random.Random) -> Scenario:
     return replace(drawn, recipe=recipe, faults=(), pace=pace)
 
 
-@scenario(RECOVERY)
+@scenario(RECOVERY, (EVERY,))
 def _(context: Context, rng: random.Random) -> Scenario:
     profile = profiles.load(context.latency)
     warm_up_s = profile.load.warm_up_s
@@ -64,19 +65,23 @@ def _(context: Context, rng: random.Random) -> Scenario:
     recipe = {"kind": "keyed", "keys": 1_000} | _paced(total_s, RECOVERY_RATE)
     faults = (FaultStep("kill", "engine", "fetched", fraction=round(kill_s / total_s, 4)),)
     return Scenario(
-        "", "count", EVERY, recipe, rate=RECOVERY_RATE, faults=faults,
+        "", "count", EVERY.params, recipe, rate=RECOVERY_RATE, faults=faults,
         pace=Pace(TICK_US, warm_up_s),
     )  # fmt: skip
 
 
-@scenario("pinned")
-def _(_context: Context, _rng: random.Random) -> Scenario:
-    recipe = {"kind": "payloads", "size": 24} | _paced(PINNED_S, PINNED_RATE)
+@scenario("pinned", STATELESS_FIRST)
+def _(context: Context, _rng: random.Random) -> Scenario:
+    recipe = _paced(PINNED_S, PINNED_RATE)
     try:
         own = cores.assign(1, 0)
     except HostError:
         own = None
     apart = () if own is None or own.shared else (own.kit, own.engine)
-    return Scenario(
-        "", "passthrough", {}, recipe, rate=PINNED_RATE, pace=Pace(TICK_US, 0.0, *apart)
+    return carried(
+        context,
+        recipe["records"],
+        recipe=recipe,
+        rate=PINNED_RATE,
+        pace=Pace(TICK_US, 0.0, *apart),
     )

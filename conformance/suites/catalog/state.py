@@ -6,31 +6,34 @@ import random
 from dataclasses import replace
 
 from tickproof.conformance.scenario import FaultStep, Scenario
-from tickproof.conformance.suites.catalog.builders import Context, count, kill, scenario
+from tickproof.conformance.suites.catalog.builders import Context, carried, kill, scenario
+from tickproof.conformance.suites.catalog.carriers import STATE_FIRST
 
 
-@scenario("count-all-workers-death")
+@scenario("count-all-workers-death", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    return count(context.records(90_000), rate=60_000, faults=(kill(rng, "workers", 0.35, 0.7),))
+    return carried(
+        context, context.records(90_000), rate=60_000, faults=(kill(rng, "workers", 0.35, 0.7),)
+    )
 
 
-@scenario("count-coordinator-death")
+@scenario("count-coordinator-death", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     fault = kill(rng, "coordinator", 0.35, 0.7, cut=True)
-    return count(context.records(90_000), rate=60_000, faults=(fault,))
+    return carried(context, context.records(90_000), rate=60_000, faults=(fault,))
 
 
-@scenario("count-full-disk")
+@scenario("count-full-disk", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     # Killed while nothing can be written: what was released without a cut is needed then.
     full = FaultStep(
         "fill", "state", "fetched", fraction=round(rng.uniform(0.3, 0.5), 4), seconds=2.0, cut=True
     )
     death = replace(kill(rng, "engine", full.fraction, full.fraction), delay_s=1.0)
-    return count(context.records(90_000), rate=60_000, faults=(full, death))
+    return carried(context, context.records(90_000), rate=60_000, faults=(full, death))
 
 
-@scenario("count-damaged-checkpoint")
+@scenario("count-damaged-checkpoint", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     fault = replace(kill(rng, "engine", 0.4, 0.7, cut=True), do="corrupt", target="state")
-    return count(context.records(90_000), rate=60_000, faults=(fault,))
+    return carried(context, context.records(90_000), rate=60_000, faults=(fault,))

@@ -1,0 +1,55 @@
+"""On which app a scenario is played, given what an engine offers and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tickproof.conformance.requirements.registry import Requirement
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.suites.catalog import CATALOG, Context, draw
+from tickproof.conformance.suites.catalog.carriers import Carrier, named
+from tickproof.conformance.suites.judge import JUDGES, NotClaimed, check_claims, import_suites
+
+#: Carrier -> claims as in run.json, for each carrier that an engine offers.
+Offered = Mapping[Carrier, Mapping[str, Any]]
+
+
+def played_on(
+    name: str, context: Context, offered: Offered, known: Mapping[str, Requirement]
+) -> Scenario:
+    """Return a scenario on the carrier on which most of its requirements can be judged.
+
+    Of several such carriers it is the first that the scenario names: what is judged does not
+    depend on the requirements that a session asks for. Raises NotClaimed where the engine
+    offers none of them.
+    """
+    import_suites()
+    found: list[tuple[int, Scenario]] = []
+    for carrier in CATALOG[name].carriers:
+        claims = offered.get(carrier)
+        if claims is not None:
+            here = replace(
+                context, carrier=carrier, survives=tuple(claims["survives"]),
+                freshness_s=claims.get("freshness_s") or 0.0,
+            )  # fmt: skip
+            drawn = draw(name, here)
+            found.append((_judged(name, drawn, claims, known), drawn))
+    if not found:
+        raise NotClaimed(f"offers none of {named(CATALOG[name].carriers)}")
+    return max(found, key=lambda pair: pair[0])[1]  # the first of equals
+
+
+def _judged(
+    name: str, scenario: Scenario, claims: Mapping[str, Any], known: Mapping[str, Requirement]
+) -> int:
+    """Count the requirements that a scenario would decide."""
+    number = 0
+    for requirement in {requirement for requirement, _ in JUDGES.get(name, ())}:
+        try:
+            check_claims(known[requirement].needs, claims, scenario)
+        except NotClaimed:
+            continue
+        number += 1
+    return number
