@@ -111,9 +111,9 @@ class Sessions:
         path = [str(Path(conformance.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         process = subprocess.Popen(
             [sys.executable, "-m", "tickproof.conformance.cli.main", *map(str, arguments)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
+            stderr=subprocess.PIPE, text=True, cwd=self.folder,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)), "CI": "1"},
-            start_new_session=True, **options,
+            start_new_session=True, **({"stdout": subprocess.PIPE} | options),
         )  # fmt: skip
         self._started.append(process)
         return process
@@ -165,7 +165,8 @@ class Sessions:
             process.kill()
         for started in self._started:
             started.wait()
-            started.stdout.close()
+            if started.stdout:
+                started.stdout.close()
             started.stderr.close()
         assert left == []
 

@@ -1,18 +1,21 @@
 """The command line ``tickproof``. Thin: every verb calls one function elsewhere.
 
-Exit status: that of tickproof.conformance.verdicts; wrong usage 2, Ctrl-C 130.
+Exit status: that of tickproof.conformance.verdicts; wrong usage 2, Ctrl-C 130, SIGTERM 143,
+output that nobody reads 141.
 Modules with heavy imports are imported by the verb that needs them, so that
 ``--help`` and ``--version`` answer at once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import traceback
 from collections.abc import Sequence
 
 import click
 
+from tickproof.conformance import interruption
 from tickproof.conformance.cli import (
     bench,
     explain,
@@ -28,8 +31,6 @@ from tickproof.conformance.cli import (
 from tickproof.conformance.reports import machine
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK
 
-EXIT_INTERRUPTED = 130
-
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run ``tickproof`` and exit with its status."""
@@ -37,6 +38,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         # A terminal that cannot show a character gets its escape, not a traceback.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    interruption.listen()
+    try:
+        status = _status(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        with contextlib.suppress(KeyboardInterrupt):
+            interruption.output_closed(sys.stdout.fileno())
+        status = interruption.status()
+    sys.exit(status)
+
+
+def _status(argv: Sequence[str] | None) -> int:
+    """Run the command line; return its exit status, having said why where it is none of a verb."""
     try:
         status = cli.main(argv, prog_name="tickproof", standalone_mode=False)
     except click.ClickException as error:
@@ -44,14 +58,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         status = error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
         why = error.__cause__ if isinstance(error, click.Abort) else error
-        said = ": ".join(part for part in ("tickproof: interrupted", str(why or "")) if part)
-        click.echo(said, err=True)
-        status = EXIT_INTERRUPTED
+        said = ": ".join(filter(None, ("tickproof", interruption.words(), str(why or ""))))
+        with contextlib.suppress(BrokenPipeError):
+            click.echo(said, err=True)
+        status = interruption.status()
+    except SystemExit as error:  # click's answer to a pipe that nobody reads is status 1
+        if interruption.unread(sys.__stdout__.fileno()):
+            raise BrokenPipeError from error
+        raise
     except Exception:
         traceback.print_exc()
         click.echo("tickproof: kit-error: the kit itself broke, see above", err=True)
         status = EXIT_KIT_ERROR
-    sys.exit(status if isinstance(status, int) else EXIT_OK)
+    return status if isinstance(status, int) else EXIT_OK
 
 
 def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

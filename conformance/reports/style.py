@@ -8,6 +8,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from tickproof.conformance import interruption
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
 TIER_NAMES: Final[Mapping[int, str]] = {
@@ -33,7 +34,15 @@ _LOOKS: Final[Mapping[Verdict, tuple[str, str, str]]] = {
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console that never reads markup, emoji or links into engine text."""
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    return _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+class _Console(Console):
+    """A console that ends the command as Ctrl-C does where nobody reads it any more."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        interruption.output_closed(self.file.fileno())
 
 
 def symbol(verdict: Verdict, target: Console) -> Text:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickproof import conformance
+from tickproof.conformance import interruption
 from tickproof.conformance.engines import spec as specs
 from tickproof.conformance.engines.affinity import on_cores
 from tickproof.conformance.engines.spec import EngineSpec
@@ -90,11 +91,11 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _finish(child: subprocess.Popen[bytes], job: bytes) -> str:
-    """Wait for the other process; on Ctrl-C let it end its engine first."""
+    """Wait for the other process; where this one is stopped let it end its engine first."""
     try:
         return child.communicate(job)[1].decode("utf-8", "backslashreplace")
     except KeyboardInterrupt:
-        child.send_signal(signal.SIGINT)
+        child.send_signal(interruption.to_pass_on())
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(INTERRUPTED_S)
         raise
@@ -122,6 +123,7 @@ def _settle() -> None:
 def main(parent: int) -> int:
     """Play the job on stdin; 1 where the kit stopped, with the reason as last line of stderr."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    interruption.listen()
     if os.getppid() != parent:
         return 1  # it died before prctl could ask for the signal
     job = json.load(sys.stdin)

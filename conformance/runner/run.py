@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tickproof import generators
+from tickproof.conformance import interruption
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.process import EngineFailure
 from tickproof.conformance.engines.spec import EngineSpec
@@ -51,7 +52,7 @@ def play(
     except OSError as error:
         ended = {"how": "kit-error", "message": f"the run in {folder} cannot go on: {error}"}
     except KeyboardInterrupt:
-        run.close({"how": "kit-error", "message": "interrupted with Ctrl-C"})
+        run.close({"how": "kit-error", "message": interruption.words()})
         raise
     except BaseException as error:
         run.close({"how": "kit-error", "message": f"{type(error).__name__}: {error}"})

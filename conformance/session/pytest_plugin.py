@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import traceback
 from collections.abc import Generator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tickproof.conformance import interruption
 from tickproof.conformance.engines.spec import find, load
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.history.folder import History
@@ -61,6 +63,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Load the engine; a wrong engine.toml ends pytest with a usage error."""
+    if hasattr(config, "workerinput"):
+        # Told by the terminal and by the session, perhaps by both: once is enough.
+        interruption.listen(signal.SIGINT, signal.SIGTERM)
     config.addinivalue_line("markers", "decides(requirement, scenario): what a test decides")
     option = config.option
     if option.engine is None:

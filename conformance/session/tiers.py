@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import psutil
 import pytest
 
-from tickproof.conformance import suites
+from tickproof.conformance import interruption, suites
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
@@ -101,10 +103,25 @@ def _run_tiers(engine: Path, request: Request, order: TierOrder) -> None:
 
 
 class _Collector:
-    """A pytest plugin that takes the outcomes out of the reports of all processes."""
+    """A pytest plugin that takes the outcomes out of the reports of all processes.
+
+    Where the session is interrupted it tells them, for only a terminal tells a whole group.
+    """
 
     def __init__(self, order: TierOrder) -> None:
         self._order = order
+        self._spread = False
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodeready(self) -> None:
+        self._spread = True
+
+    def pytest_keyboard_interrupt(self) -> None:
+        if not self._spread:
+            return
+        for process in psutil.Process().children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(interruption.to_pass_on())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:

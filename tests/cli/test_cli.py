@@ -127,8 +127,8 @@ def test_ctrl_c_is_one_clear_line_and_130(tickproof, engine, session):
 
     assert code == 130
     assert err.strip() == (
-        "tickproof: interrupted: 0 requirements decided, runs kept in tickproof-out/toy, "
-        "judge one with: tickproof check RUN"
+        "tickproof: interrupted with Ctrl-C: 0 requirements decided, "
+        "runs kept in tickproof-out/toy, judge one with: tickproof check RUN"
     )
 
 
