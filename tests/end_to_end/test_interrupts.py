@@ -57,8 +57,7 @@ def _ended_as_asked(sessions, wait_until, runs: int, why: str) -> None:
         assert (ended["how"], ended["message"]) == ("kit-error", why)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("group", [False, True])
+@pytest.mark.parametrize(("workers", "group"), [(1, False), (2, False), (2, True)])
 def test_sigterm_ends_a_session_as_ctrl_c_does(sessions, wait_until, workers, group):
     process = _started(sessions, wait_until, workers)
     (os.killpg if group else os.kill)(process.pid, signal.SIGTERM)
