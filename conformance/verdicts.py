@@ -57,6 +57,11 @@ class Reason(enum.StrEnum):
         "The sink stood still too briefly, or too little was waiting, to show back-pressure.",
         "the engine sent too little output before the stall",
     )
+    NOT_AT_WORK = (
+        "NOT_AT_WORK",
+        "The process that was killed or paused had handled no record, as far as can be seen.",
+        "topology names another process than the one that works, or a worker without partitions",
+    )
     NO_RECOVERY_SEEN = (
         "NO_RECOVERY_SEEN",
         "After the fault nothing was fetched, though nothing shows that the engine had to.",
@@ -149,6 +154,15 @@ class Reason(enum.StrEnum):
     REFUSED = "REFUSED", "The engine refused a request that every engine must carry out."
     ENDLESS = "ENDLESS", "The output has no end: more than 20 times the input."
     FOREIGN_PID = "FOREIGN_PID", "topology names a process that is not the engine's own."
+    UNNAMED = "UNNAMED", "A process that topology did not name fetched or sent records."
+    IDLE_WORKERS = (
+        "IDLE_WORKERS",
+        "No process that topology calls a worker did anything, while another did the work.",
+    )
+    WORKERS_NOT_NEEDED = (
+        "WORKERS_NOT_NEEDED",
+        "Records were processed while every process that topology calls a worker stood still.",
+    )
     NOT_GONE = "NOT_GONE", "A process survived SIGKILL."
     LEFT_OVER = "LEFT_OVER", "A process outlived the engine's end."
     BAD_EXIT = "BAD_EXIT", "The exit status after stop was not 0."

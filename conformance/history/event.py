@@ -20,6 +20,7 @@ class EventKind(enum.StrEnum):
 
     ABORT = "abort"
     ACCEPT_FAILED = "accept-failed"
+    ACTIVITY = "activity"
     ANSWERED_WHILE_DRAINING = "answered-while-draining"
     CHECKPOINTED = "checkpointed"
     COMMIT = "commit"
@@ -83,6 +84,32 @@ class NamedProcess(NamedTuple):
     name: str
 
 
+class ActiveProcess(NamedTuple):
+    """A process of the engine at one look; in a file a list in this order.
+
+    parent: its pid. cpu_us: processor time of the process itself since its start. name: as the
+    system has it, escaped and cut.
+    """
+
+    pid: int
+    parent: int
+    cpu_us: int
+    name: str
+
+
+class UsedConnection(NamedTuple):
+    """A data connection at one look; in a file a list in this order.
+
+    pids: the processes that hold its other end; empty where that could not be seen. fetched,
+    sent: records since it was opened, staged ones included.
+    """
+
+    connection: int
+    pids: tuple[int, ...]
+    fetched: int
+    sent: int
+
+
 #: How fields with these names are written; all others are written as they are.
 _WRITTEN: Final[Mapping[str, Any]] = {
     "processes": lambda processes: [process._asdict() for process in processes],
@@ -96,6 +123,10 @@ _READ: Final[Mapping[str, Any]] = {
         NamedProcess(row["pid"], row["role"], row.get("name", "")) for row in rows
     ),
     "step": lambda step: FaultStep.from_json(step) if step else None,
+    "running": lambda rows: tuple(ActiveProcess(*row) for row in rows),
+    "used": lambda rows: tuple(
+        UsedConnection(number, tuple(pids), fetched, sent) for number, pids, fetched, sent in rows
+    ),
     "pids": tuple,
     "connections": tuple,
     "empty": tuple,

@@ -10,7 +10,14 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from tickproof.conformance.history.event import Event, EventKind, NamedProcess, PartitionState
+from tickproof.conformance.history.event import (
+    ActiveProcess,
+    Event,
+    EventKind,
+    NamedProcess,
+    PartitionState,
+    UsedConnection,
+)
 from tickproof.conformance.history.fired_fault import FiredFault as FiredFault
 from tickproof.conformance.scenario import FaultStep
 
@@ -40,6 +47,17 @@ class Topology(Event, kind=EventKind.TOPOLOGY):
     """The engine named its processes."""
 
     processes: tuple[NamedProcess, ...]
+
+
+class Activity(Event, kind=EventKind.ACTIVITY):
+    """What the engine's processes were doing when they were looked at.
+
+    running: its living processes. used: the data connections that were open, or have ended
+    since the look before. Of very many only some are listed, those that belong together.
+    """
+
+    running: tuple[ActiveProcess, ...]
+    used: tuple[UsedConnection, ...]
 
 
 class ProbeRefused(Event, kind=EventKind.PROBE_REFUSED):

@@ -15,24 +15,25 @@ import socket
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from typing import Final, Protocol
+from typing import Final
 
 from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server import frames
-from tickproof.conformance.log_server.connection_faults import Broken, Links
+from tickproof.conformance.log_server.connection_faults import Broken
+from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.frame_splitter import FrameReader, FrameTooLarge, Truncated
 from tickproof.conformance.log_server.frames import Append, BadFrame, Code, Commit, Fetch, Op, Stage
-from tickproof.conformance.log_server.input_log import MAX_WAIT_MS, InputLog, Slice
+from tickproof.conformance.log_server.input_log import MAX_WAIT_MS, Slice
 from tickproof.conformance.log_server.outbox import Outbox
-from tickproof.conformance.log_server.recorder import Recorder, Refused
+from tickproof.conformance.log_server.recorder import Refused
 from tickproof.conformance.log_server.request_handler import (
     ACKED,
     RECEIVED,
     Answering,
     greeting_problem,
 )
-from tickproof.conformance.log_server.sink import Sink
+from tickproof.conformance.log_server.serving import Server
 from tickproof.conformance.log_server.timed_faults import Lasting, Link, pieces
 
 #: Replies up to this size are copied behind their head; larger ones leave by sendfile.
@@ -57,26 +58,9 @@ _WRITABLE: Final = select.EPOLLOUT
 A_TIME: Final = 0
 A_TURN: Final = -1
 
-#: Hears of a moment and a connection; see `server.LogServer`.
-Observer = Callable[[str, int], Future[bool] | None]
 _Steps = Generator[None, None, None]
 #: Requests that bring output.
 _Output = (Append, Stage, Commit)
-
-
-class Server(Protocol):
-    """What a connection knows of its server; `server.LogServer` is one."""
-
-    log: InputLog
-    recorder: Recorder
-    sink: Sink
-    links: Links
-    event: Callable[..., None]
-    observer: Observer
-    token: bytes
-
-    def wake(self) -> None:
-        """Have those that wait looked at now."""
 
 
 class _Lost(TickproofError):
@@ -90,15 +74,15 @@ class Connection:
     events for which the server polls, for the server alone.
     """
 
-    def __init__(self, server: Server, sock: socket.socket, number: int) -> None:
+    def __init__(self, server: Server, sock: socket.socket, use: ConnectionUse) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setblocking(False)
-        self.sock, self._server, self._number = sock, server, number
+        self.sock, self._server, self.use = sock, server, use
         self._log, self._links, self._sink = server.log, server.links, server.sink
         self._reader = FrameReader(sock, 4 + FIRST_FRAME, FIRST_FRAME)
-        self._answering = Answering(server.log, server.recorder, number, server.event)
+        self._answering = Answering(server.log, server.recorder, use.number, server.event)
         self._note = self._answering.note
-        self.link: Link = server.links.opened(number, sock)
+        self.link: Link = server.links.opened(use.number, sock)
         self._observer = server.observer
         self._outbox = Outbox(sock)
         self._reply = self._outbox.add
@@ -118,7 +102,7 @@ class Connection:
         try:
             next(self._steps)
         except StopIteration:
-            self.over = True
+            self.over = self.use.over = True
         finally:
             self.working = False
 
@@ -131,7 +115,7 @@ class Connection:
     def close(self) -> None:
         """End the connection: its link was broken, or the server closes."""
         self._steps.close()
-        self.over = True
+        self.over = self.use.over = True
 
     # -- waiting -------------------------------------------------------------------------
 
@@ -248,6 +232,7 @@ class Connection:
             self._closing = True
             return
         self._note(EventKind.CONNECTED)
+        self._server.greeted(self.use)
         self._reply(frames.greeted())
         self.greeted = True
         self._reader.widen(READ, frames.MAX_FRAME)
@@ -271,13 +256,15 @@ class Connection:
             # A frame without records is no moment: to lose it, or die at it, shows nothing.
             full = self._answering.records(request)
             received = RECEIVED.get(type(request))
-            deed = self._observer(received, self._number) if full and received else None
+            deed = self._observer(received, self.use.number) if full and received else None
             if deed and (yield from self._held(deed)):
                 raise _Lost
             moment, reply = self._answering.take(request)
+            if isinstance(append, Append):
+                self.use.sent += append.count
             if links.busy and isinstance(append, Append):
                 links.back(self.link, (append.stream, append.writer))
-            if full and (deed := self._observer(moment, self._number)):
+            if full and (deed := self._observer(moment, self.use.number)):
                 yield from self._held(deed)
             if sink.waits and (delay_s := sink.acknowledgement_delay(self._log)):
                 yield from self._pause(time.monotonic() + delay_s, lambda: sink.released)
@@ -333,6 +320,7 @@ class Connection:
         """Reply with the records that are there; returns the steps of a reply that takes some."""
         part = self._log.fetch(request, frames.FETCHED_ROOM)
         head = frames.fetched_head(request, part.end, part.ended, part.count, part.length)
+        self.use.fetched += part.count
         if part.count and self._links.busy and self._links.takes(self.link, "cut", "source"):
             # In the middle of a record, in the middle of the reply.
             middle = (2 * (part.count // 2) + 1) * (part.length // part.count) // 2
@@ -367,7 +355,7 @@ class Connection:
         if self._after:
             moments, self._after = self._after, []
             for moment in moments:
-                if deed := self._observer(moment, self._number):
+                if deed := self._observer(moment, self.use.number):
                     yield from self._held(deed)
 
     def _send_slowly(self, slowing: list[Lasting]) -> _Steps:

@@ -18,20 +18,22 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server import frames
+from tickproof.conformance.log_server.clock import Clock, NoClock
 from tickproof.conformance.log_server.connection import (
     A_TIME,
     A_TURN,
     Connection,
-    Observer,
 )
 from tickproof.conformance.log_server.connection_faults import Links
+from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.listener import listener
 from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.log_server.serving import Observer
 from tickproof.conformance.log_server.sink import Sink
 
 #: The longest sleep: how late a clock that another thread has started may be seen.
@@ -44,32 +46,6 @@ STRANGERS: Final = 256
 GREETING_S: Final = 60.0
 _IN: Final = select.EPOLLIN
 _Result = TypeVar("_Result")
-
-
-class Clock(Protocol):
-    """What publishes by time: publisher.Publisher, open_loop.OpenLoop."""
-
-    @property
-    def due_ns(self) -> int | None:
-        """When something is due next (monotonic), None while nothing is."""
-
-    def prepare(self) -> None:
-        """Prepare the calling thread, in which `publish_due` will be called; raises OSError."""
-
-    def publish_due(self) -> None:
-        """Publish what is due now."""
-
-
-class NoClock:
-    """Nothing is ever due: somebody else publishes."""
-
-    due_ns: Final = None
-
-    def prepare(self) -> None:
-        """Nothing to prepare."""
-
-    def publish_due(self) -> None:
-        """Nothing to publish."""
 
 
 class LogServer:
@@ -92,6 +68,8 @@ class LogServer:
         self.log, self.recorder, self.sink, self.event = log, recorder, sink, on_event
         self.observer: Observer = observer or (lambda _kind, _connection: None)
         self._clock: Clock = clock or NoClock()
+        #: Hears of each greeted connection, in the server's thread; it must not block.
+        self.greeted: Callable[[ConnectionUse], None] = lambda _use: None
         self.token = secrets.token_bytes(frames.TOKEN_BYTES)
         self.connections = 0
         self._listener = listener(port)
@@ -376,8 +354,8 @@ class LogServer:
             self._accept_later()
             return
         try:
-            sock, _ = self._listener.accept()
-            connection = Connection(self, sock, self.connections + 1)
+            sock, (_, port) = self._listener.accept()
+            connection = Connection(self, sock, ConnectionUse(self.connections + 1, port))
         except OSError as error:
             # No descriptor left, say: the peer waits in the backlog until one is free.
             self.event(EventKind.ACCEPT_FAILED, text=str(error))

@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
 from tickproof.conformance.engines.process import Engine, EngineFailure, OnLine, ProcessInfo
+from tickproof.conformance.engines.process_table import Proc
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member, check_survives
 from tickproof.conformance.engines.workspace import Workspace, folder_size
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
+from tickproof.conformance.runner.activity_watch import ActivityWatch
 from tickproof.conformance.runner.process_faults import Injection, ProcessFaultInjector
 from tickproof.conformance.scenario import FaultStep, Scenario
 
@@ -50,6 +52,7 @@ class EngineUnderTest:
         self.kept = (0, 0)
         #: The first answer to hello.
         self.hello: dict[str, Any] = {}
+        self._watch: ActivityWatch | None = None
 
     @property
     def process(self) -> Engine:
@@ -61,6 +64,20 @@ class EngineUnderTest:
     def killed(self) -> bool:
         """Whether the engine died by a fault, at once or in its aftermath, and is not up again."""
         return self._process is not None and self.injector.killed(self._process)
+
+    def living(self) -> list[Proc]:
+        """Return the processes of the engine that live now."""
+        return self._process.living() if self._process is not None else []
+
+    def watch(self, watch: ActivityWatch) -> None:
+        """Look at what the processes do, at moments that count."""
+        self._watch = watch
+        self.injector.look, self.injector.at_work = watch.look, watch.at_work
+
+    def look(self) -> None:
+        """Look now, where there is a watch."""
+        if self._watch is not None:
+            self._watch.look()
 
     def start(self, resume: bool) -> None:
         """Start argv, say hello, deploy, ask for topology; raises EngineFailure."""
@@ -81,6 +98,8 @@ class EngineUnderTest:
             outputs=[{"stream": 0}],
         )  # fmt: skip
         self._events.add(EventKind.DEPLOYED, pid=engine.pid, resume=resume)
+        if self._watch is not None:
+            self._watch.begin()
         members = self.topology(left())
         survives = self._spec.claims(scenario.app, scenario.params).survives
         check_survives(members, survives, engine.pid)
@@ -134,6 +153,7 @@ class EngineUnderTest:
                 EventKind.TOPOLOGY,
                 processes=[{"pid": m.pid, "role": m.role, "name": m.name} for m in self._members],
             )
+            self.look()
             return self._members
 
     def aim(self, step: FaultStep) -> Injection:
@@ -146,6 +166,8 @@ class EngineUnderTest:
         by_name = not step.ends_engine and step.target != "state"
         if by_name and not all(map(self.injector.intact, self._members)):
             self.topology(self._spec.timeouts.recovery_s)
+        elif by_name:
+            self.look()
         return self.injector.aim(step, self._process, self._members)
 
     def probe(self) -> None:

@@ -23,6 +23,7 @@ from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
 from tickproof.conformance.log_server.sink import Sink
 from tickproof.conformance.runner import servers
+from tickproof.conformance.runner.activity_watch import ActivityWatch
 from tickproof.conformance.runner.engine_lifecycle import EngineUnderTest
 from tickproof.conformance.runner.manifest import Manifest
 from tickproof.conformance.runner.progress_snapshots import ProgressSnapshots
@@ -89,6 +90,11 @@ class LiveRun:
             [widths[stream] for stream in sorted(widths)], self._on_line, self.events,
             self._pool,
         )  # fmt: skip
+        if scenario.pace is None:  # a look would hold up what is measured
+            watch = ActivityWatch(self.events, self.server.port, self.engine.living)
+            self.server.greeted = watch.greeted
+            self.engine.watch(watch)
+            self._stack.enter_context(watch)
         longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
         self.deadline = time.monotonic() + longest_s + SPARE_S
         self._opened = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -61,6 +61,10 @@ class ProcessFaultInjector:
         self._paused: list[_Paused] = []
         self._full_disk: _FullDisk | None = None
         self._damage: Damage | None = None
+        #: Looks at what the processes do; the runner points it at a watch.
+        self.look: Callable[[], None] = lambda: None
+        #: Which of the named pids have handled records since deploy, as far as is known.
+        self.at_work: Callable[[Collection[int]], Collection[int]] = lambda _named: ()
 
     def killed(self, live: Engine) -> bool:
         """Whether the engine died by a fault, at once or in its aftermath, and is not up again."""
@@ -111,10 +115,15 @@ class ProcessFaultInjector:
                 raise LookupError("topology names no living process")
             return intact
         # argv's own process may be a worker too, but its death is the engine's death.
-        found = [m for m in intact if m.role == "worker" and m.pid != live.pid]
+        all_stop = step.do == "pause" and step.target == "workers"
+        found = [m for m in intact if m.role == "worker" and (all_stop or m.pid != live.pid)]
         if not found:
             raise LookupError("topology names no living worker apart from argv's process")
-        return found if step.target == "workers" else [self._random.choice(found)]
+        if step.target == "workers":
+            return found
+        at_work = self.at_work([member.pid for member in members])
+        working = [member for member in found if member.pid in at_work]
+        return [self._random.choice(working or found)]
 
     def _kill_engine(self, live: Engine) -> dict[str, Any]:
         self.touched_at = time.monotonic()
@@ -168,7 +177,10 @@ class ProcessFaultInjector:
     def end_due(self) -> None:
         """End the faults whose time is over."""
         now = time.monotonic_ns()
-        for paused in [one for one in self._paused if now >= one.to_ns]:
+        over = [one for one in self._paused if now >= one.to_ns]
+        if over:
+            self.look()  # who worked meanwhile
+        for paused in over:
             self._paused.remove(paused)
             member = paused.member
             member.resume()

@@ -83,6 +83,7 @@ class RunLoop:
             return False  # a kill is under way: it comes before the end, not into it
         self._drained(self._drain)
         self._drain = None
+        self._look_at_the_end()
         return self._faults.fire_now("drained") is None and not self._engine.killed
 
     def _record_progress(self) -> None:
@@ -143,6 +144,12 @@ class RunLoop:
         drain.wait(0)  # raises where the end of the engine was the answer
         t_ns = drain.answered_ns
         self._events.add(EventKind.DRAINED, t_ns, **self._run.snapshots.at(t_ns))
+
+    def _look_at_the_end(self) -> None:
+        """See who did the work, and whom the engine names now that there is some to see."""
+        self._engine.look()
+        if self._run.scenario.probes:
+            self._engine.topology(self._timeouts.drain_s)
 
     # -- the health of kit and engine -------------------------------------------
 

@@ -18,6 +18,7 @@ from tickproof.conformance.suites.evidence import (
     whole,
 )
 from tickproof.conformance.suites.judge import Fail, KitError, Unknown
+from tickproof.conformance.suites.workers import require_at_work
 from tickproof.conformance.verdicts import Reason
 
 
@@ -89,6 +90,8 @@ def require_fired(history: History, count: int = 1, *, in_flight: bool = True) -
                 Reason.NOTHING_IN_FLIGHT, "records fetched and not yet released at the fault",
                 f"none: {fault.fetched} fetched, {fault.released} released", fault=fault.text,
             )  # fmt: skip
+    for fault in history.faults if in_flight else ():
+        require_at_work(history, fault)
     return history.faults
 
 

@@ -15,6 +15,7 @@ from tickproof.conformance.suites.require import (
     require_correct,
     require_no,
 )
+from tickproof.conformance.suites.workers import require_all_named, require_working_workers
 from tickproof.conformance.verdicts import Reason
 
 
@@ -64,6 +65,8 @@ def test_topology_names_its_own_processes(history: History) -> None:
     named = history.all(events.Topology)
     if not named or not named[0].processes:
         raise Fail(Reason.BAD_ANSWER, "at least one process in topology", "none")
+    require_all_named(history)
+    require_working_workers(history)
 
 
 @decides("PR-TOKEN", "passthrough")

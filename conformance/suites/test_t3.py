@@ -28,6 +28,7 @@ from tickproof.conformance.suites.require import (
     require_fired,
     require_no,
 )
+from tickproof.conformance.suites.workers import require_standstill
 from tickproof.conformance.verdicts import Reason
 
 
@@ -93,6 +94,15 @@ def test_totals_after_a_pause(history: History) -> None:
     _state(history)
     if not history.all(events.Resumed):
         raise Unknown(Reason.KILL_MISSED, "a process stopped and continued", "none was continued")
+
+
+@decides("PR-WORKERS-WORK", "count-all-paused")
+def test_nothing_is_done_while_all_workers_stand_still(history: History) -> None:
+    require_standstill(history)
+    require_completed(history)
+    require_fired(history, in_flight=False)
+    if not history.all(events.Resumed):
+        raise Unknown(Reason.KILL_MISSED, "processes stopped and continued", "none was continued")
 
 
 @decides("EO-SOME", "count-some-deaths")

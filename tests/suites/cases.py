@@ -202,6 +202,8 @@ REJECTS: dict[str, Cases] = {
     "test_stdout_holds_answers_only": [FAILED],
     "test_topology_names_its_own_processes": [
         (t.edited("topology", processes=[]), "BAD_ANSWER"),
+        (t.unnamed, "UNNAMED"),
+        (t.workers_as("coordinator"), "IDLE_WORKERS"),
         FAILED,
     ],
     "test_every_connection_shows_the_token": [
@@ -313,6 +315,10 @@ REJECTS: dict[str, Cases] = {
     "test_deaths_of_several_kinds": [*NOT_STATE, TWICE, STEP_BACK],
     "test_totals_after_a_death_in_recovery": NOT_STATE,
     "test_totals_after_a_pause": NOT_STATE,
+    "test_nothing_is_done_while_all_workers_stand_still": [
+        (t.all_at_once, "WORKERS_NOT_NEEDED"),
+        FAILED,
+    ],
     "test_some_points_after_two_deaths": NOT_STATE,
     "test_passthrough_after_a_death": [LOST, (t.alter(), "invented"), FAILED],
     "test_state_and_offsets_are_of_one_cut": [WRONG_TOTAL, UNKNOWN_KEY, BEYOND, FAILED],
@@ -464,7 +470,12 @@ UNKNOWNS: dict[str, Cases] = {
     "test_totals_after_a_death_in_recovery": [
         MISSED, (t.without_last("fault"), "KILL_MISSED"), NOTHING,
     ],
-    "test_totals_after_a_pause": [MISSED, NOTHING, (t.without("resumed"), "KILL_MISSED")],
+    "test_totals_after_a_pause": [
+        MISSED, NOTHING, (t.without("resumed"), "KILL_MISSED"), (t.all_idle, "NOT_AT_WORK"),
+    ],
+    "test_nothing_is_done_while_all_workers_stand_still": [
+        MISSED, (t.without("resumed"), "KILL_MISSED"),
+    ],
     "test_the_end_of_the_stream_arrives": [MISSED, NOTHING, (t.one_left, "KILL_MISSED")],
     "test_nothing_changes_after_drain": [
         MISSED, (t.without_last("drained"), "NO_RECOVERY_SEEN"),

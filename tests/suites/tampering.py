@@ -112,6 +112,48 @@ def fault_offsets(offsets: Callable[[list[int]], tuple[int, int, int]]) -> Tampe
     return partial(events, change=change)
 
 
+def workers_as(role: str) -> Tamper:
+    """Let topology call the workers something else, and other processes, unseen, workers."""
+
+    def change(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for row in (row for row in rows if row["event"] == "topology"):
+            row["processes"] = [
+                one | ({"role": role} if one["role"] == "worker" else {})
+                for one in row["processes"]
+            ] + [{"pid": 2**22 - 1, "role": "worker", "name": "sleeper"}]
+        return rows
+
+    return partial(events, change=change)
+
+
+def _without_workers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for row in (row for row in rows if row["event"] == "topology"):
+        row["processes"] = [one for one in row["processes"] if one["role"] != "worker"]
+    return rows
+
+
+def _idle(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    assert any(row["event"] == "activity" for row in rows)
+    for row in (row for row in rows if row["event"] == "activity"):
+        row["used"] = [[number, pids, 0, 0] for number, pids, *_ in row["used"]]
+        row["running"] = [[pid, parent, 1_000, name] for pid, parent, _, name in row["running"]]
+    return rows
+
+
+#: Topology says nothing of those who spoke to the log.
+unnamed = partial(events, change=_without_workers)
+#: No process was seen to do anything.
+all_idle = partial(events, change=_idle)
+
+
+def all_at_once(folder: Path) -> None:
+    """Let all output arrive right after the first fault."""
+    found = read_json_lines(folder / "events.jsonl")
+    log, arrivals = read_output(folder)
+    arrivals["t_ns"] = next(row["t_ns"] for row in found if row["event"] == "fault") + 1
+    write_output(folder, log, arrivals)
+
+
 no_fault = without("fault")
 nothing_in_flight = fault_offsets(lambda p: (p[3], p[4], p[4]))
 none_released = fault_offsets(lambda p: (p[3], p[4], 0))

@@ -44,6 +44,8 @@ STATEFUL: Final = (*COUNT, *ON_MERGED, *ON_TWO)
 #: Every carrier: where state is what a scenario is about, and where it is not.
 STATE_FIRST: Final = (*STATEFUL, *STATELESS)
 STATELESS_FIRST: Final = (*STATELESS, *STATEFUL)
+#: Carriers whose output tells how many records were processed.
+COUNTABLE: Final = (*COUNT, *STATELESS, MERGED, TWO)
 
 
 def named(carriers: Iterable[Carrier]) -> str:

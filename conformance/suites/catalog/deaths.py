@@ -20,6 +20,7 @@ from tickproof.conformance.suites.catalog.builders import (
     scenario,
 )
 from tickproof.conformance.suites.catalog.carriers import (
+    COUNTABLE,
     ON_MERGED,
     ON_TWO,
     PASSTHROUGH,
@@ -87,6 +88,15 @@ def _(context: Context, rng: random.Random) -> Scenario:
         "pause", target, "fetched", fraction=round(rng.uniform(0.3, 0.6), 4), seconds=2.0
     )
     return _deaths(context, (step,))
+
+
+@scenario("count-all-paused", COUNTABLE)
+def _(context: Context, rng: random.Random) -> Scenario:
+    # What comes out meanwhile comes from somebody else than the workers.
+    step = FaultStep(
+        "pause", "workers", "fetched", fraction=round(rng.uniform(0.2, 0.4), 4), seconds=0.6
+    )
+    return carried(context, context.records(60_000), rate=60_000, faults=(step,))
 
 
 @scenario("count-tail", STATE_FIRST)

@@ -1,0 +1,185 @@
+"""Who did the work of a run, held against what topology said: counterexamples and evidence.
+
+What cannot be told (a connection that was over before anybody looked, a socket that several
+processes hold) is never a counterexample.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tickproof.conformance.history import events
+from tickproof.conformance.history.events import Activity, Event, FiredFault
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.rows import of_partition
+from tickproof.conformance.history.work import Life, answerable, lives, work
+from tickproof.conformance.suites.evidence import cached, outputs
+from tickproof.conformance.suites.judge import Fail, Unknown
+from tickproof.conformance.verdicts import Reason
+from tickproof.generators.layouts import MESSAGE, ORDER
+
+#: Fewer records than this may be handled by anybody before the others have begun.
+LEAST_RECORDS = 1_000
+_WORKERS = ("worker", "workers")
+#: What the threads of a stopped process had under way is over after so long.
+_GRACE_NS = 50_000_000
+
+
+@cached
+def seen_lives(history: History) -> list[Life]:
+    """Return what was seen of the engine's processes, for each deployment."""
+    found: list[Event] = history.all(
+        events.Started, events.TakenOver, events.Deployed, events.Topology, Activity
+    )
+    return lives(found)
+
+
+def require_all_named(history: History) -> None:
+    """Expect that every process that handled records is named, or is below one that is.
+
+    argv's process answers only for itself: all others are below it.
+    """
+    for life in seen_lives(history):
+        for row in life.topologies:
+            before = [look for look in life.looks if look.t_ns < row.t_ns][-1:]
+            after = [look for look in life.looks if look.t_ns > row.t_ns][:1]
+            # Who is seen on both sides of an answer was there when it was given.
+            if before and after:
+                named = {one.pid for one in row.processes}
+                _require_named(before[0], {one.pid for one in after[0].running}, named, life.argv)
+
+
+def _require_named(look: Activity, later: set[int], named: set[int], argv: int) -> None:
+    parents = {one.pid: one.parent for one in look.running}
+    names = {one.pid: one.name for one in look.running}
+    for one in look.used:
+        # Several holders: one of them may have handed the connection to another.
+        if len(one.pids) != 1 or not one.fetched + one.sent or one.pids[0] not in later:
+            continue
+        (pid,) = one.pids
+        if pid in named or answerable(pid, parents, named - {argv}) is not None:
+            continue
+        raise Fail(
+            Reason.UNNAMED, "every process that handles records in topology",
+            f"process {pid} ({names.get(pid, '?')}) is not named; on connection {one.connection} "
+            f"it had fetched {one.fetched:,} records and sent {one.sent:,}",
+        )  # fmt: skip
+
+
+def require_working_workers(history: History) -> None:
+    """Expect that of the processes called workers at least one did something.
+
+    Fails only where all that was fetched and sent is known to have gone over connections of
+    other processes.
+    """
+    for life in seen_lives(history):
+        roles, done = life.roles, life.work()
+        workers = [pid for pid, role in roles.items() if role == "worker"]
+        others = sum(done[pid].records for pid, role in roles.items() if role != "worker")
+        # All that is open or has ended, whoever holds it.
+        totals = {
+            one.connection: one.fetched + one.sent for look in life.looks for one in look.used
+        }
+        if not workers or others < LEAST_RECORDS or others < sum(totals.values()):
+            continue
+        if all(done[pid].idled for pid in workers):
+            share = sum(done[pid].share for pid in workers)
+            raise Fail(
+                Reason.IDLE_WORKERS, "workers that handle records",
+                f"{len(workers)} named workers fetched and sent none and used {share:.2%} of the "
+                f"processor time; other processes fetched and sent {others:,}",
+            )  # fmt: skip
+
+
+def require_at_work(history: History, fault: FiredFault) -> None:
+    """Expect that a worker that was killed or paused had handled records in its life."""
+    if fault.step.target not in _WORKERS or not history.all(Activity):
+        return
+    life = [one.until(fault.t_ns) for one in seen_lives(history)]
+    life = [one for one in life if one.looks]
+    if not life:
+        return
+    done = life[-1].work()
+    struck = [(pid, done[pid]) for pid in fault.pids if pid in done]
+    if struck and not any(one.worked for _, one in struck):
+        said = "; ".join(f"pid {pid}: no record, {one.share:.2%}" for pid, one in struck[:8])
+        raise Unknown(
+            Reason.NOT_AT_WORK,
+            "a victim that had fetched or sent records, or used processor time as one who works",
+            f"{said} of the engine's processor time", fault=fault.text,
+        )  # fmt: skip
+
+
+def require_standstill(history: History) -> None:
+    """Expect no output for records that were fetched after all workers had been stopped.
+
+    A stopped process makes no output of what it has not fetched. Raises Unknown where no input
+    was there that could have been processed.
+    """
+    for fault in history.faults:
+        ended = [row for row in history.all(events.Resumed) if row.pid in fault.pids]
+        if fault.step.do != "pause" or fault.step.target != "workers" or not ended:
+            continue
+        # None is continued before this time, however late the kit notes it.
+        stopped_ns = max(row.from_ns for row in ended) + _GRACE_NS
+        end_ns = min(row.from_ns for row in ended) + int(fault.step.seconds * 1e9)
+        fetched = _due(history, _reached(history.fetches, stopped_ns))
+        done = _processed(history, end_ns)
+        if done > fetched and not _started_meanwhile(history, fault, ended[0].t_ns):
+            raise Fail(
+                Reason.WORKERS_NOT_NEEDED, "no record processed while all workers stand still",
+                f"{done:,} records were processed by the end of the pause, though only "
+                f"{fetched:,} were fetched when the {len(ended)} processes called workers stopped",
+            )  # fmt: skip
+        if _due(history, _reached(history.publishes, end_ns)) <= done:
+            raise Unknown(
+                Reason.NOTHING_IN_FLIGHT, "input to process while all workers stand still", "none"
+            )
+
+
+def _reached(table: np.ndarray, t_ns: int) -> dict[tuple[int, int], int]:
+    """Return (stream, partition) -> how many of its records the rows up to a time reach."""
+    rows = table[table["t_ns"] <= t_ns]
+    places = np.unique(rows[["stream", "partition"]])
+    return {
+        (int(stream), int(partition)): int(of_partition(rows, stream, partition)["end"].max())
+        for stream, partition in places
+    }
+
+
+def _due(history: History, ends: dict[tuple[int, int], int]) -> int:
+    """Count the records with an answer among the first ones of each partition."""
+    if history.app != "market-spread":
+        return sum(ends.values())
+    stream, dtype = (0, MESSAGE) if history.params["inputs"] == "merged" else (1, ORDER)
+    parts = enumerate(history.inputs(dtype, stream))
+    return sum(
+        int((np.array(part[: ends.get((stream, at), 0)]).view(ORDER)["kind"] == 1).sum())
+        for at, part in parts
+    )
+
+
+def _processed(history: History, t_ns: int) -> int:
+    """Return how many records must have been processed for the output up to a time."""
+    log = outputs(history)
+    count = int(log.arrivals["count"][log.arrivals["t_ns"] < t_ns].sum())
+    if history.app != "count" or not count:
+        return count
+    points = np.array(log.payloads[:count][["key", "n"]])
+    points = points[np.lexsort((points["n"], points["key"]))]
+    last = np.append(points["key"][1:] != points["key"][:-1], True)
+    # A wrong n is for other requirements to find.
+    return int(np.minimum(points["n"][last], history.input_records).sum())
+
+
+def _started_meanwhile(history: History, fault: FiredFault, end_ns: int) -> bool:
+    """Tell whether a process worked that was started during a pause: it may stand in."""
+    looks = history.all(Activity)
+    before = [look for look in looks if look.t_ns < fault.struck_ns][-1:]
+    during = [look for look in looks if fault.struck_ns <= look.t_ns < end_ns]
+    if not before or not during:
+        return True  # nobody looked
+    known = {one.pid for one in before[0].running}
+    new = {one.pid for look in during for one in look.running} - known
+    done = work([*before, *during], known | new)
+    return any(done[pid].worked for pid in new)

@@ -1,0 +1,68 @@
+"""Engines that name workers which do not work are failed; one whose workers get the records by
+pipe, and never speak to the log, is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import ROGUES
+from tests.long import LONG
+
+CLAIMS = """
+recovery_timeout_s = 10
+[claims]
+state = "exactly-once"
+delivery = "exactly-once"
+survives = ["worker"]
+rescale = "none"
+[apps.passthrough]
+[apps.count]
+emit = ["every"]
+"""
+#: What an engine passes whose workers can die without harm.
+DEATHS = ("EO-WORKER-DEATH", "EO-WORKER-DEATH-BACKLOG", "EO-PAUSE", "EO-ALL-WORKERS")
+
+
+@pytest.fixture
+def rogue(sessions):
+    def write(name):
+        argv = ["{python}", str(ROGUES / "worker_rogue.py"), name]
+        path = sessions.toml(name, argv)
+        text = path.read_text()
+        path.write_text(text[: text.index("[claims]")] + CLAIMS)
+        return path
+
+    return write
+
+
+def test_workers_that_do_nothing_are_seen_without_a_fault(sessions, rogue):
+    done = sessions.judge([rogue("Idle")], "PR-TOPOLOGY", "SL-PASSTHROUGH")
+
+    assert done.status == 1
+    assert done.results["PR-TOPOLOGY"]["reason"] == "IDLE_WORKERS"
+    assert done.results["SL-PASSTHROUGH"]["verdict"] == "pass"
+
+
+@pytest.mark.parametrize("name", ["Connected", pytest.param("Idle", marks=LONG)])
+def test_the_death_of_a_worker_that_did_nothing_shows_nothing(sessions, rogue, name):
+    done = sessions.judge([rogue(name)], "EO-WORKER-DEATH", "EO-PAUSE")
+
+    assert done.status == 3
+    for id_ in ("EO-WORKER-DEATH", "EO-PAUSE"):
+        assert done.results[id_]["reason"] == "NOT_AT_WORK"
+
+
+@pytest.mark.parametrize("name", ["Connected", pytest.param("Fetching", marks=LONG), "Burning"])
+def test_what_goes_on_while_all_workers_stand_still_is_not_their_work(sessions, rogue, name):
+    done = sessions.judge([rogue(name)], "PR-WORKERS-WORK")
+
+    assert done.status == 1
+    assert done.results["PR-WORKERS-WORK"]["reason"] == "WORKERS_NOT_NEEDED"
+
+
+def test_workers_that_get_the_records_by_pipe_work(sessions, rogue):
+    done = sessions.judge([rogue("Piped")], "PR-TOPOLOGY", "PR-WORKERS-WORK", *DEATHS)
+
+    verdicts = {id_: row["verdict"] for id_, row in done.results.items()}
+    assert verdicts == dict.fromkeys(("PR-TOPOLOGY", "PR-WORKERS-WORK", *DEATHS), "pass")
+    assert done.status == 0
