@@ -183,6 +183,7 @@ def test_the_architecture_page_says_where_things_are():
         "a SIGKILL sent": ("signal.SIGKILL", "def kill("),
         "a total checked": ("wrong-total",),
         "output recorded": ("class Recorder",),
+        "who holds a connection": ("class ActivityWatch",),
         "p99.9 computed": ("def percentiles_us(",),
     }
     for what, texts in said.items():
