@@ -24,6 +24,7 @@ from tickproof.conformance.cli import (
     host,
     latency,
     lists,
+    mutate,
     recorded,
     run,
     selftest,
@@ -101,6 +102,7 @@ for command in (
     bench.bench,
     generate.generate,
     selftest.selftest,
+    mutate.mutate,
     lists.engines,
     lists.requirements,
 ):

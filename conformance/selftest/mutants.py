@@ -149,14 +149,7 @@ def make(copy: Copy, fixtures: Path, folder: Path) -> Path:
     What ``folder`` held before is removed. Raises InvalidFile for an edit that does not
     fit the engine.
     """
-    if folder.exists():
-        shutil.rmtree(folder)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(fixtures / "engines" / copy.engine, folder, ignore=ignored)
-    if copy.engine == "spark":
-        library = folder / _LIBRARY
-        shutil.copytree(resources.reference(), library, ignore=ignored)
-        (library.parent / "__init__.py").touch()
+    copy_engine(fixtures / "engines" / copy.engine, folder)
     kind = MUTANT if isinstance(copy, Mutant) else VARIANT
     name = f'name = "{copy.engine}'
     named = Edit(file=FILE_NAME, old=f'{name}"', new=f'{name}+{copy.id}"')
@@ -164,6 +157,18 @@ def make(copy: Copy, fixtures: Path, folder: Path) -> Path:
         if wrong := _apply(edit, folder, copy.engine):
             raise InvalidFile(Path(f"{kind}:{copy.id}"), [f"[[edit]] {number}: {wrong}"])
     return folder / FILE_NAME
+
+
+def copy_engine(engine: Path, folder: Path) -> None:
+    """Copy an engine's folder, with what of the project it imports; ``folder`` is replaced."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(engine, folder, ignore=ignored)
+    if engine.name == "spark":
+        library = folder / _LIBRARY
+        shutil.copytree(resources.reference(), library, ignore=ignored)
+        (library.parent / "__init__.py").touch()
 
 
 def _apply(edit: Edit, folder: Path, engine: str) -> str | None:

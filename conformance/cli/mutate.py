@@ -1,0 +1,64 @@
+"""``tickproof mutate``: every mutant that a tool makes of an engine is judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from tickproof.conformance.cli import options
+from tickproof.conformance.cli.options import Command
+from tickproof.conformance.reports import machine, style
+
+
+@click.command(cls=Command)
+@click.argument("engine")
+@click.option(
+    "--sample", type=click.IntRange(0), metavar="N",
+    help="So many mutants, drawn by the seed. Default: all.",
+)  # fmt: skip
+@click.option(
+    "--match",
+    default="*",
+    show_default=True,
+    metavar="PATTERN",
+    help="Only these files or ids, such as 'partition.py:8*'.",
+)
+@click.option("--only", multiple=True, metavar="ID[,ID...]", help="Judge by these requirements.")
+@click.option("--again", is_flag=True, help="Judge also what was not killed before.")
+@options.seed(2**31)
+@options.out("tickproof-out/mutate", "results and the summary go")
+@options.parallel
+def mutate(
+    engine: str, sample: int | None, match: str, only: tuple[str, ...], again: bool, seed: int,
+    out: Path, parallel: int | None,
+) -> int:  # fmt: skip
+    """Make each small edit of a sound ENGINE in Python that a tool can make; all have to fail.
+
+    Needs the extra `mutation`. A run that was interrupted goes on from its results.
+    """
+    from tickproof.conformance.mutation import equivalents, markdown, session
+    from tickproof.conformance.mutation.progress import MutantProgress
+    from tickproof.conformance.resources import fixtures
+
+    (loaded,) = options.load_engines([engine], out)
+    folder = loaded.path.parent
+    known = equivalents.load(folder.name, fixtures())
+    out = out.resolve() / folder.name
+    request = session.Request(
+        folder, out, seed=seed, only=options.parts(only), sample=sample, match=match,
+        again=again, workers=parallel or machine.runs_at_once(),
+    )  # fmt: skip
+    console = style.console()
+    with MutantProgress(console) as progress:
+        mutations, results = session.run(request, progress)
+    found = markdown.summary(mutations, results, known)
+    path = markdown.write(found, out)
+    for case in found.stale:
+        console.print(Text(f"not true: {case}"), soft_wrap=True)
+    for result in (*found.survivors, *found.broken):
+        console.print(Text(f"{result.fate}: {result.id}"), soft_wrap=True)
+    console.print(Text(f"{found}; exit status {found.exit_status}", style="bold"), soft_wrap=True)
+    console.print(Text(f"  reports     {path}, {results.path}", style="dim"), soft_wrap=True)
+    return found.exit_status

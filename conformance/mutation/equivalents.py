@@ -1,0 +1,73 @@
+"""Mutants that nobody has to kill: what each changes, the protocol cannot show.
+
+``fixtures/equivalents/ENGINE.toml`` lists them, each with the reason. A mutant that is in the
+list and killed, or an entry that fits no mutant, is an error: the list has to be true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from tickproof.conformance import strict_toml
+from tickproof.conformance.mutation.results import Fate, Results
+from tickproof.conformance.mutation.source import Mutation
+from tickproof.conformance.strict_toml import Table
+
+FOLDER: Final = "equivalents"
+
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class Equivalent(Table):
+    """A line, and what may become of it without a difference that anyone could see.
+
+    becomes: each as cosmic-ray makes it, without the blanks around it.
+    """
+
+    file: _Text
+    line: _Text
+    becomes: Annotated[list[_Text], Field(min_length=1)]
+    reason: _Text
+
+
+class Equivalents(Table):
+    """The list of one engine."""
+
+    equivalent: list[Equivalent] = []
+
+    def reason(self, mutation: Mutation) -> str | None:
+        """Return why a mutant is equivalent, None where nothing says so."""
+        for entry in self.equivalent:
+            if (entry.file, entry.line) == (mutation.file, mutation.old) and (
+                mutation.new in entry.becomes
+            ):
+                return entry.reason
+        return None
+
+
+def load(engine: str, fixtures: Path) -> Equivalents:
+    """Return the list of an engine, empty where it has none; raises InvalidFile."""
+    path = fixtures / FOLDER / f"{engine}.toml"
+    return strict_toml.load(path, Equivalents) if path.is_file() else Equivalents()
+
+
+def stale(known: Equivalents, mutations: Iterable[Mutation], results: Results) -> Iterator[str]:
+    """Yield what is no longer true of a list, in words."""
+    of_edit: dict[tuple[str, str, str], list[Mutation]] = {}
+    for one in mutations:
+        of_edit.setdefault((one.file, one.old, one.new), []).append(one)
+    for entry in known.equivalent:
+        for new in entry.becomes:
+            where = f"{entry.file}: {entry.line!r} to {new!r}"
+            fitting = of_edit.get((entry.file, entry.line, new), [])
+            if not fitting:
+                yield f"{where}: no such mutant"
+            # One line may stand in a file twice, and not be equivalent everywhere.
+            judged = [results.get(one) for one in fitting]
+            if judged and all(result and result.fate is Fate.KILLED for result in judged):
+                first = next(filter(None, judged))
+                yield f"{where}: killed by {first.requirement}, {first.reason}: {first.said}"

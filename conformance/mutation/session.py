@@ -1,0 +1,132 @@
+"""Mutants from the list to the report: the control first, then all of them side by side."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tickproof.conformance.errors import RequestError
+from tickproof.conformance.mutation import judge, source
+from tickproof.conformance.mutation.judge import Case
+from tickproof.conformance.mutation.results import FILE_NAME, Fate, Head, Result, Results
+from tickproof.conformance.mutation.source import Mutation
+
+#: Called with the mutants judged, those to judge, and the newest result.
+OnResult = Callable[[int, int, Result], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to judge. engine: its folder. only: requirements, empty for all.
+
+    sample: at most so many mutants, drawn by the seed, None for all. match: a pattern of ids,
+    or of file names. again: also those that were judged before and not killed.
+    """
+
+    engine: Path
+    out: Path
+    seed: int = 1
+    only: tuple[str, ...] = ()
+    sample: int | None = None
+    match: str = "*"
+    again: bool = False
+    workers: int = 2
+
+
+def run(request: Request, on_result: OnResult) -> tuple[list[Mutation], Results]:
+    """Judge mutants that were not judged yet; return all that there are, and what became of them.
+
+    Raises RequestError where the control, the engine as it is, does not pass.
+    """
+    names = judge.scenarios(request.only)
+    if not names:
+        raise RequestError("--only: expected requirements that a run without a clock decides")
+    work = request.out / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    folder = judge.copied(request.engine, work / "listed").parent
+    known = source.mutations(folder)
+    head = Head(
+        engine=request.engine.name, sources=source.digest(folder), seed=request.seed,
+        only=list(request.only),
+    )  # fmt: skip
+    results = Results(request.out / FILE_NAME, head)
+    todo = _chosen(request, known, results)
+    if todo:
+        # Spawned, not forked: a run starts threads and processes of its own.
+        context = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(request.workers, mp_context=context)
+        try:
+            _try_control(request, names, results, pool)
+            cases = _cases(request, todo, names, results)
+            for number, result in enumerate(_each(cases, pool, request.workers), 1):
+                results.add(result)
+                on_result(number, len(todo), result)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    shutil.rmtree(work / "listed")
+    return known, results
+
+
+def _chosen(request: Request, known: Sequence[Mutation], results: Results) -> list[Mutation]:
+    """Return the mutants to judge, those of one file and line far from each other."""
+    drawn = list(known)
+    random.Random(request.seed).shuffle(drawn)
+    drawn = [
+        one for one in drawn
+        if fnmatchcase(one.id, request.match) or fnmatchcase(one.file, request.match)
+    ]  # fmt: skip
+    return [one for one in drawn[: request.sample] if _open(one, results, request.again)]
+
+
+def _open(mutation: Mutation, results: Results, again: bool) -> bool:
+    """Tell whether a mutant has to be judged."""
+    result = results.get(mutation)
+    return result is None or (again and result.fate is not Fate.KILLED)
+
+
+def _try_control(
+    request: Request, names: Sequence[str], results: Results, pool: ProcessPoolExecutor
+) -> None:
+    """Judge the engine as it is, once for each results file."""
+    if results.control_passed:
+        return
+    cases = [
+        Case(request.engine, request.out / "work" / f"control-{name}", (name,), request.seed)
+        for name in names
+    ]  # fmt: skip
+    wrong = [
+        one for one in _each(iter(cases), pool, request.workers) if one.fate is not Fate.SURVIVED
+    ]
+    if wrong:
+        said = "; ".join(f"{one.requirement} {one.fate}: {one.said}" for one in wrong)
+        raise RequestError(f"{request.engine.name}, as it is, does not pass: {said}")
+    results.note_control(len(names))
+
+
+def _cases(
+    request: Request, todo: Iterable[Mutation], names: Sequence[str], results: Results
+) -> Iterator[Case]:
+    """Yield a case for each mutant; scenarios that killed most of its file come first."""
+    for number, mutation in enumerate(todo):
+        kills = results.kills(mutation.file)
+        order = sorted(names, key=kills.__getitem__, reverse=True)
+        folder = request.out / "work" / str(number)
+        yield Case(request.engine, folder, tuple(order), request.seed, mutation)
+
+
+def _each(cases: Iterator[Case], pool: ProcessPoolExecutor, workers: int) -> Iterator[Result]:
+    """Yield results as they come. A case is made when there is room for it, and not before."""
+    open_: set[Future[Result]] = set()
+    for case in cases:
+        open_.add(pool.submit(judge.judged, case))
+        if len(open_) >= workers:
+            done, open_ = wait(open_, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in done)
+    done, _ = wait(open_)
+    yield from (future.result() for future in done)
