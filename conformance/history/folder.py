@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import fnmatch
+import hashlib
 import json
+import os
 import re
+import secrets
 import shutil
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from io import BufferedReader
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -16,8 +22,9 @@ import numpy as np
 
 from tickproof import generators
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.events import Event, FaultMissed, FiredFault, Link, Resumed
-from tickproof.conformance.history.json_lines import read_json_lines
+from tickproof.conformance.history.json_lines import parsed
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.history.rows import (
     FETCH,
@@ -28,7 +35,6 @@ from tickproof.conformance.history.rows import (
     RELEASE,
     USAGE,
 )
-from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.scenario import one_each
 from tickproof.conformance.text import shown
 from tickproof.generators.layouts import framed
@@ -40,9 +46,13 @@ E = TypeVar("E", bound=Event)
 
 def write_json(path: Path, data: Any) -> None:
     """Write a JSON file so that a reader sees the old or the new one, whole."""
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        with part.open("x", encoding="utf-8") as file:
+            file.write(json.dumps(data, indent=1) + "\n")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 #: What a run records as it goes; a judgement needs each of them whole.
@@ -51,9 +61,15 @@ _KEYS: Final = {"scenario": dict, "claims": dict, "input": dict, "engine": dict}
 
 
 def recorded_files(folder: Path) -> dict[str, int]:
-    """Return the sizes in bytes of what a run recorded, by name within its folder."""
-    found = [path for pattern in _RECORDED for path in folder.glob(pattern)]
-    return {str(path.relative_to(folder)): path.stat().st_size for path in sorted(found)}
+    """Return the sizes in bytes of what a run recorded, by name within its folder.
+
+    Links and whatever else is no plain file are none of it.
+    """
+    found = {
+        name: (folder / name).lstat() for name in plain_files.below(folder, "output")
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in _RECORDED)
+    }  # fmt: skip
+    return {name: held.st_size for name, held in found.items() if stat.S_ISREG(held.st_mode)}
 
 
 class History:
@@ -67,13 +83,14 @@ class History:
         self.cache: dict[str, Any] = {}  # what checkers found, kept for other tests of this run
         path = folder / "run.json"
         try:
-            self.run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            self.run: dict[str, Any] = json.loads(plain_files.read_bytes(folder, path.name))
         except FileNotFoundError:
             raise HistoryError(f"{path}: not found; expected the folder of a run") from None
-        except json.JSONDecodeError as error:
-            raise HistoryError(f"{path}: not JSON ({error})") from error
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise HistoryError(f"{path}: cannot be read ({error})") from error
+        except (ValueError, RecursionError) as error:
+            raise HistoryError(f"{path}: not JSON ({error})") from error
+        self._unchanged: set[str] = set()
         self._check_whole(path)
 
     def _check_whole(self, path: Path) -> None:
@@ -86,11 +103,47 @@ class History:
             # A kit that was stopped while it made the input left no "input".
             if not isinstance(self.run.get(key), kind):
                 raise HistoryError(f"{path}: {key}: expected an object; the run has not begun")
+        for key, value in (("files", int), ("sha256", str)):
+            rows = self.run.get(key, {})
+            if not isinstance(rows, dict) or not all(isinstance(v, value) for v in rows.values()):
+                raise HistoryError(f"{path}: {key}: expected names with {value.__name__} values")
         for name, size in self.run.get("files", {}).items():
-            file = self.folder / name
-            has = file.stat().st_size if file.is_file() else 0
-            if has < size:
-                raise HistoryError(f"{file}: {has} bytes, expected {size}: cut after the run")
+            if (has := plain_files.size(self.folder, name)) < size:
+                raise HistoryError(
+                    f"{self.folder / name}: {has} bytes, expected {size}: cut after the run"
+                )
+
+    def opened(self, name: str) -> BufferedReader:
+        """Open a file of the run, by its name within the folder, as it was recorded.
+
+        Raises HistoryError where it is no plain file, or not what the kit wrote (older runs
+        and made ones have no digests to tell by); FileNotFoundError.
+        """
+        file = plain_files.opened(self.folder, name)
+        expected = self.run.get("sha256", {}).get(name)
+        if expected is not None and name not in self._unchanged:
+            if hashlib.file_digest(file, "sha256").hexdigest() != expected:
+                file.close()
+                raise HistoryError(f"{self.folder / name}: changed after it was recorded")
+            file.seek(0)
+            self._unchanged.add(name)
+        return file
+
+    def table(self, name: str, dtype: np.dtype) -> np.ndarray:
+        """Return the rows of a table; a torn last row is left out, no file is no rows."""
+        try:
+            with self.opened(name) as file:
+                return np.fromfile(file, dtype, _size(file) // dtype.itemsize)
+        except FileNotFoundError:
+            return np.zeros(0, dtype)
+
+    def read(self, name: str, limit: int = plain_files.MAX_TEXT) -> bytes:
+        """Return what a file of the run holds; raises as `opened` does."""
+        with self.opened(name) as file:
+            content = file.read(limit + 1)
+        if len(content) > limit:
+            raise HistoryError(f"{self.folder / name}: expected at most {limit:,} bytes")
+        return content
 
     @property
     def scenario(self) -> str:
@@ -124,7 +177,9 @@ class History:
 
     def _rows(self, name: str) -> list[dict[str, Any]]:
         try:
-            return read_json_lines(self.folder / name)
+            return parsed(self.read(name), name)
+        except FileNotFoundError:
+            return []
         except ValueError as error:
             raise HistoryError(f"{self.folder}: {error}") from error
 
@@ -160,39 +215,39 @@ class History:
     @cached_property
     def publishes(self) -> np.ndarray:
         """PUBLISH rows."""
-        return read_table(self.folder / "publishes.bin", PUBLISH)
+        return self.table("publishes.bin", PUBLISH)
 
     @cached_property
     def fetches(self) -> np.ndarray:
         """FETCH rows."""
-        return read_table(self.folder / "fetches.bin", FETCH)
+        return self.table("fetches.bin", FETCH)
 
     @cached_property
     def releases(self) -> np.ndarray:
         """RELEASE rows."""
-        return read_table(self.folder / "releases.bin", RELEASE)
+        return self.table("releases.bin", RELEASE)
 
     @cached_property
     def usage(self) -> np.ndarray:
         """USAGE rows: the engine's processes, each second."""
-        return read_table(self.folder / "usage.bin", USAGE)
+        return self.table("usage.bin", USAGE)
 
     @cached_property
     def machine(self) -> np.ndarray:
         """MACHINE rows."""
-        return read_table(self.folder / "machine.bin", MACHINE)
+        return self.table("machine.bin", MACHINE)
 
     @cached_property
     def others(self) -> np.ndarray:
         """OTHERS rows."""
-        return read_table(self.folder / "others.bin", OTHERS)
+        return self.table("others.bin", OTHERS)
 
     @cached_property
     def hiccups(self) -> dict[int, np.ndarray]:
         """HICCUP rows of each core that a recorder ran on."""
         name = re.compile(r"hiccups-(-1|\d+)\.bin")
-        found = [(name.fullmatch(path.name), path) for path in self.folder.glob("hiccups-*.bin")]
-        return {int(m[1]): read_table(path, HICCUP) for m, path in found if m is not None}
+        found = [name.fullmatch(file) for file in plain_files.below(self.folder)]
+        return {int(m[1]): self.table(m[0], HICCUP) for m in found if m is not None}
 
     @property
     def fetched(self) -> int:
@@ -225,13 +280,15 @@ class History:
         for row in self.partitions:
             if row["stream"] != stream:
                 continue
-            arrays.append(self._framed(self.folder / row["file"], dtype, row["records"]))
+            arrays.append(self._framed(row["file"], dtype, row["records"]))
         return arrays
 
     def _have_input(self) -> None:
         if all((self.folder / row["file"]).exists() for row in self.partitions):
             return
         folder = self.folder / "input"
+        if folder.is_symlink():
+            raise HistoryError(f"{folder}: expected a folder; found a link")
         try:
             built = generators.build(self.run["input"]["recipe"], folder)
         except (ValueError, OSError) as error:
@@ -245,35 +302,36 @@ class History:
                     "it has other bytes than in the run"
                 )
 
-    def _framed(self, path: Path, dtype: np.dtype, records: int) -> np.ndarray:
+    def _framed(self, name: str, dtype: np.dtype, records: int) -> np.ndarray:
         if records == 0:
             return np.zeros(0, dtype)
         layout = framed(dtype)
-        if path.stat().st_size < records * layout.itemsize:
-            raise HistoryError(
-                f"{path}: {path.stat().st_size} bytes, expected {records} records "
-                f"of {layout.itemsize}"
-            )
-        return np.memmap(path, layout, "r", shape=(records,))["payload"]
+        with self.opened(name) as file:
+            if _size(file) < records * layout.itemsize:
+                raise HistoryError(
+                    f"{self.folder / name}: {_size(file)} bytes, expected {records} records "
+                    f"of {layout.itemsize}"
+                )
+            return np.memmap(file, layout, "r", shape=(records,))["payload"]
 
     def outputs(self, dtype: np.dtype, stream: int = 0) -> OutputLog:
         """Return the recorded output of a stream, without the odd-sized records."""
-        arrivals = read_table(self.folder / "output" / f"s{stream}.arrivals", ARRIVAL)
-        path = self.folder / "output" / f"s{stream}.log"
-        held = path.stat().st_size // framed(dtype).itemsize if path.exists() else 0
+        arrivals = self.table(f"output/s{stream}.arrivals", ARRIVAL)
+        name = f"output/s{stream}.log"
+        held = plain_files.size(self.folder, name) // framed(dtype).itemsize
         # A torn end: rows without bytes or bytes without a row count as not recorded.
         arrivals = arrivals[arrivals["index"] + arrivals["count"] <= held]
         records = int(arrivals["count"].sum())
-        return OutputLog(self._framed(path, dtype, records), arrivals)
+        return OutputLog(self._framed(name, dtype, records), arrivals)
 
     def decided(self) -> list[str]:
         """Return the requirements that were decided from this run (verdict.json)."""
         path = self.folder / "verdict.json"
-        if not path.exists():
-            return []
         try:
-            return [row["requirement"] for row in json.loads(path.read_text(encoding="utf-8"))]
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            return [str(row["requirement"]) for row in json.loads(self.read(path.name))]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise HistoryError(
                 f"{path}: expected a list of verdicts: {type(error).__name__}: {error}"
             ) from error
@@ -285,10 +343,14 @@ class History:
 
     def stderr_tail(self, lines: int = 32) -> list[str]:
         """Return the last lines of the engine's standard error, escaped and cut."""
-        path = self.folder / "stderr.log"
-        if not path.exists():
+        try:
+            with self.opened("stderr.log") as file:
+                file.seek(max(0, _size(file) - 64 * 1024))
+                text = file.read(64 * 1024).decode("utf-8", "backslashreplace")
+        except FileNotFoundError:
             return []
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 64 * 1024))
-            text = file.read().decode("utf-8", "backslashreplace")
         return [shown(line, 500) for line in text.splitlines()[-lines:]]
+
+
+def _size(file: BufferedReader) -> int:
+    return os.fstat(file.fileno()).st_size

@@ -12,6 +12,7 @@ import numpy as np
 
 from tickproof import generators
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.folder import History
 from tickproof.generators.partitions import BuiltInput, PartitionFile
 
@@ -56,7 +57,7 @@ def recorded_plan(history: History) -> np.ndarray:
             if tidied:
                 shutil.rmtree(folder, ignore_errors=True)  # not to be taken for the run's own
             raise
-    return _plan(folder / PLAN, [row["records"] for row in rows])
+    return _plan(history.folder, [row["records"] for row in rows])
 
 
 def same_input(run_folder: Path, run: Mapping[str, Any]) -> InputMaker:
@@ -68,10 +69,9 @@ def same_input(run_folder: Path, run: Mapping[str, Any]) -> InputMaker:
 
     def make(folder: Path) -> BuiltInput:
         rows = run["input"]["partitions"]
-        kept = [run_folder / row["file"] for row in rows]
-        plan = run_folder / "input" / PLAN
-        if plan.is_file() and all(path.is_file() for path in kept):
-            return _copied(run, kept, plan, folder)
+        kept = (f"input/{PLAN}", *(row["file"] for row in rows))
+        if all((run_folder / name).is_file() for name in kept):
+            return _copied(run, run_folder, folder)
         return _made(run, folder)
 
     return make
@@ -86,12 +86,13 @@ def _made(run: Mapping[str, Any], folder: Path) -> BuiltInput:
     return built
 
 
-def _copied(run: Mapping[str, Any], kept: list[Path], plan: Path, folder: Path) -> BuiltInput:
+def _copied(run: Mapping[str, Any], run_folder: Path, folder: Path) -> BuiltInput:
     folder.mkdir(parents=True)
     parts = []
-    for row, path in zip(run["input"]["partitions"], kept, strict=True):
-        target = folder / path.name
-        shutil.copyfile(path, target)
+    for row in run["input"]["partitions"]:
+        target = folder / Path(row["file"]).name
+        with plain_files.opened(run_folder, row["file"]) as kept, target.open("xb") as copy:
+            shutil.copyfileobj(kept, copy, _CHUNK)
         with target.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         parts.append(PartitionFile(
@@ -100,7 +101,7 @@ def _copied(run: Mapping[str, Any], kept: list[Path], plan: Path, folder: Path) 
     _expect_same(run, {(p.stream, p.partition): p.sha256 for p in parts})
     given = run["input"]
     return BuiltInput(
-        tuple(parts), _plan(plan, [p.records for p in parts]), given["recipe"],
+        tuple(parts), _plan(run_folder, [p.records for p in parts]), given["recipe"],
         given["warnings"], given["symbols"],
     )  # fmt: skip
 
@@ -115,11 +116,13 @@ def _expect_same(run: Mapping[str, Any], digests: Mapping[tuple[int, int], str])
             )
 
 
-def _plan(path: Path, records: list[int]) -> np.ndarray:
+def _plan(run_folder: Path, records: list[int]) -> np.ndarray:
     """Return a kept publication plan: cumulative from nothing to all records."""
-    expected = f"{path}: expected a publication plan for {len(records)} partitions"
+    name = f"input/{PLAN}"
+    expected = f"{run_folder / name}: expected a publication plan for {len(records)} partitions"
     try:
-        plan = np.load(path, allow_pickle=False)
+        with plain_files.opened(run_folder, name) as file:
+            plan = np.load(file, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise HistoryError(f"{expected}: {error}") from error
     fits = plan.dtype == np.uint64 and plan.ndim == 2 and plan.shape[1:] == (len(records),)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from pathlib import Path
 from typing import Any
+
+from tickproof.conformance.history import plain_files
 
 
 class LineFile:
@@ -14,6 +17,7 @@ class LineFile:
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1, encoding="utf-8")
         self._lock = threading.Lock()
+        self._hash = hashlib.sha256()
         #: What stopped the recording (a full disk, say), None while all is well.
         self.failure: OSError | None = None
 
@@ -27,6 +31,14 @@ class LineFile:
                 self._file.write(line)
             except OSError as error:
                 self.failure = error
+            else:
+                self._hash.update(line.encode())
+
+    @property
+    def sha256(self) -> str:
+        """Digest of all lines, as hexadecimal digits."""
+        with self._lock:
+            return self._hash.hexdigest()
 
     def close(self) -> None:
         """Close the file."""
@@ -39,17 +51,27 @@ class LineFile:
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a JSON-lines file; a torn last line is left out."""
-    if not path.exists():
+    try:
+        content = plain_files.read_bytes(path.parent, path.name)
+    except FileNotFoundError:
         return []
+    return parsed(content, path.name)
+
+
+def parsed(content: bytes, name: str) -> list[dict[str, Any]]:
+    """Return the objects of JSON lines; raises ValueError with ``name`` and the line."""
     rows = []
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    lines = content.decode("utf-8", "replace").split("\n")
     for number, line in enumerate(lines, 1):
         if not line:
             continue
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
             if number == len(lines):
                 break
-            raise ValueError(f"{path.name}, line {number}: not JSON ({error})") from error
+            raise ValueError(f"{name}, line {number}: not JSON ({error})") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"{name}, line {number}: expected an object")
+        rows.append(row)
     return rows

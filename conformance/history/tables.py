@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import struct
 import threading
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+
+from tickproof.conformance.history import plain_files
 
 #: How `struct` calls the types of columns.
 _CODES: Final = {
@@ -27,6 +30,7 @@ class Table:
         self._pack = struct.Struct(f"<{codes}").pack
         self._path = path
         self._broken: OSError | None = None
+        self._hash = hashlib.sha256()
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._lock = threading.Lock()
 
@@ -56,6 +60,13 @@ class Table:
             # A torn row ends the table: rows behind it could not be found again.
             self._broken = error
             raise
+        self._hash.update(data)
+
+    @property
+    def sha256(self) -> str:
+        """Digest of all rows, as hexadecimal digits."""
+        with self._lock:
+            return self._hash.hexdigest()
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -67,7 +78,9 @@ class Table:
 
 def read_table(path: Path, dtype: np.dtype) -> np.ndarray:
     """Return the rows of a table; a torn last row is left out, no file is no rows."""
-    if not path.exists():
+    try:
+        with plain_files.opened(path.parent, path.name) as file:
+            whole = os.fstat(file.fileno()).st_size // dtype.itemsize
+            return np.fromfile(file, dtype, count=whole)
+    except FileNotFoundError:
         return np.zeros(0, dtype)
-    whole = path.stat().st_size // dtype.itemsize
-    return np.fromfile(path, dtype, count=whole)

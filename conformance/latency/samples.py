@@ -20,7 +20,6 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.input_replay import recorded_plan
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import TICK, TICKS_FILE, of_partition
-from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.latency.matching import first_arrivals, first_covers, nth_arrivals
 from tickproof.generators.layouts import (
     COUNT_IN,
@@ -120,7 +119,7 @@ def timetable(history: History) -> Timetable:
             f"{len(plan) - 1} as in the publication plan, longer than 0 ns"
         )
     published = np.full(len(plan) - 1, NEVER, np.int64)
-    rows = read_table(history.folder / TICKS_FILE, TICK)
+    rows = history.table(TICKS_FILE, TICK)
     if len(rows) > len(published):
         raise HistoryError(
             f"{history.folder / TICKS_FILE}: {len(rows)} ticks, expected at most {len(published)}"

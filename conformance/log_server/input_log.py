@@ -245,6 +245,14 @@ class InputLog:
             self.failure = self.failure or error
             raise
 
+    def sha256(self) -> dict[str, str]:
+        """Return the digests of the tables, by the names of their files."""
+        return {
+            "publishes.bin": self._publishes.sha256,
+            "fetches.bin": self._fetches.sha256,
+            "releases.bin": self._releases.sha256,
+        }
+
     def close(self) -> None:
         """Close all files; only when no connection is served any more."""
         for partition in self._partitions:

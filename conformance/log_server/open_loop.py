@@ -95,6 +95,10 @@ class OpenLoop:
             self._write()
             self._table.close()
 
+    def sha256(self) -> dict[str, str]:
+        """Return the digest of the table of ticks, by the name of its file."""
+        return {TICKS_FILE: self._table.sha256}
+
     def _note(self, t_ns: int, ticks: int) -> None:
         while ticks:
             fit = min(ticks, BLOCK - self._filled)

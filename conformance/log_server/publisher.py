@@ -63,6 +63,10 @@ class Publisher:
         """Publish no more."""
         self._stopped = True
 
+    def sha256(self) -> dict[str, str]:
+        """Return the digests of the files that it has written: none."""
+        return {}
+
     @property
     def held_back(self) -> bool:
         """Say whether the limit, not the pace, keeps the next records back."""

@@ -7,6 +7,7 @@ with an event. Staged records wait in ``staged.bin`` until their commit.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tickproof.conformance.errors import TickproofError
+from tickproof.conformance.history.digests import BlockDigest
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.tables import Table
@@ -52,9 +54,20 @@ class _Stream:
     fd: int
     arrivals: Table
     odd_path: Path
+    digest: BlockDigest = field(default_factory=BlockDigest)
+    odd_digest: Any = field(default_factory=hashlib.sha256)
     position: int = 0
     records: int = 0
     writers: dict[int, _Writer] = field(default_factory=dict)
+
+    def sha256(self) -> dict[str, str]:
+        """Return the digest of each file, by its name."""
+        name = self.odd_path.stem
+        return {
+            f"{name}.log": self.digest.hexdigest(),
+            f"{name}.arrivals": self.arrivals.sha256,
+            f"{name}.odd": self.odd_digest.hexdigest(),
+        }
 
 
 class Recorder:
@@ -83,6 +96,7 @@ class Recorder:
         self._staged: dict[int, dict[tuple[int, int], _Staged]] = {}
         self._staged_end = 0
         self._committed: set[int] = set()
+        self._sha256: dict[str, str] = {}
         #: What stopped the recording (a full disk, say), None while all is well.
         self.failure: OSError | None = None
 
@@ -193,12 +207,18 @@ class Recorder:
         with self._lock:
             self._drop(txn)
 
+    def sha256(self) -> dict[str, str]:
+        """Return the digests of the files, by name, once they are closed."""
+        return self._sha256
+
     def close(self) -> None:
         """Close all files; what is recorded stays."""
         with self._lock:
             for stream in self._streams.values():
                 os.close(stream.fd)
                 stream.arrivals.close()
+                stream.digest.close()
+                self._sha256 |= stream.sha256()
             os.close(self._staging)
             self._streams.clear()
 
@@ -261,6 +281,7 @@ class Recorder:
         stream = self._stream(number)
         if record_size != stream.record_size:
             self._guard(_append, stream.odd_path, region)
+            stream.odd_digest.update(region)
             self._event(
                 EventKind.ODD_OUTPUT,
                 t_ns,
@@ -289,6 +310,7 @@ class Recorder:
         except OSError:
             os.ftruncate(stream.fd, stream.position)
             raise
+        stream.digest.update(region)
         stream.position += len(region)
         stream.records += count
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import mmap
 import re
@@ -29,6 +31,7 @@ SUFFIX: Final = ".tickproof.zip"
 SMALL_INPUT: Final = 1 << 20
 #: Of a longer standard error only the end is packed.
 STDERR_BYTES: Final = 4 << 20
+_CHUNK: Final = 1 << 20
 _TEXTS: Final = (".json", ".jsonl")
 #: The path of the engine differs from machine to machine.
 _REPRODUCE: Final = "tickproof replay FILE ENGINE"
@@ -100,18 +103,15 @@ def _members(folder: Path) -> dict[str, Path]:
 
 
 def _copy(source: Path, folder: Path) -> None:
-    """Copy text, and link what is only read, so that ``folder`` is a run folder."""
+    """Copy the files of a run, so that ``folder`` is a run folder; no link is followed."""
     history = History(source)
-    for name in recorded_files(source):
+    others = ("run.json", "verdict.json", "usage.json", "stderr.log")
+    for name in (*recorded_files(source), *others):
         target = folder / name
         target.parent.mkdir(exist_ok=True)
-        if target.suffix in _TEXTS:
-            shutil.copyfile(source / name, target)
-        else:
-            target.symlink_to((source / name).resolve())
-    for name in ("run.json", "verdict.json", "usage.json", "stderr.log"):
-        if (source / name).exists():
-            shutil.copyfile(source / name, folder / name)
+        with contextlib.suppress(FileNotFoundError), history.opened(name) as file:
+            with target.open("xb") as copy:
+                shutil.copyfileobj(file, copy, _CHUNK)
     kind = history.run["input"]["recipe"]["kind"]
     size = sum(row["records"] * (4 + row["record_size"]) for row in history.partitions)
     if kind in _CSV or size <= SMALL_INPUT:
@@ -157,8 +157,8 @@ def _redactor(source: Path, folder: Path) -> Redactor:
     for path in map(Path, sorted(states)):
         # Runs made before engines had folders of their own kept it in the run folder.
         within = path.name == "state"
-        word, folder = ("run", path.parent) if within else ("temp", path.parent.parent)
-        folders.append((word, str(folder)))
+        word, place = ("run", path.parent) if within else ("temp", path.parent.parent)
+        folders.append((word, str(place)))
     folders += [("run", str(path)) for path in (source, source.absolute(), source.resolve())]
     folders += [("temp", str(folder))]
     tokens = {str(line["data"]["token"]) for line in deploys}
@@ -189,6 +189,11 @@ def _finish_record(folder: Path, redact: Redactor) -> None:
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     run.pop(provenance.MADE_AT, None)
     run["files"] = recorded_files(folder)
+    if "sha256" in run:  # redacted text has other bytes
+        run["sha256"] |= {
+            name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+            for name in run["sha256"] if Path(name).suffix in _TEXTS
+        }  # fmt: skip
     write_json(folder / "run.json", run)
 
 

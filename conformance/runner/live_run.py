@@ -137,6 +137,15 @@ class LiveRun:
                 return f"recording into {self.folder} stopped: {why}"
         return ""
 
+    def _sha256(self) -> dict[str, str]:
+        """Return the digests of what was recorded, by name within the folder."""
+        found = {"events.jsonl": self.events.sha256}
+        if self._opened:
+            found |= self.log.sha256() | self.publisher.sha256()
+            found["control.jsonl"] = self._control.sha256
+            found |= {f"output/{name}": digest for name, digest in self.recorder.sha256().items()}
+        return found
+
     def close(self, ended: dict[str, Any]) -> str:
         """End whatever is left, write the last run.json; return what stopped the kit, or "".
 
@@ -152,7 +161,9 @@ class LiveRun:
             self.events.close()
             if stopped := self.stop_reason():
                 ended = {"how": "kit-error", "message": stopped}
-            self.manifest.finish(ended, left, dict(self.events.counts))
+            # What the kit could not write whole is judged as far as it goes.
+            sha256 = {} if stopped else self._sha256()
+            self.manifest.finish(ended, left, dict(self.events.counts), sha256)
         except OSError as error:
             return self.stop_reason() or f"recording into {self.folder} stopped: {error.strerror}"
         return ended["message"] if ended["how"] == "kit-error" else ""

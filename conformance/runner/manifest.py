@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,19 @@ class Manifest:
         self._facts |= facts
 
     def finish(
-        self, ended: dict[str, Any], left: Iterable[ProcessInfo], counts: dict[str, int]
-    ) -> None:
-        """Add how the run ended and which files it left, and write the file; raises OSError."""
+        self, ended: dict[str, Any], left: Iterable[ProcessInfo], counts: dict[str, int],
+        sha256: Mapping[str, str],
+    ) -> None:  # fmt: skip
+        """Add how the run ended and which files it left, and write the file; raises OSError.
+
+        sha256: what was kept of files while they were written, by name.
+        """
+        files = recorded_files(self._folder)
         self.add(
             ended=ended, ended_ns=time.monotonic_ns(),
             left_over=[{"pid": p.pid, "name": p.name} for p in left],
-            event_counts=counts, files=recorded_files(self._folder),
+            event_counts=counts, files=files,
+            sha256={name: sha256[name] for name in files if name in sha256},
         )  # fmt: skip
         self._write()
 

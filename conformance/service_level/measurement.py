@@ -16,7 +16,6 @@ import numpy as np
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import TICK, TICKS_FILE
-from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.hosts.model import Attestation, HostError
 from tickproof.conformance.latency import intervals, percentiles, trend
 from tickproof.conformance.latency.figures import RunFigures
@@ -121,7 +120,7 @@ class RecordedRun:
 
     def late_us(self) -> dict[str, float]:
         """Return the percentiles of how late the generator was, without the warm-up."""
-        ticks = read_table(self.history.folder / TICKS_FILE, TICK)
+        ticks = self.history.table(TICKS_FILE, TICK)
         late = lateness_ns(ticks, self.table.t0_ns, self.table.tick_ns)
         return _percentiles(late[(self.steady_ns - self.table.t0_ns) // self.table.tick_ns :])
 

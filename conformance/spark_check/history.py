@@ -12,6 +12,7 @@ import numpy as np
 from tickproof.conformance.checkers.expected import doubled
 from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.spark_check import values as judged
@@ -66,11 +67,13 @@ class ScaledHistory(History):
 
     def outputs(self, dtype: np.dtype, stream: int = 0) -> OutputLog:
         """Return the recorded output of a stream; the arrivals, too, are a memory map."""
-        path = self.folder / "output" / f"s{stream}.arrivals"
-        rows = path.stat().st_size // ARRIVAL.itemsize if path.exists() else 0
-        log = self.folder / "output" / f"s{stream}.log"
-        held = log.stat().st_size // framed(dtype).itemsize if log.exists() else 0
-        arrivals = np.memmap(path, ARRIVAL, "r", shape=(rows,)) if rows else np.zeros(0, ARRIVAL)
+        table, log = f"output/s{stream}.arrivals", f"output/s{stream}.log"
+        rows = plain_files.size(self.folder, table) // ARRIVAL.itemsize
+        held = plain_files.size(self.folder, log) // framed(dtype).itemsize
+        arrivals = np.zeros(0, ARRIVAL)
+        if rows:
+            with self.opened(table) as file:
+                arrivals = np.memmap(file, ARRIVAL, "r", shape=(rows,))
         records = whole = 0
         for start in range(0, rows, _CHUNK):
             piece = arrivals[start : start + _CHUNK]
@@ -79,7 +82,9 @@ class ScaledHistory(History):
             records += int(piece["count"][ends <= held].sum())
         last = arrivals[whole - 1] if whole else None
         if last is not None and int(last["index"]) + int(last["count"]) != records:
-            raise HistoryError(f"{path}: rows do not follow each other; expected no gap")
+            raise HistoryError(
+                f"{self.folder / table}: rows do not follow each other; expected no gap"
+            )
         return OutputLog(self._framed(log, dtype, records), arrivals[:whole])
 
     def files(self) -> judged.Files:
@@ -106,7 +111,7 @@ class ScaledHistory(History):
         return judged.Files(self._spark, streams, output, log)
 
     def _source(self, name: str, dtype: np.dtype, records: int) -> Source:
-        self._framed(self.folder / name, dtype, records)  # it is as long as it must be
+        self._framed(name, dtype, records)  # it is as long as it must be
         return Source(str(self.folder / name), framed(dtype), "payload", records, dtype)
 
 

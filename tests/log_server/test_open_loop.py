@@ -206,6 +206,9 @@ def stopped(folder, **pace):
     engine = spec.load(resources.fixtures() / "engines" / "minimal")
     with pytest.raises(KitStopped) as raised:
         play(paced(**pace), engine, folder, seed=1, usage=None)
+    for table in folder.glob("*.bin"):
+        if table.is_symlink():  # to a full disk: no History reads it
+            table.unlink()
     history = History(folder)
     assert history.ended == {"how": "kit-error", "message": str(raised.value)}
     return str(raised.value), history
@@ -244,4 +247,5 @@ def test_recording_that_stops_keeps_the_folder(tmp_path):
     (folder / "fetches.bin").symlink_to("/dev/full")
     why, history = stopped(folder)
     assert why == f"recording into {folder} stopped: No space left on device"
+    assert "sha256" not in history.run or history.run["sha256"] == {}
     assert len(history.publishes)

@@ -29,7 +29,7 @@ def folder(recorded_run, tmp_path):
     """A failed run: its last total is wrong."""
     copy = tmp_path / "run"
     shutil.copytree(recorded_run, copy, copy_function=os.link)
-    tampering.in_run(files={})(copy)
+    tampering.in_run(files={}, sha256={})(copy)
     tampering.alter()(copy)
     return copy
 

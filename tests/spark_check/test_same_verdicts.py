@@ -59,7 +59,7 @@ def copy_of(recorded, tmp_path):
     def copy(scenario):
         folder = tmp_path / "run"
         shutil.copytree(recorded.run(scenario), folder, copy_function=os.link)
-        t.in_run(files={})(folder)
+        t.in_run(files={}, sha256={})(folder)
         return folder
 
     return copy
