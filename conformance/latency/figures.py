@@ -31,12 +31,13 @@ class RunFigures:
     (keys of QUANTILES and "max"); empty for a run that was not sustained. quiet_*: without
     noisy seconds. floor: of the null engine before this run, empty where that could not keep
     the rate. late: of the generator; hiccup: of the hiccup recorders. noisy: share of noisy
-    seconds, 0 to 1. achieved: part of the rate that was done. backlog_growth: records a
-    second, 0 when it does not grow. trend: relative change of the median from first to last
-    second; trend_sure: it is real, and above that of the floor. recovery_s: seconds from the
-    kill until p99 is back under its limit, inf never, None without a kill; quiet_recovery_s:
-    the same where noisy seconds are passed over, None: not reckoned. host_changed: probes
-    whose value is another after the run.
+    seconds, 0 to 1. disturbed: share of the seconds in which others took too much of the
+    processors, whatever the engine did. achieved: part of the rate that was done.
+    backlog_growth: records a second, 0 when it does not grow. trend: relative change of the
+    median from first to last second; trend_sure: it is real, and above that of the floor.
+    recovery_s: seconds from the kill until p99 is back under its limit, inf never, None without
+    a kill; quiet_recovery_s: the same where noisy seconds are passed over, None: not reckoned.
+    host_changed: probes whose value is another after the run.
     """
 
     number: int
@@ -53,6 +54,7 @@ class RunFigures:
     late: dict[str, float] = field(default_factory=dict)
     hiccup: dict[str, float] = field(default_factory=dict)
     noisy: float = 0.0
+    disturbed: float = 0.0
     achieved: float = 1.0
     backlog_growth: float = 0.0
     trend: float = 0.0
@@ -65,7 +67,7 @@ class RunFigures:
         if self.ended not in ENDINGS:
             raise ValueError(f"ended: expected one of {', '.join(ENDINGS)}; got {self.ended!r}")
         tables = (self.percentiles, self.quiet_percentiles, self.floor, self.late, self.hiccup)
-        numbers = [self.noisy, self.achieved, self.backlog_growth, self.trend]
+        numbers = [self.noisy, self.disturbed, self.achieved, self.backlog_growth, self.trend]
         # A comparison with nan is false: it would pass for under every limit.
         if any(math.isnan(value) for table in tables for value in table.values()) or any(
             math.isnan(value) for value in (*numbers, self.recovery_s or 0.0)

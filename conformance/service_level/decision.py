@@ -131,7 +131,8 @@ def decide(
     failure of the engine is a fail. floor: percentiles in microseconds that were measured
     where there are no runs, empty where the null engine fell behind; None: not measured.
     """
-    runs = _judgeable(figures)
+    played = _judgeable(figures)
+    runs = counted(profile, played)
     broken = _broken_reasons(figures)
     rate = _rate_reason(profile, runs)
     limits = [_percentile_decision(profile, name, runs, floor) for name in profile.limits]
@@ -160,7 +161,8 @@ def decide(
         max(verdicts, key=SEVERITY.index),
         tuple(reasons),
         tuple(limits),
-        {run.number: code for run in runs if (code := _set_aside_code(profile, run))},
+        {run.number: HOST_NOISE for run in played if run not in runs}
+        | {run.number: code for run in runs if (code := _set_aside_code(profile, run))},
         tuple(run.number for run in runs if unsustained(run)),
     )
 
@@ -169,15 +171,27 @@ def more_runs(profile: Profile, figures: Sequence[RunFigures]) -> int:
     """Return how many more runs are wanted now; 0: decide.
 
     First ``least``; ``most`` once a limit that can be judged was not kept. A void run is
-    played again, ``void_most`` times in all.
+    played again, and a disturbed one, ``void_most`` times in all.
     """
-    runs = _judgeable(figures)
-    if len(runs) < len(figures):
+    played = _judgeable(figures)
+    if len(played) < len(figures):
         return 0
     asked = profile.runs
+    runs = counted(profile, played)
     target = asked.most if _wants_most(profile, runs) else asked.least
-    counted = sum(not _set_aside_code(profile, run) for run in runs)
-    return max(0, min(target - counted, target + asked.void_most - len(runs)))
+    valid = sum(not _set_aside_code(profile, run) for run in runs)
+    return max(0, min(target - valid, target + asked.void_most - len(played)))
+
+
+def counted(profile: Profile, runs: Sequence[RunFigures]) -> list[RunFigures]:
+    """Return the runs that a verdict rests on.
+
+    A run that others disturbed does not count, fast or slow: it is played again. Where more
+    than ``void_most`` were disturbed the host is as it is, and all runs count. Which runs these
+    are depends on nothing that an engine does by being slow, so none is chosen for its luck.
+    """
+    calm = [run for run in runs if run.disturbed <= profile.host.noisy]
+    return calm if len(runs) - len(calm) <= profile.runs.void_most else list(runs)
 
 
 def _judgeable(figures: Sequence[RunFigures]) -> list[RunFigures]:

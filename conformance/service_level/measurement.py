@@ -146,6 +146,13 @@ class RecordedRun:
         of_answers = noisy[np.clip(second, 0, len(noisy) - 1)]
         return of_answers, float(measured.mean()) if len(measured) else 1.0
 
+    def disturbed(self, profile: Profile) -> float:
+        """Return the share of the seconds after the warm-up in which others took too much."""
+        seconds = noise.seconds(self.history)
+        found = noise.disturbed(seconds, foreign=profile.host.foreign)
+        measured = found[seconds.starts_ns + SECOND_NS > self.steady_ns]
+        return float(measured.mean()) if len(measured) else 0.0
+
     def write_hlog(self) -> None:
         """Write the latencies by second and phase into the run's folder; raises OSError."""
         run = self.history.run
@@ -195,6 +202,7 @@ def _measured(
         "quiet_samples": len(quiet),
         "quiet_percentiles": _percentiles(quiet) if run.sustained else {},
         "late": run.late_us(), "hiccup": run.hiccup_us(), "noisy": share,
+        "disturbed": run.disturbed(profile),
         "achieved": run.load.achieved, "backlog_growth": run.load.backlog_growth,
         "trend": change, "trend_sure": sure, **recovered,
     }  # fmt: skip

@@ -70,6 +70,15 @@ def noisy(seconds: Seconds, *, hiccup_us: float, foreign: float) -> np.ndarray:
     return loud
 
 
+def disturbed(seconds: Seconds, *, foreign: float) -> np.ndarray:
+    """Tell of each second whether others took more than ``foreign`` cores: bool.
+
+    Unlike a hiccup, or a generator that is late, that is nothing an engine does by being slow.
+    A second without samples is not disturbed.
+    """
+    return seconds.foreign_s + seconds.steal_s > foreign
+
+
 def _spaced(samples: np.ndarray) -> np.ndarray:
     """Return the indices of samples to keep so that no two are close, the last among them."""
     kept: list[int] = []

@@ -92,3 +92,77 @@ def test_an_engine_whose_slow_runs_are_all_void_does_not_pass_by_repetition():
     # By hand: 5 of 5, or one void among 10; three standard deviations of the count above.
     expected = 1 / 32 + (10 - 5) / 2**10
     assert passed / TRIALS < expected + 3 * math.sqrt(expected / TRIALS)
+
+
+#: How a host disturbs a session of runs: for each run the factor on its latency, 1 where quiet.
+#: A factor is drawn before the engine is, as nothing that the engine does brings noise about.
+NOISES = {
+    "none": lambda _rng, count: np.ones(count),
+    "a load that falls": lambda rng, count: np.where(
+        np.arange(count) < rng.integers(1, 6), rng.uniform(1, 10, count), 1.0
+    ),
+    "now and then": lambda rng, count: np.where(
+        rng.random(count) < 0.3, rng.uniform(1, 3, count), 1.0
+    ),
+    "always": lambda rng, count: rng.uniform(1.01, 1.2, count),
+    "much work of others that harms nobody": lambda rng, count: np.where(
+        rng.random(count) < 0.4, 1.0 + 1e-9, 1.0
+    ),
+}
+
+
+def sessions(ratio, noise, seed=9, trials=TRIALS):
+    """Return the share of each verdict over sessions on a host with such noise."""
+    rng = np.random.default_rng(seed)
+    most = CI.runs.most + CI.runs.void_most
+    found = []
+    for _ in range(trials):
+        factors = NOISES[noise](rng, most)
+        latencies = LIMIT * ratio * np.exp(rng.normal(0, 0.1, most))
+        figures = []
+        while decision.more_runs(CI, figures):
+            at = len(figures)
+            shown = FAST | {"p99": float(latencies[at] * factors[at]), "p99.9": 499e3}
+            disturbed = 1.0 if factors[at] > 1 else 0.0
+            figures.append(run(at + 1, shown, noisy=disturbed, disturbed=disturbed,
+                               quiet_samples=0 if disturbed else 6_000))  # fmt: skip
+        assert len(figures) <= most
+        found.append(decision.decide(CI, figures).verdict)
+    return {one: found.count(one) / trials for one in Verdict}
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_no_noise_makes_an_engine_just_over_its_limit_pass_more_often(noise):
+    # At the limit 21 of 512 pass without noise (above); three standard deviations more.
+    bound = 21 / 512
+    slack = 3 * math.sqrt(bound * (1 - bound) / TRIALS)
+    assert sessions(1.001, noise)[Verdict.PASS] <= bound + slack
+
+
+def test_a_load_that_falls_does_not_doom_the_session():
+    assert sessions(0.7, "a load that falls")[Verdict.PASS] > 0.95
+    assert sessions(1.5, "a load that falls")[Verdict.FAIL] > 0.95
+
+
+def test_disturbed_runs_do_not_count_fast_or_slow():
+    slow, fast = FAST | {"p99": 2 * LIMIT, "p99.9": 2.5 * LIMIT}, FAST
+    for shown in (slow, fast):
+        first = [run(number, shown, noisy=1.0, disturbed=1.0) for number in range(1, 6)]
+        assert decision.decide(CI, first).verdict is Verdict.UNKNOWN
+        assert decision.more_runs(CI, first) == 5
+        calm = [run(number) for number in range(6, 11)]
+        decided = decision.decide(CI, [*first, *calm])
+        assert decided.verdict is Verdict.PASS
+        assert decided.void == dict.fromkeys(range(1, 6), "HOST_NOISE")
+
+
+def test_where_the_host_never_gets_quiet_all_runs_count():
+    disturbed = {"noisy": 1.0, "disturbed": 1.0}
+    fast = [run(number, **disturbed) for number in range(1, 7)]
+    assert decision.decide(CI, fast[:5]).verdict is Verdict.UNKNOWN
+    assert decision.decide(CI, fast).verdict is Verdict.PASS
+    assert decision.more_runs(CI, fast) == 0
+    slow = FAST | {"p99": 2 * LIMIT, "p99.9": 2.5 * LIMIT}
+    excused = [run(n, slow, **disturbed, quiet_samples=0) for n in range(1, 15)]
+    assert decision.decide(CI, excused).verdict is Verdict.UNKNOWN
+    assert decision.more_runs(CI, excused) == 0
