@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 import click
 
-from tickproof.conformance import interruption
 from tickproof.conformance.cli import (
     bench,
     explain,
@@ -29,6 +28,7 @@ from tickproof.conformance.cli import (
     run,
     selftest,
 )
+from tickproof.conformance.engines import interruption
 from tickproof.conformance.reports import machine
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK
 

@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from tickproof.conformance import interruption
+from tickproof.conformance.engines import interruption
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
 TIER_NAMES: Final[Mapping[int, str]] = {

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickproof import conformance
-from tickproof.conformance import interruption
+from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines import spec as specs
 from tickproof.conformance.engines.affinity import on_cores
 from tickproof.conformance.engines.spec import EngineSpec

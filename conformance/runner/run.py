@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tickproof import generators
-from tickproof.conformance import interruption
+from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.process import EngineFailure
 from tickproof.conformance.engines.spec import EngineSpec

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tickproof.conformance import interruption
+from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.spec import find, load
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.history.folder import History

@@ -16,7 +16,8 @@ from typing import Final
 import psutil
 import pytest
 
-from tickproof.conformance import interruption, suites
+from tickproof.conformance import suites
+from tickproof.conformance.engines import interruption
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
