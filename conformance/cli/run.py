@@ -10,6 +10,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import FILE, Command
+from tickproof.conformance.engines.isolation import Level
 from tickproof.conformance.reports import machine, style
 
 
@@ -27,6 +28,13 @@ from tickproof.conformance.reports import machine, style
 @options.random_seed
 @options.out("tickproof-out", "reports and runs go")
 @options.parallel
+@click.option(
+    "--isolation",
+    type=click.Choice(["auto", *Level]),
+    default="auto",
+    show_default=True,
+    help="What engines are kept from; auto: the best that this machine gives.",
+)
 @click.option("--port", type=click.IntRange(1, 65535), help="Fixed port of the log server.")
 @click.option("--quotes", type=FILE, help="A recorded market as input: quotes.csv[.gz]")
 @click.option("--orders", type=FILE, help="... and its orders.csv[.gz]")
@@ -58,6 +66,7 @@ def run(
     from tickproof.conformance.session.request import Request
     from tickproof.conformance.suites import schedules
 
+    given["isolation"] = None if given["isolation"] == "auto" else Level(given["isolation"])
     ids = options.parts([part.upper() for part in only])
     request = Request(
         only=(schedules.REQUIREMENT,) if given["schedules"] else ids,

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 from tickproof.conformance.engines import process_table
+from tickproof.conformance.engines.isolation import Isolation, Level, other_user
 from tickproof.conformance.engines.workspace import Workspace
 
 _REAPER: Final = Path(__file__).with_name("reaper.py")
 
 
 def launch(
-    command: list[str], run_id: str, workspace: Workspace
+    command: list[str], run_id: str, workspace: Workspace, isolation: Isolation, port: int
 ) -> tuple[subprocess.Popen[bytes], dict[str, int]]:
     """Start ``command`` below a reaper; return the reaper and descriptors by name.
 
-    stdin, stdout, stderr: the engine's. control, status: to and from the reaper. wake, waker:
-    the two ends of a pipe of the kit's own. All are non-blocking, and the caller closes them.
+    ``port``: the one to listen on in a sandbox. stdin, stdout, stderr: the engine's. control,
+    status: to and from the reaper. wake, waker: the two ends of a pipe of the kit's own. All are
+    non-blocking, and the caller closes them.
     """
     control_read, control_write = os.pipe()
-    status_read, status_write = os.pipe()
+    status_read, status_write = (end.detach() for end in socket.socketpair())
     wake_read, wake_write = os.pipe()
     interpreter = [sys.executable, "-I", "-S", str(_REAPER)]
     environment = {k: v for k, v in os.environ.items() if k != process_table.RUN_VARIABLE}
@@ -36,6 +39,7 @@ def launch(
                 str(status_write),
                 run_id,
                 str(workspace.root),
+                _level(isolation, port),
                 *command,
             ],
             stdin=subprocess.PIPE,
@@ -65,3 +69,13 @@ def launch(
     for descriptor in opened.values():
         os.set_blocking(descriptor, False)
     return reaper, opened
+
+
+def _level(isolation: Isolation, port: int) -> str:
+    """Return the level as the reaper takes it."""
+    if isolation.level == Level.SANDBOX:
+        hidden = "//".join(str(folder.resolve()) for folder in isolation.hidden)
+        return f"{isolation.level}:{port}:{hidden}"
+    if isolation.level == Level.USER:
+        return ":".join(map(str, (isolation.level, *other_user())))
+    return str(isolation.level)

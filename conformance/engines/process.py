@@ -6,6 +6,7 @@ import contextlib
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -18,6 +19,7 @@ from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.affinity import on_cores
 from tickproof.conformance.engines.control_channel import ControlChannel, Pending, ending
 from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
 from tickproof.conformance.engines.launcher import launch
 from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
 from tickproof.conformance.engines.spec import EngineSpec
@@ -66,11 +68,16 @@ class Engine:
         on_line: OnLine,
         workspace: Workspace,
         *,
+        isolation: Isolation = UNPROTECTED,
         stderr_limit: int = MAX_STDERR,
     ) -> None:
         self.spec = spec
         self.run_id = run_id
         self.workspace = workspace
+        self.isolation = isolation
+        #: Where the engine reaches the kit in its sandbox, None outside of one; see `start`.
+        self.listener: socket.socket | None = None
+        self._above = 0
         self.pid = 0
         self._stderr_path = stderr_path
         self._stderr_limit = stderr_limit
@@ -96,9 +103,10 @@ class Engine:
 
     # -- start ---------------------------------------------------------------
 
-    def start(self, cores: Collection[int] = ()) -> None:
+    def start(self, cores: Collection[int] = (), port: int = 0) -> None:
         """Start argv's process, on ``cores`` where some are given.
 
+        ``port`` is the one that ``listener`` gets, in a sandbox.
         Raises EngineFailure NOT_FOUND when it cannot be run, OSError for cores that cannot be.
         """
         try:
@@ -107,20 +115,28 @@ class Engine:
             raise EngineFailure(Code.NOT_FOUND, str(error)) from error
         self._stderr = StderrLog(self._stderr_path, self._stderr_limit)
         self.workspace.begin_life()
+        self.isolation.prepare(self.workspace)
         with on_cores(cores):
-            self._reaper, self._open = launch(command, self.run_id, self.workspace)
+            self._reaper, self._open = launch(
+                command, self.run_id, self.workspace, self.isolation, port
+            )
         self._started = True
-        self._roster = Roster(self._reaper.pid, self.run_id)
         self._thread = threading.Thread(target=self._io, name="engine-io", daemon=True)
         self._thread.start()
-        self._await_status(lambda: bool(self._status_lines), REAPER_TIMEOUT_S)
-        word, _, rest = (self._status_lines or ["nothing"])[0].partition(" ")
+        up = lambda: any(line.startswith(("started", "failed")) for line in self._status_lines)  # noqa: E731
+        self._await_status(up, REAPER_TIMEOUT_S)
+        said = dict(line.partition(" ")[::2] for line in reversed(self._status_lines))
+        self._above = int(said.get("above", 0)) or self._reaper.pid
+        self._roster = Roster(self._above, self.run_id)
+        word = "failed" if "failed" in said else "started" if "started" in said else ""
+        rest = said.get(word, "")
         if word == "failed":
             why = os.strerror(int(rest))
             raise EngineFailure(Code.NOT_FOUND, f"cannot run {shown(command[0], 300)}: {why}")
         if word != "started":
             raise RuntimeError("the kit's reaper did not start\n" + "\n".join(self._stderr_tail()))
-        self.pid = int(rest)
+        # One that has ended meanwhile has no number out here.
+        self.pid = self._roster.pid_of(int(rest)) or 0
 
     def hand_over(self, stderr_path: Path, on_line: OnLine) -> None:
         """Hand the engine over to a later run, which gets its control lines and its stderr."""
@@ -280,7 +296,10 @@ class Engine:
 
     def _take_status(self) -> None:
         """Read the reaper's status lines; each is written whole."""
-        words = os.read(self._open["status"], _CHUNK)
+        with socket.socket(fileno=os.dup(self._open["status"])) as status:
+            words, passed, _, _ = socket.recv_fds(status, _CHUNK, 1)
+        if passed:
+            self.listener = socket.socket(fileno=passed[0])
         for line in words.decode().splitlines():
             if line.startswith("exited "):
                 # All that was said before the exit is in the pipes by now: it comes first.
@@ -349,7 +368,7 @@ class Engine:
 
     def living(self) -> list[process_table.Proc]:
         """Return the processes of the engine that live now, those it has not named too."""
-        return [] if self._gone() else process_table.own(self._reaper.pid, self.run_id)
+        return [] if self._gone() else process_table.own(self._above, self.run_id)
 
     def _followed(self) -> list[process_table.Proc]:
         # Only the reaper knows when none is left: a reading of the process table misses a
@@ -369,9 +388,8 @@ class Engine:
 
     def _sweep(self) -> None:
         """Do the reaper's work after it was killed or held up."""
-        below = self._reaper.pid
         left = process_table.kill_all(
-            lambda: process_table.own(below, self.run_id), lambda: True, KILL_TIMEOUT_S
+            lambda: process_table.own(self._above, self.run_id), lambda: True, KILL_TIMEOUT_S
         )
         self._reaper.kill()
         if left:
@@ -385,6 +403,8 @@ class Engine:
         self._thread.join(REAPER_TIMEOUT_S)
         self._roster.close()
         self._stderr.close()
+        if self.listener is not None:
+            self.listener.close()
         with self._outbox_lock:
             while self._open:
                 os.close(self._open.popitem()[1])

@@ -79,6 +79,21 @@ def environment(pid: int) -> list[bytes]:
         return [entry for entry in file.read().split(b"\0") if entry]
 
 
+def pids(pid: int) -> list[int]:
+    """Return all pids of a process: as this one sees it, ... as its own namespace does.
+
+    Empty when there is no such process.
+    """
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
+            for line in file:
+                if line.startswith(b"NSpid:"):
+                    return [int(word) for word in line.split()[1:]]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [pid]
+
+
 def entry(run_id: str) -> bytes:
     """Return what stands in the environment of every process of a run."""
     return f"{RUN_VARIABLE}={run_id}".encode()

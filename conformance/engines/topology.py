@@ -110,11 +110,15 @@ class Member:
 
 
 class Roster:
-    """All processes that an engine has named since its start."""
+    """All processes that an engine has named since its start; they are below ``above``."""
 
-    def __init__(self, reaper_pid: int, run_id: str) -> None:
-        self._reaper_pid = reaper_pid
+    def __init__(self, above: int, run_id: str) -> None:
+        self._above = above
         self._run_id = run_id
+        #: In how many pid namespaces below the kit's own the engine lives: in none, or in one.
+        self._depth = max(0, len(process_table.pids(above)) - 1)
+        #: The kit's pids by those that the engine gave in a namespace of its own.
+        self._seen: dict[int, int] = {}
         self._known: dict[tuple[int, str, str], Member] = {}
 
     def ask(
@@ -142,12 +146,30 @@ class Roster:
         A known process that has died stays a (dead) member: the engine may not have
         noticed yet.
         """
-        named = [self._member(row["pid"], row["role"], row["name"]) for row in processes]
+        named = []
+        for row in processes:
+            given, role, name = row["pid"], row["role"], row["name"]
+            if (pid := self.pid_of(given)) is None:
+                raise _gone(given, role, name)
+            named.append(self._member(pid, role, name))
         # An engine that keeps restarting its workers must not use up the descriptors.
         for key, member in list(self._known.items()):
             if member not in named and not member.alive:
                 self._known.pop(key).close()
         return named
+
+    def pid_of(self, given: int) -> int | None:
+        """Return the kit's pid of a process that the engine named by its own.
+
+        None when there is no such process. One that has died keeps the pid that it had.
+        """
+        if not self._depth:
+            return given
+        for proc in process_table.descendants(process_table.table(), self._above):
+            known = process_table.pids(proc.pid)
+            if len(known) > self._depth and known[self._depth] == given:
+                self._seen[given] = proc.pid
+        return self._seen.get(given)
 
     def _member(self, pid: int, role: str, name: str) -> Member:
         known = self._known.get((pid, role, name))
@@ -173,10 +195,10 @@ class Roster:
 
     def _prove(self, pid: int, role: str, name: str) -> None:
         # Twice: a chain of parents read while one of them ends may look broken.
-        if self._below_reaper(pid) or self._below_reaper(pid):
+        if self._is_below(pid) or self._is_below(pid):
             return
         try:
-            if pid != self._reaper_pid and self._carries_id(pid):
+            if pid != self._above and self._carries_id(pid):
                 return
         except PermissionError:
             raise _foreign(pid, role, name, "its environment cannot be read") from None
@@ -194,7 +216,7 @@ class Roster:
             process_table.wait_for_one([proc])
         return process_table.entry(self._run_id) in entries
 
-    def _below_reaper(self, pid: int) -> bool:
+    def _is_below(self, pid: int) -> bool:
         """Whether the engine started it: only the engine's processes are below the reaper.
 
         A daemon that detached from argv's process is adopted by the reaper.
@@ -202,7 +224,7 @@ class Roster:
         seen: set[int] = set()
         proc = process_table.read(pid)
         while proc is not None and proc.pid not in seen:
-            if proc.ppid == self._reaper_pid:
+            if proc.ppid == self._above:
                 return True
             seen.add(proc.pid)
             proc = process_table.read(proc.ppid)

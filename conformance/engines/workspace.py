@@ -29,8 +29,13 @@ class Workspace:
         self.root = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
         self.cwd, self.tmp, self.states = (self.root / name for name in ("cwd", "tmp", "states"))
         self._state_dir: Path | None = None
-        for folder in (self.cwd, self.tmp, self.states):
+        for folder in self.folders:
             folder.mkdir()
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders that the engine may write to."""
+        return self.cwd, self.tmp, self.states
 
     def begin_life(self) -> None:
         """Empty what an earlier life left outside of its state."""

@@ -12,6 +12,7 @@ import math
 import os
 import secrets
 import select
+import socket
 import threading
 import time
 import traceback
@@ -72,13 +73,13 @@ class LogServer:
         self.greeted: Callable[[ConnectionUse], None] = lambda _use: None
         self.token = secrets.token_bytes(frames.TOKEN_BYTES)
         self.connections = 0
-        self._listener = listener(port)
-        self._listener.setblocking(False)
-        self.port: int = self._listener.getsockname()[1]
+        own = listener(port)
+        self.port: int = own.getsockname()[1]
+        self._listeners: list[socket.socket] = []
         # Only select() wakes in less than a millisecond; it watches over the epoll object, which
         # knows all connections however many they are.
         self._epoll = select.epoll()
-        self._epoll.register(self._listener, _IN)
+        self._add_listener(own)
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK)
         self._epoll.register(self._wake_fd, _IN)
         #: When connections are accepted again (time.monotonic), 0 while they are.
@@ -105,6 +106,11 @@ class LogServer:
         self._thread = threading.Thread(target=self._run, name="log-server", daemon=True)
         self._start()
 
+    def _add_listener(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._listeners.append(sock)
+        self._epoll.register(sock, _IN)
+
     def _start(self) -> None:
         self._thread.start()
         self._prepared.wait()
@@ -116,6 +122,25 @@ class LogServer:
     def live(self) -> int:
         """Connections that are open now."""
         return len(self._open)
+
+    def listen_on(self, sock: socket.socket) -> None:
+        """Accept on one more socket: where an engine in a sandbox reaches the kit.
+
+        It takes the place of the one before, whose engine is dead. The server closes it.
+        """
+
+        def listen() -> None:
+            for old in self._listeners[1:]:
+                if not self._accept_again:
+                    self._epoll.unregister(old)
+                self._listeners.remove(old)
+                old.close()
+            self._add_listener(sock)
+            self.port = sock.getsockname()[1]
+            if self._accept_again:
+                self._epoll.unregister(sock)
+
+        self.call(listen)
 
     def release_waits(self, on: bool) -> None:
         """End (or allow again) all that makes the engine wait: it is dead, read what it left."""
@@ -138,7 +163,8 @@ class LogServer:
         self._closing = True
         self.wake()
         self._thread.join(10)
-        self._listener.close()
+        for sock in self._listeners:
+            sock.close()
         if not self._thread.is_alive():
             with self._idle:
                 if self._wake_fd >= 0:
@@ -240,8 +266,8 @@ class LogServer:
         for fd, _ in ready:
             if reached := self._open.get(fd):
                 self._served(reached)
-            elif fd == self._listener.fileno():
-                self._accept()
+            elif sock := next((one for one in self._listeners if one.fileno() == fd), None):
+                self._accept(sock)
             elif fd == self._wake_fd:
                 os.eventfd_read(fd)
                 self.look_again()
@@ -256,7 +282,8 @@ class LogServer:
         now = time.monotonic()
         if 0 < self._accept_again <= now:
             self._accept_again = 0.0
-            self._epoll.register(self._listener, _IN)
+            for sock in self._listeners:
+                self._epoll.register(sock, _IN)
         ready = self._epoll.poll(0)
         if ready or self._more:
             return ready
@@ -337,7 +364,9 @@ class LogServer:
         self._accept_again = min(self._accept_again, time.monotonic())
 
     def _accept_later(self) -> None:
-        self._epoll.unregister(self._listener)
+        if not self._accept_again:
+            for sock in self._listeners:
+                self._epoll.unregister(sock)
         self._accept_again = time.monotonic() + ACCEPT_AGAIN_S
 
     def _dismiss_strangers(self) -> None:
@@ -349,12 +378,12 @@ class LogServer:
             stranger.give_up()
             self._settle(stranger)
 
-    def _accept(self) -> None:
+    def _accept(self, listening: socket.socket) -> None:
         if len(self._strangers) >= STRANGERS:
             self._accept_later()
             return
         try:
-            sock, (_, port) = self._listener.accept()
+            sock, (_, port) = listening.accept()
             connection = Connection(self, sock, ConnectionUse(self.connections + 1, port))
         except OSError as error:
             # No descriptor left, say: the peer waits in the backlog until one is free.

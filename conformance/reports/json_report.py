@@ -109,6 +109,7 @@ class Report(_Model):
     host: Host
     profile: str
     seed: int
+    isolation: Literal["sandbox", "user", "none"] = "none"
     selection: Selection
     started: datetime
     ended: datetime
@@ -145,6 +146,7 @@ def build(
     selection: Selection,
     started: datetime,
     ended: datetime,
+    isolation: Literal["sandbox", "user", "none"] = "none",
 ) -> Report:
     """Return the report of a session: exactly one result for each selected requirement.
 
@@ -167,6 +169,7 @@ def build(
         host=this_host(),
         profile=profile,
         seed=seed,
+        isolation=isolation,
         selection=selection,
         started=started,
         ended=ended,

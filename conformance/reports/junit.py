@@ -92,6 +92,7 @@ def document(report: Report) -> ElementTree.Element:
         ("kit_git", report.kit.git or ""),
         ("profile", report.profile),
         ("seed", str(report.seed)),
+        ("isolation", report.isolation),
         ("verdict", report.verdict.value),
     ):
         ElementTree.SubElement(properties, "property", name=name, value=xml_safe(value))

@@ -97,6 +97,7 @@ def _heading(console: Console, report: Report) -> None:
     engine = report.engine
     title = Text(shown(f"{engine.name} {engine.version}", 60), style="bold")
     title.append(f"  profile {report.profile}, seed {report.seed}", style="dim")
+    title.append(f", isolation {report.isolation}", style="dim")
     console.print(title)
 
 
@@ -354,6 +355,8 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
     text.append_text(badge(report.verdict, console)).append(f" {dash} ", style="default")
     text.append_text(counts_line(report.counts, console))
     text.append(f"; exit status {report.exit_status}", style="default")
+    if report.isolation == "none":
+        text.append("; isolation none: nothing but trust keeps the engine from the evidence")
     console.print()
     console.print(text)
     _line(console, "report", str(folder / FILE_NAME))

@@ -34,10 +34,12 @@ _NAME: Final = 16
 class ActivityWatch:
     """Writes what looks find to the events of a run; use as a context manager.
 
-    ``port`` is the log server's, ``living`` gives the processes of the engine at a moment.
+    ``port`` gives that of the log server, ``living`` the processes of the engine at a moment.
     """
 
-    def __init__(self, events: EventLog, port: int, living: Callable[[], Sequence[Proc]]) -> None:
+    def __init__(
+        self, events: EventLog, port: Callable[[], int], living: Callable[[], Sequence[Proc]]
+    ) -> None:
         self._events, self._port, self._living = events, port, living
         self._lock = threading.Lock()
         #: Connections that were greeted since the look before, and those that were still open.
@@ -101,7 +103,7 @@ class ActivityWatch:
         used.sort(key=lambda one: -(one[1] + one[2]))
         processes = self._living()
         ports = {use.port: use.number for use in self._open.values() if not use.over}
-        pids = holders([proc.pid for proc in processes], ports, self._port)
+        pids = holders([proc.pid for proc in processes], ports, self._port())
         self._pids |= {ports[port]: tuple(found) for port, found in pids.items()}
         look = Activity(
             t_ns=time.monotonic_ns(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
+from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
 from tickproof.conformance.engines.process import Engine, EngineFailure, OnLine, ProcessInfo
 from tickproof.conformance.engines.process_table import Proc
 from tickproof.conformance.engines.spec import EngineSpec
@@ -28,14 +30,16 @@ class EngineUnderTest:
     """One engine under test, over all its lives in one run.
 
     ``data`` is the data member of the deploy request, ``inputs`` the number of partitions of
-    each input stream; ``pool`` may hold an engine of an earlier run. Faults may be injected
-    in any thread; everything else happens in one.
+    each input stream; ``pool`` may hold an engine of an earlier run. ``listen_on`` gets the socket
+    on which the engine reaches the log server out of a sandbox, its own to close.
+    Faults may be injected in any thread; everything else happens in one.
     """
 
     def __init__(
         self, spec: EngineSpec, scenario: Scenario, run_id: str, folder: Path, seed: int,
         data: dict[str, Any], inputs: Sequence[int], on_line: OnLine, events: EventLog,
-        pool: EnginePool | None = None,
+        pool: EnginePool | None = None, isolation: Isolation = UNPROTECTED,
+        listen_on: Callable[[socket.socket], None] = socket.socket.close,
     ) -> None:  # fmt: skip
         self._spec, self._scenario, self._id = spec, scenario, run_id
         self._data, self._inputs, self._on_line, self._events = data, inputs, on_line, events
@@ -43,7 +47,7 @@ class EngineUnderTest:
         self._workspace: Workspace | None = None
         self._members: list[Member] = []
         self._topology_lock = threading.Lock()
-        self._pool = pool
+        self._pool, self._isolation, self._listen_on = pool, isolation, listen_on
         self._process: Engine | None = None
         #: Apps that this process has had before this run.
         self._served = 0
@@ -91,9 +95,10 @@ class EngineUnderTest:
         if engine is None:
             engine = self._start_process(resume, left)
         state_dir = self.injector.state_dir = engine.workspace.state_dir(self._id)
+        engine.isolation.prepare(engine.workspace)
         engine.request(
             "deploy", left(), app=scenario.app, params=scenario.params, workers=scenario.workers,
-            state_dir=str(state_dir), resume=resume, data=self._data,
+            state_dir=str(state_dir), resume=resume, data=self._data_of(engine),
             inputs=[{"stream": s, "partitions": count} for s, count in enumerate(self._inputs)],
             outputs=[{"stream": 0}],
         )  # fmt: skip
@@ -104,11 +109,22 @@ class EngineUnderTest:
         survives = self._spec.claims(scenario.app, scenario.params).survives
         check_survives(members, survives, engine.pid)
 
+    def _data_of(self, engine: Engine) -> dict[str, Any]:
+        """Return the data member of deploy: where this engine reaches the log server."""
+        if engine.listener is None:
+            return self._data
+        self._listen_on(engine.listener.dup())
+        return self._data | {"port": engine.listener.getsockname()[1]}
+
     def _start_process(self, resume: bool, left: Callable[[], float]) -> Engine:
         self._workspace = self._workspace or Workspace()
-        engine = Engine(self._spec, self._id, self._stderr, self._on_line, self._workspace)
+        engine = Engine(
+            self._spec, self._id, self._stderr, self._on_line, self._workspace,
+            isolation=self._isolation,
+        )  # fmt: skip
         self._process, self._served = engine, 0
-        engine.start(self._scenario.pace.engine_cores if self._scenario.pace else ())
+        cores = self._scenario.pace.engine_cores if self._scenario.pace else ()
+        engine.start(cores, self._data["port"])
         self._events.add(EventKind.STARTED, pid=engine.pid, resume=resume)
         hello = engine.request("hello", left(), protocol=1)
         if not self.hello:

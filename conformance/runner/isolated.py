@@ -21,6 +21,7 @@ from tickproof import conformance
 from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines import spec as specs
 from tickproof.conformance.engines.affinity import on_cores
+from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation, Level
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.runner.limits import patient
@@ -44,7 +45,13 @@ _START: Final = (
 
 
 def play_isolated(
-    scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int, port: int = 0
+    scenario: Scenario,
+    spec: EngineSpec,
+    folder: Path,
+    *,
+    seed: int,
+    port: int = 0,
+    isolation: Isolation = UNPROTECTED,
 ) -> None:
     """Run ``scenario`` as `runner.run.play` does, and raise as it does.
 
@@ -59,7 +66,8 @@ def play_isolated(
     try:
         with HiccupRecorders(folder, cores) as recorders, UsageSampler(folder):
             job = {"scenario": scenario.to_json(), "engine": str(spec.path), "seed": seed,
-                   "folder": str(folder), "port": port,
+                   "folder": str(folder), "port": port, "level": isolation.level,
+                   "hidden": [str(hidden) for hidden in isolation.hidden],
                    "cores": _placement(scenario.pace) | {"refused": recorders.refused}}  # fmt: skip
             with on_cores(scenario.pace.kit_cores):  # threads of libraries start there too
                 child = _start()
@@ -134,6 +142,7 @@ def main(parent: int) -> int:
     _settle()
     try:
         play(scenario, spec, folder, seed=job["seed"], port=job["port"],
+             isolation=Isolation(Level(job["level"]), tuple(map(Path, job["hidden"]))),
              facts={"cores": job["cores"]}, usage=None)  # fmt: skip
     except (KitStopped, OSError) as error:
         print(_STOPPED + json.dumps(str(error)), file=sys.stderr)

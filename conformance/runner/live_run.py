@@ -7,11 +7,13 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tickproof.conformance.engines.engine_reuse import EnginePool
+from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.process import ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import KitStopped
@@ -48,12 +50,15 @@ class LiveRun:
 
     def __init__(
         self, scenario: Scenario, spec: EngineSpec, folder: Path, seed: int,
-        events: EventLog, port: int, pool: EnginePool | None,
+        events: EventLog, port: int, pool: EnginePool | None, isolation: Isolation,
     ) -> None:  # fmt: skip
         self.scenario, self.spec, self.folder, self.events = scenario, spec, folder, events
         self._seed, self._port, self._pool = seed, port, pool
         self._id = uuid.uuid4().hex
+        hidden = (folder.resolve(), *isolation.hidden)
+        self._isolation = replace(isolation, hidden=_outermost(hidden))
         self.manifest = Manifest(scenario, spec, folder, self._id, seed)
+        self.manifest.add(isolation=isolation.level)
         self._opened = False
         self._stack = contextlib.ExitStack()
         self._recording: list[_Records] = [events]
@@ -88,10 +93,10 @@ class LiveRun:
             {"transport": "log", "host": "127.0.0.1", "port": self.server.port,
              "token": self.server.token.hex()},
             [widths[stream] for stream in sorted(widths)], self._on_line, self.events,
-            self._pool,
+            self._pool, self._isolation, self.server.listen_on,
         )  # fmt: skip
         if scenario.pace is None:  # a look would hold up what is measured
-            watch = ActivityWatch(self.events, self.server.port, self.engine.living)
+            watch = ActivityWatch(self.events, lambda: self.server.port, self.engine.living)
             self.server.greeted = watch.greeted
             self.engine.watch(watch)
             self._stack.enter_context(watch)
@@ -167,6 +172,11 @@ class LiveRun:
         except OSError as error:
             return self.stop_reason() or f"recording into {self.folder} stopped: {error.strerror}"
         return ended["message"] if ended["how"] == "kit-error" else ""
+
+
+def _outermost(folders: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the folders that lie in no other of them."""
+    return tuple(f for f in folders if not any(f != g and f.is_relative_to(g) for g in folders))
 
 
 def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:

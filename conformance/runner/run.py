@@ -11,6 +11,7 @@ from typing import Any
 from tickproof import generators
 from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.engine_reuse import EnginePool
+from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
 from tickproof.conformance.engines.process import EngineFailure
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import KitStopped
@@ -25,12 +26,14 @@ from tickproof.conformance.usage.sampler import UsageSampler
 def play(
     scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int,
     listener: Listener | None = None, port: int = 0, pool: EnginePool | None = None,
-    inputs: InputMaker | None = None, facts: Mapping[str, Any] | None = None,
+    isolation: Isolation = UNPROTECTED, inputs: InputMaker | None = None,
+    facts: Mapping[str, Any] | None = None,
     usage: Callable[[Path], UsageSampler] | None = UsageSampler,
 ) -> None:  # fmt: skip
     """Run ``scenario`` on the engine of ``spec``; all that happens is recorded in ``folder``.
 
     ``pool``: where an engine that an earlier run has left may be found, and this one left.
+    ``isolation``: what it is kept from, besides the run folder, which it never sees.
     ``inputs`` writes the input; None: it is made from the scenario's recipe. ``facts`` are
     added to run.json. ``usage`` samples what the engine uses; None: somebody else does.
     Engine failures are recorded, not raised. Raises KitStopped when the kit could not
@@ -38,7 +41,7 @@ def play(
     """
     folder.mkdir(parents=True, exist_ok=scenario.pace is not None)  # then others record there too
     events = EventLog(folder / "events.jsonl", listener)
-    run = LiveRun(scenario, spec, folder, seed, events, port, pool)
+    run = LiveRun(scenario, spec, folder, seed, events, port, pool, isolation)
     run.manifest.add(**facts or {})
     try:
         run.open(inputs or partial(generators.build, scenario.recipe))

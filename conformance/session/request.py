@@ -8,6 +8,8 @@ from typing import Self
 
 from pydantic import TypeAdapter
 
+from tickproof.conformance.engines.isolation import Level
+
 
 @dataclass(frozen=True)
 class Request:
@@ -16,6 +18,7 @@ class Request:
     out: gets reports and runs. tiers, only: empty for all of the profile. workers: runs at the
     same time. port: of the log server, None for any. quotes, orders: a recorded market, both
     or none. schedules: files to judge instead of the suites. feed: file that gets live events.
+    isolation: of engines; None: the best that the machine gives to each.
     """
 
     out: Path = Path("tickproof-out")
@@ -30,6 +33,7 @@ class Request:
     strict: bool = False
     schedules: tuple[Path, ...] = ()
     feed: Path | None = None
+    isolation: Level | None = None
 
     def to_json(self) -> str:
         """Return the request as text that `from_json` reads."""

@@ -16,6 +16,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from tickproof.conformance.engines import isolation
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explain import with_stories
@@ -66,6 +67,9 @@ def check(request: Request, specs: Sequence[EngineSpec], console: Console) -> No
     """
     if request.port is not None:
         _check_port(request.port)
+    if request.isolation is not None:
+        for spec in specs:
+            isolation.demand(request.isolation, spec)
     for paths in (request.schedules, *(regressions.beside(spec.path) for spec in specs)):
         load_all(paths)
     check_out(request.out)
@@ -190,6 +194,7 @@ def _judge(
     for name in (json_report.FILE_NAME, junit.FILE_NAME, KIT_ERROR_FILE):
         # A report of an earlier session must not pass for one of this session.
         (folder / name).unlink(missing_ok=True)
+    request = replace(request, isolation=request.isolation or isolation.best(spec))
     started = datetime.now(UTC)
     outcomes = with_stories(_outcomes(spec, request, folder, view))
     return json_report.build(
@@ -199,6 +204,7 @@ def _judge(
         folder=folder,
         profile=request.profile,
         seed=request.seed,
+        isolation=request.isolation or isolation.Level.NONE,
         selection=Selection(tiers=list(request.tiers), only=list(request.only)),
         started=started,
         ended=datetime.now(UTC),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.engine_reuse import EnginePool
+from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.faults import regressions
@@ -144,15 +145,21 @@ class ScenarioPlayer:
         ended, totals = "kit-error", {}
         try:
             given = scenario.name in self.schedules
+            # The runs of the session too: an engine that is kept serves more than one of them.
+            isolation = Isolation(
+                self.request.isolation or Level.NONE, (self.request.out.resolve(),)
+            )
             seed = scenario.recipe["seed"] if given else self.request.seed
             if scenario.pace is not None:
                 # A process of its own, and an engine that served nobody else.
                 self._pool.close(self.spec.timeouts.drain_s)
-                play_isolated(scenario, self.spec, folder, seed=seed, port=self.request.port or 0)
+                play_isolated(scenario, self.spec, folder, seed=seed, port=self.request.port or 0,
+                              isolation=isolation)  # fmt: skip
             else:
                 play(scenario, self.spec, folder, seed=seed,
                      listener=lambda row: feed(row) if row["event"] in _SHOWN else None,
-                     port=self.request.port or 0, pool=self._pool)  # fmt: skip
+                     port=self.request.port or 0, pool=self._pool,
+                     isolation=isolation)  # fmt: skip
             history = History(folder)
             ended = history.ended["how"]
             add_facts(history, self.spec)

@@ -103,13 +103,18 @@ def sockets(pid: int) -> list[int]:
     return found
 
 
-def socket_queues() -> dict[int, tuple[int, int]]:
-    """Return inode -> bytes that wait to be read, and to be sent, of TCP sockets with any."""
-    found = _queues(_read("/proc/net/tcp"))
-    with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
+def socket_queues(pid: int) -> dict[int, tuple[int, int]]:
+    """Return inode -> bytes that wait to be read, and to be sent, of TCP sockets with any.
+
+    Those of the network that a process is in; none when it has ended.
+    """
+    folder = f"/proc/{pid}/net"
+    found: dict[int, tuple[int, int]] = {}
+    with contextlib.suppress(OSError):
+        found = _queues(_read(f"{folder}/tcp"))
         # To list them takes a walk through a large table, however few there are.
-        if not _read("/proc/net/sockstat6").startswith(b"TCP6: inuse 0\n"):
-            found |= _queues(_read("/proc/net/tcp6"))
+        if not _read(f"{folder}/sockstat6").startswith(b"TCP6: inuse 0\n"):
+            found |= _queues(_read(f"{folder}/tcp6"))
     return found
 
 

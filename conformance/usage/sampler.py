@@ -124,7 +124,7 @@ class UsageSampler:
             t_ns, accounts.busy_s, process_sample.steal_s(), accounts.kit_s, accounts.engine_s,
             process_sample.pressure_us(),
         )  # fmt: skip
-        queues = process_sample.socket_queues()
+        queues = {k: v for root in roots for k, v in process_sample.socket_queues(root).items()}
         rows = []
         for proc in filter(process_table.living, engine):
             try:

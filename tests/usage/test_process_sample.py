@@ -30,7 +30,7 @@ def wait(condition: Callable[[], bool]) -> None:
 
 def look(pid: int) -> np.ndarray:
     return np.array(
-        process_sample.row(7, process_table.read(pid), process_sample.socket_queues()), USAGE
+        process_sample.row(7, process_table.read(pid), process_sample.socket_queues(pid)), USAGE
     )
 
 
@@ -138,7 +138,7 @@ def test_a_kernel_without_ipv6_has_no_such_table(monkeypatch) -> None:
                 sender.sendall(b"12345")
                 monkeypatch.setattr(process_sample, "_read", without)
                 inode = os.fstat(receiver.fileno()).st_ino
-                wait(lambda: process_sample.socket_queues().get(inode) == (5, 0))
+                wait(lambda: process_sample.socket_queues(os.getpid()).get(inode) == (5, 0))
 
 
 def test_pressure_and_steal_never_fall() -> None:

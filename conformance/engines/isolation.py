@@ -1,0 +1,111 @@
+"""Levels of isolation: what an engine is kept from, and which of them this machine can give."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import os
+import pwd
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.engines.workspace import Workspace
+from tickproof.conformance.errors import RequestError
+
+_SANDBOX: Final = Path(__file__).with_name("sandbox.py")
+_TRIAL_S: Final = 30.0
+
+
+class Level(enum.StrEnum):
+    """What keeps an engine from the evidence, the strongest first."""
+
+    SANDBOX = "sandbox"  # namespaces of its own: only its state outlives it
+    USER = "user"  # another user than the kit's: the run folder is closed to it
+    NONE = "none"  # nothing but folders of its own
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """How an engine is kept apart. ``hidden``: absolute folders that it may not see."""
+
+    level: Level = Level.NONE
+    hidden: tuple[Path, ...] = ()
+
+    def prepare(self, workspace: Workspace) -> None:
+        """Close the hidden folders to the engine's user, and give it those of its workspace."""
+        if self.level != Level.USER:
+            return
+        for folder in self.hidden:
+            folder.chmod(0o700)
+        user, group = other_user()
+        workspace.root.chmod(0o711)
+        for folder in workspace.folders:
+            os.chown(folder, user, group)
+        for folder in workspace.states.iterdir():
+            os.chown(folder, user, group, follow_symlinks=False)
+
+
+UNPROTECTED: Final = Isolation()
+
+
+def other_user() -> tuple[int, int]:
+    """Return uid and gid of the user that owns nothing."""
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError:
+        return 65534, 65534
+    return nobody.pw_uid, nobody.pw_gid
+
+
+def best(spec: EngineSpec) -> Level:
+    """Return the strongest level that this machine gives to an engine."""
+    return next(level for level in Level if not obstacle(level, spec))
+
+
+def demand(level: Level, spec: EngineSpec) -> None:
+    """Raise RequestError, with what stands in the way, where a level cannot be had."""
+    if why := obstacle(level, spec):
+        raise RequestError(f"--isolation {level}: this machine cannot give it: {why}")
+
+
+def obstacle(level: Level, spec: EngineSpec) -> str:
+    """Say what keeps an engine from being run at a level, or ""."""
+    if level == Level.SANDBOX:
+        return _sandbox_obstacle()
+    if level == Level.USER:
+        return _user_obstacle(spec)
+    return ""
+
+
+@functools.cache
+def _sandbox_obstacle() -> str:
+    """Try a sandbox out."""
+    workspace = Workspace()
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-I", "-S", str(_SANDBOX), str(workspace.root)],
+            capture_output=True, timeout=_TRIAL_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"it took longer than {_TRIAL_S:g} s"
+    finally:
+        workspace.remove()
+    last = tried.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    return (last or f"status {tried.returncode}") if tried.returncode else ""
+
+
+def _user_obstacle(spec: EngineSpec) -> str:
+    if os.geteuid() != 0:
+        return "only root may start programs as another user"
+    user, group = other_user()
+    for path, right in ((spec.command()[0], "-x"), (str(spec.path), "-r")):
+        tried = subprocess.run(
+            ["test", right, path], user=user, group=group, extra_groups=[], check=False
+        )
+        if tried.returncode:
+            return f"user {user} may not reach {path}"
+    return ""

@@ -1,0 +1,261 @@
+"""A sandbox for an engine, of Linux namespaces: all but its state is gone when it dies.
+
+Standard library only: the reaper loads this file by itself, and it is the reaper that lives
+in the sandbox, as its init. What the engine writes goes to layers in memory, over the files of
+the machine; only the folders of its workspace are real. It sees no process but its own, no
+network but a loopback of its own, and none of the folders that are hidden.
+"""
+
+import contextlib
+import ctypes
+import os
+import re
+import sys
+
+_NEWNS, _NEWUTS, _NEWIPC, _NEWUSER = 0x00020000, 0x04000000, 0x08000000, 0x10000000
+_NEWPID, _NEWNET = 0x20000000, 0x40000000
+_SPACES = _NEWUTS | _NEWIPC | _NEWPID | _NEWNET
+_RDONLY, _NOSUID, _NODEV, _NOEXEC = 1, 2, 4, 8
+_BIND, _REC, _PRIVATE = 0x1000, 0x4000, 0x40000
+_DETACH = 2
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_MOUNT_SETATTR = 442  # the same number on all architectures
+_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
+#: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE: what a program
+#: that runs as root is used to, and what leads out of no namespace.
+_KEPT_CAPABILITIES = {0, 1, 3, 4, 5, 6, 7, 10}
+#: Made anew; nothing of the machine's is seen there.
+_OWN = ("/proc", "/sys", "/dev")
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
+
+#: The folders of a workspace: working directory, TMPDIR, and what holds the state_dir.
+FOLDERS = ("cwd", "tmp", "states")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(function, *arguments):
+    if function(*arguments) < 0:
+        number = ctypes.get_errno()
+        shown = b" ".join(a for a in arguments if isinstance(a, bytes)).decode("utf-8", "replace")
+        raise OSError(number, f"{function.__name__} {shown}: {os.strerror(number)}")
+
+
+def unshare():
+    """Leave the namespaces of the machine, but for its files: the next child is the new init.
+
+    Raises OSError where this machine does not allow it.
+    """
+    try:
+        _call(_libc.unshare, _SPACES)
+    except PermissionError:
+        user, group = os.geteuid(), os.getegid()
+        _call(_libc.unshare, _SPACES | _NEWUSER)
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1"),
+        ):  # fmt: skip
+            with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
+                file.write(text)
+
+
+def furnish(workspace, hidden):
+    """Leave the files of the machine for those of the sandbox; called by its init.
+
+    Only what lies in the folders of ``workspace`` is written for good. ``hidden`` folders are
+    empty. Raises OSError.
+    """
+    _call(_libc.unshare, _NEWNS)
+    _mount(b"", b"/", b"", _REC | _PRIVATE)
+    mounts = _mount_points()
+    base = os.fsencode(f"{workspace}/root")
+    os.makedirs(base, exist_ok=True)  # noqa: PTH103
+    _mount(b"tmpfs", base, b"tmpfs", _NOSUID | _NODEV, b"mode=755")
+    new = base + b"/new"
+    os.mkdir(new)  # noqa: PTH102
+    _Layers(base, new, mounts).cover(b"/")
+    _furnish_proc(new)
+    _furnish_dev(new)
+    for folder in [os.fsencode(f"{workspace}/{name}") for name in FOLDERS]:
+        _mount(folder, new + folder, b"", _BIND)
+    for folder in hidden:
+        target = new + os.path.realpath(os.fsencode(folder))
+        _mount(b"tmpfs", target, b"tmpfs", _RDONLY | _NOSUID | _NODEV, b"mode=755,size=4k")
+    os.chdir(new)
+    _call(_libc.pivot_root, b".", b".")  # the old root now lies on top of the new one
+    _call(_libc.umount2, b".", _DETACH)
+    os.chdir("/")
+
+
+class _Layers:
+    """Shows the files of the machine, so that what is written to them is lost."""
+
+    def __init__(self, base, new, mounts):
+        self._base, self._new = base, new
+        self._mounts = [path for path in mounts if not _within(path, _OWN)]
+        self._count = 0
+
+    def cover(self, path):
+        """Show a file or folder, and all below it."""
+        target = self._new + path
+        below = [m for m in self._mounts if m != path and _within(m, (os.fsdecode(path),))]
+        if self._overlay(path, target):
+            for mount in below:
+                if not any(m != mount and _within(mount, (os.fsdecode(m),)) for m in below):
+                    self.cover(mount)
+        elif not below:
+            _bind_readonly(path, target)
+        else:
+            self._expand(path, target)
+
+    def _overlay(self, path, target):
+        """Put a layer over a folder; False where the kernel refuses."""
+        if not os.path.isdir(path):  # noqa: PTH112
+            return False
+        self._count += 1
+        upper, work = (self._base + b"/%s%d" % (kind, self._count) for kind in (b"u", b"w"))
+        facts = os.stat(path)  # noqa: PTH116
+        for folder in (upper, work):
+            os.mkdir(folder)  # noqa: PTH102
+        os.chmod(upper, facts.st_mode & 0o7777)  # noqa: PTH101
+        with contextlib.suppress(OSError):
+            os.chown(upper, facts.st_uid, facts.st_gid)
+        lower = re.sub(rb"([\\:,])", rb"\\\1", path)
+        options = b"lowerdir=%s,upperdir=%s,workdir=%s" % (lower, upper, work)
+        for extra in (b"", b",userxattr"):
+            with contextlib.suppress(OSError):
+                _mount(b"overlay", target, b"overlay", 0, options + extra)
+                return True
+        return False
+
+    def _expand(self, path, target):
+        """Show each entry of a folder that can be covered only in parts."""
+        if path == b"/":
+            _mount(b"tmpfs", target, b"tmpfs", _NOSUID | _NODEV, b"mode=755")
+        else:
+            _mount(b"tmpfs", target, b"tmpfs", _NOSUID | _NODEV, b"mode=%o" % (
+                os.stat(path).st_mode & 0o7777))  # noqa: PTH116  # fmt: skip
+        for entry in os.scandir(path):
+            inside = self._new + entry.path
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), inside)  # noqa: PTH115, PTH211
+                continue
+            if entry.is_dir():
+                os.mkdir(inside)  # noqa: PTH102
+            else:
+                os.close(os.open(inside, os.O_CREAT | os.O_WRONLY))
+            if not _within(entry.path, _OWN):
+                with contextlib.suppress(OSError):  # what cannot be shown is missing
+                    self.cover(entry.path)
+
+
+def _furnish_proc(new):
+    _mount(b"proc", new + b"/proc", b"proc", _NOSUID | _NODEV | _NOEXEC)
+    for path in (b"/proc/sys", b"/proc/sysrq-trigger"):
+        if os.path.exists(path):  # noqa: PTH110
+            _bind_readonly(new + path, new + path)
+    _bind_readonly(b"/sys", new + b"/sys")
+
+
+def _furnish_dev(new):
+    dev = new + b"/dev"
+    _mount(b"tmpfs", dev, b"tmpfs", _NOSUID, b"mode=755")
+    for name in map(str.encode, _DEVICES):
+        if os.path.exists(b"/dev/" + name):  # noqa: PTH110
+            os.close(os.open(dev + b"/" + name, os.O_CREAT | os.O_WRONLY))
+            _mount(b"/dev/" + name, dev + b"/" + name, b"", _BIND)
+    for name, to in (
+        (b"fd", b"/proc/self/fd"), (b"stdin", b"/proc/self/fd/0"), (b"stdout", b"/proc/self/fd/1"),
+        (b"stderr", b"/proc/self/fd/2"), (b"ptmx", b"pts/ptmx"),
+    ):  # fmt: skip
+        os.symlink(to, dev + b"/" + name)  # noqa: PTH211
+    for name, kind, options in (
+        (b"/shm", b"tmpfs", b"mode=1777"),
+        (b"/pts", b"devpts", b"newinstance,ptmxmode=0666,mode=620"),
+    ):  # fmt: skip
+        os.mkdir(dev + name)  # noqa: PTH102
+        _mount(kind, dev + name, kind, _NOSUID, options)
+
+
+def listen(port):
+    """Bring the loopback up, and return a socket that listens on 127.0.0.1; raises OSError."""
+    import _socket
+    import fcntl
+    import struct
+
+    # The name of the machine may be known to a server that is out of reach now.
+    with contextlib.suppress(OSError):
+        _socket.sethostname("localhost")
+    sock = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    asked = fcntl.ioctl(sock.fileno(), _SIOCGIFFLAGS, struct.pack("16sH14x", b"lo", 0))
+    flags = struct.unpack("16sH14x", asked)[1] | _IFF_UP
+    fcntl.ioctl(sock.fileno(), _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags))
+    sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", port))
+    sock.listen(128)
+    return sock
+
+
+def send(descriptor, line, other):
+    """Send a line through a Unix socket, and a second descriptor with it; raises OSError."""
+    import _socket
+
+    sock = _socket.socket(fileno=descriptor)
+    rights = other.to_bytes(ctypes.sizeof(ctypes.c_int), sys.byteorder)
+    sock.sendmsg([line], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+    sock.detach()
+
+
+def drop_rights():
+    """Take from this process and all that it starts what could undo the sandbox."""
+    number = 0
+    while number in _KEPT_CAPABILITIES or not _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0):
+        number += 1  # until one that this kernel does not know
+    _call(_libc.prctl, _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def _mount(source, target, kind, flags, options=b""):
+    _call(_libc.mount, source, target, kind, ctypes.c_ulong(flags), options)
+
+
+class _Attributes(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "user")]
+
+
+def _bind_readonly(path, target):
+    """Show a file or folder, with all mounts below it, so that nothing can be written."""
+    _mount(path, target, b"", _BIND | _REC)
+    wanted = _Attributes(set=_RDONLY)
+    _call(
+        _libc.syscall, _MOUNT_SETATTR, _AT_FDCWD, target, _AT_RECURSIVE,
+        ctypes.byref(wanted), ctypes.c_size_t(ctypes.sizeof(wanted)),
+    )  # fmt: skip
+
+
+def _mount_points():
+    """Return where file systems are mounted, each place once, parents first."""
+    with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123
+        paths = [line.split()[4] for line in file]
+    unescaped = (re.sub(rb"\\(\d{3})", lambda m: bytes([int(m[1], 8)]), path) for path in paths)
+    return sorted(set(unescaped))
+
+
+def _within(path, folders):
+    text = os.fsdecode(path)
+    return any(text == one or text.startswith(one.rstrip("/") + "/") for one in folders)
+
+
+def _try_out(workspace):
+    """Make a sandbox and leave it; raises OSError."""
+    unshare()
+    init = os.fork()
+    if init:
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(init, 0)[1]))
+    furnish(workspace, [])
+    listen(0)
+    drop_rights()
+
+
+if __name__ == "__main__":
+    _try_out(sys.argv[1])

@@ -1,0 +1,136 @@
+"""Engines that cheat with what lies outside of state_dir: none passes in a sandbox."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import socket
+import threading
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.long import LONG
+from tickproof.conformance.engines import isolation
+from tickproof.conformance.engines.isolation import Isolation, Level
+from tickproof.conformance.engines.spec import load
+from tickproof.conformance.history import events
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.runner.run import play
+from tickproof.conformance.suites import test_t3 as judges
+from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.judge import Fail
+
+ELSEWHERE = fixtures() / "rogues" / "elsewhere.py"
+
+
+def engine(folder: Path, *cheat: object) -> Path:
+    """Write an engine.toml that runs engine single, cheating; honest without a cheat."""
+    folder.mkdir()
+    single = fixtures() / "engines" / "single"
+    text = (single / "engine.toml").read_text("utf-8").replace("{here}", str(single))
+    if cheat:
+        words = "".join(f', "{word}"' for word in (ELSEWHERE, *cheat))
+        first, _, rest = text.partition("argv = ")
+        text = f'{first}argv = ["{{python}}"{words}]\n' + rest.partition("\n")[2]
+    (folder / "engine.toml").write_text(text, "utf-8")
+    return folder / "engine.toml"
+
+
+def played(toml: Path, level: Level) -> History:
+    spec = load(toml)
+    if why := isolation.obstacle(level, spec):
+        pytest.skip(f"no {level} here: {why}")
+    scenario = draw("count-engine-death", Context(seed=3))
+    scenario = replace(scenario, recipe=scenario.recipe | {"records": 20_000})
+    folder = toml.parents[1] / "runs" / level
+    play(scenario, spec, folder, seed=3, isolation=Isolation(level, (folder.parent,)))
+    return History(folder)
+
+
+@contextlib.contextmanager
+def server(address):
+    """Keep values by key, for whoever asks, until the end."""
+    held: dict[str, bytes] = {}
+    family = socket.AF_INET if isinstance(address, tuple) else socket.AF_UNIX
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                one, _ = listening.accept()
+                with one, one.makefile("rb") as asked:
+                    key, value = pickle.loads(asked.read())
+                    if value is not None:
+                        held[key] = value
+                    one.sendall(held.get(key, b""))
+
+    with socket.socket(family) as listening:
+        listening.bind(address)
+        listening.listen()
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listening.getsockname()
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+
+
+@pytest.mark.parametrize("level", Level)
+def test_an_honest_engine_passes_at_each_level(tmp_path, level):
+    history = played(engine(tmp_path / "e"), level)
+    judges.test_totals_after_an_engine_death(history)
+    assert history.run["isolation"] == level
+    # What is recorded of its processes are the kit's pids, and each of its lives had one.
+    started = [row.pid for row in history.all(events.Started)]
+    topology = [row.processes[0].pid for row in history.all(events.Topology)]
+    assert len(started) == 2 and set(started) <= set(topology)
+    assert started[0] in history.usage["pid"]
+
+
+@pytest.mark.parametrize("level", [Level.SANDBOX, Level.NONE])
+@pytest.mark.parametrize("place", ["$TMPDIR", "."])
+def test_working_directory_and_tmpdir_are_emptied_at_a_death(tmp_path, level, place):
+    history = played(engine(tmp_path / "e", "file", place), level)
+    with pytest.raises(Fail):
+        judges.test_totals_after_an_engine_death(history)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/dev/shm", *(pytest.param(one, marks=LONG) for one in ("/tmp", "/var/tmp", "BESIDE"))],
+)
+def test_what_is_written_elsewhere_is_lost_with_the_sandbox(tmp_path, place):
+    place = tmp_path / "e" if place == "BESIDE" else Path(place)
+    before = set(place.glob("rogue-*"))
+    history = played(engine(tmp_path / "e", "file", place), Level.SANDBOX)
+    with pytest.raises(Fail):
+        judges.test_totals_after_an_engine_death(history)
+    assert set(place.glob("rogue-*")) == before
+
+
+@pytest.mark.parametrize("kind", ["tcp", pytest.param("abstract", marks=LONG)])
+def test_a_service_that_was_started_before_is_out_of_reach(tmp_path, kind):
+    name = f"rogue-{uuid.uuid4().hex}"
+    with server(("127.0.0.1", 0) if kind == "tcp" else f"\0{name}") as address:
+        where = address[1] if kind == "tcp" else f"@{name}"
+        history = played(engine(tmp_path / "e", "service", where), Level.SANDBOX)
+    with pytest.raises(Fail):
+        judges.test_totals_after_an_engine_death(history)
+
+
+@pytest.mark.parametrize("level", [Level.SANDBOX, Level.USER])
+@pytest.mark.parametrize("cheat", ["inputs", "zeros"])
+def test_the_run_folder_is_closed(tmp_path, cheat, level):
+    history = played(engine(tmp_path / "e", cheat, tmp_path / "runs"), level)
+    with pytest.raises(Fail):
+        judges.test_totals_after_an_engine_death(history)
+
+
+def test_nothing_is_left_of_engines_folders(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    played(engine(tmp_path / "e"), Level.SANDBOX)
+    assert sorted(os.listdir(tmp_path)) == ["e", "runs"]  # noqa: PTH208
