@@ -25,6 +25,17 @@ Moment = Literal[
     "fetched", "losing", "staged", "accepted", "committing", "recovery", "checkpoint", "drained"
 ]  # fmt: skip
 
+#: What "corrupt" does to a file, and how a sentence says it.
+Damaged = Literal["half", "tail", "empty", "bit", "garbage", "missing"]
+DAMAGE: Final[Mapping[Damaged, str]] = {
+    "half": "cut to half its size, and the byte in the middle of what is left inverted",
+    "tail": "cut by its last 16 bytes",
+    "empty": "cut to nothing",
+    "bit": "with one bit in its middle flipped",
+    "garbage": "overwritten with random bytes",
+    "missing": "removed",
+}
+
 #: What can be done to whom.
 TARGETS: Final[Mapping[Do, tuple[Target, ...]]] = {
     "kill": ("worker", "workers", "coordinator", "engine"),
@@ -61,7 +72,7 @@ class FaultStep:
     "silence" (FETCH answers that nothing new exists).
     do, to the folder of the state: "fill" (for ``seconds`` no byte more can be written, or
     until the engine starts again), "corrupt" (the engine is killed, and its newest file
-    damaged before it starts again).
+    damaged before it starts again, as ``damage`` says: a key of DAMAGE).
 
     at: "fetched" (a part of the input was fetched), "staged" (a STAGE or APPEND was taken,
     its reply not sent), "accepted" (it was acknowledged), "committing" (a COMMIT or APPEND
@@ -86,6 +97,7 @@ class FaultStep:
     cut: bool = False
     lag_s: float = 0.0
     rate: float = 0.0
+    damage: Damaged = "half"
 
     @property
     def ends_engine(self) -> bool:
@@ -136,7 +148,7 @@ class FaultStep:
             "refuse": f"output refused by {whom} {length}",
             "silence": f"no new records from {whom} {length}",
             "fill": f"{whom} full {length}",
-            "corrupt": f"SIGKILL of the engine and its newest file in {whom} damaged",
+            "corrupt": f"SIGKILL of the engine and its newest file in {whom} {DAMAGE[self.damage]}",
         }[self.do]
 
     def _when(self) -> str:

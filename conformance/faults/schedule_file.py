@@ -22,6 +22,7 @@ from tickproof.conformance.scenario import (
     LASTING,
     TARGETS,
     App,
+    Damaged,
     Do,
     FaultStep,
     Moment,
@@ -102,6 +103,7 @@ class Step(Table):
     cut: bool = False
     lag_s: _Seconds = 0.0
     rate: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] = 0.0
+    damage: Damaged = "half"
 
     @model_validator(mode="after")
     def _applies(self) -> Step:
@@ -113,6 +115,8 @@ class Step(Table):
                 raise wrong(f"a number above 0 for {self.do}", getattr(self, key), key)
             if self.do not in those and getattr(self, key):
                 raise wrong(f"only with {', '.join(sorted(those))}", getattr(self, key), key)
+        if self.do != "corrupt" and self.damage != FaultStep.damage:
+            raise wrong("only with corrupt", self.damage, "damage")
         for key in ("fraction", "burst", "cut"):
             if self.at not in PLACED and getattr(self, key):
                 raise wrong(f"none at {self.at}", getattr(self, key), key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 import re
 import resource
 import stat
@@ -11,9 +12,10 @@ import struct
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from tickproof.conformance.engines.process_table import Proc, read
+from tickproof.conformance.scenario import DAMAGE, Damaged
 from tickproof.conformance.text import shown
 
 #: So often it is looked for processes that were forked in the middle of the last look.
@@ -26,6 +28,9 @@ _WORDS: Final = re.compile(
     r"file too large|file size limit|no space left|disk quota|\b(EFBIG|ENOSPC|EDQUOT|SIGXFSZ)\b",
     re.IGNORECASE,
 )
+#: Bytes that "tail" takes, and that "garbage" writes at a time.
+_TAIL: Final = 16
+_PIECE: Final = 1 << 20
 _IN_ACCESS, _IN_MODIFY, _IN_OPEN = 0x1, 0x2, 0x20
 _EVENT: Final = struct.Struct("iIII")
 
@@ -115,36 +120,34 @@ def _limit(proc: Proc, soft: int) -> int | None:
 
 
 class Damage:
-    """The newest file of a folder, damaged: cut to half, and a byte in its middle inverted.
+    """The newest file of a folder, damaged as a key of DAMAGE says, by what ``chance`` draws.
 
-    name: its path in the folder. size: bytes before. Raises LookupError without such a file.
+    name: its path in the folder. size, left: bytes before and after. Raises LookupError
+    without such a file.
     """
 
-    how: Final = "cut to half its size, and the byte in the middle of what is left inverted"
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: Damaged, chance: random.Random) -> None:
         path = newest(folder)
         if path is None:
             raise LookupError("the folder of the state holds no file with content")
-        self.name = shown(str(path.relative_to(folder)), 300)
+        self.name, self._kind = shown(str(path.relative_to(folder)), 300), kind
+        self._watch: int | None = None
         # The engine is dead and had its own file: read-only is no obstacle to a bad disk.
         mode = stat.S_IMODE(path.stat().st_mode)
         path.chmod(mode | stat.S_IWUSR)
         with path.open("r+b") as file:
             self.size = os.fstat(file.fileno()).st_size
-            kept = self.size // 2
-            file.truncate(kept)
-            if kept:
-                file.seek(kept // 2)
-                byte = file.read(1)[0]
-                file.seek(kept // 2)
-                file.write(bytes([byte ^ 0xFF]))
+            self.left = _damage(file, self.size, kind, chance)
+        if kind == "missing":
+            path.unlink()
+            return
         path.chmod(mode)
         self._watch = _watch(path)
 
     def facts(self) -> dict[str, Any]:
         """Return what an event says of it."""
-        return {"file": self.name, "size": self.size, "how": self.how}
+        how = DAMAGE[self._kind]
+        return {"file": self.name, "size": self.size, "left": self.left, "how": how}
 
     def was_read(self) -> bool | None:
         """Tell whether the file was read since; None where that cannot be seen. Ask once."""
@@ -157,6 +160,33 @@ class Damage:
             self._watch = None
         # A file that was opened and not written may have been read through a memory map.
         return bool(seen & _IN_ACCESS) or (bool(seen & _IN_OPEN) and not seen & _IN_MODIFY)
+
+
+def _damage(file: BinaryIO, size: int, kind: Damaged, chance: random.Random) -> int:
+    """Damage an open file of ``size`` bytes; return its size after that."""
+    match kind:
+        case "half":
+            file.truncate(size // 2)
+            _invert(file, size // 2, 0xFF)
+        case "bit":
+            _invert(file, size, 1 << chance.randrange(8))
+        case "garbage":
+            for start in range(0, size, _PIECE):
+                file.write(chance.randbytes(min(_PIECE, size - start)))
+        case "tail":
+            file.truncate(max(0, size - _TAIL))
+        case "empty" | "missing":
+            file.truncate(0)
+    return file.seek(0, os.SEEK_END)
+
+
+def _invert(file: BinaryIO, size: int, bits: int) -> None:
+    """Invert some bits of the byte in the middle of the first ``size`` bytes."""
+    if size:
+        file.seek(size // 2)
+        byte = file.read(1)[0]
+        file.seek(size // 2)
+        file.write(bytes([byte ^ bits]))
 
 
 def newest(folder: Path) -> Path | None:

@@ -15,8 +15,8 @@ class FiredFault(Event, kind=EventKind.FAULT):
     t_ns: when it began (``at_ns`` in the file); struck_ns: when it was done (``t_ns`` there).
     moment: what it came at, as in the schedule. partitions, outputs (records), total (records
     of the input): at the moment. pids: processes that it met. connections: those that it met.
-    file, size (bytes), how: the file that was damaged. owed: records fetched whose output had
-    not arrived, where each record gives one; else 0.
+    file, size and left (bytes before and after), how: the file that was damaged. owed: records
+    fetched whose output had not arrived, where each record gives one; else 0.
     """
 
     step: FaultStep
@@ -31,6 +31,7 @@ class FiredFault(Event, kind=EventKind.FAULT):
     connections: tuple[int, ...] = ()
     file: str = ""
     size: int = 0
+    left: int = 0
     how: str = ""
     owed: int = 0
 

@@ -94,7 +94,7 @@ class ProcessFaultInjector:
         if step.do == "corrupt":
             if newest(self.state_dir) is None:
                 raise LookupError("the folder of the state holds no file with content")
-            return partial(self._corrupt, live)
+            return partial(self._corrupt, step, live)
         if step.do == "fill":
             return partial(self._fill, step, live)
         if step.ends_engine:
@@ -163,11 +163,11 @@ class ProcessFaultInjector:
         self._full_disk = _FullDisk(fill, now, now + int(step.seconds * 1e9))
         return {"pids": pids}
 
-    def _corrupt(self, live: Engine) -> dict[str, Any]:
+    def _corrupt(self, step: FaultStep, live: Engine) -> dict[str, Any]:
         facts = self._kill_engine(live)
         self._end_damage()
         try:
-            self._damage = Damage(self.state_dir)
+            self._damage = Damage(self.state_dir, step.damage, self._random)
         except LookupError:
             return facts  # the engine removed its last file before it died
         return facts | self._damage.facts()

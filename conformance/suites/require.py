@@ -95,6 +95,21 @@ def require_fired(history: History, count: int = 1, *, in_flight: bool = True) -
     return history.faults
 
 
+def require_noticeable(fault: FiredFault) -> None:
+    """Raise Unknown where a file was removed and the engine could not know that it was there.
+
+    It can where it has released something of all that it fetched: the log tells it so.
+    """
+    if fault.step.damage != "missing":
+        return
+    for one in fault.partitions:
+        if one.fetched and not one.released:
+            raise Unknown(
+                Reason.NO_CUT_BEFORE_KILL, "a RELEASE in each partition before its file is removed",
+                f"none in partition {one.partition} of stream {one.stream}", fault=fault.text,
+            )  # fmt: skip
+
+
 def forbidden_repeats(history: History) -> tuple[str, ...]:
     """Return the kinds that mean "delivered twice", where the engine claims that it is not."""
     return TWICE if history.claims["delivery"] == "exactly-once" else ()

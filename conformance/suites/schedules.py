@@ -16,6 +16,7 @@ from tickproof.conformance.suites.require import (
     raise_first,
     require_fired,
     require_no,
+    require_noticeable,
 )
 from tickproof.conformance.verdicts import Reason
 
@@ -36,7 +37,10 @@ def held(history: History) -> None:
     if history.claims["delivery"] == "exactly-once":
         kinds += CHANGED
     found = whole(history)
-    damaged = any(fault.step.do == "corrupt" for fault in history.faults)
+    damaged = [fault for fault in history.faults if fault.step.do == "corrupt"]
+    if damaged and found.first(kinds):
+        for fault in damaged:
+            require_noticeable(fault)
     if damaged and history.ended["how"] == "engine-failure":
         raise_first(found, (kind for kind in kinds if kind not in LOSS))
         raise Unknown(

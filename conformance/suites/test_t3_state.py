@@ -15,6 +15,7 @@ from tickproof.conformance.suites.require import (
     raise_first,
     require_fired,
     require_no,
+    require_noticeable,
 )
 from tickproof.conformance.verdicts import Reason
 
@@ -85,6 +86,23 @@ def _held_back(history: History, full: FiredFault, over_ns: int) -> bool:
 
 @decides("EO-DAMAGED-CHECKPOINT", "count-damaged-checkpoint")
 def test_totals_after_damage_to_the_newest_file(history: History) -> None:
+    _right_or_refused(history)
+
+
+@decides("EO-DAMAGED-CHECKPOINT", "count-rotten-checkpoint")
+def test_totals_after_bits_of_the_newest_file_changed(history: History) -> None:
+    _right_or_refused(history)
+
+
+@decides("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")
+def test_totals_after_the_newest_file_was_lost(history: History) -> None:
+    if whole(history).first((*VALUES, *CHANGED, *LOSS)):
+        for fault in history.faults:
+            require_noticeable(fault)
+    _right_or_refused(history)
+
+
+def _right_or_refused(history: History) -> None:
     kinds = (*VALUES, *CHANGED, *forbidden_repeats(history))
     if history.faults and _refused_clearly(history):
         raise_first(whole(history), kinds)
@@ -100,7 +118,9 @@ def test_totals_after_damage_to_the_newest_file(history: History) -> None:
             "a file with content, and a RELEASE before the damage or the "
             "file read after it", f"{fault.released} records released, file {file}, not read",
         )  # fmt: skip
-    if history.ended["how"] == "completed" and not was_read:
+    # Nobody can read a file that was removed: to go on, and rightly, is all there is to see.
+    removed = fault.step.damage == "missing"
+    if history.ended["how"] == "completed" and not (was_read or removed):
         raise Unknown(
             Reason.DAMAGE_UNREAD, "the damaged file read after the restart, or a clear refusal",
             f"the engine went on, and {file} was not seen to be read",

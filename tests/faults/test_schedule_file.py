@@ -14,7 +14,7 @@ from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.explore import generation
 from tickproof.conformance.faults import regressions, schedule_file
 from tickproof.conformance.faults.schedule_file import Failure, Input, Schedule, Step
-from tickproof.conformance.scenario import LASTING, TARGETS, SinkBehaviour
+from tickproof.conformance.scenario import DAMAGE, LASTING, TARGETS, SinkBehaviour
 from tickproof.conformance.suites.catalog import CATALOG, Context, draw
 from tickproof.generators.market import EVENT_TIMES
 from tickproof.generators.numbers import KEY_SHAPES
@@ -55,6 +55,8 @@ def steps(draw):
             "delay_s": draw(st.floats(0, 10))}  # fmt: skip
     if do in LASTING:
         made["seconds"] = draw(SECONDS)
+    if do == "corrupt":
+        made |= draw(st.fixed_dictionaries({}, optional={"damage": st.sampled_from(list(DAMAGE))}))
     made |= {"delay": {"lag_s": draw(SECONDS)}, "throttle": {"rate": draw(SECONDS)}}.get(do, {})
     return Step(**made)
 
@@ -147,6 +149,10 @@ KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
         (BASE + "input = 3", "f.toml: [input]: expected a table; got 3"),
         (BASE + "input = { records = -1 }", "[input] records: expected a number at least 0"),
         (BASE + "input = { records = 1, colour = 2 }", "[input] colour: unknown key; expected one"),
+        (INPUT + KILL + 'at = "fetched"\ndamage = "bit"\n',
+         "[[fault]] 1: damage: expected only with corrupt; got 'bit'"),
+        (INPUT + '[[fault]]\ndo = "corrupt"\ntarget = "state"\nat = "fetched"\ndamage = "x"\n',
+         "[[fault]] 1: damage: expected one of half, tail, empty, bit, garbage, missing; got 'x'"),
         (BASE + "input = { records = 1, empty = [1] }",
          "[input]: expected partitions that fit: recipe: empty: expected partitions 0 to 0, got 1"),
         (BASE + "input = { records = 1, partitions = 2, empty = [0, 1] }",

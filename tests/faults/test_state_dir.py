@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.faults.state_dir import Damage, Fill, newest
+from tickproof.conformance.scenario import DAMAGE
 
 SOFT = 1 << 30
 #: Answers each line "HOW PATH" on stdin with 0 or the error's number; "child ..." in a new process.
@@ -170,19 +172,47 @@ def test_no_process_at_all_is_a_fault_that_missed(filled, writer):
 # -- damage --------------------------------------------------------------------------
 
 
-@given(st.binary(min_size=1, max_size=300))
-def test_damage_halves_a_file_and_inverts_one_byte(content):
+def damaged(content, kind, seed=1):
+    """Damage a file of some content; return what is left of it, None where it is gone."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "cut"
         path.write_bytes(content)
         path.chmod(0o400)
-        damage = Damage(Path(name))
+        damage = Damage(Path(name), kind, random.Random(seed))
         damage.was_read()
-        left, half = path.read_bytes(), content[: len(content) // 2]
-        assert (damage.name, damage.size) == ("cut", len(content))
-        assert len(left) == len(half)
-        assert [i for i in range(len(half)) if left[i] != half[i]] == [len(half) // 2][: len(half)]
-        assert path.stat().st_mode & 0o777 == 0o400
+        left = path.read_bytes() if path.exists() else None
+        facts = {"file": "cut", "size": len(content), "left": len(left or b""), "how": DAMAGE[kind]}
+        assert damage.facts() == facts
+        assert left is None or path.stat().st_mode & 0o777 == 0o400
+        return left
+
+
+def differences(left, content):
+    return [i for i in range(len(left)) if left[i] != content[i]]
+
+
+@given(st.binary(min_size=1, max_size=300), st.integers())
+def test_each_kind_of_damage_does_what_it_says(content, seed):
+    half = damaged(content, "half")
+    assert len(half) == len(content) // 2
+    assert differences(half, content) == [len(half) // 2][: len(half)]
+    assert damaged(content, "tail") == content[: max(0, len(content) - 16)]
+    assert damaged(content, "empty") == b""
+    assert damaged(content, "missing") is None
+    bit = damaged(content, "bit", seed)
+    assert len(bit) == len(content)
+    assert differences(bit, content) == [len(content) // 2]
+    assert (bit[len(bit) // 2] ^ content[len(content) // 2]).bit_count() == 1
+    garbage = damaged(content, "garbage", seed)
+    assert len(garbage) == len(content) and garbage == damaged(content, "garbage", seed)
+    assert len(content) < 30 or len(differences(garbage, content)) > len(content) // 2
+
+
+def test_garbage_covers_a_file_of_several_pieces():
+    content = bytes((1 << 20) + 77)
+    garbage = damaged(content, "garbage")
+    assert len(garbage) == len(content)
+    assert len(set(garbage[: 1 << 20])) == 256 and len(set(garbage[1 << 20 :])) > 40
 
 
 times = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integers(0, 2)))
@@ -214,12 +244,16 @@ def test_links_scratch_and_what_has_a_name_elsewhere_are_left_alone(tmp_path):
     (state / "hard").hardlink_to(mine)
     assert newest(state) is None
     with pytest.raises(LookupError, match="no file with content"):
-        Damage(state)
+        _halved(state)
     (state / "cut").write_text("cut")
     (state / "same-cut").hardlink_to(state / "cut")
     os.utime(state / "cut", ns=(0, 0))
     assert newest(state) == state / "same-cut"
     assert mine.read_text() == "not the engine's"
+
+
+def _halved(folder: Path) -> Damage:
+    return Damage(folder, "half", random.Random(1))
 
 
 def _read(path: Path) -> None:
@@ -246,7 +280,7 @@ def _overwritten(path: Path) -> None:
 )
 def test_whether_a_damaged_file_was_read_is_seen(tmp_path, use, read):
     (tmp_path / "cut").write_bytes(b"0123456789")
-    damage = Damage(tmp_path)
+    damage = _halved(tmp_path)
     use(tmp_path / "cut")
     assert damage.was_read() is read
     assert damage.was_read() is None  # said once
@@ -254,4 +288,4 @@ def test_whether_a_damaged_file_was_read_is_seen(tmp_path, use, read):
 
 def test_a_file_that_nobody_touched_was_not_read(tmp_path):
     (tmp_path / "cut").write_bytes(b"0123456789")
-    assert Damage(tmp_path).was_read() is False
+    assert _halved(tmp_path).was_read() is False

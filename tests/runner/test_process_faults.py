@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import LONG
+from tests.suites import tampering
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.scenario import FaultStep
+from tickproof.conformance.scenario import DAMAGE, FaultStep
 from tickproof.conformance.selftest import mutants
 from tickproof.conformance.suites import test_t3_state as judges
 from tickproof.conformance.suites.catalog import Context, draw
@@ -232,15 +234,46 @@ def test_drain_is_asked_again_where_it_was_refused_in_the_wake_of_a_fault(tmp_pa
 # -- a damaged file ----------------------------------------------------------------------
 
 
-def test_a_checkpoint_that_is_damaged_is_refused_clearly(tmp_path):
-    history = played(engine(tmp_path / "e"), "count-damaged-checkpoint")
+#: Kinds of damage that leave no byte less.
+SAME_SIZE = ("bit", "garbage")
+#: Kinds that are not tried each day.
+REST = ("tail", "empty", "garbage")
+
+
+@pytest.mark.parametrize(
+    "kind", ["half", "bit", "missing", *(pytest.param(k, marks=LONG) for k in REST)]
+)
+def test_a_checkpoint_that_is_damaged_is_refused_clearly(tmp_path, kind):
+    drawn = draw("count-lost-checkpoint", Context(SEED)).faults[0]
+    step = replace(drawn, damage=kind)
+    history = played(engine(tmp_path / "e"), "count-lost-checkpoint", step)
     event = history.all(events.FiredFault)[0]
     assert event.file.startswith("partition-")
-    assert event.size > 0
-    assert "half" in event.how
-    assert history.all(events.DamageOver)[0].read is True
+    assert (event.left == event.size) is (kind in SAME_SIZE)
+    assert event.size > event.left or kind in SAME_SIZE
+    assert (event.step.damage, event.how) == (kind, DAMAGE[kind])
+    assert history.all(events.DamageOver)[0].read is (None if kind == "missing" else True)
     assert history.ended["code"] == "EXITED"
-    judges.test_totals_after_damage_to_the_newest_file(history)
+    judges.test_totals_after_the_newest_file_was_lost(history)
+
+
+def test_a_removed_file_counts_only_where_its_engine_could_know_of_it(tmp_path):
+    fault = FaultStep("corrupt", "state", "fetched", fraction=0.5, cut=True, damage="missing")
+    # A worker whose file is gone begins anew where the log begins, and says nothing.
+    fresh = (
+        "partition.py",
+        "cut = checkpoint.read(self._path) or start",
+        "first = struct.unpack_from('<Q', source.call(3, struct.pack('<HH', 0, number)), 4)[0]\n"
+        "        fresh = checkpoint.Cut(0, {0: first}, first, app.empty)\n"
+        "        cut = checkpoint.read(self._path) or fresh",
+    )
+    history = played(engine(tmp_path / "e", fresh), "count-lost-checkpoint", fault)
+    completed(history)
+    with pytest.raises(Fail, match="wrong-total"):
+        judges.test_totals_after_the_newest_file_was_lost(history)
+    tampering.none_released(tmp_path / "e-run")
+    with pytest.raises(Unknown, match=r"NO_CUT_BEFORE_KILL: .* none in partition 0 of stream 0"):
+        judges.test_totals_after_the_newest_file_was_lost(History(tmp_path / "e-run"))
 
 
 #: Each cut is noted in a file that nobody reads.

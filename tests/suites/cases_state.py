@@ -54,6 +54,26 @@ def _no_sign_of(*more: t.Tamper) -> t.Tamper:
     return change
 
 
+WRONG_AFTER_DAMAGE: Cases = [
+    WRONG_TOTAL,
+    UNKNOWN_KEY,
+    BEYOND,
+    TWICE,
+    (_hung, "NO_ANSWER"),
+    (t.edited("not-restarted", status=0), "EXITED"),
+    (_went_on(t.drop_last), "lost"),
+]
+UNSEEN_DAMAGE: Cases = [
+    (_went_on(t.no_fault), "KILL_MISSED"),
+    (_went_on(t.nothing_in_flight), "NOTHING_IN_FLIGHT"),
+    (_went_on(t.none_released, t.edited("damage-over", read=False)), "NO_CUT_BEFORE_KILL"),
+    (t.edited("fault", file=None), "NO_CUT_BEFORE_KILL"),
+]
+UNREAD_DAMAGE: Cases = [
+    (_went_on(t.edited("damage-over", read=False)), "DAMAGE_UNREAD"),
+    (_went_on(t.edited("damage-over", read=None)), "DAMAGE_UNREAD"),
+]
+
 REJECTS: dict[str, Cases] = {
     "test_totals_after_the_death_of_all_workers": NOT_STATE,
     "test_totals_after_the_death_of_the_coordinator": NOT_STATE,
@@ -62,15 +82,9 @@ REJECTS: dict[str, Cases] = {
         *NOT_STATE,
         TWICE,
     ],
-    "test_totals_after_damage_to_the_newest_file": [
-        WRONG_TOTAL,
-        UNKNOWN_KEY,
-        BEYOND,
-        TWICE,
-        (_hung, "NO_ANSWER"),
-        (t.edited("not-restarted", status=0), "EXITED"),
-        (_went_on(t.drop_last), "lost"),
-    ],
+    "test_totals_after_damage_to_the_newest_file": WRONG_AFTER_DAMAGE,
+    "test_totals_after_bits_of_the_newest_file_changed": WRONG_AFTER_DAMAGE,
+    "test_totals_after_the_newest_file_was_lost": WRONG_AFTER_DAMAGE,
 }
 UNKNOWNS: dict[str, Cases] = {
     "test_totals_after_the_death_of_all_workers": [MISSED, NOTHING],
@@ -80,13 +94,9 @@ UNKNOWNS: dict[str, Cases] = {
         (_no_sign_of(t.edited("fill-over", empty=[], words="")), "NOTHING_HELD_BACK"),
         (_no_sign_of(t.without_last("fault")), "KILL_MISSED"),
     ],
-    "test_totals_after_damage_to_the_newest_file": [
-        (_went_on(t.no_fault), "KILL_MISSED"),
-        (_went_on(t.nothing_in_flight), "NOTHING_IN_FLIGHT"),
-        (_went_on(t.none_released, t.edited("damage-over", read=False)), "NO_CUT_BEFORE_KILL"),
-        (t.edited("fault", file=None), "NO_CUT_BEFORE_KILL"),
-        (_went_on(t.edited("damage-over", read=False)), "DAMAGE_UNREAD"),
-        (_went_on(t.edited("damage-over", read=None)), "DAMAGE_UNREAD"),
-    ],
+    "test_totals_after_damage_to_the_newest_file": UNSEEN_DAMAGE + UNREAD_DAMAGE,
+    "test_totals_after_bits_of_the_newest_file_changed": UNSEEN_DAMAGE + UNREAD_DAMAGE,
+    # A file that is gone cannot be read.
+    "test_totals_after_the_newest_file_was_lost": UNSEEN_DAMAGE,
     "test_recovery_after_drain_is_not_from_zero": [MISSED],
 }  # fmt: skip

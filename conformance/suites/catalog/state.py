@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Damaged, FaultStep, Scenario
 from tickproof.conformance.suites.catalog.builders import Context, carried, kill, scenario
 from tickproof.conformance.suites.catalog.carriers import STATE_FIRST
 
@@ -33,7 +33,26 @@ def _(context: Context, rng: random.Random) -> Scenario:
     return carried(context, context.records(90_000), rate=60_000, faults=(full, death))
 
 
+def _damaged(context: Context, rng: random.Random, *kinds: Damaged) -> Scenario:
+    """Return a run whose newest file meets one of some kinds of damage that one defect misses."""
+    step = kill(rng, "engine", 0.4, 0.6, cut=True)
+    step = replace(step, do="corrupt", target="state", damage=rng.choice(kinds))
+    # Every key comes often: whichever was damaged is asked for again.
+    return carried(
+        context, context.records(60_000), rate=60_000, faults=(step,), keyed={"hot_share": 0.0}
+    )
+
+
 @scenario("count-damaged-checkpoint", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    fault = replace(kill(rng, "engine", 0.4, 0.7, cut=True), do="corrupt", target="state")
-    return carried(context, context.records(90_000), rate=60_000, faults=(fault,))
+    return _damaged(context, rng, "half", "tail")
+
+
+@scenario("count-rotten-checkpoint", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _damaged(context, rng, "bit")
+
+
+@scenario("count-lost-checkpoint", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _damaged(context, rng, "empty", "missing", "garbage")
