@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import (
@@ -26,6 +28,10 @@ from tickproof.conformance.suites.require import (
 )
 from tickproof.conformance.verdicts import Reason
 
+#: As many as 16 bits can tell.
+MANY_KEYS = 1 << 16
+#: A silence that an engine's idle time-out may notice.
+SHORTEST_SILENCE_S = 1.0
 #: Growth of resident memory that no bounded engine needs while the sink stands still.
 UNBOUNDED_BYTES = 96 << 20
 
@@ -69,6 +75,24 @@ def test_any_64_bit_key_is_a_key(history: History) -> None:
     if not seen.issuperset(ENDS):
         others = values(history).facts["keys"] - len(seen)
         raise Unknown(Reason.NOT_SEEN, "keys at both ends of 64 bits", f"{others} other keys")
+
+
+@decides("ST-MANY-KEYS", "count-many-keys")
+def test_more_keys_than_16_bits_can_tell(history: History) -> None:
+    require_correct(history)
+    keys = values(history).facts["keys"]
+    if keys <= MANY_KEYS:
+        raise Unknown(Reason.NOT_SEEN, f"more than {MANY_KEYS:,} keys", f"{keys:,}")
+
+
+@decides("ST-SILENCE", "count-silence")
+def test_a_silence_changes_nothing(history: History) -> None:
+    require_correct(history)
+    gap_s = float(np.diff(history.publishes["t_ns"].astype(np.int64)).max(initial=0)) / 1e9
+    if gap_s < SHORTEST_SILENCE_S:
+        raise Unknown(
+            Reason.NOT_SEEN, f"no record for {SHORTEST_SILENCE_S} s", f"for {gap_s:.1f} s"
+        )
 
 
 @decides("ST-WRAPS", "count-edges")

@@ -85,8 +85,30 @@ def test_totals_after_two_worker_deaths(history: History) -> None:
 @decides("EO-DEATH-IN-RECOVERY", "count-death-in-recovery")
 def test_totals_after_a_death_in_recovery(history: History) -> None:
     require_no(history, values(history), (*VALUES, *LOSS))
-    require_fired(history, 2, in_flight=False)
+    require_fired(history, len(history.run["scenario"]["faults"]), in_flight=False)
     require_fired(history, 1)
+
+
+@decides("EO-EARLY-DEATH", "count-early-death")
+def test_all_is_right_after_a_death_before_the_first_cut(history: History) -> None:
+    _all_right(history)
+    fault = require_fired(history, len(history.run["scenario"]["faults"]), in_flight=False)[0]
+    if all(one.released for one in fault.partitions if one.fetched):
+        raise Unknown(
+            Reason.KILL_MISSED, "a death before the first RELEASE of some partition",
+            f"{fault.released:,} records released in all", fault=fault.text,
+        )  # fmt: skip
+
+
+@decides("EO-UNEVEN", "count-uneven-death")
+def test_all_is_right_after_a_death_among_uneven_partitions(history: History) -> None:
+    _all_right(history)
+    require_fired(history)
+
+
+def _all_right(history: History) -> None:
+    """State is exact, nothing is missing, and nothing comes twice where that is claimed."""
+    require_no(history, whole(history), (*VALUES, *LOSS, *CHANGED, *forbidden_repeats(history)))
 
 
 @decides("EO-PAUSE", "count-pause")

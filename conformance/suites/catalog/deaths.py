@@ -60,8 +60,31 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("count-death-in-recovery", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
+    # Twice: what guards itself against a start that crashes again and again counts to three.
     again = FaultStep("kill", "engine", "recovery")
-    return _deaths(context, (kill(rng, "engine", 0.3, 0.6), again))
+    return _deaths(context, (kill(rng, "engine", 0.3, 0.6, cut=True), again, again))
+
+
+@scenario("count-early-death", STATE_FIRST)
+def _(context: Context, _rng: random.Random) -> Scenario:
+    # At the first fetch, and then when the first output was taken and not yet acknowledged.
+    faults = (
+        FaultStep("kill", "engine", "fetched", fraction=0.001),
+        FaultStep("kill", "engine", "staged", fraction=0.002),
+    )
+    return carried(context, context.records(30_000), rate=60_000, faults=faults)
+
+
+@scenario("count-uneven-death", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    # Late in a long life, after many cuts: in a silence the last of them comes up with the
+    # input, beyond record 65,536 of the crowded partition.
+    step = FaultStep("kill", "engine", "fetched", fraction=round(rng.uniform(0.9, 0.95), 4))
+    recipe = {"partitions": 6, "empty": [0], "ended_early": [1, 4], "skew": 0.9}
+    return carried(
+        context, context.records(100_000), rate=60_000, faults=(step,), recipe=recipe,
+        keyed={"keys": 3_000}, hold=(0.85, 0.4),
+    )  # fmt: skip
 
 
 @scenario("count-mixed-deaths", STATE_FIRST)

@@ -56,8 +56,11 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 
 
 @scenario("empty-partitions", STATELESS_FIRST)
-def _(context: Context, _rng: random.Random) -> Scenario:
-    return carried(context, 3, recipe={"partitions": 6})
+def _(context: Context, rng: random.Random) -> Scenario:
+    # The first partition of either worker ends early, one of them without a record; another
+    # empty one ends with the rest. Drain is asked for long before that.
+    recipe = {"partitions": 12, "empty": [0, rng.randrange(2, 11)], "ended_early": [0, 1]}
+    return carried(context, 6_000, recipe=recipe, rate=15_000, drain_at=0.3)
 
 
 @scenario("tiny-payloads", (PASSTHROUGH,))
@@ -76,6 +79,9 @@ def _(context: Context, _rng: random.Random) -> Scenario:
     return carried(context, 10_000, recipe={"partitions": 3}, workers=1, ending="stdin-eof")
 
 
+#: A silence of the whole input.
+SILENCE_S: Final = 1.2
+
 # -- T1: double and count without faults ------------------------------------------
 
 
@@ -87,7 +93,23 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 @scenario("count", STATE_FIRST)
 def _(context: Context, _rng: random.Random) -> Scenario:
     # Paced, so that an engine of micro-batches has to carry its state over some of them.
-    return carried(context, context.records(100_000), rate=100_000)
+    return carried(
+        context, context.records(100_000), rate=100_000, keyed={"key_shape": "limits"}
+    )
+
+
+@scenario("count-silence", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    # Longer than the idle time-outs of most clients and pools, which are up to a second.
+    hold = (round(rng.uniform(0.4, 0.6), 3), SILENCE_S)
+    return carried(context, context.records(20_000), rate=60_000, hold=hold)
+
+
+@scenario("count-many-keys", COUNT)
+def _(context: Context, _rng: random.Random) -> Scenario:
+    # Nearly each record has a key of its own, all in one partition.
+    keyed = {"keys": 1_000_000, "hot_share": 0.0, "tick": 1_024}
+    return carried(context, context.records(100_000), recipe={"partitions": 1}, keyed=keyed)
 
 
 @scenario("count-edges", COUNT)
@@ -107,7 +129,9 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 
 @scenario("count-some", (SOME,))
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return carried(context, context.records(100_000), rate=150_000)
+    return carried(
+        context, context.records(100_000), rate=150_000, keyed={"key_shape": "same-low-32"}
+    )
 
 
 @scenario("count-slow-acks", STATE_FIRST)
@@ -129,7 +153,7 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 
 @scenario("fast-source", STATE_FIRST)
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return carried(context, context.records(400_000))
+    return carried(context, context.records(400_000), keyed={"key_shape": "same-low-16"})
 
 
 @scenario("long-run", STATE_FIRST)
