@@ -93,9 +93,7 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 @scenario("count", STATE_FIRST)
 def _(context: Context, _rng: random.Random) -> Scenario:
     # Paced, so that an engine of micro-batches has to carry its state over some of them.
-    return carried(
-        context, context.records(100_000), rate=100_000, keyed={"key_shape": "limits"}
-    )
+    return carried(context, context.records(100_000), rate=100_000, keyed={"key_shape": "limits"})
 
 
 @scenario("count-silence", STATE_FIRST)
