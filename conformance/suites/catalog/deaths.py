@@ -66,10 +66,11 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 
 @scenario("count-early-death", STATE_FIRST)
-def _(context: Context, _rng: random.Random) -> Scenario:
+def _(context: Context, rng: random.Random) -> Scenario:
     # When the first output was taken: it is acknowledged late, so that a cut that waits for
     # that comes after the kill.
-    step = FaultStep("kill", "engine", "staged", fraction=0.001)
+    fraction = round(rng.uniform(0.001, 0.004), 4)
+    step = FaultStep("kill", "engine", "staged", fraction=fraction)
     sink = SinkBehaviour(ack_delay_s=0.4, budget_s=0.9)
     return carried(context, context.records(30_000), rate=60_000, faults=(step,), sink=sink)
 
@@ -77,12 +78,12 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 @scenario("count-uneven-death", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     # Late in a long life, after many cuts: in a silence the last of them comes up with the
-    # input, beyond record 65,536 of the crowded partition.
-    step = FaultStep("kill", "engine", "fetched", fraction=round(rng.uniform(0.9, 0.95), 4))
+    # input, far beyond record 32,768 of the crowded partition.
+    step = FaultStep("kill", "engine", "fetched", fraction=round(rng.uniform(0.74, 0.79), 4))
     recipe = {"partitions": 6, "empty": [0], "ended_early": [1, 4], "skew": 0.9}
     return carried(
-        context, context.records(100_000), rate=60_000, faults=(step,), recipe=recipe,
-        keyed={"keys": 3_000}, hold=(0.85, 0.4),
+        context, context.records(110_000), rate=60_000, faults=(step,), recipe=recipe,
+        keyed={"keys": 3_000}, hold=(0.7, 0.4),
     )  # fmt: skip
 
 
