@@ -49,7 +49,7 @@ def play(
         ended: dict[str, Any] = {"how": "completed"}
     except EngineFailure as failure:
         ended = {"how": "engine-failure", "code": failure.code, "message": failure.message,
-                 "stderr": failure.stderr_tail}  # fmt: skip
+                 "status": failure.status, "stderr": failure.stderr_tail}  # fmt: skip
     except KitStopped as error:
         ended = {"how": "kit-error", "message": str(error)}
     except OSError as error:

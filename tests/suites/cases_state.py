@@ -40,7 +40,8 @@ def _went_on(*more: t.Tamper) -> t.Tamper:
 def _hung(folder: Path) -> None:
     ended = {"how": "engine-failure", "code": "NO_ANSWER", "message": "no answer", "stderr": []}
     t.in_run(ended=ended)(folder)
-    t.edited("not-restarted", code="NO_ANSWER", status=None)(folder)
+    t.without("not-restarted", "ended-unasked")(folder)
+    t.added("not-restarted", code="NO_ANSWER", status=None)(folder)
 
 
 def _no_sign_of(*more: t.Tamper) -> t.Tamper:
@@ -54,13 +55,20 @@ def _no_sign_of(*more: t.Tamper) -> t.Tamper:
     return change
 
 
+def _ended_by_request(folder: Path) -> None:
+    """Let the restarted engine have ended, with status 0, when it was asked for something."""
+    ended = {"how": "engine-failure", "code": "EXITED", "message": "it ended", "stderr": []}
+    t.in_run(ended=ended | {"status": 0})(folder)
+    t.without("not-restarted", "ended-unasked")(folder)
+
+
 WRONG_AFTER_DAMAGE: Cases = [
     WRONG_TOTAL,
     UNKNOWN_KEY,
     BEYOND,
     TWICE,
     (_hung, "NO_ANSWER"),
-    (t.edited("not-restarted", status=0), "EXITED"),
+    (_ended_by_request, "EXITED"),
     (_went_on(t.drop_last), "lost"),
 ]
 UNSEEN_DAMAGE: Cases = [
