@@ -43,9 +43,8 @@ def test_workers_that_do_nothing_are_seen_without_a_fault(sessions, rogue):
     assert done.results["SL-PASSTHROUGH"]["verdict"] == "pass"
 
 
-@pytest.mark.parametrize("name", ["Connected", pytest.param("Idle", marks=LONG)])
-def test_the_death_of_a_worker_that_did_nothing_shows_nothing(sessions, rogue, name):
-    done = sessions.judge([rogue(name)], "EO-WORKER-DEATH", "EO-PAUSE")
+def test_the_death_of_a_worker_that_did_nothing_shows_nothing(sessions, rogue):
+    done = sessions.judge([rogue("Idle")], "EO-WORKER-DEATH", "EO-PAUSE")
 
     assert done.status == 3
     for id_ in ("EO-WORKER-DEATH", "EO-PAUSE"):
