@@ -247,8 +247,8 @@ SEVERITY: tuple[Verdict, ...] = (
     Verdict.NOT_CLAIMED,
     Verdict.PASS,
     Verdict.KNOWN_GAP,
-    Verdict.BLOCKED,
     Verdict.UNKNOWN,
+    Verdict.BLOCKED,
     Verdict.GAP_FIXED,
     Verdict.FAIL,
     Verdict.KIT_ERROR,
@@ -261,9 +261,11 @@ EXIT_OK, EXIT_FAIL, EXIT_USAGE, EXIT_UNKNOWN, EXIT_KIT_ERROR = 0, 1, 2, 3, 4
 class Outcome:
     """One decided requirement.
 
-    A fail, unknown or kit-error carries ``reason`` (a stable code), ``expected``
+    A fail, unknown, blocked or kit-error carries ``reason`` (a stable code), ``expected``
     and ``actual``; all text may come from an engine and is not safe to print raw.
-    story: what `explain` tells of it: ``lines``, ``brief``, ``picture``; or empty.
+    blocked_by: the requirements whose failure left nothing to judge here. general: of a run
+    that broke off, the requirement that fails for the same in a plain run; "" for none.
+    story: what `explain` tells of it: ``headline``, ``lines``, ``brief``, ``picture``; or empty.
     """
 
     requirement: str
@@ -278,6 +280,8 @@ class Outcome:
     reproduce: str = ""
     seconds: float = 0.0
     story: dict[str, list[str]] = field(default_factory=dict)
+    blocked_by: list[str] = field(default_factory=list)
+    general: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict; `from_json` is its inverse."""
@@ -302,8 +306,8 @@ def exit_status(verdicts: Iterable[Verdict]) -> int:
     found = set(verdicts)
     if worst(found) is Verdict.KIT_ERROR:
         return EXIT_KIT_ERROR
-    if found & {Verdict.FAIL, Verdict.GAP_FIXED}:
+    if found & {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.BLOCKED}:
         return EXIT_FAIL
-    if found & {Verdict.UNKNOWN, Verdict.BLOCKED}:
+    if Verdict.UNKNOWN in found:
         return EXIT_UNKNOWN
     return EXIT_OK

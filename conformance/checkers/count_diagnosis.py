@@ -39,11 +39,12 @@ def figures(values: np.ndarray, n: int) -> str:
 class Diagnosis:
     """The mistake that a total fits; values ``first`` to ``last`` of the key (from 1) are meant.
 
+    rounded, cut: the true total in floating point, or in 32 bits; only where that changes it.
     again: their sum alone, the key began again. tail: their sum, but counted from the first.
     twice, left-out: of the true total. other: the total after ``last`` values.
     """
 
-    kind: Literal["rounded", "other", "again", "tail", "twice", "left-out", "none"]
+    kind: Literal["rounded", "cut", "other", "again", "tail", "twice", "left-out", "none"]
     first: int
     last: int
     text: str
@@ -64,6 +65,8 @@ def _simple(values: np.ndarray, n: int, actual: np.int64) -> Diagnosis | None:
     rounded = float(np.cumsum(values[:n].astype(np.float64))[-1])
     if rounded == float(actual) and abs(int(sums[n])) > 2**53:
         return Diagnosis("rounded", 1, n, "the sum in 64-bit floating point: rounded")
+    if actual != sums[n] and actual in (sums[n].astype(np.int32), sums[n].astype(np.uint32)):
+        return Diagnosis("cut", 1, n, "the lowest 32 bits of the sum")
     same = np.flatnonzero(sums == actual)
     if len(same):
         m = int(same[np.argmin(np.abs(same - n))])
@@ -72,7 +75,8 @@ def _simple(values: np.ndarray, n: int, actual: np.int64) -> Diagnosis | None:
     if len(again):
         first = int(again[0]) + 2
         last = first + n - 1
-        text = f"the sum of values {first} to {last}: the key began again, its state lost"
+        which = f"the sum of values {first} to {last}" if n > 1 else f"value {first} alone"
+        text = f"{which}: the key began again"
         return Diagnosis("again", first, last, text)
     over = actual - sums[n]
     twice = np.flatnonzero(values[:n] == over)
@@ -86,7 +90,7 @@ def _simple(values: np.ndarray, n: int, actual: np.int64) -> Diagnosis | None:
     tail = np.flatnonzero(sums[1:n] == sums[n] - actual)
     if len(tail):
         first = int(tail[-1]) + 2
-        text = f"the sum of values {first} to {n} only: state lost, position kept"
+        text = f"the sum of values {first} to {n} only"
         return Diagnosis("tail", first, n, text)
     return None
 
@@ -107,6 +111,8 @@ def _stretch(values: np.ndarray, n: int, actual: np.int64) -> Diagnosis:
         if n >= 2 * d and len(counted):
             return _stretched("twice", int(counted[-1]), d, "applied and counted twice")
         if n + d < len(sums):
+            # Those left out may be the very last, before the record of this total.
+            window = sums[d : n + d + 1] - sums[: n + 1]
             skipped = np.flatnonzero(window == sums[n + d] - actual)
             if len(skipped):
                 what = "neither applied nor counted"
@@ -118,5 +124,5 @@ def _stretched(
     kind: Literal["twice", "left-out"], before: int, length: int, what: str
 ) -> Diagnosis:
     first, last = before + 1, before + length
-    cause = "position restored, state not" if kind == "twice" else "state restored, position not"
-    return Diagnosis(kind, first, last, f"values {first} to {last} {what}: {cause}")
+    values = f"values {first} to {last}" if length > 1 else f"value {first}"
+    return Diagnosis(kind, first, last, f"{values} {what}")

@@ -31,6 +31,8 @@ _TAIL: Final = 4096
 _PARTITIONS: Final = 8
 #: Outputs in the order of the input that find their place in it.
 _ENOUGH: Final = 8
+#: Wrong totals that have to agree on what explains them.
+_SAMPLE: Final = 12
 #: Outputs after the restart that are looked at.
 _MOST: Final = 50_000
 
@@ -42,7 +44,8 @@ def said(facts: Facts, index: int) -> str:
     text = f"key {int(out['key'])}, n={int(out['n'])}, total={int(out['total'])}"
     if m is None or m.due is None or m.answers[index] < 0:
         held = int((m.due["key"] == out["key"]).sum()) if m is not None and m.due is not None else 0
-        return f"{text}, but the input holds {counted(held, 'record')} of this key."
+        number = counted(held, "record") if held else "no record"
+        return f"{text}, but the input holds {number} of this key."
     return f"{text}; the total due is {int(m.due[m.answers[index]]['total'])}."
 
 
@@ -54,9 +57,31 @@ def tell(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
 
 def _values(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
     """Say which values turn the total due into the one that came, and where they lie."""
-    out, m = facts.log.payloads[index], facts.matching
+    m = facts.matching
     if m is None or m.answers[index] < 0 or m.due is None:
         return []
+    where, why = _of_total(facts, index)
+    if why.kind in ("rounded", "cut"):
+        return [f"The total is {why.text}."]
+    if why.kind == "none" or not _holds(facts, why.kind):
+        return []
+    return [_meant(facts, why, where, near)]
+
+
+def _holds(facts: Facts, kind: str) -> bool:
+    """Tell whether a mistake explains most wrong totals of the run: one sum may fit by chance."""
+    m = facts.matching
+    assert m is not None and m.due is not None
+    wrong = np.flatnonzero(m.wrong & (m.answers >= 0))
+    some = wrong[np.linspace(0, len(wrong) - 1, min(len(wrong), _SAMPLE)).astype(np.int64)]
+    kinds = [_of_total(facts, index)[1].kind for index in some.tolist()]
+    return 2 * sum(one == kind for one in kinds) >= len(kinds)
+
+
+def _of_total(facts: Facts, index: int) -> tuple[np.ndarray, Diagnosis]:
+    """Return the PLACES of the records of an output's key, and what its total would be right to."""
+    out, m = facts.log.payloads[index], facts.matching
+    assert m is not None and m.due is not None
     n = int(out["n"])
     rows = np.flatnonzero(m.due["key"] == out["key"])[: n + _TAIL]
     where = m.places(rows)
@@ -64,10 +89,7 @@ def _values(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
     values = facts.history.inputs(COUNT_IN, stream)
     numbers = [p["partition"] for p in facts.history.partitions if p["stream"] == stream]
     of_key = np.array(values[numbers.index(partition)]["value"][where["offset"]])
-    why = diagnose_total(of_key, n, int(out["total"]))
-    if why.kind in ("none", "rounded"):
-        return [f"The total is {why.text}."]
-    return [_meant(facts, why, where, near)]
+    return where, diagnose_total(of_key, n, int(out["total"]))
 
 
 def _meant(facts: Facts, why: Diagnosis, of_key: np.ndarray, near: Aftermath | None) -> str:

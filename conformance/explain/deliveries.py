@@ -6,6 +6,8 @@ numbers they came, what HAVE had said.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from tickproof.conformance.checkers.matching import PLACES, Place, place_of
@@ -21,8 +23,12 @@ from tickproof.conformance.explain.aftermath import (
 from tickproof.conformance.explain.facts import Facts, Part, counted, ranges
 from tickproof.conformance.history import events
 from tickproof.conformance.history.outputs import UNNUMBERED
-from tickproof.conformance.suites.evidence import CHANGED
+from tickproof.conformance.suites.evidence import CHANGED, wrapping
 from tickproof.conformance.verdicts import Outcome
+from tickproof.generators.layouts import COUNT_IN, NUMBER
+
+#: From so many missing records on, one key is no chance.
+_ALIKE: Final = 3
 
 # -- outputs that never came -----------------------------------------------------------------
 
@@ -44,11 +50,15 @@ def tell_losses(facts: Facts, outcome: Outcome) -> Part:
         f"{facts.journey(first, near)}.",
     ]
     mark = int(times[-1]) if len(times) else None
-    point = [*_frames(facts, where), *_relation(facts, where, near)]
+    frames, relation, numbers = _frames(facts, where), _relation(facts, where, near), list[str]()
     if near is not None and not any(place.skipped for place in near.places):
-        point += numbering(facts, near) or _silent(facts, near, first)
-    point += transactions.tell(facts)
-    return Part(tuple(said), tuple(point), mark, "first missing record fetched")
+        numbers = numbering(facts, near) or _silent(facts, near, first)
+    settled = transactions.tell(facts)
+    point = [*frames, *relation, *numbers, *settled]
+    # What a transaction or a number lost says more than where the lost records lie.
+    which = [*settled[-1:], *numbers, *frames, *relation][:1]
+    head = " ".join([said[0].split(": ")[0] + ".", *which]) if which else ""
+    return Part(tuple(said), tuple(point), mark, "first missing record fetched", head)
 
 
 def _first_missing(outcome: Outcome, where: np.ndarray) -> Place:
@@ -65,7 +75,12 @@ def _frames(facts: Facts, where: np.ndarray) -> list[str]:
     """Say whether the missing records are all, whole replies, or the ends of partitions."""
     assert facts.matching is not None
     if len(where) == int(facts.matching.owed.sum()):
+        if len(facts.log):
+            came = f"{counted(len(facts.log), 'output')} came, and"
+            return [f"{came} none of them is one that was due."]
         return ["No output came at all: these are all records that must give one."]
+    if alike := _of_one_kind(facts, where):
+        return [alike]
     replies = whole_replies(facts.history, where)
     ends = _ends(facts, where)
     last = ", the last of their partitions" if ends else ""
@@ -73,6 +88,29 @@ def _frames(facts: Facts, where: np.ndarray) -> list[str]:
         whole = f"{replies:,} whole FETCH {'reply' if replies == 1 else 'replies'}"
         return [f"They fill {whole}{last}: nothing came out of these, and nothing else is missing."]
     return ["They are the last records of their partitions."] if ends and len(where) > 1 else []
+
+
+def _of_one_kind(facts: Facts, where: np.ndarray) -> str:
+    """Say whether the missing records are all of one key, or all those that leave 64 bits."""
+    if facts.history.app not in ("count", "double") or len(where) < _ALIKE:
+        return ""
+    numbers = [p["partition"] for p in facts.history.partitions]
+    layout = COUNT_IN if facts.history.app == "count" else NUMBER
+    arrays = facts.history.inputs(layout)
+    rows = [
+        np.array(arrays[numbers.index(partition)][offsets_in(where, stream, partition)])
+        for stream, partition in partitions_of(where)
+    ]
+    missing = np.concatenate(rows)
+    if facts.history.app == "double":
+        whole = sum(map(wrapping, arrays))
+        all_wrap = wrapping(missing) == len(missing) == whole
+        return "They are all of the records whose double leaves 64 bits." if all_wrap else ""
+    keys = np.unique(missing["key"])
+    whole = sum(int((array["key"] == keys[0]).sum()) for array in arrays)
+    if len(keys) > 1 or whole != len(missing):
+        return ""
+    return f"They are all of the records of key {int(keys[0])}."
 
 
 def _relation(facts: Facts, where: np.ndarray, near: Aftermath | None) -> list[str]:
@@ -216,9 +254,11 @@ def tell_repeats(facts: Facts, outcome: Outcome) -> Part:
     point = [*shared(facts, near), *_have(facts, index, near)]
     pair = facts.log.rows(np.array([int(where.get("first_index", index)), index]))
     point += transactions.repeated(facts, list(facts.log.arrivals[pair]))
+    head = point[0] if point else said[0]
     if outcome.reason in CHANGED or not point:
         point = [*alike(outcome), *point]
-    return Part(tuple(said), tuple(point), t_ns, "first repeated output")
+        head = " ".join([said[-1] if outcome.reason == "conflict" else said[0], *alike(outcome)])
+    return Part(tuple(said), tuple(point), t_ns, "first repeated output", head)
 
 
 def _pair(facts: Facts, outcome: Outcome, index: int, near: Aftermath | None) -> str:
@@ -261,6 +301,8 @@ def shared(facts: Facts, near: Aftermath | None) -> list[str]:
     same = (before[0] == after[0]) & (before[1] == after[1]) & (after[1] != UNNUMBERED)
     if same.all():
         said.append("each under the writer and number of the first time")
+    elif (before[0] != after[0]).all():
+        said.append("each under another writer than the first time")
     elif not same.any() and (after[1] != UNNUMBERED).all():
         said.append("each under another number than the first time")
     if len(surplus) == len(rows) and len(rows) == int(m.owed.sum()):

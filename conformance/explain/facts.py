@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -21,6 +22,7 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
+from tickproof.conformance.scenario import Do
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER, ORDER, opaque
 
@@ -30,10 +32,18 @@ _MOST_RECORDS: Final = 20_000_000
 _MOST_BYTES: Final = 1 << 30
 
 
+#: Faults that a sentence cannot call by the word of their schedule.
+NOUNS: Final[Mapping[Do, str]] = {
+    "late": "late frame", "half-open": "silent connection", "throttle": "slow connection",
+    "drip": "drip", "refuse": "refusal", "fill": "full disk", "corrupt": "damage",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Part:
     """Sentences about what went wrong: ``said`` what was seen, ``point`` what it comes down to.
 
+    headline: the one that says most; "" for the first of ``point``, or else of ``said``.
     mark_ns: the moment of it (monotonic ns), None where there is none; mark: what it is.
     """
 
@@ -41,6 +51,7 @@ class Part:
     point: tuple[str, ...] = ()
     mark_ns: int | None = None
     mark: str = ""
+    headline: str = ""
 
 
 class Facts:
@@ -71,8 +82,8 @@ class Facts:
 
     def name(self, after: Aftermath) -> str:
         """Return what a fault is called in a sentence: "the kill", "kill 2"."""
-        do = after.fault.step.do
-        return f"the {do}" if len(self.aftermaths) == 1 else f"{do} {after.number + 1}"
+        noun = NOUNS.get(after.fault.step.do, after.fault.step.do)
+        return f"the {noun}" if len(self.aftermaths) == 1 else f"{noun} {after.number + 1}"
 
     def since(self, t_ns: int, after: Aftermath | None) -> str:
         """Return a time by its distance from a fault, or from the beginning without one."""

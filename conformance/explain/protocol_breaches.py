@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -21,6 +21,10 @@ from tickproof.conformance.verdicts import Outcome
 _OPS: Final = ("hello", "deploy", "topology", "drain", "checkpoint", "scale", "stop")
 #: How the log says that a FETCH lies below what was released.
 _BELOW: Final = re.compile(r"offset (\d+) was released \(up to (\d+)\)")
+#: Their expected and actual say it all; the end of the run is none of their business.
+_BY_THEMSELVES: Final = ("AFTER_FENCE", "BAD_EXIT", "LEFT_OVER")
+#: What a FETCH below a RELEASE explains.
+_BELOW_RELEASE: Final = ("RELEASED", "FROM_ZERO", "FETCHED_AGAIN", "EXITED", "NO_RECOVERY")
 #: Partitions that are told one by one.
 _MOST: Final = 8
 
@@ -31,18 +35,34 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
         return _early(facts)
     if outcome.reason == "UNBOUNDED":
         return _stalled(facts, outcome)
+    if outcome.reason in _BY_THEMSELVES:
+        return Part()
     if outcome.reason in ("NO_ANSWER", "HELD_BACK"):
-        return _unanswered(facts)
-    refused = facts.history.all(events.Refused)
-    if below := fetches_below_release(facts):
+        return replace(_unanswered(facts), headline=_broke_off(facts))
+    below = fetches_below_release(facts)
+    if below and outcome.reason in _BELOW_RELEASE:
         return _below_release(facts, below)
-    if refused:
-        return _refused(facts, outcome, refused)
-    return _ended(facts)
+    refused = [row for row in facts.history.all(events.Refused) if row.text in outcome.actual]
+    part = _refused(facts, refused) if refused else _ended(facts)
+    return replace(part, headline=_broke_off(facts))
 
 
-def _refused(facts: Facts, outcome: Outcome, rows: list[events.Refused]) -> Part:
-    row = next((r for r in rows if r.text in outcome.actual), rows[0])
+def _broke_off(facts: Facts) -> str:
+    """Say what ended the run, when, and what the log had refused; "" where it went to its end."""
+    ended = facts.history.ended
+    if ended["how"] != "engine-failure":
+        return ""
+    near = facts.before(facts.ended)
+    when = f", {facts.since(facts.ended, near)}" if near else ""
+    refused = facts.history.all(events.Refused)[-1:]
+    why = "".join(
+        f"; the log had refused {shown(row.op, 20)}: {shown(row.text, 200)}" for row in refused
+    )
+    return f"{shown(str(ended['message']), 200)}{when}{why}."
+
+
+def _refused(facts: Facts, rows: list[events.Refused]) -> Part:
+    row = rows[0]
     t_ns = row.t_ns
     said = [
         f"The log refused {shown(row.op, 20)} {facts.since(t_ns, facts.before(t_ns))}: "
@@ -102,8 +122,24 @@ def _early(facts: Facts) -> Part:
             )
         if not row.ended:
             said.append("END had not been announced: more input could still come, and did.")
-        return Part(tuple(said[:1]), tuple(said[1:]), row.t_ns, "drain answered too early")
+        mark = "drain answered too early"
+        return Part(tuple(said[:1]), tuple(said[1:]), row.t_ns, mark, _too_early(row, late.any()))
     return Part()
+
+
+def _too_early(row: events.Drained, late: bool) -> str:
+    """Say in short what was still to come when drain was answered."""
+    if not row.ended:
+        published = sum(p.published for p in row.partitions)
+        total = sum(p.records for p in row.partitions)
+        open_ = f"END was announced, with {published:,} of {total:,} records published"
+    elif row.staged_open:
+        open_ = f"{counted(row.staged_open, 'transaction')} with output was committed or aborted"
+    elif row.open_acknowledgements:
+        open_ = f"{counted(row.open_acknowledgements, 'frame')} of output had an answer"
+    else:
+        open_ = "the last output had come" if late else "all was read"
+    return f"Drain was answered before {open_}."
 
 
 def _stalled(facts: Facts, outcome: Outcome) -> Part:
@@ -232,7 +268,7 @@ def _below_release(facts: Facts, rows: list[FetchBelowRelease]) -> Part:
                 f"{facts.name(near)} came, {held:,} of {fetched:,} fetched records were not "
                 "released."
             )
-    return Part(tuple(said), tuple(point), t_ns, "FETCH below a RELEASE")
+    return Part(tuple(said), tuple(point), t_ns, "FETCH below a RELEASE", said[0])
 
 
 def _what(facts: Facts, row: FetchBelowRelease) -> str:

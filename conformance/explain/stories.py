@@ -33,8 +33,8 @@ _BRIEF: Final = 5
 class Story:
     """Sentences in the order in which they are read; all of them are safe to print.
 
-    brief: the few that say most. wrong: the moment at which the engine can be seen to be
-    wrong, for the picture.
+    headline: the one that a reader should see first. brief: the few others that say most.
+    wrong: the moment at which the engine can be seen to be wrong, for the picture.
     """
 
     requirement: str
@@ -42,12 +42,14 @@ class Story:
     lines: tuple[str, ...] = ()
     brief: tuple[str, ...] = ()
     wrong: Moment | None = None
+    headline: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict."""
         return {
             "requirement": self.requirement,
             "verdict": self.verdict.value,
+            "headline": self.headline,
             "lines": list(self.lines),
             "brief": list(self.brief),
             "wrong_ns": self.wrong.t_ns if self.wrong else None,
@@ -72,12 +74,16 @@ def story(history: History, outcome: Outcome) -> Story:
     struck = (
         [fault_sentences.met(facts, near), fault_sentences.followed(facts, near)] if near else []
     )
+    first = part.headline or (*part.point, *said)[0]
+    first = first[0].upper() + first[1:]
+    brief = [line for line in (*struck, *said[:1], *part.point, *end) if line != first]
     return Story(
         outcome.requirement,
         outcome.verdict,
         _safe([facts.title, *fault_sentences.faults(facts), *said, *part.point, *end]),
-        _safe([*struck, *said[:1], *part.point, *end][:_BRIEF]),
+        _safe(brief[:_BRIEF]),
         Moment(part.mark_ns, "X", part.mark, 0) if part.mark_ns is not None else None,
+        *_safe([first]),
     )
 
 
@@ -156,7 +162,8 @@ def _with_story(history: History, outcome: Outcome) -> Outcome:
         return replace(outcome, story={"lines": why, "brief": why})
     if outcome.verdict is Verdict.UNKNOWN:
         drawn = []  # one sentence says what is missing
-    lines = {"lines": list(made.lines), "brief": list(made.brief), "picture": drawn}
+    lines = {"headline": [made.headline] if made.headline else [], "lines": list(made.lines),
+             "brief": list(made.brief), "picture": drawn}  # fmt: skip
     return replace(outcome, story=lines)
 
 

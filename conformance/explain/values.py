@@ -43,16 +43,27 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     point: list[str] = []
     if not len(wrong):
         point += alike(outcome)
+    # What explains the output, where something does, says more than the output.
+    why: list[str] = []
     if ordered:
-        point += shared(facts, near)
+        why = shared(facts, near)
     elif facts.history.app == "count":
-        point += count_values.tell(facts, index, near)
+        why = count_values.tell(facts, index, near)
     elif facts.history.app == "market-spread":
-        point += _tell_market(facts, index, near)
+        seen, why = _tell_market(facts, index, near)
+        point += seen
+    point += why
+    head = why[0] if why else _first_seen(outcome, ordered)
     if len(wrong):
         point.append(_all(facts, wrong, near))
     mark = "first output out of order" if ordered else "first wrong output"
-    return Part(tuple(said), tuple(point), t_ns, mark)
+    return Part(tuple(said), tuple(point), t_ns, mark, head)
+
+
+def _first_seen(outcome: Outcome, ordered: bool) -> str:
+    """Return the counterexample as a sentence, and how often the run shows it."""
+    what = "output out of order" if ordered else "wrong output"
+    return " ".join([f"The first {what}: {shown(outcome.actual, 400)}.", *alike(outcome)])
 
 
 def _answers(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
@@ -113,15 +124,20 @@ def _market_said(facts: Facts, index: int) -> str:
     return f"{text}; due was {show_answer(due)}."
 
 
-def _tell_market(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
-    """Say what became of the quote that was due, and what the wrong verdicts share."""
+def _tell_market(
+    facts: Facts, index: int, near: Aftermath | None
+) -> tuple[list[str], list[str]]:  # fmt: skip
+    """Say what became of the quote that was due, and what the wrong verdicts share.
+
+    The second list explains them all, and is empty where nothing does.
+    """
     m = facts.matching
     if m is None:
-        return []
+        return [], []
     if facts.history.params["inputs"] == "two":
-        return _newest(facts, index, near)
+        return _newest(facts, index, near), []
     if m.due is None or m.answers[index] < 0:
-        return []
+        return [], []
     due = m.due[m.answers[index]]
     quotes, where = _quotes(facts, MESSAGE)
     found = []
@@ -132,13 +148,17 @@ def _tell_market(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
             f"Quote {due['quote_id']}, which was due, is offset {place.offset:,} of partition "
             f"{place.partition}: {facts.journey(place, near)}."
         )
-    return found + _shared(facts, quotes, where, near)
+    said, explains = _shared(facts, quotes, where, near)
+    return (found, said) if explains else (found + said, [])
 
 
 def _shared(
     facts: Facts, quotes: np.ndarray, where: np.ndarray, near: Aftermath | None
-) -> list[str]:
-    """Say what all wrong verdicts on merged input have in common about their quotes."""
+) -> tuple[list[str], bool]:
+    """Say what all wrong verdicts on merged input share about their quotes.
+
+    Returns whether that explains them, too.
+    """
     m = facts.matching
     assert m is not None and m.due is not None
     wrong = np.flatnonzero(m.wrong & (m.answers >= 0))
@@ -147,15 +167,15 @@ def _shared(
     named = int(((came["quote_id"] == 0) & other).sum())
     if not other.all():
         if other.any():
-            return []
+            return [], False
         text = "All wrong verdicts name the quote that was due"
         bad = [f for f in ("symbol", "bid", "offer") if (came[f] != due[f]).all()]
         rule = all((came[f] == due[f]).all() for f in ("symbol", "bid", "offer"))
         if rule:
-            return [f"{text}, with its prices: only the decision is wrong."]
-        return [f"{text}, but not its {' and '.join(bad)}." if bad else f"{text}."]
+            return [f"{text}, with its prices: only the decision is wrong."], False
+        return [f"{text}, but not its {' and '.join(bad)}." if bad else f"{text}."], False
     if not len(quotes):
-        return ["All wrong verdicts name another quote than the latest."]
+        return ["All wrong verdicts name another quote than the latest."], False
     at = _rows_of(quotes["id"], due["quote_id"])
     missed = where[np.maximum(at, 0)]
     number = len(wrong)
@@ -167,22 +187,22 @@ def _shared(
         none = f", {named:,} of them none" if named else ""
         text = f"All wrong verdicts ({number:,}) name {which} than the latest{none}"
     if (at < 0).any():
-        return [f"{text}."]
+        return [f"{text}."], False
     if _one_reply(facts, m.places(m.answers[wrong]), missed):
         return [
             f"{text}; each of these orders came in the same FETCH reply as the quote that was due, "
             f"behind it ({number:,} of {number:,}): as if the orders of a reply were judged before "
             "its quotes."
-        ]
+        ], True
     if near is None:
-        return [f"{text}."]
+        return [f"{text}."], False
     shares = relations(facts.history, missed, near)
     if shares["left"] + shares["given-up"] == len(missed):
         return [
             f"{text}, and each quote that was due had been fetched before {facts.name(near)} and "
             "not again: the quotes from before it were not restored."
-        ]
-    return [f"{text}."]
+        ], True
+    return [f"{text}."], False
 
 
 def _rows_of(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -74,6 +74,7 @@ class Selection(_Model):
 class Story(_Model):
     """How a failure came about, in text lines; all empty where there is nothing to tell."""
 
+    headline: list[str] = Field(default=[], description="what went wrong, in one sentence")
     lines: list[str] = Field(default=[], description="one sentence each, in order")
     brief: list[str] = Field(default=[], description="the few of them that say most")
     picture: list[str] = Field(default=[], description="the run as lanes over time")
@@ -98,6 +99,9 @@ class Result(_Model):
     reproduce: str
     seconds: float = Field(ge=0)
     story: Story = Story()
+    blocked_by: list[str] = Field(
+        default=[], description="requirements whose failure left nothing to judge here"
+    )
 
 
 class Report(_Model):
@@ -247,6 +251,7 @@ def result(outcome: Outcome, requirement: Requirement | None, folder: Path | Non
                 for name, lines in outcome.story.items()
             }
         ),
+        blocked_by=list(outcome.blocked_by),
     )
 
 

@@ -22,10 +22,11 @@ _ELEMENT: Final[dict[Verdict, str | None]] = {
     Verdict.GAP_FIXED: "failure",
     Verdict.UNKNOWN: "failure",
     Verdict.KIT_ERROR: "error",
-    Verdict.BLOCKED: "skipped",
+    Verdict.BLOCKED: "skipped",  # by a failure that is listed itself
     Verdict.NOT_CLAIMED: "skipped",
     Verdict.KNOWN_GAP: "skipped",
 }
+_RED: Final = ("failure", "error")
 #: Everything outside the Char production of XML 1.0.
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _DETAILS: Final = ("scenario", "stimulus", "expected", "actual", "reason", "run", "reproduce")
@@ -36,8 +37,17 @@ def xml_safe(text: str) -> str:
     return _NOT_XML.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
+def _element(report: Report, result: Result) -> str | None:
+    """Return the element of a result; what is blocked fails where no failure says why."""
+    if result.verdict is Verdict.BLOCKED:
+        failed = {one.id for one in report.requirements if _ELEMENT[one.verdict] in _RED}
+        return "skipped" if failed.intersection(result.blocked_by) else "failure"
+    return _ELEMENT[result.verdict]
+
+
 def _message(result: Result) -> str:
-    said = [result.reason]
+    said = [f"by {', '.join(result.blocked_by)}"] if result.blocked_by else []
+    said.append(result.reason)
     if result.expected or result.actual:
         said.append(f"expected {result.expected}; got {result.actual}")
     return ": ".join(part for part in said if part) or result.verdict.value
@@ -45,7 +55,7 @@ def _message(result: Result) -> str:
 
 def _details(result: Result) -> str:
     pairs = [(name, getattr(result, name)) for name in _DETAILS]
-    lines = [f"{name}: {value}" for name, value in pairs if value]
+    lines = [*result.story.headline, *(f"{name}: {value}" for name, value in pairs if value)]
     for part in (result.story.lines, result.story.picture):
         lines += ["", *part] if part else []
     return "\n".join(lines)
@@ -58,7 +68,7 @@ def _case(report: Report, result: Result) -> ElementTree.Element:
         name=xml_safe(f"{result.id} {result.title}".strip()),
         time=f"{result.seconds:.3f}",
     )
-    tag = _ELEMENT[result.verdict]
+    tag = _element(report, result)
     if tag is not None:
         attributes = {"message": xml_safe(_message(result)), "type": result.verdict.value}
         ElementTree.SubElement(case, tag, attributes).text = xml_safe(_details(result))
@@ -67,7 +77,7 @@ def _case(report: Report, result: Result) -> ElementTree.Element:
 
 def document(report: Report) -> ElementTree.Element:
     """Return a report as one ``testsuites`` element with one suite, one case a requirement."""
-    tags = [_ELEMENT[result.verdict] for result in report.requirements]
+    tags = [_element(report, result) for result in report.requirements]
     totals = {
         "tests": str(len(tags)),
         "failures": str(tags.count("failure")),

@@ -171,6 +171,8 @@ class SessionProgress(LiveView):
         super().__init__(console, self.render, per_second=8)
         self._verbose = verbose
         self._state = State()
+        #: What was printed: a requirement of several runs is told of once.
+        self._told: set[tuple[str, Verdict]] = set()
 
     @property
     def counts(self) -> Counter[Verdict]:
@@ -196,10 +198,13 @@ class SessionProgress(LiveView):
 
     def _decided(self, outcome: Mapping[str, Any]) -> None:
         verdict = Verdict(outcome["verdict"])
-        if verdict not in _SILENT:
+        id_ = str(outcome["requirement"])
+        if verdict not in _SILENT and (id_, verdict) not in self._told:
+            self._told.add((id_, verdict))
             line = Text("  ").append_text(badge(verdict, self.console))
-            text = f" {outcome['requirement']} {outcome.get('reason', '')}".rstrip()
-            self.keep(line.append(shown(text, _LINE_LIMIT), style="default"))
+            text = f" {id_} {outcome.get('reason', '')}".rstrip()
+            line.append(shown(text, _LINE_LIMIT), style="default")
+            self.keep(line.append(f"  {shown(outcome.get('scenario', ''), 60)}", style="dim"))
 
     def render(self) -> RenderableType:
         """Return the view of this moment: counts, the runs under way, the newest fault."""

@@ -50,10 +50,9 @@ def summary(
     known: Mapping[str, Requirement],
 ) -> None:  # fmt: skip
     """Print the worst counterexample of each requirement, then the verdicts side by side."""
-    again = {
-        outcome.requirement: [o for run in now for o in run if o.requirement == outcome.requirement]
-        for outcome in then
-    }
+    again: dict[str, list[Outcome]] = {outcome.requirement: [] for outcome in then}
+    for outcome in (one for run in now for one in run):
+        again.setdefault(outcome.requirement, []).append(outcome)
     bad = [
         result(max(found, key=_severity), known.get(id_))
         for id_, found in again.items()
@@ -64,11 +63,11 @@ def summary(
     table = Table(box=None, pad_edge=False)
     for column in ("requirement", "then", "now", *(["failed"] if len(now) > 1 else [])):
         table.add_column(column, no_wrap=True)
-    for outcome in then:
-        found = again[outcome.requirement]
+    before = {outcome.requirement: outcome.verdict for outcome in then}
+    for id_, found in again.items():
         failed = sum(o.verdict is Verdict.FAIL for o in found)
         table.add_row(
-            Text(shown(outcome.requirement, _LIMIT)), badge(outcome.verdict, console),
+            Text(shown(id_, _LIMIT)), badge(before[id_], console) if id_ in before else "",
             badge(max(found, key=_severity).verdict, console),
             *([f"{failed} of {len(found)}"] if len(now) > 1 else []),
         )  # fmt: skip

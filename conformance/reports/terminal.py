@@ -18,7 +18,7 @@ from tickproof.conformance.reports.json_report import FILE_NAME, Report, Result
 from tickproof.conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
 from tickproof.conformance.requirements.hints import halves
 from tickproof.conformance.text import shortened, shown
-from tickproof.conformance.verdicts import Verdict
+from tickproof.conformance.verdicts import Reason, Verdict
 
 _FIELD_LIMIT: Final = 600
 _ID_LIMIT: Final = 40
@@ -60,11 +60,22 @@ def details(
         _not_claimed(console, results)
     bad = [result for verdict in _BAD for result in results if result.verdict is verdict]
     printed: set[str] = set()  # standard error and pictures, printed once each
+    blocked = _blocked(results)
     for result in bad[:_WHOLE]:
-        _counterexample(console, result, folder, printed)
-    _rest(console, bad[_WHOLE:])
+        _counterexample(console, result, folder, printed, blocked.get(result.id, []))
+    _rest(console, bad[_WHOLE:], blocked)
     _not_decided(console, results)
     _symbols(console, results)
+
+
+def _blocked(results: Sequence[Result]) -> dict[str, list[str]]:
+    """Return the ids that each failure left nothing to judge for; a broken tier is told apart."""
+    found: dict[str, list[str]] = {}
+    for result in results:
+        if result.verdict is Verdict.BLOCKED and result.reason != Reason.LOWER_TIER:
+            for blocker in result.blocked_by:
+                found.setdefault(blocker, []).append(shown(result.id, _ID_LIMIT))
+    return found
 
 
 def comparison(console: Console, reports: Sequence[Report]) -> None:
@@ -153,7 +164,9 @@ def _quiet(result: Result) -> bool:
     return result.verdict in (Verdict.NOT_CLAIMED, Verdict.BLOCKED)
 
 
-def _rest(console: Console, results: Sequence[Result]) -> None:
+def _rest(
+    console: Console, results: Sequence[Result], blocked: Mapping[str, Sequence[str]]
+) -> None:  # fmt: skip
     """Print the other counterexamples briefly: they often share one cause."""
     if not results:
         return
@@ -161,18 +174,27 @@ def _rest(console: Console, results: Sequence[Result]) -> None:
     console.print(Text("  more failures, whole in report.json:", style="dim"))
     for result in results:
         line = symbol(result.verdict, console).append(f" {shown(result.id, _ID_LIMIT)}  ")
-        line.append(shown(f"{result.reason}: {result.actual}", _REST_LIMIT), style="default")
-        console.print(line)
+        said = " ".join(result.story.headline) or f"{result.reason}: {result.actual}"
+        line.append(shown(said, _REST_LIMIT), style="default")
+        if result.id in blocked:
+            line.append(f" (blocks {len(blocked[result.id])})", style="dim")
+        _wrapped(console, line, 0)
 
 
 def _counterexample(
-    console: Console, result: Result, folder: Path | None, printed: set[str]
+    console: Console, result: Result, folder: Path | None, printed: set[str],
+    blocked: Sequence[str],
 ) -> None:  # fmt: skip
-    """Print one result whole; standard error and picture only where not yet ``printed``."""
+    """Print one result whole; standard error and picture only where not yet ``printed``.
+
+    blocked: what it left nothing to judge for.
+    """
     title = symbol(result.verdict, console).append(f" {shown(result.id, _ID_LIMIT)}")
     title.append(f"  {shown(result.title, 100)}", style="bold")
     console.print()
     console.print(title)
+    for sentence in result.story.headline:
+        _wrapped(console, sentence, 2)
     promise, causes = halves(result.promise)
     for label, value in (
         ("reason", result.reason),
@@ -186,6 +208,8 @@ def _counterexample(
     _story(console, result, printed)
     # General advice: where the story says otherwise, the story is right.
     _field(console, "in general", causes)
+    if blocked:
+        _field(console, "blocks", f"{len(blocked)}: {', '.join(blocked)}")
     _stderr(console, result, printed)
     _schedule(console, result)
     _line(console, "reproduce", result.reproduce)
@@ -232,13 +256,21 @@ def _stderr(console: Console, result: Result, printed: set[str]) -> None:
 
 def _field(console: Console, label: str, value: str) -> None:
     """Print one labelled value, wrapped under itself."""
-    if not value:
-        return
-    grid = Table.grid(padding=0)
-    grid.add_column(width=_LABEL_WIDTH)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(label, style="dim"), Text(shown(value, _FIELD_LIMIT)))
-    console.print(Padding(grid, (0, 0, 0, 2), expand=False))
+    if value:
+        head = Text("  ").append(label.ljust(_LABEL_WIDTH), style="dim")
+        _wrapped(console, Text(shown(value, _FIELD_LIMIT)), 2 + _LABEL_WIDTH, head)
+
+
+def _wrapped(
+    console: Console, text: str | Text, indent: int, head: Text | None = None
+) -> None:  # fmt: skip
+    """Print text with each line indented and none padded; ``head`` stands before the first."""
+    whole = text if isinstance(text, Text) else Text(shown(text, _FIELD_LIMIT))
+    lines = whole.wrap(console, max(20, console.width - indent))
+    for number, line in enumerate(lines):
+        before = head if head is not None and number == 0 else Text(" " * indent)
+        line.rstrip()
+        console.print(before.copy().append_text(line), soft_wrap=True)
 
 
 def _line(console: Console, label: str, value: str) -> None:
@@ -280,9 +312,7 @@ def _not_claimed(console: Console, results: Sequence[Result]) -> None:
 def _not_decided(console: Console, results: Sequence[Result]) -> None:
     """Print every unknown with its reason, and blocked ones by what blocked them."""
     unknown = [r for r in results if r.verdict is Verdict.UNKNOWN]
-    blocked = Counter(
-        f"{r.reason}: {r.actual}" for r in results if r.verdict is Verdict.BLOCKED
-    )  # fmt: skip
+    blocked = Counter(_blocking(r) for r in results if r.verdict is Verdict.BLOCKED)
     gaps = [r for r in results if r.verdict is Verdict.KNOWN_GAP]
     if unknown or blocked or gaps:
         console.print()
@@ -301,8 +331,15 @@ def _not_decided(console: Console, results: Sequence[Result]) -> None:
         )
         console.print(text.append(f"  {shown(result.reason, _FIELD_LIMIT)}", style="default"))
     for reason, times in blocked.items():
-        text = badge(Verdict.BLOCKED, console).append(f" {times} not tried", style="bold")
+        text = badge(Verdict.BLOCKED, console).append(f" {times} not judged", style="bold")
         console.print(text.append(f"  {shown(reason, _FIELD_LIMIT)}", style="default"))
+
+
+def _blocking(result: Result) -> str:
+    """Say what left nothing to judge."""
+    if result.reason == Reason.LOWER_TIER or not result.blocked_by:
+        return f"{result.reason}: {result.actual}"
+    return f"by {', '.join(result.blocked_by)}: {result.reason}"
 
 
 def _symbols(console: Console, results: Sequence[Result]) -> None:

@@ -106,7 +106,8 @@ def _mutant(subject: Subject) -> list[str]:
         for kill in subject.kills
     )
     first = subject.kills[0]
-    said = escaped(f"{first.reason}: {first.said}", _SAID) if first.reason else "nothing"
+    said = first.headline or f"{first.reason}: {first.said}"
+    said = escaped(said, _SAID) if first.reason else "nothing"
     return [subject.id, subject.base, escaped(subject.what, _CASE), kills, said]
 
 

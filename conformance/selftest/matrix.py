@@ -69,6 +69,7 @@ def problems(report: SelfTest) -> list[tuple[str, list[str]]]:
                 survivors.append(
                     f"{subject.id}: {kill.requirement} says {kill.verdict} {kill.reason}: "
                     f"{kill.said or 'nothing was wrong'}"
+                    + (f" (headline: {kill.headline})" if kill.headline else "")
                 )
     found = [
         ("the kit itself broke", report.broken),

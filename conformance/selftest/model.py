@@ -28,13 +28,17 @@ class _Model(BaseModel):
 
 
 class Cell(_Model):
-    """One test on one run. reason: code of a fail or an unknown; said: what was seen."""
+    """One test on one run.
+
+    reason: code of a fail or an unknown; said: what was seen; headline: of the failure.
+    """
 
     requirement: str
     test: str
     verdict: Verdict
     reason: str
     said: str
+    headline: str = ""
 
 
 class Trial(_Model):
@@ -52,8 +56,8 @@ class Trial(_Model):
 class Kill(_Model):
     """How a requirement that a mutant names judged it.
 
-    killed: a test of it failed the mutant, and said what it should. verdict: the worst of
-    its tests.
+    killed: a test of it failed the mutant, and said what it should, in its headline too.
+    verdict: the worst of its tests.
     """
 
     requirement: str
@@ -61,6 +65,7 @@ class Kill(_Model):
     verdict: Verdict
     reason: str
     said: str
+    headline: str = ""
 
 
 class Subject(_Model):

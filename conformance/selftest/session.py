@@ -129,8 +129,10 @@ def _kills(cell: Cell, mutant: Mutant, requirement: str) -> bool:
     """Tell whether a cell is the failure that a mutant has to show for ``requirement``."""
     if cell.requirement != requirement or cell.verdict is not Verdict.FAIL:
         return False
+    if requirement != mutant.requirement:
+        return True
     said = f"{cell.reason}: {cell.said}"
-    return requirement != mutant.requirement or re.search(mutant.shows, said) is not None
+    return bool(re.search(mutant.shows, said) and re.search(mutant.headline, cell.headline))
 
 
 def _sound_runs(trials: Iterable[Trial], mutants: dict[str, Mutant]) -> int:
@@ -164,7 +166,7 @@ def kill_of(mutant: Mutant, requirement: str, cells: Iterable[Cell]) -> Kill:
     shown = (killers or [max(found, key=lambda cell: SEVERITY.index(cell.verdict))])[0]
     return Kill(
         requirement=requirement, killed=bool(killers), verdict=shown.verdict,
-        reason=shown.reason, said=shown.said,
+        reason=shown.reason, said=shown.said, headline=shown.headline,
     )  # fmt: skip
 
 

@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickproof.conformance.engines.spec import EngineSpec, load
+from tickproof.conformance.explain import story
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest.model import Cell, Trial
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenario_player import ScenarioPlayer
 from tickproof.conformance.suites.judge import JUDGES, import_suites
-from tickproof.conformance.suites.outcomes import outcome_of, with_known_gaps
+from tickproof.conformance.suites.outcomes import outcome_of, with_causes
 from tickproof.conformance.text import shown
-from tickproof.conformance.verdicts import Verdict
+from tickproof.conformance.verdicts import Outcome, Verdict
 
 #: Reasons of an unknown that come from a noisy machine.
 HOST_REASONS: Final = frozenset(("HOST_NOISE", "GENERATOR_LATE", "KIT_FLOOR"))
+#: Stands for a test where a run that broke off fails a requirement that it does not decide.
+BROKEN_OFF: Final = "test_the_run_comes_to_its_end"
 #: Longest text of a cell, in characters.
 _SAID: Final = 2000
 
@@ -56,17 +60,26 @@ def alone(scenario: str) -> bool:
 
 
 def attempt(task: Task) -> Trial:
-    """Play a task and judge it as `tickproof run` would; one cell for each of its tests."""
+    """Play a task and judge it as `tickproof run` would; one cell for each of its tests.
+
+    One more stands for what blocks them, if none of them does.
+    """
     began = time.monotonic()
     judges = tests_of()[task.scenario]
     spec = _spec(task.toml)
     player = ScenarioPlayer(spec, Request(out=task.folder, seed=task.seed))
-    cells = [_cell(player, spec, task, requirement, judge) for requirement, judge in judges]
+    found = [_outcome(player, task, requirement, judge) for requirement, judge in judges]
+    # What blocks one of them may be a requirement that the scenario does not decide.
+    outcomes = with_causes(found, spec.known_gaps)
+    tests = [judge.__name__ for _, judge in judges]
+    tests += [BROKEN_OFF] * (len(outcomes) - len(tests))
     history = player.played(task.scenario)
+    cells = [_cell(history, outcome, test) for outcome, test in zip(outcomes, tests, strict=True)]
     player.tidy()
     return Trial(
         subject=task.subject, scenario=task.scenario, seed=task.seed, played=history is not None,
-        seconds=round(time.monotonic() - began, 3), cells=cells,
+        seconds=round(time.monotonic() - began, 3),
+        cells=cells,
         run=str(history.folder) if history is not None else "",
     )  # fmt: skip
 
@@ -76,19 +89,24 @@ def _spec(toml: Path) -> EngineSpec:
     return load(toml, registry.load())
 
 
-def _cell(
-    player: ScenarioPlayer, spec: EngineSpec, task: Task, requirement: str, judge: Any
-) -> Cell:
+def _outcome(player: ScenarioPlayer, task: Task, requirement: str, judge: Any) -> Outcome:
     error: Exception | None = None
     try:
         judge(player.history(requirement, task.scenario))
     except Exception as raised:
         error = raised
     outcome = outcome_of(requirement, task.scenario, error, player.played(task.scenario))
-    outcome = with_known_gaps(outcome, spec.known_gaps)
     if outcome.verdict is Verdict.KIT_ERROR and error is not None:
         player.keep_traceback("".join(traceback.format_exception(error)))
+    return outcome
+
+
+def _cell(history: History | None, outcome: Outcome, test: str) -> Cell:
+    headline = ""
+    if outcome.verdict is Verdict.FAIL and history is not None:
+        headline = story(history, outcome).headline
     return Cell(
-        requirement=requirement, test=judge.__name__, verdict=outcome.verdict,
+        requirement=outcome.requirement, test=test, verdict=outcome.verdict,
         reason=outcome.reason, said=shown(outcome.actual, _SAID),
+        headline=headline,
     )  # fmt: skip

@@ -23,7 +23,7 @@ from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenario_player import ScenarioPlayer
 from tickproof.conformance.suites.catalog import seconds
-from tickproof.conformance.suites.outcomes import outcome_of, with_known_gaps
+from tickproof.conformance.suites.outcomes import outcome_of, with_causes
 from tickproof.conformance.suites.schedules import REQUIREMENT
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -190,9 +190,14 @@ def pytest_runtest_makereport(
         return report
     requirement, scenario = decided.args
     outcome = outcome_of(requirement, scenario, error, player.played(scenario))
-    outcome = with_known_gaps(outcome, player.spec.known_gaps)
     outcome = player.completed(outcome, call.duration + item.stash.get(_SETUP, 0.0))
-    report.user_properties.append((PROPERTY, json.dumps(outcome.to_json())))
+    # With it comes the failure that blocks it, if there is one.
+    outcome, *causes = with_causes([outcome], player.spec.known_gaps)
+    for one in (outcome, *causes):
+        player.save(one)
+    report.user_properties.append(
+        (PROPERTY, json.dumps([one.to_json() for one in (outcome, *causes)]))
+    )
     if outcome.verdict is Verdict.KIT_ERROR and error is not None:
         player.keep_traceback("".join(traceback.format_exception(error)))
     _colour(report, outcome)
@@ -212,6 +217,8 @@ def _colour(report: pytest.TestReport, outcome: Outcome) -> None:
     else:
         report.outcome = "failed"
         if outcome.verdict is not Verdict.KIT_ERROR:
+            if outcome.blocked_by:
+                text += f", by {', '.join(outcome.blocked_by)}"
             lines = [text, f"expected {outcome.expected}", f"actual   {outcome.actual}"]
             report.longrepr = "\n".join([*lines, f"run      {outcome.run}", outcome.reproduce])
 

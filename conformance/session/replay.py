@@ -97,10 +97,12 @@ def _once(
         raise
     played = History(folder)
     add_facts(played, spec)
+    judged = tiers.recheck(folder)
     wanted = {outcome.requirement for outcome in then}
+    wanted.update(blocker for outcome in judged for blocker in outcome.blocked_by)
     outcomes = [
         replace(outcome, seconds=round(time.monotonic() - started, 3), reproduce=reproduce)
-        for outcome in tiers.recheck(folder)
+        for outcome in judged
         if outcome.requirement in wanted
     ]
     outcomes = with_stories(outcomes)

@@ -197,6 +197,10 @@ def _judge(
     request = replace(request, isolation=request.isolation or isolation.best(spec))
     started = datetime.now(UTC)
     outcomes = with_stories(_outcomes(spec, request, folder, view))
+    # What blocks a selected requirement belongs to the report, asked for or not.
+    blockers = {blocker for outcome in outcomes for blocker in outcome.blocked_by}
+    known = registry.load()
+    selected = {**selected, **{id_: known[id_] for id_ in known if id_ in blockers}}
     return json_report.build(
         engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
         outcomes=outcomes,

@@ -84,12 +84,14 @@ class ScenarioPlayer:
         return self._histories[name]
 
     def completed(self, outcome: Outcome, seconds: float) -> Outcome:
-        """Add what only the session knows: duration, reproduce command; save with the run."""
-        outcome = replace(outcome, seconds=round(seconds, 3), reproduce=self._reproduce(outcome))
+        """Add what only the session knows: duration, reproduce command."""
+        return replace(outcome, seconds=round(seconds, 3), reproduce=self._reproduce(outcome))
+
+    def save(self, outcome: Outcome) -> None:
+        """Save an outcome with its run."""
         if outcome.run:
             with contextlib.suppress(OSError):  # the report has it too
                 _save(Path(outcome.run), outcome)
-        return outcome
 
     def _reproduce(self, outcome: Outcome) -> str:
         request, engine = self.request, _from_here(self.spec.path)

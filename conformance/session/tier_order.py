@@ -35,17 +35,28 @@ class TierOrder:
         self._tier_of = {id_: requirement.tier for id_, requirement in selected.items()}
         self._missing = _expected(engine, request, selected)
         self._found: list[Outcome] = []
+        #: What blocks outcomes, with the tier of the tests that it left nothing to judge.
+        self._causes: list[tuple[int, Outcome]] = []
         self.tiers = set(self._tier_of.values())
         self._waiting = sorted(self.tiers)
         #: Requirements that did not hold in a tier that is finished.
         self.broken: list[str] = []
-        #: One for each requirement of the finished tiers.
-        self.outcomes: list[Outcome] = []
+        self._decided_so_far: dict[str, Outcome] = {}
         self._begin(self._waiting[0])
 
-    def add(self, outcome: Outcome) -> None:
-        """Take the outcome of one test."""
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """One for each requirement of the finished tiers, and for what blocks one of them."""
+        return list(self._decided_so_far.values())
+
+    def add(self, outcome: Outcome, causes: Iterable[Outcome] = ()) -> None:
+        """Take the outcome of one test, and the failures that block it.
+
+        These may be of a requirement of another tier, or of none that was selected: they
+        count with the tier of the test.
+        """
         self._found.append(outcome)
+        self._causes += [(self._tier_of[outcome.requirement], cause) for cause in causes]
         self._missing.discard((outcome.requirement, outcome.scenario))
         now = self._waiting[0] if self._waiting and not self.broken else None
         if now is not None and self._tier_of.get(outcome.requirement) == now:
@@ -76,7 +87,12 @@ class TierOrder:
             for outcome in lost:
                 self._decided(outcome)
             found = [one for one in self._found if self._tier_of.get(one.requirement) == tier]
-            self.outcomes += (decided := _by_requirement(found + lost))
+            causes = self._new_causes(tier, found)
+            for outcome in causes:
+                self._decided(outcome)
+            earlier = [*self._decided_so_far.values()]
+            decided = folded(by_requirement([*earlier, *found, *lost, *causes]))
+            self._decided_so_far = {one.requirement: one for one in decided}
             bad = {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.KIT_ERROR}
             if self._blocking:
                 self.broken += [one.requirement for one in decided if one.verdict in bad]
@@ -84,6 +100,16 @@ class TierOrder:
                 (self._runs / BROKEN_FILE).touch()  # what has not begun need not be played
         if self._waiting:
             self._begin(self._waiting[0])
+
+    def _new_causes(self, tier: int, found: Iterable[Outcome]) -> list[Outcome]:
+        """Return the failures that block tests of a tier and that no test of it shows itself."""
+        failed = (Verdict.FAIL, Verdict.KNOWN_GAP)
+        known = {one.requirement for one in found if one.verdict in failed}
+        causes: dict[str, Outcome] = {}
+        for of_tier, cause in self._causes:
+            if of_tier == tier and cause.requirement not in known:
+                causes.setdefault(cause.requirement, cause)
+        return list(causes.values())
 
     def _begin(self, tier: int) -> None:
         """Tell of a tier, and of those of its outcomes that came before its turn."""
@@ -99,9 +125,14 @@ class TierOrder:
         more = " and more" if len(self.broken) > 3 else ""
         why = f"{', '.join(self.broken[:3])}{more} did not hold"
         for requirement in (id_ for id_, of in self._tier_of.items() if of == tier):
-            outcome = Outcome(requirement, Verdict.BLOCKED, reason=Reason.LOWER_TIER, actual=why)
+            if requirement in self._decided_so_far:
+                continue  # it failed in the run of another
+            outcome = Outcome(
+                requirement, Verdict.BLOCKED, reason=Reason.LOWER_TIER, actual=why,
+                blocked_by=list(self.broken),
+            )  # fmt: skip
             self._decided(outcome)
-            self.outcomes.append(outcome)
+            self._decided_so_far[requirement] = outcome
 
 
 def _expected(
@@ -119,12 +150,31 @@ def _expected(
     } | {(id_, "") for id_ in selected.keys() - judged}
 
 
-def _by_requirement(found: list[Outcome]) -> list[Outcome]:
+def by_requirement(found: Iterable[Outcome]) -> list[Outcome]:
     """Return one outcome for each requirement, in the order in which they came."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in found:
         groups.setdefault(outcome.requirement, []).append(outcome)
     return [combined(group) for group in groups.values()]
+
+
+def folded(found: list[Outcome]) -> list[Outcome]:
+    """Return the outcomes with one failure for each cause.
+
+    A run that broke off fails what made it special only where a plain run does not break off
+    in the same way: then that is the failure, and it blocks the other.
+    """
+    reasons = {one.requirement: one.reason for one in found if one.verdict is Verdict.FAIL}
+
+    def fold(outcome: Outcome) -> Outcome:
+        general = outcome.general
+        if outcome.verdict is not Verdict.FAIL or general in ("", outcome.requirement):
+            return outcome
+        if reasons.get(general) != outcome.reason:
+            return outcome
+        return replace(outcome, verdict=Verdict.BLOCKED, blocked_by=[general])
+
+    return [fold(outcome) for outcome in found]
 
 
 def combined(found: list[Outcome]) -> Outcome:

@@ -24,10 +24,10 @@ from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import pytest_plugin
 from tickproof.conformance.session.request import Request
-from tickproof.conformance.session.tier_order import OnEvent, TierOrder, combined
+from tickproof.conformance.session.tier_order import OnEvent, TierOrder, by_requirement
 from tickproof.conformance.suites.evidence import SEEN
 from tickproof.conformance.suites.judge import Fail, Judge, KitError, check_claims, import_suites
-from tickproof.conformance.suites.outcomes import outcome_of, with_known_gaps
+from tickproof.conformance.suites.outcomes import outcome_of, with_causes
 from tickproof.conformance.suites.schedules import judges_of
 from tickproof.conformance.verdicts import Outcome
 
@@ -127,7 +127,8 @@ class _Collector:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
             if name == pytest_plugin.PROPERTY and report.when != "teardown":
-                self._order.add(Outcome.from_json(json.loads(value)))
+                outcome, *causes = map(Outcome.from_json, json.loads(value))
+                self._order.add(outcome, causes)
 
 
 class _Feed:
@@ -170,18 +171,16 @@ def recheck(folder: Path, opened: Callable[[Path], History] = History) -> list[O
         raise HistoryError(f"{folder}: no test judges scenario {history.scenario!r}")
     had_input = (folder / "input").exists()
     known = registry.load()
-    found: dict[str, list[Outcome]] = {}
+    found: list[Outcome] = []
     wanted = history.decided()
     for requirement, judge in judges_of(history.scenario):
         if wanted and requirement not in wanted:
             continue
         error = _raised(known[requirement].needs, judge, history)
-        outcome = outcome_of(requirement, history.scenario, error, history)
-        outcome = with_known_gaps(outcome, history.run.get("known_gaps", {}))
-        found.setdefault(requirement, []).append(outcome)
+        found.append(outcome_of(requirement, history.scenario, error, history))
     if not had_input:
         shutil.rmtree(folder / "input", ignore_errors=True)
-    return [combined(outcomes) for outcomes in found.values()]
+    return by_requirement(with_causes(found, history.run.get("known_gaps", {})))
 
 
 def _raised(needs: registry.Needs, judge: Judge, history: History) -> Exception | None:

@@ -33,6 +33,10 @@ class Fail(TickproofError):
         self.code, self.expected, self.actual, self.evidence = code, expected, actual, evidence
 
 
+class BrokenOff(Fail):
+    """The engine ended the run, so that it leaves nothing to judge."""
+
+
 class Unknown(TickproofError):
     """The test ran, but the evidence for a pass is missing."""
 

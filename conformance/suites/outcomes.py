@@ -12,8 +12,10 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.suites import breaches
 from tickproof.conformance.suites.judge import (
     Blocked,
+    BrokenOff,
     Fail,
     NotClaimed,
     Unknown,
@@ -34,6 +36,15 @@ def outcome_of(
     match error:
         case None:
             return base
+        case BrokenOff() if history is not None:
+            breach = breaches.of(history)
+            mine = requirement == breach.requirement
+            return replace(
+                base, verdict=Verdict.FAIL if mine else Verdict.BLOCKED, reason=breach.reason,
+                expected=error.expected, actual=error.actual,
+                evidence=base.evidence | error.evidence,
+                blocked_by=[] if mine else [breach.requirement], general=breach.general,
+            )  # fmt: skip
         case Fail():
             evidence = base.evidence | error.evidence
             if history is not None and "where" in evidence:
@@ -60,12 +71,37 @@ def outcome_of(
             )  # fmt: skip
 
 
+def cause_of(outcome: Outcome) -> Outcome | None:
+    """Return the failure of the requirement that blocks another, from the run that shows it.
+
+    None for an outcome that no run blocked.
+    """
+    if outcome.verdict is not Verdict.BLOCKED or outcome.reason == Reason.LOWER_TIER:
+        return None
+    (blocker,) = outcome.blocked_by
+    return replace(outcome, requirement=blocker, verdict=Verdict.FAIL, blocked_by=[], seconds=0.0)
+
+
+def with_causes(outcomes: Iterable[Outcome], gaps: Mapping[str, str]) -> list[Outcome]:
+    """Apply known gaps, and add the failures that block some outcomes and are not among them."""
+    found = list(outcomes)
+    known = {outcome.requirement for outcome in found if outcome.verdict is Verdict.FAIL}
+    for cause in filter(None, map(cause_of, found)):
+        if cause.requirement not in known:
+            known.add(cause.requirement)
+            found.append(cause)
+    return [with_known_gaps(outcome, gaps) for outcome in found]
+
+
 def with_known_gaps(outcome: Outcome, gaps: Mapping[str, str]) -> Outcome:
-    """Apply engine.toml's known_gaps: a fail listed there is known, a pass is an error."""
+    """Apply engine.toml's known_gaps: a fail listed there is known, a pass is an error.
+
+    A requirement that a run blocked counts as failed: nothing was seen of its promise.
+    """
     why = gaps.get(outcome.requirement)
-    if why is None:
+    if why is None or outcome.reason == Reason.LOWER_TIER:
         return outcome
-    if outcome.verdict is Verdict.FAIL:
+    if outcome.verdict in (Verdict.FAIL, Verdict.BLOCKED):
         return replace(outcome, verdict=Verdict.KNOWN_GAP, evidence=outcome.evidence | {"gap": why})
     if outcome.verdict is Verdict.PASS:
         return replace(

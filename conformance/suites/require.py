@@ -17,7 +17,7 @@ from tickproof.conformance.suites.evidence import (
     outputs,
     whole,
 )
-from tickproof.conformance.suites.judge import Fail, KitError, Unknown
+from tickproof.conformance.suites.judge import BrokenOff, Fail, KitError, Unknown
 from tickproof.conformance.suites.workers import require_at_work
 from tickproof.conformance.verdicts import Reason
 
@@ -30,7 +30,7 @@ def require_completed(history: History) -> None:
     if ended["how"] == "engine-failure":
         refused = history.all(events.Refused)[-1:]
         why = "".join(f"; the log had refused {row.op}: {row.text}" for row in refused)
-        raise Fail(
+        raise BrokenOff(
             ended["code"], "a run from deploy to the end", ended["message"] + why,
             stderr=history.stderr_tail(),
         )  # fmt: skip
@@ -42,11 +42,13 @@ def require_no(history: History, findings: Findings, kinds: Iterable[str]) -> No
     """Expect none of the given kinds; the first finding is the counterexample.
 
     What an engine answered wrongly outweighs its failure: it says more. What it did not
-    answer follows from a failure. A run that did not complete is no pass.
+    answer follows from a failure, unless that came after drain. A run that did not complete
+    is no pass.
     """
     kinds = tuple(kinds)
     if history.ended["how"] == "engine-failure":
-        raise_first(findings, (kind for kind in kinds if kind != "lost"))
+        due = _all_due(history)
+        raise_first(findings, (kind for kind in kinds if due or kind != "lost"))
         require_completed(history)
     raise_first(findings, kinds)
     for event in history.all(events.OddOutput)[:1]:
@@ -57,6 +59,13 @@ def require_no(history: History, findings: Findings, kinds: Iterable[str]) -> No
     require_completed(history)
     if findings.checked == 0 and history.input_records:
         raise Unknown(Reason.NOT_SEEN, "output to judge", "none was checked")
+
+
+def _all_due(history: History) -> bool:
+    """Tell whether drain was answered for all of the input, and the engine not started since."""
+    drained = [event.t_ns for event in history.all(events.Drained) if event.ended]
+    started = [event.t_ns for event in history.all(events.Started)]
+    return max(drained, default=-1) > max(started, default=0)
 
 
 def _size(size: int) -> str:

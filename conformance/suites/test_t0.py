@@ -160,6 +160,20 @@ def test_drain_waits_for_end_and_for_all_output(history: History) -> None:
         raise Unknown(Reason.NOT_SEEN, "drain asked for before END", "END came first")
 
 
+@decides("PR-DRAIN", "passthrough")
+def test_drain_is_answered(history: History) -> None:
+    require_completed(history)
+    if not history.all(events.Drained):
+        raise Unknown(Reason.NOT_SEEN, "an answer to drain", "none")
+
+
+@decides("PR-STAYS-UP", "passthrough")
+def test_the_engine_ends_only_when_asked(history: History) -> None:
+    require_completed(history)
+    if not history.all(events.Exited):
+        raise Unknown(Reason.NOT_SEEN, "the engine's exit", "none")
+
+
 @decides("PR-STOP", "passthrough")
 def test_stop_ends_with_status_zero(history: History) -> None:
     require_completed(history)

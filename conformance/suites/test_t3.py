@@ -175,8 +175,7 @@ def test_recovery_begins_at_the_checkpoint(history: History) -> None:
             Reason.FROM_ZERO, "a resumed engine to go on from its last cut",
             f"all {before:,} records fetched before the kill were fetched again",
         )  # fmt: skip
-    for event in history.all(events.Refused, code=int(Code.RELEASED)):
-        raise Fail(Reason.FROM_ZERO, "a resumed engine to go on from its last cut", event.text)
+    _nothing_asked_for_from_zero(history)
     require_completed(history)
     _had_cut(history, require_fired(history)[0])
 
@@ -189,8 +188,16 @@ def test_recovery_after_drain_is_not_from_zero(history: History) -> None:
             Reason.FROM_ZERO, "a resumed engine to go on from what drain made durable",
             f"all {before:,} records were fetched again",
         )  # fmt: skip
+    _nothing_asked_for_from_zero(history)
     require_completed(history)
     require_fired(history, in_flight=False)
+
+
+def _nothing_asked_for_from_zero(history: History) -> None:
+    """Expect no FETCH of a released record at the very beginning; elsewhere it is no sign."""
+    for event in history.all(events.Refused, code=int(Code.RELEASED)):
+        if event.text.startswith("offset 0 "):
+            raise Fail(Reason.FROM_ZERO, "a resumed engine to go on from its last cut", event.text)
 
 
 def _had_cut(history: History, fault: FiredFault) -> None:

@@ -1,0 +1,204 @@
+"""Runs that the engine broke off, and the one requirement that each of them fails.
+
+A run without an end leaves nothing to judge for most of its tests. The requirement that names
+what went wrong fails, and what else the run was to decide is blocked by it. The tables say
+which requirement that is; docs/decisions/0016-one-cause.md argues for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tickproof.conformance.history import events
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.log_server.frames import Code
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.scenario import Do, FaultStep, Moment, Scenario, Target
+from tickproof.conformance.suites.judge import NotClaimed, check_claims
+from tickproof.conformance.suites.schedules import judges_of
+from tickproof.conformance.verdicts import Reason
+
+#: What is no matter of a moment: these requirements name it in any run, after a fault too.
+ALWAYS: Final[Mapping[str, str]] = {
+    Reason.NOT_FOUND: "PR-HELLO",
+    Reason.BAD_LINE: "PR-CONTROL-LINES",
+    Reason.UNKNOWN_ANSWER: "PR-CONTROL-LINES",
+    Reason.FOREIGN_PID: "PR-TOPOLOGY",
+    Reason.NOT_GONE: "PR-NO-LEFTOVERS",
+}
+#: By the request that was refused, answered badly or not at all, or met by an exit.
+BY_OP: Final[Mapping[str, str]] = {
+    "hello": "PR-HELLO",
+    "deploy": "PR-DEPLOY",
+    "topology": "PR-TOPOLOGY",
+    "drain": "PR-DRAIN",
+    "stop": "PR-STOP",
+}
+#: Requests that an engine may refuse, but has to answer: all others.
+OPTIONAL: Final = "PR-OPTIONAL-OPS"
+#: An exit while the app runs, whatever is pending then.
+RUNNING: Final = "PR-STAYS-UP"
+_PENDING_WHILE_RUNNING: Final = ("", "drain", "topology")
+#: What the log refuses, where the run ended by it. NOT_ALLOWED goes by op.
+BY_REFUSAL: Final[Mapping[int, str]] = {
+    Code.BAD_FRAME: "PR-FRAMES",
+    Code.TOO_LARGE: "PR-FRAMES",
+    Code.UNKNOWN_STREAM: "PR-ADDRESSES",
+    Code.BEYOND_END: "PR-ADDRESSES",
+    Code.SEQUENCE_GAP: "PR-SEQUENCE",
+    Code.RELEASED: "PR-RELEASE",
+    Code.NOT_ALLOWED: "PR-SEQUENCE",
+}
+#: What makes a run without faults another than a plain one: who asks for that names its end.
+SPECIAL: Final = (
+    "PR-PIECES", "PR-EMPTY-INPUT", "PR-EMPTY-PARTITION", "SL-PAYLOAD-SIZES", "ST-HOT-KEY",
+    "ST-LONG-RUN", "DL-ACKNOWLEDGED", "BP-SLOW-SINK", "BP-FAST-SOURCE", "LT-SUSTAINED",
+)  # fmt: skip
+#: An engine that does not go on after a fault fails by what was done to it last, ...
+BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
+    ("kill", "engine"): "EO-ENGINE-DEATH",
+    ("kill", "worker"): "EO-WORKER-DEATH",
+    ("kill", "workers"): "EO-ALL-WORKERS",
+    ("kill", "coordinator"): "EO-COORDINATOR-DEATH",
+    ("cut", "source"): "EO-SOURCE-CUT",
+    ("cut", "sink"): "EO-SINK-CUT",
+    ("late", None): "DL-LATE-BYTES",
+    ("half-open", None): "EO-HALF-OPEN",
+    ("refuse", None): "DL-REFUSED",
+    ("delay", None): "BP-SLOW-LINKS",
+    ("throttle", None): "BP-SLOW-LINKS",
+    ("drip", None): "BP-SLOW-LINKS",
+    ("silence", None): "BP-SILENT-SOURCE",
+    ("pause", None): "EO-PAUSE",
+    ("fill", None): "EO-FULL-DISK",
+    ("corrupt", None): "EO-DAMAGED-CHECKPOINT",
+}
+#: ... or by the moment of it, ...
+BY_MOMENT: Final[Mapping[Moment, str]] = {
+    "staged": "DL-AFTER-STAGE",
+    "accepted": "DL-AFTER-STAGE",
+    "committing": "DL-AFTER-COMMIT",
+    "losing": "DL-UNANSWERED",
+    "recovery": "EO-DEATH-IN-RECOVERY",
+    "drained": "EO-AFTER-DRAIN",
+    "checkpoint": "EO-CHECKPOINT-OP",
+}
+#: ... or by what else the run asks for, the first of these that it decides.
+RECOVERY: Final = (
+    "EO-SCHEDULE", "EO-WORKER-DEATH-BACKLOG", "EO-SOME", "EO-TAIL", "EO-PASSTHROUGH-DEATH",
+    "EO-MARKET-WORKER-DEATH", "EO-MARKET-ENGINE-DEATH", "EO-TWO-STREAMS-DEATH", "LT-RECOVERY",
+)  # fmt: skip
+SECOND_FAULT: Final = "EO-TWO-DEATHS"
+#: An engine that is refused what it had released, and ends by that, has no cut to go back to.
+RELEASED: Final = "EO-RELEASED"
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A run that broke off. requirement: fails for it, with a code as reason.
+
+    general: would fail for it in a run that asks for nothing else; the same where it does.
+    """
+
+    requirement: str
+    general: str
+    reason: str
+
+
+def of(history: History) -> Breach:
+    """Return who fails for a run that an engine failure ended; it never leaves that open."""
+    code = str(history.ended["code"])
+    if code in ALWAYS:
+        return Breach(ALWAYS[code], ALWAYS[code], code)
+    op = pending(history, answered=code in (Reason.REFUSED, Reason.BAD_ANSWER))
+    if code == Reason.NO_EXIT or op == "stop":
+        eof = code == Reason.NO_EXIT and Scenario.from_json(history.run["scenario"]).ending
+        general = "PR-STDIN-EOF" if eof == "stdin-eof" else "PR-STOP"
+        return Breach(general, general, code)
+    if code == Reason.BAD_ANSWER or op not in ("", *BY_OP):
+        general = BY_OP.get(op, OPTIONAL)
+        return Breach(general, general, code)
+    if history.faults:
+        general, named = _recovery([fault.step for fault in history.faults])
+        if history.all(events.Refused, code=int(Code.RELEASED)):
+            general, code = RELEASED, Reason.RELEASED
+            named = [general, *named]
+    else:
+        general, code = _refused(history) or (_by_op(history, code, op), code)
+        named = [*SPECIAL]
+    decided = _decided(history)
+    return Breach(next((one for one in named if one in decided), general), general, code)
+
+
+def _recovery(fired: list[FaultStep]) -> tuple[str, list[str]]:
+    """Return who names an engine that does not go on after faults, and who else may."""
+    general, *earlier = [
+        BY_FAULT.get((step.do, step.target)) or BY_FAULT[step.do, None] for step in reversed(fired)
+    ]
+    named = [SECOND_FAULT] if len(fired) > 1 else []
+    named += [BY_MOMENT[fired[-1].at]] if fired[-1].at in BY_MOMENT else []
+    return general, [*named, general, *RECOVERY, *earlier]
+
+
+def _refused(history: History) -> tuple[str, str] | None:
+    """Return who names what the log refused in the run, and its code."""
+    if history.all(events.NotGreeted):
+        return "PR-TOKEN", Reason.NOT_GREETED
+    for event in reversed(history.all(events.Refused)):
+        if event.code in BY_REFUSAL:
+            hello = event.code == Code.NOT_ALLOWED and event.op == "HELLO"
+            return "PR-TOKEN" if hello else BY_REFUSAL[event.code], Code(event.code).name
+    return ("PR-FRAMES", Reason.TRUNCATED) if history.all(events.Truncated) else None
+
+
+def _by_op(history: History, code: str, op: str) -> str:
+    if code == Reason.EXITED and op in _PENDING_WHILE_RUNNING:
+        return RUNNING
+    if code == Reason.ENDLESS:
+        return "DL-COMPLETE"
+    if op == "topology" and history.all(events.DrainAsked):
+        return "PR-CONCURRENT-ANSWERS"
+    return BY_OP.get(op, RUNNING)
+
+
+def _decided(history: History) -> set[str]:
+    """Return the requirements that the run decides, as far as the engine claims them."""
+    known, scenario = registry.load(), Scenario.from_json(history.run["scenario"])
+    found = set()
+    for id_, _ in judges_of(history.scenario):
+        try:
+            check_claims(known[id_].needs, history.claims, scenario)
+        except NotClaimed:
+            continue
+        found.add(id_)
+    return found
+
+
+def pending(history: History, *, answered: bool = False) -> str:
+    """Return the op of the request that the engine owes an answer, "" for none.
+
+    ``answered``: of the last request that it did answer.
+    """
+    asked: dict[int, str] = {}
+    last = ""
+    for row in history.control:
+        try:
+            line = json.loads(row["line"])
+            number = line["id"]
+        except (ValueError, TypeError, KeyError):
+            continue
+        if not isinstance(number, int):
+            continue
+        if row["direction"] == "to":
+            if line.get("op") == "hello":
+                asked.clear()  # a new process: nobody answers what the last one was asked
+            asked[number] = str(line.get("op"))
+        else:
+            last = asked.pop(number, last)
+    if answered:
+        return last
+    # Only the last one is waited for; drain waits in the background.
+    return list(asked.values())[-1] if asked else ""
