@@ -21,9 +21,9 @@ def test_nothing_tested_is_never_green(found):
     status = exit_status(found)
     if not tested or Verdict.KIT_ERROR in tested:
         assert (worst(found), status) == (Verdict.KIT_ERROR, 4)
-    elif tested & {Verdict.FAIL, Verdict.GAP_FIXED}:
+    elif tested & {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.BLOCKED}:
         assert status == 1
-    elif tested & {Verdict.UNKNOWN, Verdict.BLOCKED}:
+    elif Verdict.UNKNOWN in tested:
         assert status == 3
     else:
         assert status == 0
@@ -64,13 +64,14 @@ def test_unknown_verdict_is_an_error():
     ("verdict", "expected"),
     [
         (Verdict.FAIL, Verdict.KNOWN_GAP),
+        (Verdict.BLOCKED, Verdict.KNOWN_GAP),
         (Verdict.PASS, Verdict.GAP_FIXED),
         (Verdict.UNKNOWN, Verdict.UNKNOWN),
         (Verdict.NOT_CLAIMED, Verdict.NOT_CLAIMED),
         (Verdict.KIT_ERROR, Verdict.KIT_ERROR),
     ],
 )
-def test_known_gap_changes_pass_and_fail_only(verdict, expected):
+def test_known_gap_changes_pass_fail_and_what_a_run_blocked(verdict, expected):
     outcome = Outcome("X", verdict, reason="CODE")
     assert with_known_gaps(outcome, {"X": "not yet"}).verdict is expected
     assert with_known_gaps(outcome, {"Y": "not yet"}) == outcome

@@ -50,13 +50,15 @@ def tell_losses(facts: Facts, outcome: Outcome) -> Part:
         f"{facts.journey(first, near)}.",
     ]
     mark = int(times[-1]) if len(times) else None
-    frames, relation, numbers = _frames(facts, where), _relation(facts, where, near), list[str]()
+    frames, relation = _frames(facts, where), _relation(facts, where, near)
+    numbers, silent = list[str](), list[str]()
     if near is not None and not any(place.skipped for place in near.places):
-        numbers = numbering(facts, near) or _silent(facts, near, first)
+        numbers = numbering(facts, near)
+        silent = [] if numbers else _silent(facts, near, first)
     settled = transactions.tell(facts)
-    point = [*frames, *relation, *numbers, *settled]
+    point = [*frames, *relation, *numbers, *silent, *settled]
     # What a transaction or a number lost says more than where the lost records lie.
-    which = [*settled[-1:], *numbers, *frames, *relation][:1]
+    which = [*settled[-1:], *numbers, *frames, *relation, *silent][:1]
     head = " ".join([said[0].split(": ")[0] + ".", *which]) if which else ""
     return Part(tuple(said), tuple(point), mark, "first missing record fetched", head)
 

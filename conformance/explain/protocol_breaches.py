@@ -134,7 +134,7 @@ def _too_early(row: events.Drained, late: bool) -> str:
         total = sum(p.records for p in row.partitions)
         open_ = f"END was announced, with {published:,} of {total:,} records published"
     elif row.staged_open:
-        open_ = f"{counted(row.staged_open, 'transaction')} with output was committed or aborted"
+        open_ = f"{counted(row.staged_open, 'transaction')} with output had been settled"
     elif row.open_acknowledgements:
         open_ = f"{counted(row.open_acknowledgements, 'frame')} of output had an answer"
     else:

@@ -34,7 +34,8 @@ class Story:
     """Sentences in the order in which they are read; all of them are safe to print.
 
     headline: the one that a reader should see first. brief: the few others that say most.
-    wrong: the moment at which the engine can be seen to be wrong, for the picture.
+    why: those that explain it. wrong: the moment at which the engine can be seen to be wrong,
+    for the picture.
     """
 
     requirement: str
@@ -43,6 +44,7 @@ class Story:
     brief: tuple[str, ...] = ()
     wrong: Moment | None = None
     headline: str = ""
+    why: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict."""
@@ -83,7 +85,8 @@ def story(history: History, outcome: Outcome) -> Story:
         _safe([facts.title, *fault_sentences.faults(facts), *said, *part.point, *end]),
         _safe(brief[:_BRIEF]),
         Moment(part.mark_ns, "X", part.mark, 0) if part.mark_ns is not None else None,
-        *_safe([first]),
+        "".join(_safe([first])),
+        _safe([*part.point]),
     )
 
 
@@ -162,8 +165,10 @@ def _with_story(history: History, outcome: Outcome) -> Outcome:
         return replace(outcome, story={"lines": why, "brief": why})
     if outcome.verdict is Verdict.UNKNOWN:
         drawn = []  # one sentence says what is missing
-    lines = {"headline": [made.headline] if made.headline else [], "lines": list(made.lines),
-             "brief": list(made.brief), "picture": drawn}  # fmt: skip
+    lines = {
+        "headline": [made.headline] if made.headline else [], "why": list(made.why),
+        "lines": list(made.lines), "brief": list(made.brief), "picture": drawn,
+    }  # fmt: skip
     return replace(outcome, story=lines)
 
 

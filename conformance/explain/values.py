@@ -53,7 +53,8 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
         seen, why = _tell_market(facts, index, near)
         point += seen
     point += why
-    head = why[0] if why else _first_seen(outcome, ordered)
+    plain = facts.history.app == "count" and not ordered
+    head = (*why, *(said[:1] if plain else [_first_seen(outcome, ordered)]))[0]
     if len(wrong):
         point.append(_all(facts, wrong, near))
     mark = "first output out of order" if ordered else "first wrong output"

@@ -168,6 +168,9 @@ def _wrong(history: History, outcomes: Collection[Outcome]) -> list[str]:
             f"{outcome.requirement}: {outcome.verdict}"
             + (f" ({outcome.reason})" if outcome.reason else "")
         )]  # fmt: skip
+        if outcome.blocked_by:
+            lines.append(_field("blocked by", ", ".join(outcome.blocked_by)))
+            continue
         promise, causes = halves(requirement.promise) if requirement else ("", "")
         if requirement:
             lines.append(_field("promise", f"{requirement.title}. {promise}"))
@@ -175,7 +178,7 @@ def _wrong(history: History, outcomes: Collection[Outcome]) -> list[str]:
         where = outcome.evidence.get("where")
         if isinstance(where, dict):
             lines.append(_field("where", ", ".join(_places(history, where))))
-        if causes:
+        if causes and outcome.evidence.get("ended") == "completed":
             lines.append(_field("in general", causes))
     if not lines:
         lines = ["Nothing."]

@@ -75,6 +75,7 @@ class Story(_Model):
     """How a failure came about, in text lines; all empty where there is nothing to tell."""
 
     headline: list[str] = Field(default=[], description="what went wrong, in one sentence")
+    why: list[str] = Field(default=[], description="what explains it, where the run shows that")
     lines: list[str] = Field(default=[], description="one sentence each, in order")
     brief: list[str] = Field(default=[], description="the few of them that say most")
     picture: list[str] = Field(default=[], description="the run as lanes over time")

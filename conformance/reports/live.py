@@ -204,7 +204,9 @@ class SessionProgress(LiveView):
             line = Text("  ").append_text(badge(verdict, self.console))
             text = f" {id_} {outcome.get('reason', '')}".rstrip()
             line.append(shown(text, _LINE_LIMIT), style="default")
-            self.keep(line.append(f"  {shown(outcome.get('scenario', ''), 60)}", style="dim"))
+            if scenario := outcome.get("scenario"):
+                line.append(f"  {shown(str(scenario), 60)}", style="dim")
+            self.keep(line)
 
     def render(self) -> RenderableType:
         """Return the view of this moment: counts, the runs under way, the newest fault."""

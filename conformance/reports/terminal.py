@@ -16,7 +16,7 @@ from rich.text import Text
 from tickproof.conformance.explain.picture import plain
 from tickproof.conformance.reports.json_report import FILE_NAME, Report, Result
 from tickproof.conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
-from tickproof.conformance.requirements.hints import halves
+from tickproof.conformance.requirements.hints import advice, halves
 from tickproof.conformance.text import shortened, shown
 from tickproof.conformance.verdicts import Reason, Verdict
 
@@ -195,7 +195,7 @@ def _counterexample(
     console.print(title)
     for sentence in result.story.headline:
         _wrapped(console, sentence, 2)
-    promise, causes = halves(result.promise)
+    promise, _ = halves(result.promise)
     for label, value in (
         ("reason", result.reason),
         ("stimulus", result.stimulus or result.scenario),
@@ -206,7 +206,7 @@ def _counterexample(
     ):
         _field(console, label, value)
     _story(console, result, printed)
-    # General advice: where the story says otherwise, the story is right.
+    causes = advice(result.id, result.promise, result.story.why, result.evidence)
     _field(console, "in general", causes)
     if blocked:
         _field(console, "blocks", f"{len(blocked)}: {', '.join(blocked)}")

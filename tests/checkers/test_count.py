@@ -151,12 +151,12 @@ ODD = np.array([1, 10, 100, 1_000, 10_000, 100_000, 1_000_000], np.int64)
         (ODD, 4, 111, "after 3 values"),
         (ODD, 4, 1_211, "value 3 (= 100) applied twice"),
         (ODD, 4, 1_101, "value 2 (= 10) left out"),
-        (ODD, 4, 1_100, "values 3 to 4 only: state lost"),
+        (ODD, 4, 1_100, "values 3 to 4 only"),
         (ODD, 2, 11_000, "values 4 to 5: the key began again"),
         (ODD, 5, 11_221, "values 2 to 3 applied twice"),
         (ODD, 6, 111_001, "values 2 to 3 left out"),
         (ODD, 5, 221, "values 2 to 3 applied and counted twice"),
-        (ODD, 4, 11_101, "values 2 to 2 neither applied nor counted"),
+        (ODD, 4, 11_101, "value 2 neither applied nor counted"),
     ],
 )
 def test_a_wrong_total_is_diagnosed(values, n, actual, part):

@@ -28,7 +28,7 @@ DEADLINE_S = 60
         (Verdict.FAIL, 1),
         (Verdict.GAP_FIXED, 1),
         (Verdict.UNKNOWN, 3),
-        (Verdict.BLOCKED, 3),
+        (Verdict.BLOCKED, 1),
         (Verdict.KIT_ERROR, 4),
         (Verdict.NOT_CLAIMED, 4),
     ],

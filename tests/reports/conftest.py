@@ -41,6 +41,8 @@ def outcome() -> Callable[..., Outcome]:
 
     def make(verdict: Verdict, **fields: object) -> Outcome:
         given = {"reason": "CODE", "expected": "a", "actual": "b", "seconds": 1.5} | fields
+        if verdict is Verdict.BLOCKED:
+            given.setdefault("blocked_by", [_IDS[Verdict.FAIL]])
         return Outcome(_IDS[verdict], verdict, **given)
 
     return make

@@ -62,7 +62,7 @@ def test_what_was_not_claimed_is_always_listed(one_of_each, ids):
     text = printed(lambda c: terminal.summary(c, one_of_each, Path("out")))
 
     assert f"not-claimed  {ids[Verdict.NOT_CLAIMED]}" in text
-    assert "CODE: b" in text.split("not tried")[1]
+    assert f"by {ids[Verdict.FAIL]}: CODE" in text.split("1 not judged")[1]
 
 
 def test_a_failure_shows_its_counterexample(make_report, outcome):
