@@ -58,7 +58,7 @@ def tell_losses(facts: Facts, outcome: Outcome) -> Part:
     settled = transactions.tell(facts)
     point = [*frames, *relation, *numbers, *silent, *settled]
     # What a transaction or a number lost says more than where the lost records lie.
-    which = [*settled[-1:], *numbers, *frames, *relation, *silent][:1]
+    which = [*settled[1:2], *numbers, *frames, *relation, *silent][:1]
     head = " ".join([said[0].split(": ")[0] + ".", *which]) if which else ""
     return Part(tuple(said), tuple(point), mark, "first missing record fetched", head)
 
@@ -80,6 +80,8 @@ def _frames(facts: Facts, where: np.ndarray) -> list[str]:
         if len(facts.log):
             came = f"{counted(len(facts.log), 'output')} came, and"
             return [f"{came} none of them is one that was due."]
+        if odd := sum(event.count for event in facts.history.all(events.OddOutput)):
+            return [f"{counted(odd, 'output')} came, of another size than the app's records."]
         return ["No output came at all: these are all records that must give one."]
     if alike := _of_one_kind(facts, where):
         return [alike]
@@ -93,7 +95,7 @@ def _frames(facts: Facts, where: np.ndarray) -> list[str]:
 
 
 def _of_one_kind(facts: Facts, where: np.ndarray) -> str:
-    """Say whether the missing records are all of one key, or all those that leave 64 bits."""
+    """Say whether the missing records are those of one key, or such whose double wraps."""
     if facts.history.app not in ("count", "double") or len(where) < _ALIKE:
         return ""
     numbers = [p["partition"] for p in facts.history.partitions]
@@ -105,9 +107,8 @@ def _of_one_kind(facts: Facts, where: np.ndarray) -> str:
     ]
     missing = np.concatenate(rows)
     if facts.history.app == "double":
-        whole = sum(map(wrapping, arrays))
-        all_wrap = wrapping(missing) == len(missing) == whole
-        return "They are all of the records whose double leaves 64 bits." if all_wrap else ""
+        wrap = wrapping(missing)
+        return f"The double of {wrap:,} of them leaves 64 bits." * (10 * wrap > 9 * len(missing))
     keys = np.unique(missing["key"])
     whole = sum(int((array["key"] == keys[0]).sum()) for array in arrays)
     if len(keys) > 1 or whole != len(missing):
@@ -259,7 +260,7 @@ def tell_repeats(facts: Facts, outcome: Outcome) -> Part:
     head = point[0] if point else said[0]
     if outcome.reason in CHANGED or not point:
         point = [*alike(outcome), *point]
-        head = " ".join([said[-1] if outcome.reason == "conflict" else said[0], *alike(outcome)])
+        head = " ".join([said[-1] if len(said) > 2 else said[0], *alike(outcome)])
     return Part(tuple(said), tuple(point), t_ns, "first repeated output", head)
 
 

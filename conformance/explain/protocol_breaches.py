@@ -38,20 +38,25 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     if outcome.reason in _BY_THEMSELVES:
         return Part()
     if outcome.reason in ("NO_ANSWER", "HELD_BACK"):
-        return replace(_unanswered(facts), headline=_broke_off(facts))
+        return replace(_unanswered(facts), headline=_headline(facts, outcome))
     below = fetches_below_release(facts)
     if below and outcome.reason in _BELOW_RELEASE:
         return _below_release(facts, below)
     refused = [row for row in facts.history.all(events.Refused) if row.text in outcome.actual]
     part = _refused(facts, refused) if refused else _ended(facts)
-    return replace(part, headline=_broke_off(facts))
+    # What the requirement saw itself comes before the end of the run.
+    return (
+        part
+        if refused and not outcome.general
+        else replace(part, headline=_headline(facts, outcome))
+    )
 
 
-def _broke_off(facts: Facts) -> str:
-    """Say what ended the run, when, and what the log had refused; "" where it went to its end."""
+def _headline(facts: Facts, outcome: Outcome) -> str:
+    """Say what ended the run, when, and what the log had refused; or what was seen before."""
     ended = facts.history.ended
-    if ended["how"] != "engine-failure":
-        return ""
+    if not outcome.general:
+        return f"Expected: {outcome.expected}. Got: {outcome.actual}."
     near = facts.before(facts.ended)
     when = f", {facts.since(facts.ended, near)}" if near else ""
     refused = facts.history.all(events.Refused)[-1:]

@@ -137,7 +137,8 @@ def _market(history: History, log: OutputLog) -> Findings:
 
 def wrapping(records: np.ndarray) -> int:
     """Count the NUMBER records whose double leaves 64 bits."""
-    return int((np.abs(records["x"].astype(float)) > 2.0**62).sum())
+    x = records["x"]
+    return int(((x >= 2**62) | (x < -(2**62))).sum())
 
 
 @cached
