@@ -42,7 +42,10 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     below = fetches_below_release(facts)
     if below and outcome.reason in _BELOW_RELEASE:
         return _below_release(facts, below)
-    refused = [row for row in facts.history.all(events.Refused) if row.text in outcome.actual]
+    rows = facts.history.all(events.Refused)
+    refused = [row for row in rows if row.text in outcome.actual]
+    if outcome.reason == "EXITED":
+        refused = refused or rows
     part = _refused(facts, refused) if refused else _ended(facts)
     # What the requirement saw itself comes before the end of the run.
     return (

@@ -17,7 +17,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Do, FaultStep, Moment, Scenario, Target
-from tickproof.conformance.suites.judge import NotClaimed, check_claims
+from tickproof.conformance.suites.judge import NotClaimed, check_claims, import_suites
 from tickproof.conformance.suites.schedules import judges_of
 from tickproof.conformance.verdicts import Reason
 
@@ -166,6 +166,7 @@ def _by_op(history: History, code: str, op: str) -> str:
 
 def _decided(history: History) -> set[str]:
     """Return the requirements that the run decides, as far as the engine claims them."""
+    import_suites()
     known, scenario = registry.load(), Scenario.from_json(history.run["scenario"])
     found = set()
     for id_, _ in judges_of(history.scenario):

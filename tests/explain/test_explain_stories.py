@@ -37,7 +37,8 @@ def test_what_failed_has_a_story_and_what_passed_has_none(failed):
 
     wrong = found["EO-ENGINE-DEATH"]
     assert wrong.verdict is Verdict.FAIL
-    assert set(wrong.story) == {"lines", "brief", "picture"}
+    assert set(wrong.story) == {"headline", "why", "lines", "brief", "picture"}
+    assert wrong.story["headline"][0] not in wrong.story["brief"]
     assert 1 < len(wrong.story["brief"]) <= 5
     assert max(map(len, wrong.story["picture"])) <= 76
     held = [o for o in found.values() if o.verdict is Verdict.PASS]
@@ -161,7 +162,8 @@ def test_explain_as_json(tickproof, failed):
     found = json.loads(out)
     assert status == 0
     assert found["scenario"] == "count-engine-death"
-    assert {"requirement", "verdict", "lines", "brief", "wrong_ns"} == found["stories"][0].keys()
+    keys = {"requirement", "verdict", "headline", "lines", "brief", "wrong_ns"}
+    assert keys == found["stories"][0].keys()
     assert any(line.startswith("fetched") for line in found["picture"])
 
 

@@ -9,7 +9,7 @@ import pytest
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session.request import Request
-from tickproof.conformance.session.tier_order import TierOrder
+from tickproof.conformance.session.tier_order import TierOrder, folded
 from tickproof.conformance.suites.judge import JUDGES, import_suites
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -60,3 +60,21 @@ def test_a_test_without_an_outcome_is_a_kit_error(order):
     decide(order, LOW, Verdict.PASS)
     order.finish({0, 1})
     assert [one.verdict for one in order.outcomes] == [Verdict.PASS, Verdict.KIT_ERROR]
+
+
+def test_what_blocks_a_test_fails_though_its_own_run_was_sound(order):
+    cause = Outcome(LOW, Verdict.FAIL, "count", reason="EXITED")
+    decide(order, LOW, Verdict.PASS)
+    order.add(Outcome(HIGH, Verdict.BLOCKED, "count", reason="EXITED", blocked_by=[LOW]), [cause])
+    found = {one.requirement: one for one in order.outcomes}
+    assert (found[LOW].verdict, found[LOW].scenario) == (Verdict.FAIL, "count")
+    assert (found[HIGH].verdict, found[HIGH].blocked_by) == (Verdict.BLOCKED, [LOW])
+
+
+@pytest.mark.parametrize(("reason", "verdict"), [("EXITED", "blocked"), ("NO_ANSWER", "fail")])
+def test_a_special_run_that_ends_like_a_plain_one_is_the_same_failure(reason, verdict):
+    plain = Outcome(LOW, Verdict.FAIL, reason="EXITED", general=LOW)
+    special = Outcome(HIGH, Verdict.FAIL, reason=reason, general=LOW)
+    first, second = folded([plain, special])
+    assert first == plain
+    assert second.verdict == verdict
