@@ -12,7 +12,7 @@ import pytest
 from tickproof.conformance.history import events
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.requirements import registry
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import TARGETS, FaultStep, Scenario
 from tickproof.conformance.session import tiers
 from tickproof.conformance.suites import breaches
 from tickproof.conformance.suites.catalog import CATALOG
@@ -159,3 +159,9 @@ def test_a_listed_gap_covers_what_a_run_blocks(broken_off):
     found = {one.requirement: one.verdict for one in tiers.recheck(run.history().folder)}
     assert found["ST-TOTALS"] is Verdict.KNOWN_GAP
     assert found["PR-STAYS-UP"] is Verdict.FAIL
+
+
+def test_every_fault_has_a_requirement():
+    for do, targets in TARGETS.items():
+        for target in targets:
+            assert (do, target) in breaches.BY_FAULT or (do, None) in breaches.BY_FAULT
