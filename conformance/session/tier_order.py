@@ -174,7 +174,17 @@ def folded(found: list[Outcome]) -> list[Outcome]:
             return outcome
         return replace(outcome, verdict=Verdict.BLOCKED, blocked_by=[general])
 
-    return [fold(outcome) for outcome in found]
+    after = [fold(outcome) for outcome in found]
+    roots = {
+        one.requirement: now.blocked_by
+        for one, now in zip(found, after, strict=True) if one.verdict is not now.verdict
+    }  # fmt: skip
+    # What a folded failure blocked is blocked by what that one is folded into.
+    return [
+        replace(one, blocked_by=[root for by in one.blocked_by for root in roots.get(by, [by])])
+        if one.blocked_by else one
+        for one in after
+    ]  # fmt: skip
 
 
 def combined(found: list[Outcome]) -> Outcome:

@@ -75,6 +75,8 @@ def test_what_blocks_a_test_fails_though_its_own_run_was_sound(order):
 def test_a_special_run_that_ends_like_a_plain_one_is_the_same_failure(reason, verdict):
     plain = Outcome(LOW, Verdict.FAIL, reason="EXITED", general=LOW)
     special = Outcome(HIGH, Verdict.FAIL, reason=reason, general=LOW)
-    first, second = folded([plain, special])
+    behind = Outcome("X", Verdict.BLOCKED, reason=reason, blocked_by=[HIGH])
+    first, second, third = folded([plain, special, behind])
     assert first == plain
     assert second.verdict == verdict
+    assert third.blocked_by == [LOW if verdict == "blocked" else HIGH]
