@@ -182,6 +182,8 @@ def _check_header(path: Path, wanted: Sequence[str]) -> None:
         names = _header(path)
     except UnicodeDecodeError as error:
         raise CsvError(path, 1, "", f"not UTF-8: {error.reason}") from error
+    except csv.Error as error:
+        raise CsvError(path, 1, "", f"cannot be read: {error}") from error
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise CsvError(path, 0, "", f"cannot be read: {reason}") from error

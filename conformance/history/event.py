@@ -9,7 +9,10 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Final, NamedTuple, Self, dataclass_transform
+
+from pydantic import TypeAdapter
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.scenario import FaultStep
@@ -133,6 +136,12 @@ _READ: Final[Mapping[str, Any]] = {
 }
 
 
+@cache
+def _types_of(kind: type[Event]) -> TypeAdapter[Event]:
+    """Return what checks the types of an event's fields."""
+    return TypeAdapter(kind)
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Event:
@@ -151,7 +160,9 @@ class Event:
         """Build the event from its line; raises HistoryError for a field that does not fit."""
         found = {f.name: row[f.name] for f in dataclasses.fields(cls) if f.name in row}
         try:
-            return cls(**{n: _READ[n](v) if n in _READ else v for n, v in found.items()})
+            made = cls(**{n: _READ[n](v) if n in _READ else v for n, v in found.items()})
+            _types_of(cls).validate_python(found)  # type: ignore[arg-type]
+            return made
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise HistoryError(f"events.jsonl: {cls.KIND}: {error}") from error
 

@@ -22,9 +22,9 @@ import numpy as np
 
 from tickproof import generators
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.history import plain_files
+from tickproof.conformance.history import plain_files, run_record
 from tickproof.conformance.history.events import Event, FaultMissed, FiredFault, Link, Resumed
-from tickproof.conformance.history.json_lines import parsed
+from tickproof.conformance.history.json_lines import loads, parsed
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.history.rows import (
     FETCH,
@@ -83,12 +83,12 @@ class History:
         self.cache: dict[str, Any] = {}  # what checkers found, kept for other tests of this run
         path = folder / "run.json"
         try:
-            self.run: dict[str, Any] = json.loads(plain_files.read_bytes(folder, path.name))
+            self.run: dict[str, Any] = loads(plain_files.read_bytes(folder, path.name))
         except FileNotFoundError:
             raise HistoryError(f"{path}: not found; expected the folder of a run") from None
         except OSError as error:
             raise HistoryError(f"{path}: cannot be read ({error})") from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise HistoryError(f"{path}: not JSON ({error})") from error
         self._unchanged: set[str] = set()
         self._check_whole(path)
@@ -103,10 +103,7 @@ class History:
             # A kit that was stopped while it made the input left no "input".
             if not isinstance(self.run.get(key), kind):
                 raise HistoryError(f"{path}: {key}: expected an object; the run has not begun")
-        for key, value in (("files", int), ("sha256", str)):
-            rows = self.run.get(key, {})
-            if not isinstance(rows, dict) or not all(isinstance(v, value) for v in rows.values()):
-                raise HistoryError(f"{path}: {key}: expected names with {value.__name__} values")
+        run_record.check(path, self.run)
         for name, size in self.run.get("files", {}).items():
             if (has := plain_files.size(self.folder, name)) < size:
                 raise HistoryError(
@@ -173,15 +170,22 @@ class History:
     @cached_property
     def events(self) -> list[dict[str, Any]]:
         """Rows of events.jsonl as they stand there."""
-        return self._rows("events.jsonl")
+        return self._rows("events.jsonl", {"t_ns": int, "event": str})
 
-    def _rows(self, name: str) -> list[dict[str, Any]]:
+    def _rows(self, name: str, keys: Mapping[str, type]) -> list[dict[str, Any]]:
         try:
-            return parsed(self.read(name), name)
+            rows = parsed(self.read(name), name)
         except FileNotFoundError:
             return []
         except ValueError as error:
             raise HistoryError(f"{self.folder}: {error}") from error
+        for number, row in enumerate(rows, 1):
+            for key, kind in keys.items():
+                if type(row.get(key)) is not kind:
+                    raise HistoryError(
+                        f"{self.folder / name}, object {number}: {key}: expected {kind.__name__}"
+                    )
+        return rows
 
     def all(self, *kinds: type[E], **fields: Any) -> list[E]:
         """Return the events of some kinds, as recorded, whose fields have the given values."""
@@ -197,7 +201,7 @@ class History:
     @cached_property
     def control(self) -> list[dict[str, Any]]:
         """Rows of control.jsonl: t_ns, direction ("to" or "from" the engine), line."""
-        return self._rows("control.jsonl")
+        return self._rows("control.jsonl", {"t_ns": int, "direction": str, "line": str})
 
     @cached_property
     def faults(self) -> list[FiredFault]:
@@ -328,10 +332,10 @@ class History:
         """Return the requirements that were decided from this run (verdict.json)."""
         path = self.folder / "verdict.json"
         try:
-            return [str(row["requirement"]) for row in json.loads(self.read(path.name))]
+            return [str(row["requirement"]) for row in loads(self.read(path.name))]
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        except (OSError, ValueError, TypeError, KeyError) as error:
             raise HistoryError(
                 f"{path}: expected a list of verdicts: {type(error).__name__}: {error}"
             ) from error

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tickproof.conformance.history import plain_files
 
@@ -58,6 +59,30 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
     return parsed(content, path.name)
 
 
+def loads(text: str | bytes) -> Any:
+    """Return a value of JSON; raises ValueError, also for NaN and numbers beyond 64 bits."""
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_int=_whole, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text[:20]}: expected a finite number of at most 64 bits")
+
+
+def _whole(text: str) -> int:
+    if len(text) > 20 or not -(2**63) <= (number := int(text)) < 2**64:
+        _refuse(text)
+    return number
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        _refuse(text)
+    return number
+
+
 def parsed(content: bytes, name: str) -> list[dict[str, Any]]:
     """Return the objects of JSON lines; raises ValueError with ``name`` and the line."""
     rows = []
@@ -66,8 +91,8 @@ def parsed(content: bytes, name: str) -> list[dict[str, Any]]:
         if not line:
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            row = loads(line)
+        except ValueError as error:
             if number == len(lines):
                 break
             raise ValueError(f"{name}, line {number}: not JSON ({error})") from error

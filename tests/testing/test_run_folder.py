@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -20,13 +21,14 @@ from tickproof.conformance.history.events import (
 )
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.input_replay import recorded_plan, same_input
+from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.history.rows import FETCH, HICCUP, TICK
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import tiers
 from tickproof.conformance.suites.catalog import Context, draw
 from tickproof.conformance.testing.output_log import output_log
-from tickproof.conformance.testing.run_folder import RunFolder, given_input
+from tickproof.conformance.testing.run_folder import LEAST_CLAIMS, RunFolder, given_input
 from tickproof.conformance.verdicts import Verdict
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER
 
@@ -86,7 +88,18 @@ def test_a_table_that_no_run_has_is_named(run):
         run.tables(fetchs=[])
 
 
-@given(st.lists(st.one_of([st.builds(kind) for kind in EVENTS.values()]), max_size=5))
+def _fits(event) -> bool:
+    """Whether a line of JSON may hold it: numbers are finite, and have 64 bits at most."""
+    try:
+        return bool(loads(json.dumps(event.to_row())))
+    except ValueError:
+        return False
+
+
+_EVENTS = st.one_of([st.builds(kind) for kind in EVENTS.values()]).filter(_fits)
+
+
+@given(st.lists(_EVENTS, max_size=5))
 def test_events_of_every_kind_are_read_back(run, events):
     run.events(*events)
     history = run.history()
@@ -130,10 +143,10 @@ def test_records_can_be_given_instead_of_a_recipe(tmp_path):
 
 
 def test_a_sealed_run_that_is_cut_is_refused(tmp_path):
-    run = RunFolder(tmp_path, SCENARIO, claims={"delivery": "exactly-once"})
+    run = RunFolder(tmp_path, SCENARIO, claims={**LEAST_CLAIMS, "delivery": "exactly-once"})
     run.tables(fetches=[(1, 0, 0, 0, 1)])
     run.seal()
-    assert run.history().claims == {"delivery": "exactly-once"}
+    assert run.history().claims["delivery"] == "exactly-once"
     (tmp_path / "fetches.bin").write_bytes(b"")
     with pytest.raises(HistoryError, match="cut after the run"):
         History(tmp_path)
