@@ -18,7 +18,7 @@ _OUTPUT_SIZES: Final = {
 Do = Literal[
     "kill", "pause",
     "cut", "late", "half-open", "delay", "throttle", "drip", "refuse", "silence",
-    "fill", "corrupt",
+    "fill", "corrupt", "rescale",
 ]  # fmt: skip
 Target = Literal["worker", "workers", "coordinator", "engine", "source", "sink", "state"]
 Moment = Literal[
@@ -50,6 +50,7 @@ TARGETS: Final[Mapping[Do, tuple[Target, ...]]] = {
     "silence": ("source",),
     "fill": ("state",),
     "corrupt": ("state",),
+    "rescale": ("engine",),
 }
 #: Faults that last, for ``seconds``.
 LASTING: Final = frozenset(
@@ -73,6 +74,8 @@ class FaultStep:
     do, to the folder of the state: "fill" (for ``seconds`` no byte more can be written, or
     until the engine starts again), "corrupt" (the engine is killed, and its newest file
     damaged before it starts again, as ``damage`` says: a key of DAMAGE).
+
+    do, to the engine: "rescale" (it is stopped, and deployed with resume for ``workers``).
 
     at: "fetched" (a part of the input was fetched), "staged" (a STAGE or APPEND was taken,
     its reply not sent), "accepted" (it was acknowledged), "committing" (a COMMIT or APPEND
@@ -98,11 +101,13 @@ class FaultStep:
     lag_s: float = 0.0
     rate: float = 0.0
     damage: Damaged = "half"
+    workers: int = 0
 
     @property
     def ends_engine(self) -> bool:
-        """Whether every process of the engine dies by it."""
-        return (self.do, self.target) == ("kill", "engine") or self.do == "corrupt"
+        """Whether every process of the engine ends by it."""
+        dies = self.do == "kill" and self.target == "engine"
+        return dies or self.do in ("corrupt", "rescale")
 
     @property
     def needs(self) -> str | None:
@@ -111,8 +116,8 @@ class FaultStep:
             return "connection"
         if self.do == "corrupt":
             return "engine"
-        if (self.do, self.target) == ("pause", "engine"):
-            return None
+        if self.target == "engine" and self.do != "kill":
+            return None  # a rescale needs another claim
         return {"worker": "worker", "workers": "worker", "coordinator": "coordinator",
                 "engine": "engine"}.get(self.target)  # fmt: skip
 
@@ -148,6 +153,7 @@ class FaultStep:
             "refuse": f"output refused by {whom} {length}",
             "silence": f"no new records from {whom} {length}",
             "fill": f"{whom} full {length}",
+            "rescale": f"stop of {whom}, then deploy with resume for {self.workers} workers",
             "corrupt": f"SIGKILL of the engine and its newest file in {whom} {DAMAGE[self.damage]}",
         }[self.do]
 

@@ -254,7 +254,12 @@ SEVERITY: tuple[Verdict, ...] = (
     Verdict.KIT_ERROR,
 )
 
-EXIT_OK, EXIT_FAIL, EXIT_USAGE, EXIT_UNKNOWN, EXIT_KIT_ERROR = 0, 1, 2, 3, 4
+#: A promise was tested, and held or not.
+JUDGED: frozenset[Verdict] = frozenset(
+    (Verdict.PASS, Verdict.FAIL, Verdict.KNOWN_GAP, Verdict.GAP_FIXED)
+)
+
+EXIT_OK, EXIT_FAIL, EXIT_USAGE, EXIT_UNKNOWN, EXIT_KIT_ERROR, EXIT_NOT_JUDGED = range(6)
 
 
 @dataclass(frozen=True)
@@ -296,18 +301,23 @@ class Outcome:
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the worst verdict. Nothing at all is a kit-error: no empty green."""
     found = set(verdicts)
-    if not found - {Verdict.NOT_CLAIMED}:
+    if not found:
         return Verdict.KIT_ERROR
     return max(found, key=SEVERITY.index)
 
 
-def exit_status(verdicts: Iterable[Verdict]) -> int:
-    """Return the process exit status for a set of verdicts."""
+def exit_status(verdicts: Iterable[Verdict], *, missing: bool = False) -> int:
+    """Return the process exit status for a set of verdicts.
+
+    missing: something that had to be judged was not.
+    """
     found = set(verdicts)
     if worst(found) is Verdict.KIT_ERROR:
         return EXIT_KIT_ERROR
     if found & {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.BLOCKED}:
         return EXIT_FAIL
+    if missing or found == {Verdict.NOT_CLAIMED}:
+        return EXIT_NOT_JUDGED
     if Verdict.UNKNOWN in found:
         return EXIT_UNKNOWN
     return EXIT_OK

@@ -19,8 +19,10 @@ def test_severity_names_every_verdict_once():
 def test_nothing_tested_is_never_green(found):
     tested = set(found) - {Verdict.NOT_CLAIMED}
     status = exit_status(found)
-    if not tested or Verdict.KIT_ERROR in tested:
+    if not found or Verdict.KIT_ERROR in tested:
         assert (worst(found), status) == (Verdict.KIT_ERROR, 4)
+    elif not tested:
+        assert (worst(found), status) == (Verdict.NOT_CLAIMED, 5)
     elif tested & {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.BLOCKED}:
         assert status == 1
     elif Verdict.UNKNOWN in tested:
@@ -28,6 +30,12 @@ def test_nothing_tested_is_never_green(found):
     else:
         assert status == 0
         assert tested <= {Verdict.PASS, Verdict.KNOWN_GAP}
+
+
+@given(verdicts)
+def test_what_is_missing_is_worse_than_an_unknown_and_hides_no_failure(found):
+    status = exit_status(found, missing=True)
+    assert status == max(exit_status(found), 1) if exit_status(found) in (1, 4) else status == 5
 
 
 @given(st.lists(st.sampled_from(list(Verdict)), min_size=1, max_size=6), st.randoms())

@@ -25,6 +25,12 @@ from tickproof.conformance.reports import machine, style
     "--tier", "tiers", type=int, multiple=True, metavar="N", help="Only this tier (repeatable)."
 )
 @click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these requirements.")
+@click.option(
+    "--require",
+    multiple=True,
+    metavar="ID|tN[,...]",
+    help="What has to be judged: a requirement, or all of a tier; else exit status 5.",
+)
 @options.random_seed
 @options.out("tickproof-out", "reports and runs go")
 @options.parallel
@@ -47,7 +53,8 @@ from tickproof.conformance.reports import machine, style
     "-v", "--verbose", is_flag=True, help="Show every requirement, and each run as it ends."
 )
 def run(
-    engines: tuple[str, ...], more: tuple[str, ...], only: tuple[str, ...], seed: int | None,
+    engines: tuple[str, ...], more: tuple[str, ...], only: tuple[str, ...],
+    require: tuple[str, ...], seed: int | None,
     parallel: int | None, verbose: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Judge each ENGINE: a name, a path to an engine.toml, mutant:ID or variant:ID.
@@ -70,6 +77,7 @@ def run(
     ids = options.parts([part.upper() for part in only])
     request = Request(
         only=(schedules.REQUIREMENT,) if given["schedules"] else ids,
+        require=run_command.required(options.parts(require)),
         seed=secrets.randbelow(2**32) if seed is None else seed,
         workers=parallel or (1 if given["port"] else machine.runs_at_once()),
         **given,

@@ -54,6 +54,7 @@ PLACED: Final = frozenset(("fetched", "losing", "staged", "accepted", "committin
 #: Keys of a step that only some faults have, and which.
 _ONLY: Final[dict[str, frozenset[str]]] = {
     "seconds": LASTING, "lag_s": frozenset(("delay",)), "rate": frozenset(("throttle",)),
+    "workers": frozenset(("rescale",)),
 }  # fmt: skip
 
 _Seconds = Annotated[float, Field(ge=0, le=3_600, allow_inf_nan=False)]
@@ -104,6 +105,7 @@ class Step(Table):
     lag_s: _Seconds = 0.0
     rate: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] = 0.0
     damage: Damaged = "half"
+    workers: Annotated[int, Field(ge=0, le=1_024)] = 0
 
     @model_validator(mode="after")
     def _applies(self) -> Step:

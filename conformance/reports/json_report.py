@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from tickproof import conformance
-from tickproof.conformance.reports import machine
-from tickproof.conformance.verdicts import Outcome, Verdict, exit_status, worst
+from tickproof.conformance.reports import judged, machine
+from tickproof.conformance.verdicts import JUDGED, Outcome, Verdict, exit_status, worst
 
 if TYPE_CHECKING:
     from tickproof.conformance.requirements.registry import Requirement
@@ -69,6 +69,7 @@ class Selection(_Model):
 
     tiers: list[int]
     only: list[str]
+    require: list[str] = Field(default=[], description="ids that have to be judged")
 
 
 class Story(_Model):
@@ -105,6 +106,14 @@ class Result(_Model):
     )
 
 
+class NotJudged(_Model):
+    """Requirements that were not judged for one and the same reason."""
+
+    verdict: Verdict
+    why: str
+    ids: list[str]
+
+
 class Report(_Model):
     """One engine, one session. The verdict and the exit status follow from the results."""
 
@@ -121,7 +130,13 @@ class Report(_Model):
     verdict: Verdict
     exit_status: int
     counts: dict[Verdict, int]
+    not_judged: list[NotJudged] = Field(default=[], description="what was asked for and not judged")
     requirements: list[Result]
+
+    @property
+    def missing(self) -> list[str]:
+        """The ids that had to be judged and were not."""
+        return _missing(self.selection.require, self.requirements)
 
     @model_validator(mode="after")
     def _follows_from_results(self) -> Self:
@@ -131,10 +146,9 @@ class Report(_Model):
             raise ValueError(f"requirements: more than one result for {', '.join(twice)}")
         if self.verdict is not worst(verdicts):
             raise ValueError(f"verdict: expected {worst(verdicts)}, got {self.verdict}")
-        if self.exit_status != exit_status(verdicts):
-            raise ValueError(
-                f"exit_status: expected {exit_status(verdicts)}, got {self.exit_status}"
-            )
+        expected = exit_status(verdicts, missing=bool(self.missing))
+        if self.exit_status != expected:
+            raise ValueError(f"exit_status: expected {expected}, got {self.exit_status}")
         if self.counts != Counter(verdicts):
             raise ValueError("counts: not the counts of the requirements listed")
         return self
@@ -179,10 +193,19 @@ def build(
         started=started,
         ended=ended,
         verdict=worst(verdicts),
-        exit_status=exit_status(verdicts),
+        exit_status=exit_status(verdicts, missing=bool(_missing(selection.require, results))),
         counts=dict(Counter(verdicts)),
+        not_judged=[
+            NotJudged(verdict=verdict, why=_text(why), ids=ids)
+            for verdict, why, ids in judged.groups(results)
+        ],
         requirements=results,
     )
+
+
+def _missing(required: Iterable[str], results: Iterable[Result]) -> list[str]:
+    found = {result.id for result in results if result.verdict in JUDGED}
+    return [id_ for id_ in required if id_ not in found]
 
 
 def this_kit() -> Kit:

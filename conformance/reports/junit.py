@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
+from tickproof.conformance.reports import judged
 from tickproof.conformance.reports.json_report import Report, Result
 from tickproof.conformance.verdicts import Verdict
 
@@ -48,7 +49,9 @@ def _element(report: Report, result: Result) -> str | None:
 def _message(result: Result) -> str:
     said = [f"by {', '.join(result.blocked_by)}"] if result.blocked_by else []
     said.append(result.reason)
-    if result.expected or result.actual:
+    if result.actual and not result.expected:
+        said.append(result.actual)
+    elif result.expected or result.actual:
         said.append(f"expected {result.expected}; got {result.actual}")
     return ": ".join(part for part in said if part) or result.verdict.value
 
@@ -104,6 +107,9 @@ def document(report: Report) -> ElementTree.Element:
         ("seed", str(report.seed)),
         ("isolation", report.isolation),
         ("verdict", report.verdict.value),
+        ("judged", judged.share(report.requirements)),
+        ("not_judged", judged.rest(report.requirements)),
+        ("required_and_not_judged", ", ".join(report.missing)),
     ):
         ElementTree.SubElement(properties, "property", name=name, value=xml_safe(value))
     suite.extend(_case(report, result) for result in report.requirements)

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tickproof.conformance.explain.picture import plain
+from tickproof.conformance.reports import judged
 from tickproof.conformance.reports.json_report import FILE_NAME, Report, Result
 from tickproof.conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
 from tickproof.conformance.requirements.hints import advice, halves
@@ -57,7 +58,7 @@ def details(
             _tier(console, tier, found, widths)
     else:
         _tiers(console, by_tier)
-        _not_claimed(console, results)
+    _not_claimed(console, results)
     bad = [result for verdict in _BAD for result in results if result.verdict is verdict]
     printed: set[str] = set()  # standard error and pictures, printed once each
     blocked = _blocked(results)
@@ -302,11 +303,13 @@ def _run_path(result: Result, folder: Path | None) -> str:
 
 
 def _not_claimed(console: Console, results: Sequence[Result]) -> None:
-    """Print the ids of what the engine does not promise."""
-    ids = [shown(r.id, _ID_LIMIT) for r in results if r.verdict is Verdict.NOT_CLAIMED]
-    if ids:
-        line = badge(Verdict.NOT_CLAIMED, console).append(f"  {', '.join(ids)}", style="default")
-        console.print(Padding(line, (1, 0, 0, 2), expand=False))
+    """Print the ids of what the engine does not promise, by reason."""
+    rows = [row for row in judged.groups(results) if row[0] is Verdict.NOT_CLAIMED]
+    for number, (verdict, why, ids) in enumerate(rows):
+        line = badge(verdict, console)
+        named = ", ".join(shown(id_, _ID_LIMIT) for id_ in ids)
+        line.append(f"  {shown(why, _REST_LIMIT)}: {named}" if why else f"  {named}", "default")
+        console.print(Padding(line, (0 if number else 1, 0, 0, 2), expand=False))
 
 
 def _not_decided(console: Console, results: Sequence[Result]) -> None:
@@ -390,10 +393,17 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
     dash = glyph("—", "-", console)
     text = Text(shown(report.engine.name, 60), style="bold").append(": ")
     text.append_text(badge(report.verdict, console)).append(f" {dash} ", style="default")
+    text.append(f"{judged.share(report.requirements)}: ", style="default")
     text.append_text(counts_line(report.counts, console))
     text.append(f"; exit status {report.exit_status}", style="default")
     if report.isolation == "none":
         text.append("; isolation none: nothing but trust keeps the engine from the evidence")
     console.print()
+    if report.missing:
+        required = f"required, and not judged: {', '.join(report.missing)}"
+        console.print(Text(shown(required, _FIELD_LIMIT), style="bold red"))
+    if report.verdict is Verdict.NOT_CLAIMED:
+        console.print(Text("Nothing was judged: engine.toml claims nothing of what was asked for."))
     console.print(text)
+    _field(console, "not judged", judged.rest(report.requirements))
     _line(console, "report", str(folder / FILE_NAME))

@@ -60,13 +60,14 @@ class Needs(Table):
 
     ``survives``: the engine must claim all of them. Every other field: one of
     the values must be offered or claimed (``app``, ``emit``, ``inputs``: the
-    engine offers it; ``state``, ``delivery``: the claim is one of them;
+    engine offers it; ``state``, ``delivery``, ``rescale``: the claim is one of them;
     ``latency``: "claimed", a service level at all).
     """
 
     app: _Words[App] = ()
     state: _Words[Literal["none", "at-most-once", "at-least-once", "exactly-once"]] = ()
     delivery: _Words[Literal["at-least-once", "exactly-once"]] = ()
+    rescale: _Words[Literal["restart"]] = ()
     survives: _Words[Literal["worker", "coordinator", "engine", "connection"]] = ()
     emit: _Words[Literal["every", "some", "rejects", "verdicts"]] = ()
     inputs: _Words[Literal["merged", "two"]] = ()

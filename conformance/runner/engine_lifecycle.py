@@ -83,6 +83,11 @@ class EngineUnderTest:
         if self._watch is not None:
             self._watch.look()
 
+    @property
+    def workers(self) -> int:
+        """How many workers the engine is deployed for."""
+        return self.injector.workers or self._scenario.workers
+
     def start(self, resume: bool) -> None:
         """Start argv, say hello, deploy, ask for topology; raises EngineFailure."""
         deadline = time.monotonic() + self._spec.timeouts.startup_s
@@ -97,7 +102,7 @@ class EngineUnderTest:
         state_dir = self.injector.state_dir = engine.workspace.state_dir(self._id)
         engine.isolation.prepare(engine.workspace)
         engine.request(
-            "deploy", left(), app=scenario.app, params=scenario.params, workers=scenario.workers,
+            "deploy", left(), app=scenario.app, params=scenario.params, workers=self.workers,
             state_dir=str(state_dir), resume=resume, data=self._data_of(engine),
             inputs=[{"stream": s, "partitions": count} for s, count in enumerate(self._inputs)],
             outputs=[{"stream": 0}],
@@ -215,7 +220,7 @@ class EngineUnderTest:
         """Stop the engine as its scenario says, or leave it in the pool; raises EngineFailure."""
         limit = self._spec.timeouts.drain_s
         if self._pool and self._scenario.may_share:
-            idle = IdleEngine(self.process, self.hello, self._scenario.workers, self._served + 1)
+            idle = IdleEngine(self.process, self.hello, self.workers, self._served + 1)
             if self._pool.keep(idle, limit):
                 self._events.add(EventKind.PARKED, pid=self.process.pid)
                 self.kept = folder_size(self.injector.state_dir)

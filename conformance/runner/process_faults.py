@@ -58,6 +58,8 @@ class ProcessFaultInjector:
         #: Until then (time.monotonic) what the engine does may be the consequence of a fault.
         self._aftermath_until = 0.0
         self._killed_members: set[Member] = set()
+        #: How many workers the next life has, 0: as many as the scenario says.
+        self.workers = 0
         self._paused: list[_Paused] = []
         self._full_disk: _FullDisk | None = None
         self._damage: Damage | None = None
@@ -97,6 +99,8 @@ class ProcessFaultInjector:
             return partial(self._corrupt, step, live)
         if step.do == "fill":
             return partial(self._fill, step, live)
+        if step.do == "rescale":
+            return partial(self._rescale, step, live)
         if step.ends_engine:
             return partial(self._kill_engine, live)
         victims = self._victims(step, live, members)
@@ -129,6 +133,15 @@ class ProcessFaultInjector:
         self.touched_at = time.monotonic()
         self._killed = True
         return {"pids": live.kill()}
+
+    def _rescale(self, step: FaultStep, live: Engine) -> dict[str, Any]:
+        """Stop the engine as `tickproof` stops any: it promises no more than its last cut."""
+        self.touched_at = time.monotonic()
+        self._killed = True  # known before it is done: its end is seen by another thread
+        live.request("stop", self._recovery_s)
+        live.wait_exit(self._recovery_s)
+        self.workers = step.workers
+        return {"pids": [live.pid]}
 
     def _kill(self, victims: list[Member], step: FaultStep, live: Engine) -> dict[str, Any]:
         self.touched_at = time.monotonic()

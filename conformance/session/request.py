@@ -17,7 +17,8 @@ class Request:
 
     out: gets reports and runs. tiers, only: empty for all of the profile. workers: runs at the
     same time. port: of the log server, None for any. quotes, orders: a recorded market, both
-    or none. schedules: files to judge instead of the suites. feed: file that gets live events.
+    or none. schedules: files to judge instead of the suites. require: ids that have to be
+    judged, else the exit status says so. feed: file that gets live events.
     isolation: of engines; None: the best that the machine gives to each.
     """
 
@@ -32,6 +33,7 @@ class Request:
     orders: Path | None = None
     strict: bool = False
     schedules: tuple[Path, ...] = ()
+    require: tuple[str, ...] = ()
     feed: Path | None = None
     isolation: Level | None = None
 

@@ -30,12 +30,19 @@ from tickproof.conformance.requirements import registry
 from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tiers import run_session
-from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Outcome
+from tickproof.conformance.verdicts import (
+    EXIT_FAIL,
+    EXIT_KIT_ERROR,
+    EXIT_NOT_JUDGED,
+    EXIT_OK,
+    EXIT_UNKNOWN,
+    Outcome,
+)
 from tickproof.generators import csv_market
 
 KIT_ERROR_FILE: Final = "kit-error.txt"
 #: Worst first: with several engines, the worst exit status is that of the command.
-_STATUS_ORDER: Final = (EXIT_KIT_ERROR, EXIT_FAIL, EXIT_UNKNOWN, EXIT_OK)
+_STATUS_ORDER: Final = (EXIT_KIT_ERROR, EXIT_FAIL, EXIT_NOT_JUDGED, EXIT_UNKNOWN, EXIT_OK)
 
 
 def select(request: Request) -> dict[str, Requirement]:
@@ -57,6 +64,23 @@ def select(request: Request) -> dict[str, Requirement]:
     if not selected:
         raise RequestError("--tier and --only: no requirement is in both")
     return selected
+
+
+def required(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids that words name: ids of requirements, and tiers such as "t3".
+
+    Raises RequestError for any other word.
+    """
+    known, found = registry.load(), []
+    for word in words:
+        tier = re.fullmatch(r"[tT]([0-9])", word)
+        ids = [id_ for id_, one in known.items() if tier and one.tier == int(tier[1])]
+        if not ids and word.upper() not in known:
+            near = difflib.get_close_matches(word.upper(), known, n=3, cutoff=0.4)
+            hint = f"; the nearest are {', '.join(near)}" if near else ""
+            raise RequestError(f"--require: no requirement or tier {word}{hint}")
+        found += ids or [word.upper()]
+    return tuple(dict.fromkeys(found))
 
 
 def check(request: Request, specs: Sequence[EngineSpec], console: Console) -> None:
@@ -209,7 +233,9 @@ def _judge(
         profile=request.profile,
         seed=request.seed,
         isolation=request.isolation or isolation.Level.NONE,
-        selection=Selection(tiers=list(request.tiers), only=list(request.only)),
+        selection=Selection(
+            tiers=list(request.tiers), only=list(request.only), require=list(request.require)
+        ),
         started=started,
         ended=datetime.now(UTC),
     )

@@ -70,7 +70,7 @@ class ScenarioPlayer:
         scenario = self._scenario(name)
         if not self.spec.offers(scenario.app, scenario.params):
             words = " ".join([scenario.app, *scenario.params.values()])
-            raise NotClaimed(f"does not offer {words}")
+            raise NotClaimed(f"offers no {words}")
         claims = self.spec.claims(scenario.app, scenario.params).to_json()
         check_claims(self._registry[requirement].needs, claims, scenario)
         if name in self._errors:

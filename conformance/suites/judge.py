@@ -81,12 +81,15 @@ def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) ->
         wanted = getattr(needs, name)
         if wanted and played.get(name) not in wanted:
             raise NotClaimed(f"offers no {name} {' or '.join(wanted)}".replace("no app ", ""))
-    for name in ("state", "delivery"):
+    for name in ("state", "delivery", "rescale"):
         wanted = getattr(needs, name)
         if wanted and claims[name] not in wanted:
             raise NotClaimed(f"claims {name} = {claims[name]}")
     if needs.latency and not claims.get("latency"):
         raise NotClaimed("claims no service level (latency)")
+    rescaled = any(step.do == "rescale" for step in scenario.faults)
+    if rescaled and claims["rescale"] != "restart":
+        raise NotClaimed(f"claims rescale = {claims['rescale']}")
     asked = {step.needs for step in scenario.faults if step.needs}
     missing = (set(needs.survives) | asked) - set(claims["survives"])
     if missing:

@@ -37,7 +37,9 @@ def played_on(
             drawn = draw(name, here)
             found.append((_judged(name, drawn, claims, known), drawn))
     if not found:
-        raise NotClaimed(f"offers none of {named(CATALOG[name].carriers)}")
+        carriers = CATALOG[name].carriers
+        what = "none of " if len(carriers) > 1 else "no "
+        raise NotClaimed(f"offers {what}{named(carriers)}")
     return max(found, key=lambda pair: pair[0])[1]  # the first of equals
 
 

@@ -21,6 +21,7 @@ from tickproof.conformance.requirements.registry import (
     Needs,
     Requirement,
     load,
+    load_exactly_once,
     load_unchecked,
 )
 from tickproof.conformance.verdicts import Reason
@@ -53,6 +54,11 @@ def requirements_page(requirements: Mapping[str, Requirement]) -> str:
         f"{len(requirements)} requirements. Each is decided by tests that show their evidence. "
         "A requirement is asked only of engines whose claims select it; a tier is tried when "
         "the tiers below it hold. [coverage.md](coverage.md) is the way back from the protocol.",
+        "",
+        "## Exactly-once",
+        "What every engine has to face that claims state and delivery exactly-once and to survive "
+        "`engine`, on whatever app it offers:",
+        ", ".join(f"[{id_}](#{id_.lower()})" for id_ in load_exactly_once()) + ".",
         "",
     ]
     for family, title in FAMILIES.items():

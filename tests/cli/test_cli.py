@@ -30,7 +30,7 @@ DEADLINE_S = 60
         (Verdict.UNKNOWN, 3),
         (Verdict.BLOCKED, 1),
         (Verdict.KIT_ERROR, 4),
-        (Verdict.NOT_CLAIMED, 4),
+        (Verdict.NOT_CLAIMED, 5),
     ],
 )
 def test_the_exit_status_is_that_of_the_verdicts(tickproof, engine, session, verdict, status):
@@ -94,7 +94,7 @@ def test_several_engines_are_compared_and_the_worst_counts(tickproof, engine, se
 def test_an_engine_that_claims_nothing_is_not_hidden_by_another(tickproof, engine, session):
     session.answers["empty"] = Verdict.NOT_CLAIMED
 
-    assert tickproof("run", engine("good"), engine("empty"), "--only", "PR-HELLO")[0] == 4
+    assert tickproof("run", engine("good"), engine("empty"), "--only", "PR-HELLO")[0] == 5
 
 
 def test_folders_follow_names_and_never_collide_or_escape(tickproof, engine, session):
@@ -329,3 +329,16 @@ def test_output_into_a_pipe_has_no_control_characters(tmp_path):
 
     assert done.returncode == 0
     assert not any(byte < 32 and byte != 10 for byte in done.stdout)
+
+
+def test_what_is_required_has_an_exit_status_of_its_own(tickproof, engine, session):
+    code, out, _ = tickproof("run", engine(), "--only", "PR-HELLO", "--require", "pr-hello,t3")
+    assert code == 5
+    assert "required, and not judged: " in out
+    assert tickproof("run", engine(), "--only", "PR-HELLO", "--require", "PR-HELLO")[0] == 0
+
+
+def test_a_requirement_that_nobody_has_cannot_be_required(tickproof, engine):
+    code, _, err = tickproof("run", engine(), "--require", "t4")
+    assert code == 2
+    assert "--require: no requirement or tier t4" in err

@@ -57,7 +57,11 @@ def steps(draw):
         made["seconds"] = draw(SECONDS)
     if do == "corrupt":
         made |= draw(st.fixed_dictionaries({}, optional={"damage": st.sampled_from(list(DAMAGE))}))
-    made |= {"delay": {"lag_s": draw(SECONDS)}, "throttle": {"rate": draw(SECONDS)}}.get(do, {})
+    made |= {
+        "delay": {"lag_s": draw(SECONDS)},
+        "throttle": {"rate": draw(SECONDS)},
+        "rescale": {"workers": draw(st.integers(1, 1_024))},
+    }.get(do, {})
     return Step(**made)
 
 

@@ -61,7 +61,7 @@ def test_passes_are_one_line_a_tier_unless_all_are_asked_for(make_report, width)
 def test_what_was_not_claimed_is_always_listed(one_of_each, ids):
     text = printed(lambda c: terminal.summary(c, one_of_each, Path("out")))
 
-    assert f"not-claimed  {ids[Verdict.NOT_CLAIMED]}" in text
+    assert f"not-claimed  b: {ids[Verdict.NOT_CLAIMED]}" in text
     assert f"by {ids[Verdict.FAIL]}: CODE" in text.split("1 not judged")[1]
 
 
@@ -201,3 +201,25 @@ def test_comparison_lists_what_differs_and_counts_the_rest(make_report, outcome)
     assert ["verdict", "✗", "fail", "✓", "pass"] in rows
     assert ["the", "same", "for", "all:", "1", "pass"] in rows
     assert not any(row[:1] == ["PR-HELLO"] for row in rows)
+
+
+def test_the_last_line_says_how_much_was_judged_and_why_the_rest_was_not(make_report):
+    report = make_report(
+        Outcome("PR-HELLO", Verdict.PASS),
+        Outcome("MS-MERGED", Verdict.NOT_CLAIMED, actual="offers no market-spread"),
+        Outcome("MS-REJECTS", Verdict.NOT_CLAIMED, actual="offers no market-spread"),
+        Outcome("EO-TAIL", Verdict.NOT_CLAIMED, actual="claims state = none"),
+        Outcome("EO-PAUSE", Verdict.UNKNOWN, reason="KILL_MISSED", actual="0"),
+    )
+    text = " ".join(printed(lambda c: terminal.summary(c, report, Path("out"))).split())
+    assert "offers no market-spread: MS-MERGED, MS-REJECTS" in text
+    assert (
+        "1 of 5 judged: 1 unknown, 1 pass, 3 not-claimed; exit status 3 "
+        "not judged 1 unknown (1 KILL_MISSED), "
+        "3 not-claimed (2 offers no market-spread, 1 claims state = none)"
+    ) in text
+    assert [(one.verdict, one.ids) for one in report.not_judged] == [
+        (Verdict.UNKNOWN, ["EO-PAUSE"]),
+        (Verdict.NOT_CLAIMED, ["MS-MERGED", "MS-REJECTS"]),
+        (Verdict.NOT_CLAIMED, ["EO-TAIL"]),
+    ]

@@ -130,7 +130,7 @@ def test_exactly_once_requirements_ask_for_the_claim_and_a_death():
             assert one.needs.state == ("exactly-once",)
             # What a given schedule needs follows from its faults.
             deaths = set(one.needs.survives) & {"worker", "coordinator", "engine", "connection"}
-            assert deaths or one.id in ("EO-SCHEDULE", "EO-PAUSE")
+            assert deaths or one.id in ("EO-SCHEDULE", "EO-PAUSE", "EO-RESCALE")
             assert one.tier == 3
     assert registry.load()["DL-EXACTLY-ONCE"].needs.delivery == ("exactly-once",)
 
@@ -139,7 +139,7 @@ def test_the_list_of_exactly_once_is_whole():
     by_claims = [
         id_ for id_, one in registry.load().items()
         if (one.needs.state or one.needs.delivery) and one.tier == 3
-        and not (one.needs.app or one.needs.inputs or one.needs.emit)
+        and not (one.needs.rescale or one.needs.app or one.needs.inputs or one.needs.emit)
         and set(one.needs.survives) <= {"engine"}
     ]  # fmt: skip
     assert sorted(registry.load_exactly_once()) == sorted(by_claims)

@@ -7,12 +7,16 @@ from pathlib import Path
 from tests.suites import tampering as t
 from tests.suites.cases import (
     BEYOND,
+    FAILED,
+    LOST,
     MISSED,
     NOT_STATE,
     NOTHING,
+    STEP_BACK,
     TWICE,
     UNKNOWN_KEY,
     WRONG_TOTAL,
+    WRONG_VERDICT,
     Cases,
 )
 
@@ -83,6 +87,8 @@ UNREAD_DAMAGE: Cases = [
 ]
 
 REJECTS: dict[str, Cases] = {
+    "test_totals_with_other_workers": [*NOT_STATE, TWICE, STEP_BACK],
+    "test_verdicts_with_other_workers": [LOST, WRONG_VERDICT, FAILED],
     "test_totals_after_the_death_of_all_workers": NOT_STATE,
     "test_totals_after_the_death_of_the_coordinator": NOT_STATE,
     "test_totals_over_a_full_disk": [
@@ -95,6 +101,8 @@ REJECTS: dict[str, Cases] = {
     "test_totals_after_the_newest_file_was_lost": WRONG_AFTER_DAMAGE,
 }
 UNKNOWNS: dict[str, Cases] = {
+    "test_totals_with_other_workers": [MISSED, NOTHING],
+    "test_verdicts_with_other_workers": [MISSED, NOTHING],
     "test_totals_after_the_death_of_all_workers": [MISSED, NOTHING],
     "test_totals_after_the_death_of_the_coordinator": [MISSED, NOTHING],
     "test_totals_over_a_full_disk": [

@@ -1,6 +1,13 @@
 """The scenarios: what is done to an engine, by name. Random parts come from the seed."""
 
-from tickproof.conformance.suites.catalog import connections, deaths, fault_free, service, state
+from tickproof.conformance.suites.catalog import (
+    connections,
+    deaths,
+    fault_free,
+    rescale,
+    service,
+    state,
+)
 from tickproof.conformance.suites.catalog.builders import CATALOG, Context, draw, seconds
 
 __all__ = [
@@ -10,6 +17,7 @@ __all__ = [
     "deaths",
     "draw",
     "fault_free",
+    "rescale",
     "seconds",
     "service",
     "state",

@@ -1,0 +1,55 @@
+"""How much of what was asked for was judged, and why the rest was not, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Protocol
+
+from tickproof.conformance.verdicts import JUDGED, SEVERITY, Verdict
+
+
+class _Result(Protocol):
+    """What is looked at of the result of a requirement."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def verdict(self) -> Verdict: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def actual(self) -> str: ...
+
+
+def why(result: _Result) -> str:
+    """Return in short why a result is no judgement: the code of an unknown, else the words."""
+    return result.reason if result.verdict is Verdict.UNKNOWN else result.actual
+
+
+def groups(results: Iterable[_Result]) -> list[tuple[Verdict, str, list[str]]]:
+    """Return (verdict, why, ids) of what was not judged: worst first, then the most."""
+    rest = [result for result in results if result.verdict not in JUDGED]
+    rest.sort(key=lambda one: (-SEVERITY.index(one.verdict), why(one)))
+    found = [
+        (verdict, reason, [one.id for one in same])
+        for (verdict, reason), same in groupby(rest, key=lambda one: (one.verdict, why(one)))
+    ]
+    return sorted(found, key=lambda row: (-SEVERITY.index(row[0]), -len(row[2])))
+
+
+def share(results: Sequence[_Result]) -> str:
+    """Return "64 of 86 judged"."""
+    judged = sum(result.verdict in JUDGED for result in results)
+    return f"{judged} of {len(results)} judged"
+
+
+def rest(results: Iterable[_Result]) -> str:
+    """Return "12 not-claimed (10 offers no app double, 2 ...), 1 unknown (...)", or ""."""
+    parts = []
+    for verdict, rows in groupby(groups(results), key=lambda row: row[0]):
+        whys = [(reason, len(ids)) for _, reason, ids in rows]
+        number = sum(count for _, count in whys)
+        said = ", ".join(f"{count} {reason}" if reason else str(count) for reason, count in whys)
+        parts.append(f"{number} {verdict.value} ({said})")
+    return ", ".join(parts)

@@ -1,0 +1,45 @@
+"""The scenarios of T3 in which an engine is stopped and goes on with other workers."""
+
+from __future__ import annotations
+
+import random
+
+from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.suites.catalog.builders import Context, carried, kill, market, scenario
+from tickproof.conformance.suites.catalog.carriers import ON_MERGED, ON_TWO, STATE_FIRST
+
+_MORE, _FEWER = 3, 1
+#: Of the input, from a restart to the death after it, which waits for the first cut.
+_NEXT = 0.02
+
+
+def _rescaled(context: Context, rng: random.Random, *numbers: int) -> tuple[FaultStep, ...]:
+    """Return numbers of workers; after each a death at the first cut, if that is claimed."""
+    steps: list[FaultStep] = []
+    for workers, low in zip(numbers, (0.2, 0.55), strict=True):
+        drawn = kill(rng, "engine", low, low + 0.1, cut=True)
+        # A delay: a connection that is held might keep the engine from its stop.
+        stop = FaultStep(
+            "rescale", "engine", "fetched", fraction=drawn.fraction, delay_s=0.02,
+            workers=workers, cut=True,
+        )  # fmt: skip
+        steps.append(stop)
+        if "engine" in context.survives:
+            death = FaultStep(
+                "kill", "engine", "fetched", fraction=round(drawn.fraction + _NEXT, 4), cut=True
+            )
+            steps.append(death)
+    return tuple(steps)
+
+
+@scenario("count-rescale", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    faults = _rescaled(context, rng, _MORE, _FEWER)
+    return carried(context, context.records(90_000), rate=60_000, faults=faults)
+
+
+@scenario("market-rescale", (*ON_TWO, *ON_MERGED))
+def _(context: Context, rng: random.Random) -> Scenario:
+    # The other way round: what the second number goes wrong with lasts to the end.
+    faults = _rescaled(context, rng, _FEWER, _MORE)
+    return market(context, 90_000, rate=60_000, faults=faults)
