@@ -40,7 +40,7 @@ freshness_s = 5
 [apps.market-spread.two]
 delivery = "exactly-once"
 [apps.market-spread.verdicts]
-rescale = "live"
+rescale = "restart"
 [known_gaps]
 EO-PAUSE = "planned"
 """
@@ -82,11 +82,11 @@ def test_a_good_file(load, tmp_path):
         ("count", {"emit": "every"}, {"survives": ()}),
         ("count", {"emit": "some"}, {"survives": ("engine",), "delivery": "exactly-once"}),
         ("market-spread", {"inputs": "merged", "emit": "rejects"}, {}),
-        ("market-spread", {"inputs": "merged", "emit": "verdicts"}, {"rescale": "live"}),
+        ("market-spread", {"inputs": "merged", "emit": "verdicts"}, {"rescale": "restart"}),
         (
             "market-spread",
             {"inputs": "two", "emit": "verdicts"},
-            {"rescale": "live", "delivery": "exactly-once", "freshness_s": 5.0},
+            {"rescale": "restart", "delivery": "exactly-once", "freshness_s": 5.0},
         ),
     ],
 )
@@ -142,9 +142,13 @@ def test_what_is_not_offered(load):
         ("freshness_s = 5", "", '[apps.market-spread] freshness_s: missing; required where'),
         ('["merged", "two"]', '["merged"]', "freshness_s: expected only where inputs holds"),
         (
-            'rescale = "live"',
+            'rescale = "restart"',
             'delivery = "at-least-once"',
             "[apps.market-spread.two] and [apps.market-spread.verdicts]: delivery differs;",
+        ),
+        (
+            'rescale = "restart"', 'rescale = "live"',
+            '[apps.market-spread.verdicts] rescale: "live" cannot be judged yet; expected "none"',
         ),
         ("EO-PAUSE", "EO-PAUZE", "(did you mean EO-PAUSE?)"),
         ('EO-PAUSE = "planned"', "EO-PAUSE = 1", "[known_gaps] EO-PAUSE: expected text; got 1"),
