@@ -36,7 +36,7 @@ from tickproof.conformance.reports import machine, style
 @options.parallel
 @click.option(
     "--isolation",
-    type=click.Choice(["auto", *Level]),
+    type=click.Choice(["auto", *(level.value for level in Level)]),
     default="auto",
     show_default=True,
     help="What engines are kept from; auto: the best that this machine gives.",
