@@ -22,7 +22,8 @@ Do = Literal[
 ]  # fmt: skip
 Target = Literal["worker", "workers", "coordinator", "engine", "source", "sink", "state"]
 Moment = Literal[
-    "fetched", "losing", "staged", "accepted", "committing", "recovery", "checkpoint", "drained"
+    "fetched", "losing", "staged", "accepted", "committing", "recovery", "checkpoint", "drained",
+    "cuts", "cutting", "idle", "draining",
 ]  # fmt: skip
 
 #: What "corrupt" does to a file, and how a sentence says it.
@@ -82,7 +83,10 @@ class FaultStep:
     was taken, its reply not sent), "losing" (a COMMIT or APPEND is held for delay_s, the
     fault comes, and the frame is treated as never sent: a death a moment before it),
     "recovery" (first records fetched after the step before), "checkpoint" (a checkpoint
-    op was answered), "drained" (drain was answered).
+    op was answered), "drained" (drain was answered), "cuts" (a fetch after so many ``cuts`` of
+    this life, each seen by its RELEASE; 0: before the first), "cutting" (a file of the state is
+    being written), "idle" (all that is published was fetched and answered, and nothing has
+    come for ``idle_s`` seconds), "draining" (a fetch between drain and its answer).
     fraction: armed once this part of the input was fetched; 1.0 is its last record.
     burst: records published at once when the step is due: the backlog that it meets.
     delay_s: from the moment to the fault. seconds: how long a fault lasts; of connections,
@@ -102,6 +106,8 @@ class FaultStep:
     rate: float = 0.0
     damage: Damaged = "half"
     workers: int = 0
+    cuts: int = 0
+    idle_s: float = 0.0
 
     @property
     def ends_engine(self) -> bool:
@@ -169,6 +175,12 @@ class FaultStep:
             "recovery": "at the first fetch after the fault before",
             "checkpoint": "after a checkpoint was answered",
             "drained": "after drain was answered",
+            "cuts": f"after cut {self.cuts} of this life"
+            if self.cuts
+            else "before the first cut of this life",
+            "cutting": f"while a cut is written, from {part} on",
+            "idle": f"after {self.idle_s:g} s without input, when {part} was answered",
+            "draining": f"between drain and its answer, from {part} on",
         }[self.at]
 
 
@@ -239,6 +251,7 @@ class Scenario:
     when this part of the input is published, rather than at END. ending: how the engine is
     ended. probes: also ask what an engine may refuse. fresh: start and stop an engine for it.
     pace: publish by a schedule fixed in advance, whatever the engine and the faults do.
+    point: where it lies in the fault space, dimension -> value; empty where it was not drawn there.
     """
 
     name: str
@@ -255,6 +268,7 @@ class Scenario:
     probes: bool = False
     fresh: bool = False
     pace: Pace | None = None
+    point: dict[str, str] = field(default_factory=dict)
 
     @property
     def output_size(self) -> int:
@@ -274,7 +288,7 @@ class Scenario:
     def longest_s(self, records: int, life_s: float) -> float:
         """Return how long a run may take if every limit is used up; ``life_s``: of one life."""
         paced = 3 * records / self.rate if self.rate else 0.0
-        faults = sum(step.seconds + step.delay_s + life_s for step in self.faults)
+        faults = sum(s.seconds + s.delay_s + s.idle_s + life_s for s in self.faults)
         hold = self.hold[1] if self.hold else 0.0
         return paced + faults + life_s + hold + self.sink.stall_s + self.sink.budget_s
 

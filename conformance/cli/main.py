@@ -17,6 +17,7 @@ import click
 
 from tickproof.conformance.cli import (
     bench,
+    coverage,
     explain,
     explore,
     generate,
@@ -96,6 +97,7 @@ for command in (
     recorded.replay,
     recorded.pack,
     explore.explore,
+    coverage.coverage,
     latency.latency,
     latency.profiles,
     host.host,

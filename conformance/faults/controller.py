@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
+from tickproof.conformance.faults.state_watch import StateWatch
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server.connection_faults import Links
 from tickproof.conformance.log_server.input_log import InputLog
@@ -24,15 +25,23 @@ IN_FLIGHT_WAIT_S: Final = 1.0
 MARGIN_S: Final = 0.25
 #: How long a fault waits for the engine to release something since it recovered.
 CUT_WAIT_S: Final = 1.0
+#: So often new records come to a step that waits for cuts, though nothing is left to cut.
+GRANT_S: Final = 0.02
 
 _MOMENTS: Final = {
     "fetched": {"fetched"},
     "recovery": {"fetched"},
+    "cuts": {"fetched"},
+    "draining": {"fetched"},
+    "cutting": {"fetched"},
     "losing": {"append-received", "commit-received"},
     "staged": {"staged", "appended"},
     "accepted": {"stage-acked", "append-acked"},
     "committing": {"committed", "appended"},
 }
+
+#: Moments that need a new fetch when the step is due.
+_ANEW: Final = frozenset(("fetched", "cuts", "draining"))
 
 #: Finds whom a step is meant for, which may take time, and returns the strike itself, which
 #: gives facts for the event (pids). Both raise LookupError: no such process.
@@ -66,6 +75,17 @@ class FaultController:
         self._recovering = self._all_died = False
         self._recovered_at = self._released_before = 0.0
         self._killed_at = self._due_at = 0.0
+        #: Cuts of each partition when this life began, and where the input stood at the last step.
+        self._cuts_before, self._base = log.cuts(), 0
+        #: Records granted to a step that waits for cuts.
+        self._granted, self._granted_at = 0, 0.0
+        #: How far everything was, and since when (time.monotonic).
+        self._position: tuple[int, ...] = ()
+        self._quiet_since = 0.0
+        #: Whether drain was asked for and is not answered; the runner says so.
+        self.draining = False
+        #: Watches the folder of the state; the runner points it there.
+        self.watch_state: Callable[[], StateWatch] | None = None
         #: Faults of connections; the runner points it at the server's.
         self.links: Links | None = None
         #: Whether a connection is held during the strike; not where latency is measured.
@@ -93,6 +113,13 @@ class FaultController:
         with self._lock:
             self._connections_before = self.opened()
             self._recovering = self._all_died = True
+            self._cuts_before = self._log.cuts()
+
+    @property
+    def cuts(self) -> int:
+        """How many cuts this life has made: RELEASEs of the partition that has most."""
+        return max((now - b for now, b in zip(self._log.cuts(), self._cuts_before, strict=True)),
+                   default=0)  # fmt: skip
 
     @property
     def current(self) -> FaultStep | None:
@@ -112,19 +139,42 @@ class FaultController:
             # It may take long; what comes after it has to find input, too.
             later = (s for s in self._steps[self._next :] if s.at not in ("recovery", "drained"))
             after = next(later, None)
-            return min(due, total if after is None else int(after.fraction * total))
-        threshold = int(step.fraction * total)
+            # END is no input: with it, an engine may have nothing left to fetch.
+            return min(due, total - 1 if after is None else int(after.fraction * total))
+        threshold = self._threshold(step)
+        if step.at == "cuts" and self.cuts < step.cuts:
+            return min(due, self._bit_by_bit(step, threshold))
         if due < threshold:
             return due
-        if step.at == "checkpoint":
+        if step.at in ("checkpoint", "idle") or (step.at == "draining" and not self.draining):
             return threshold
         self._due_at = self._due_at or time.monotonic()
-        if not self._had_cut(step) or (self.links and self.links.lasting(step)):
-            return min(due, threshold)
         room = max(self._margin, 1024) + step.burst
+        if self.links and self.links.lasting(step):
+            # The fault that lasts has to meet something, too.
+            return min(due, max(threshold, self._base + total // 32))
+        if step.at != "cuts" and not self._had_cut(step):
+            return min(due, threshold)
         # What was fetched before there was time for a cut is past: the moment needs a new fetch.
-        base = max(threshold, self._log.fetched) if step.at == "fetched" else threshold
-        return min(total, max(due, threshold + step.burst), base + room)
+        base = max(threshold, self._log.fetched) if step.at in _ANEW else threshold
+        # END comes with the last record, and lets drain be answered.
+        last = total - 1 if step.at == "draining" else total
+        return min(last, max(due, threshold + step.burst), base + room)
+
+    def _threshold(self, step: FaultStep) -> int:
+        """Return from which record on a step is due; where END would spoil it, not the last."""
+        total = self._log.total
+        last = total - 1 if step.at in ("idle", "draining") else total
+        return max(min(int(step.fraction * total), last), 0)
+
+    def _bit_by_bit(self, step: FaultStep, threshold: int) -> int:
+        """Return how many records may be out while a step waits for cuts: new ones for each cut."""
+        bit = max(1, (threshold - self._base) // (step.cuts + 1))
+        now = time.monotonic()
+        if self._log.released >= self._log.published and now >= self._granted_at + GRANT_S:
+            # All is cut, and what came was too little for one more.
+            self._granted, self._granted_at = self._granted + bit, now
+        return min(max(self._base + bit * (self.cuts + 1), self._granted), threshold)
 
     def observe(self, moment: str, connection: int) -> Future[bool] | None:
         """Hear of a moment of a connection; fire what is due, without waiting for it.
@@ -146,7 +196,14 @@ class FaultController:
         if step.at == "recovery":
             if self._next and connection <= self._connections_before:
                 return None
-        elif not self._reached(step) or not self._had_cut(step):
+        elif step.at == "cuts":
+            if self.cuts < step.cuts or not self._back():
+                return None
+        elif (
+            (step.at == "draining" and not self.draining)
+            or not self._reached(step)
+            or not self._had_cut(step)
+        ):
             return None
         if self.links and not self.links.ready(step):
             return None
@@ -160,7 +217,8 @@ class FaultController:
         ).start()
         if step.at == "losing":
             return carried_out
-        return carried_out if self.holds_connections and not step.delay_s else None
+        holds = self.holds_connections and step.at != "cutting" and not step.delay_s
+        return carried_out if holds else None
 
     def _strike(self, step: FaultStep, moment: str, carried_out: Future[bool]) -> None:
         """Fire in a thread of its own."""
@@ -173,7 +231,7 @@ class FaultController:
             carried_out.set_result(fired and step.at == "losing")
 
     def _reached(self, step: FaultStep) -> bool:
-        return self._log.fetched >= min(step.fraction * self._log.total + 1, self._log.total)
+        return self._log.fetched >= min(self._threshold(step) + 1, self._log.total)
 
     def _had_cut(self, step: FaultStep) -> bool:
         """Say whether there was time for a cut, since the fault before or at all.
@@ -185,14 +243,18 @@ class FaultController:
         if self._next == 0:
             waited = self._due_at and now > self._due_at + self._first_cut_s
             return not step.cut or self._log.released > 0 or bool(waited)
-        if self._recovering and self._all_died:
-            return False
         if self._recovering:
-            # An engine may keep its connections over a worker's death: nobody can tell
-            # from outside when it has recovered.
-            return now > self._killed_at + CUT_WAIT_S
+            return self._back()
         released = self._log.released > self._released_before
         return released or now > self._recovered_at + CUT_WAIT_S
+
+    def _back(self) -> bool:
+        """Say whether the engine has recovered from the last death, as far as that can be told."""
+        if not self._recovering:
+            return True
+        # An engine may keep its connections over a worker's death: nobody can tell from outside
+        # when it has recovered.
+        return not self._all_died and time.monotonic() > self._killed_at + CUT_WAIT_S
 
     def fire_now(self, at: str) -> FaultStep | None:
         """Fire the current step if it waits for ``at``; returns it."""
@@ -206,13 +268,33 @@ class FaultController:
         self._fire(step, at)
         return step
 
+    def fire_if_idle(self, held_back: Callable[[], bool]) -> None:
+        """Fire a step that waits for silence, once it has lasted.
+
+        held_back: says whether all is published that may come before the step.
+        """
+        step = self.current
+        if step is None or step.at != "idle":
+            return
+        log, now = self._log, time.monotonic()
+        position = (log.published, log.fetched, log.released, self._recorder.records)
+        if position != self._position:
+            self._position, self._quiet_since = position, now
+        answered = log.fetched >= log.published and not (self._one_each and self._owing())
+        quiet = answered and now >= self._quiet_since + step.idle_s
+        if quiet and held_back() and self._back() and not (self.links and self.links.busy):
+            self.fire_now("idle")
+
+    def _owing(self) -> bool:
+        return self._log.fetched > self._recorder.records
+
     def give_up(self, why: str) -> None:
         """Drop the current step, so that the input goes on; the evidence will be missing."""
         step = self.current
         with self._lock:
             if step is None or self._busy:
                 return
-            self._next += 1
+            self._go_on()
         self._event(EventKind.FAULT_MISSED, step=step.to_json(), why=why)
 
     def _await_flight(self, step: FaultStep) -> None:
@@ -223,6 +305,14 @@ class FaultController:
         while not self._in_flight() and time.monotonic() < deadline:
             pause.wait(0.0005)
 
+    def _await_writing(self) -> str:
+        """Return the file of the state that is being written now; raises LookupError: none is."""
+        if self.watch_state is not None:
+            with self.watch_state() as watch:
+                if name := watch.wait(self._first_cut_s):
+                    return name
+        raise LookupError(f"no file of the state was written within {self._first_cut_s:g} s")
+
     def _in_flight(self) -> bool:
         """Say whether the engine holds records, also where it has released them too early."""
         fetched = self._log.fetched
@@ -231,7 +321,8 @@ class FaultController:
     def _fire(self, step: FaultStep, moment: str) -> bool:
         try:
             strike = self._deed(step)
-            before = self._evidence()  # in the moment before the strike
+            writing = self._await_writing() if step.at == "cutting" else ""
+            before = self._evidence(step)  # in the moment before the strike
             self._striking = True
             facts = strike()
         except LookupError as error:
@@ -248,27 +339,37 @@ class FaultController:
             moment=moment,
             number=self._next,
             text=str(step),
+            writing=writing,
             **facts,
             **before,
         )
+        if step.do == "kill" or step.ends_engine:
+            self._cuts_before = self._log.cuts()
         with self._lock:
             self._connections_before = self.opened()
             self._recovering = step.do == "kill" or step.ends_engine
             self._all_died = step.ends_engine
             self._killed_at, self._due_at = time.monotonic(), 0.0
-            self._next += 1
-            self._busy = self._striking = False
+            self._go_on()
         return True
 
     def _miss(self, step: FaultStep, why: str) -> None:
         with self._lock:
-            self._next += 1
-            self._busy = self._striking = False
+            self._go_on()
         self._event(EventKind.FAULT_MISSED, step=step.to_json(), why=why)
 
-    def _evidence(self) -> dict[str, Any]:
+    def _go_on(self) -> None:
+        """Make the next step the current one."""
+        self._next += 1
+        self._busy = self._striking = False
+        self._base = self._granted = self._log.published
+
+    def _evidence(self, step: FaultStep) -> dict[str, Any]:
+        idle_s = round(time.monotonic() - self._quiet_since, 3) if step.at == "idle" else 0.0
         return {
             "at_ns": time.monotonic_ns(),
+            "cuts": self.cuts,
+            "idle_s": idle_s,
             "partitions": [list(state) for state in self._log.states()],
             "outputs": self._recorder.records,
             "total": self._log.total,

@@ -50,7 +50,10 @@ _PARAMS: Final[dict[App, dict[str, tuple[str, ...]]]] = {
     "market-spread": {"inputs": recipes.INPUTS, "emit": ("rejects", "verdicts")},
 }
 #: Moments that a part of the input says: the others follow from the fault before, or the end.
-PLACED: Final = frozenset(("fetched", "losing", "staged", "accepted", "committing", "checkpoint"))
+PLACED: Final = frozenset((
+    "fetched", "losing", "staged", "accepted", "committing", "checkpoint", "cuts", "cutting",
+    "idle", "draining",
+))  # fmt: skip
 #: Keys of a step that only some faults have, and which.
 _ONLY: Final[dict[str, frozenset[str]]] = {
     "seconds": LASTING, "lag_s": frozenset(("delay",)), "rate": frozenset(("throttle",)),
@@ -106,6 +109,8 @@ class Step(Table):
     rate: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] = 0.0
     damage: Damaged = "half"
     workers: Annotated[int, Field(ge=0, le=1_024)] = 0
+    cuts: Annotated[int, Field(ge=0, le=10_000)] = 0
+    idle_s: _Seconds = 0.0
 
     @model_validator(mode="after")
     def _applies(self) -> Step:
@@ -122,6 +127,9 @@ class Step(Table):
         for key in ("fraction", "burst", "cut"):
             if self.at not in PLACED and getattr(self, key):
                 raise wrong(f"none at {self.at}", getattr(self, key), key)
+        for key, at in (("cuts", "cuts"), ("idle_s", "idle")):
+            if self.at != at and getattr(self, key):
+                raise wrong(f"only at {at}", getattr(self, key), key)
         return self
 
     def step(self) -> FaultStep:
@@ -152,6 +160,7 @@ class Schedule(Table):
     rate: _Rate | None = None
     input: Input
     fault: list[Step] = Field(default_factory=list, max_length=64)
+    hold: Annotated[tuple[_Share, _Seconds], Field(strict=False)] | None = None
     failure: Failure | None = None
 
     @model_validator(mode="after")
@@ -203,6 +212,7 @@ def to_scenario(schedule: Schedule, name: str = "given") -> Scenario:
     return Scenario(
         PREFIX + name, schedule.app, dict(schedule.params), recipe, schedule.workers,
         schedule.rate, faults=tuple(step.step() for step in schedule.fault),
+        hold=schedule.hold,
     )  # fmt: skip
 
 
@@ -221,17 +231,18 @@ def from_scenario(scenario: Scenario, failure: Failure | None = None) -> Schedul
         raise ValueError(f"{scenario.name}: input of kind {kind!r} cannot be said in a schedule")
     plain = Scenario(
         scenario.name, scenario.app, scenario.params, scenario.recipe, scenario.workers,
-        scenario.rate, faults=scenario.faults,
+        scenario.rate, faults=scenario.faults, hold=scenario.hold, point=scenario.point,
     )  # fmt: skip
     if replace(scenario, sink=replace(scenario.sink, seed=0)) != replace(
         plain, sink=SinkBehaviour()
     ):
         raise ValueError(
-            f"{scenario.name}: sink, hold, drain_at, ending, probes, fresh, pace cannot be said"
+            f"{scenario.name}: sink, drain_at, ending, probes, fresh, pace cannot be said"
         )
     return Schedule(
         app=scenario.app, params=scenario.params, workers=scenario.workers, seed=seed,
         rate=None if scenario.rate is None else float(scenario.rate), input=Input(**recipe),
+        hold=scenario.hold,
         fault=[Step(**_said(step)) for step in scenario.faults], failure=failure,
     )  # fmt: skip
 

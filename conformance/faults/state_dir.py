@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
 import re
 import resource
 import stat
-import struct
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Final
+
+from inotify_simple import INotify, flags
 
 from tickproof.conformance.engines.process_table import Proc, read
 from tickproof.conformance.scenario import DAMAGE, Damaged
@@ -31,8 +31,6 @@ _WORDS: Final = re.compile(
 #: Bytes that "tail" takes, and that "garbage" writes at a time.
 _TAIL: Final = 16
 _PIECE: Final = 1 << 20
-_IN_ACCESS, _IN_MODIFY, _IN_OPEN = 0x1, 0x2, 0x20
-_EVENT: Final = struct.Struct("iIII")
 
 
 class Fill:
@@ -131,7 +129,7 @@ class Damage:
         if path is None:
             raise LookupError("the folder of the state holds no file with content")
         self.name, self._kind = shown(str(path.relative_to(folder)), 300), kind
-        self._watch: int | None = None
+        self._watch: INotify | None = None
         # The engine is dead and had its own file: read-only is no obstacle to a bad disk.
         mode = stat.S_IMODE(path.stat().st_mode)
         path.chmod(mode | stat.S_IWUSR)
@@ -153,13 +151,13 @@ class Damage:
         """Tell whether the file was read since; None where that cannot be seen. Ask once."""
         if self._watch is None:
             return None
-        try:
-            seen = _masks(self._watch)
-        finally:
-            os.close(self._watch)
-            self._watch = None
+        with self._watch as watch:
+            seen = 0
+            for event in watch.read(timeout=0):
+                seen |= event.mask
+        self._watch = None
         # A file that was opened and not written may have been read through a memory map.
-        return bool(seen & _IN_ACCESS) or (bool(seen & _IN_OPEN) and not seen & _IN_MODIFY)
+        return bool(seen & flags.ACCESS) or (bool(seen & flags.OPEN) and not seen & flags.MODIFY)
 
 
 def _damage(file: BinaryIO, size: int, kind: Damaged, chance: random.Random) -> int:
@@ -226,29 +224,11 @@ def _empty_files(folder: Path) -> list[str]:
     return found
 
 
-def _watch(path: Path) -> int | None:
+def _watch(path: Path) -> INotify | None:
     """Watch a file for being read, by inotify: access times are often switched off."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-    if watch < 0:
-        return None
-    mask = _IN_ACCESS | _IN_MODIFY | _IN_OPEN
-    if libc.inotify_add_watch(watch, os.fsencode(path), mask) < 0:
-        os.close(watch)
+    try:
+        watch = INotify()
+        watch.add_watch(path, flags.ACCESS | flags.MODIFY | flags.OPEN)
+    except OSError:
         return None
     return watch
-
-
-def _masks(watch: int) -> int:
-    """Return all that was seen, as one mask."""
-    seen = 0
-    while True:
-        try:
-            data = os.read(watch, 1 << 16)
-        except BlockingIOError:
-            return seen
-        place = 0
-        while place < len(data):
-            _, mask, _, length = _EVENT.unpack_from(data, place)
-            seen |= mask
-            place += _EVENT.size + length

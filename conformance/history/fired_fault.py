@@ -16,7 +16,9 @@ class FiredFault(Event, kind=EventKind.FAULT):
     moment: what it came at, as in the schedule. partitions, outputs (records), total (records
     of the input): at the moment. pids: processes that it met. connections: those that it met.
     file, size and left (bytes before and after), how: the file that was damaged. owed: records
-    fetched whose output had not arrived, where each record gives one; else 0.
+    fetched whose output had not arrived, where each record gives one; else 0. cuts: of this life
+    until then, each seen by its RELEASE. idle_s: how long nothing had come, at "idle". writing: at
+    "cutting", the file of the state that was being written.
     """
 
     step: FaultStep
@@ -34,6 +36,9 @@ class FiredFault(Event, kind=EventKind.FAULT):
     left: int = 0
     how: str = ""
     owed: int = 0
+    cuts: int = 0
+    idle_s: float = 0.0
+    writing: str = ""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:

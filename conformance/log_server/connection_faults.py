@@ -82,6 +82,8 @@ class Links:
         self._log, self._event, self._loop = log, on_event, loop
         self._links: set[Link] = set()
         self._armed: list[FaultStep] = []
+        #: Whose reply is being cut in the middle.
+        self._breaking: Link | None = None
         self._lasting: list[Lasting] = []
         self._late: list[Late] = []
         self._released = False
@@ -131,7 +133,7 @@ class Links:
 
     def ready(self, step: FaultStep) -> bool:
         """Say whether the fault before a step has met something, and the engine is back."""
-        if self._armed or self.lasting(step):
+        if self._armed or self.lasting(step) or self._breaking in self._links:
             return False
         return step.target not in self._away or bool(self._found(step.target))
 
@@ -227,11 +229,12 @@ class Links:
         if not waiting:
             return False
         self._armed.remove(waiting[0])
+        self._breaking = link
         return True
 
     def cut(self, link: Link, side: str, sent: int, whole: int) -> None:
         """Reset all connections of the side: ``sent`` of ``whole`` bytes of a reply arrived."""
-        met = self._break_all(side)
+        met, self._breaking = self._break_all(side), None
         self._event(
             EventKind.LINK, do="cut", target=side, connections=met, connection=link.number,
             count=1, sent=sent, whole=whole,
@@ -246,7 +249,7 @@ class Links:
         """
         late = Late(address, link.number, time.monotonic() + LATE_S, take)
         self._late.append(late)
-        late.connections = self._break_all("sink")
+        late.connections, self._breaking = self._break_all("sink"), None
         if self._released:
             self._settle(late)
         else:

@@ -57,6 +57,8 @@ class _Partition:
     ended: bool = False
     fetched: int = 0
     released: int = 0
+    #: RELEASEs that moved it.
+    cuts: int = 0
     #: Where a source that has fallen silent seems to end; None: it speaks.
     silent_at: int | None = None
 
@@ -121,6 +123,10 @@ class InputLog:
     def released(self) -> int:
         """Records that the engine has released so far."""
         return sum(p.released for p in self._partitions)
+
+    def cuts(self) -> list[int]:
+        """Return how many RELEASEs have moved each partition: one for each cut that covers more."""
+        return [p.cuts for p in self._partitions]
 
     @property
     def ended(self) -> bool:
@@ -235,6 +241,7 @@ class InputLog:
             )
         if request.offset > partition.released:
             partition.released = request.offset
+            partition.cuts += 1
             self._note(self._releases, time.monotonic_ns(), (partition, request.offset))
 
     def _note(self, table: Table, t_ns: int, *rows: tuple[_Partition, *tuple[int, ...]]) -> None:

@@ -114,6 +114,17 @@ class NotJudged(_Model):
     ids: list[str]
 
 
+class FaultSpace(_Model):
+    """What a session played of the fault space; values are written "dimension=value"."""
+
+    pairs: int = Field(ge=0, description="pairs of values that the engine's claims leave")
+    covered: int = Field(ge=0, description="those of them that the points hold")
+    triples: int = Field(ge=0, description="triples of values that the points hold")
+    of_triples: int = Field(ge=0, description="at most so many there are")
+    points: list[dict[str, str]] = Field(description="dimension to value, of each point played")
+    missing: list[list[str]] = Field(description="the pairs that no point holds")
+
+
 class Report(_Model):
     """One engine, one session. The verdict and the exit status follow from the results."""
 
@@ -132,6 +143,7 @@ class Report(_Model):
     counts: dict[Verdict, int]
     not_judged: list[NotJudged] = Field(default=[], description="what was asked for and not judged")
     requirements: list[Result]
+    fault_space: FaultSpace | None = None
 
     @property
     def missing(self) -> list[str]:
@@ -166,6 +178,7 @@ def build(
     started: datetime,
     ended: datetime,
     isolation: Literal["sandbox", "user", "none"] = "none",
+    fault_space: FaultSpace | None = None,
 ) -> Report:
     """Return the report of a session: exactly one result for each selected requirement.
 
@@ -200,6 +213,7 @@ def build(
             for verdict, why, ids in judged.groups(results)
         ],
         requirements=results,
+        fault_space=fault_space,
     )
 
 

@@ -405,5 +405,9 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
     if report.verdict is Verdict.NOT_CLAIMED:
         console.print(Text("Nothing was judged: engine.toml claims nothing of what was asked for."))
     console.print(text)
+    if (space := report.fault_space) is not None:
+        share = space.covered / space.pairs if space.pairs else 1.0
+        told = f"{space.covered:,} of {space.pairs:,} pairs covered ({share:.1%})"
+        _line(console, "space", f"{told} by {len(space.points)} points")
     _field(console, "not judged", judged.rest(report.requirements))
     _line(console, "report", str(folder / FILE_NAME))

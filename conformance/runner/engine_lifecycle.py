@@ -16,6 +16,7 @@ from tickproof.conformance.engines.process_table import Proc
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member, check_survives
 from tickproof.conformance.engines.workspace import Workspace, folder_size
+from tickproof.conformance.faults.state_watch import StateWatch
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.runner.activity_watch import ActivityWatch
@@ -190,6 +191,10 @@ class EngineUnderTest:
         elif by_name:
             self.look()
         return self.injector.aim(step, self._process, self._members)
+
+    def watch_state(self) -> StateWatch:
+        """Watch the folder of the state; raises OSError."""
+        return StateWatch(self.injector.state_dir)
 
     def probe(self) -> None:
         """Send an op that does not exist and record the answer."""

@@ -100,6 +100,7 @@ class LiveRun:
             self.server.greeted = watch.greeted
             self.engine.watch(watch)
             self._stack.enter_context(watch)
+        self.faults.watch_state = self.engine.watch_state
         longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
         self.deadline = time.monotonic() + longest_s + SPARE_S
         self._opened = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,9 @@ class ProcessFaultInjector:
         #: The folder of the engine's state, to be set before the first fault.
         self.state_dir = Path()
         self._random = random.Random(seed)
+        #: What lasts is ended by a timer, too: a request may keep the thread of the run waiting
+        #: for an engine that stands still.
+        self._lock = threading.RLock()
         #: When the last fault was carried out or undone (time.monotonic), 0 before the first.
         self.touched_at = 0.0
         self._killed = False
@@ -164,16 +168,21 @@ class ProcessFaultInjector:
             raise LookupError(f"{_named(victims)} ended by themselves")
         now = time.monotonic_ns()
         until = now + int(step.seconds * 1e9)
-        self._paused += [_Paused(victim, now, until) for victim in paused]
+        with self._lock:
+            self._paused += [_Paused(victim, now, until) for victim in paused]
+        self._end_in(step.seconds)
         return {"pids": [victim.pid for victim in paused]}
 
     def _fill(self, step: FaultStep, live: Engine) -> dict[str, Any]:
+        self._end_fill()
         self.touched_at = time.monotonic()
         self._aftermath_until = self.touched_at + step.seconds + self._recovery_s
         fill = Fill(live.living, self.state_dir, self._stderr)
         pids = fill.begin()
         now = time.monotonic_ns()
-        self._full_disk = _FullDisk(fill, now, now + int(step.seconds * 1e9))
+        with self._lock:
+            self._full_disk = _FullDisk(fill, now, now + int(step.seconds * 1e9))
+        self._end_in(step.seconds)
         return {"pids": pids}
 
     def _corrupt(self, step: FaultStep, live: Engine) -> dict[str, Any]:
@@ -187,9 +196,17 @@ class ProcessFaultInjector:
 
     # -- what comes after -----------------------------------------------------------
 
+    def _end_in(self, seconds: float) -> None:
+        timer = threading.Timer(seconds, self.end_due)
+        timer.daemon = True
+        timer.start()
+
     def end_due(self) -> None:
         """End the faults whose time is over."""
-        now = time.monotonic_ns()
+        with self._lock:
+            self._end_due(time.monotonic_ns())
+
+    def _end_due(self, now: int) -> None:
         over = [one for one in self._paused if now >= one.to_ns]
         if over:
             self.look()  # who worked meanwhile
@@ -216,7 +233,8 @@ class ProcessFaultInjector:
         self._killed_members.clear()
 
     def _end_fill(self) -> None:
-        full, self._full_disk = self._full_disk, None
+        with self._lock:
+            full, self._full_disk = self._full_disk, None
         if full is None:
             return
         to_ns = time.monotonic_ns()
@@ -225,8 +243,10 @@ class ProcessFaultInjector:
 
     def end(self) -> None:
         """End what is still in force; note what became of a damaged file."""
-        for paused in self._paused:
-            paused.member.resume()
+        with self._lock:
+            paused, self._paused = self._paused, []
+        for one in paused:
+            one.member.resume()
         self._end_fill()
         self._end_damage()
 

@@ -64,12 +64,13 @@ class RunLoop:
                 # A death that the kit brought about in the middle of a request is no failure.
                 if not self._engine.killed and not self._engine.injector.excuses(failure):
                     raise
-                self._drain = None
+                self._forget_drain()
 
     def _step(self) -> bool:
         """Do what is due; True when the run is over."""
         if self._faults.current and self._faults.current.at == "checkpoint":
             self._checkpoint_when_quiet()
+        self._faults.fire_if_idle(lambda: self._run.publisher.held_back)
         self._give_up_if_stuck()
         if self._drain is None:
             if self._drain_due():
@@ -82,7 +83,7 @@ class RunLoop:
         if self._faults.busy:
             return False  # a kill is under way: it comes before the end, not into it
         self._drained(self._drain)
-        self._drain = None
+        self._forget_drain()
         self._look_at_the_end()
         return self._faults.fire_now("drained") is None and not self._engine.killed
 
@@ -106,6 +107,9 @@ class RunLoop:
             return False
         if time.monotonic() < self._drain_asked + ASK_AGAIN_S:
             return False  # it was refused in the aftermath of a fault
+        step = self._faults.current
+        if step is not None and step.at == "draining":
+            return self._run.publisher.held_back
         drain_at = self._run.scenario.drain_at
         if drain_at is not None:
             return self._log.published >= drain_at * self._log.total
@@ -114,10 +118,15 @@ class RunLoop:
     def _ask_drain(self) -> None:
         self._drain = self._engine.process.submit("drain")
         self._drain_asked = time.monotonic()
+        self._faults.draining = True
         self._events.add(EventKind.DRAIN_ASKED, published=self._log.published)
         if self._run.scenario.probes:
             self._engine.topology(self._timeouts.drain_s)
             self._events.add(EventKind.ANSWERED_WHILE_DRAINING)
+
+    def _forget_drain(self) -> None:
+        self._drain = None
+        self._faults.draining = False
 
     def _drain_deadline(self) -> float:
         if not self._ended_at:
@@ -170,7 +179,7 @@ class RunLoop:
             if self._faults.busy or process.returncode is None:
                 return
             self._events.add(EventKind.EXITED, returncode=process.returncode)
-            self._drain = None
+            self._forget_drain()
             self._run.restart_engine()
         elif process.returncode is not None:
             if not self._engine.killed:  # a fault may have killed it since the check above
@@ -202,7 +211,7 @@ class RunLoop:
         quiet = now - max(self._moved_at, self._run.fault_changed_at)
         if step is None or step.at == "drained" or self._engine.killed:
             return
-        if quiet > self._timeouts.recovery_s:
+        if quiet > self._timeouts.recovery_s + step.idle_s:
             self._faults.give_up("its moment did not come")
 
     def _checkpoint_when_quiet(self) -> None:

@@ -24,12 +24,14 @@ from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenario_player import ScenarioPlayer
 from tickproof.conformance.suites.catalog import seconds
 from tickproof.conformance.suites.outcomes import outcome_of, with_causes
-from tickproof.conformance.suites.schedules import REQUIREMENT
+from tickproof.conformance.suites.schedules import COVERING, REQUIREMENT
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 PROPERTY = "tickproof"
 #: The argument of a test that decides on a given schedule; no fixture of users has this name.
 GIVEN = "tickproof_schedule"
+#: ... and of one that decides on a point of the fault space.
+POINT = "tickproof_point"
 
 __all__ = [
     "history",
@@ -110,14 +112,18 @@ _SETUP = pytest.StashKey[float]()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one test of each given schedule."""
+    """Make one test of each given schedule, and of each point of the fault space."""
     player = metafunc.config.stash.get(_PLAYER, None)
-    if GIVEN in metafunc.fixturenames:
-        marked = [
-            pytest.param(name, marks=pytest.mark.decides(REQUIREMENT, name))
-            for name in (player.schedules if player else ())
-        ]
-        metafunc.parametrize(GIVEN, marked)
+    for argument, requirement, names in (
+        (GIVEN, REQUIREMENT, player.schedules if player else ()),
+        # The first has a test of its own.
+        (POINT, COVERING, player.points[1:] if player else ()),
+    ):
+        if argument in metafunc.fixturenames:
+            marked = [
+                pytest.param(name, marks=pytest.mark.decides(requirement, name)) for name in names
+            ]
+            metafunc.parametrize(argument, marked)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -133,8 +139,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def dropped(item: pytest.Item) -> bool:
         if item not in decided:
-            # With no schedule given there is none to decide on.
-            return GIVEN in getattr(item, "fixturenames", ())
+            # With no schedule given, or no engine, there is none to decide on.
+            return not {GIVEN, POINT}.isdisjoint(getattr(item, "fixturenames", ()))
         requirement, _ = decided[item]
         if request.schedules and GIVEN not in getattr(item, "fixturenames", ()):
             return True

@@ -20,16 +20,20 @@ from tickproof.conformance.engines import isolation
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explain import with_stories
+from tickproof.conformance.fault_space.dimensions import Point
+from tickproof.conformance.fault_space.offers import offers
+from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
 from tickproof.conformance.reports import json_report, junit, terminal
-from tickproof.conformance.reports.json_report import Report, Selection
+from tickproof.conformance.reports.json_report import FaultSpace, Report, Selection
 from tickproof.conformance.reports.live import SessionProgress
 from tickproof.conformance.reports.market import csv_notes
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tiers import run_session
+from tickproof.conformance.suites.schedules import COVERING
 from tickproof.conformance.verdicts import (
     EXIT_FAIL,
     EXIT_KIT_ERROR,
@@ -238,7 +242,25 @@ def _judge(
         ),
         started=started,
         ended=datetime.now(UTC),
+        fault_space=_fault_space(spec, request, outcomes),
     )
+
+
+def _fault_space(
+    spec: EngineSpec, request: Request, outcomes: Sequence[Outcome]
+) -> FaultSpace | None:
+    """Return what a session covered of the fault space; None where it played nothing of it."""
+    played = [one.evidence.get("points") for one in outcomes if one.requirement == COVERING]
+    points = [Point.from_json(point) for found in played for point in found or ()]
+    if not points:
+        return None
+    covered = coverage(offers(spec), request.profile, points)
+    return FaultSpace(
+        pairs=len(covered.covered) + len(covered.missing), covered=len(covered.covered),
+        triples=covered.triples[0], of_triples=covered.triples[1],
+        points=[point.to_json() for point in points],
+        missing=sorted([str(one), str(other)] for one, other in covered.missing),
+    )  # fmt: skip
 
 
 def _outcomes(

@@ -16,6 +16,7 @@ from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped
+from tickproof.conformance.fault_space.offers import EVERYTHING, offers
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
 from tickproof.conformance.history.event import EventKind, PartitionState
@@ -27,7 +28,7 @@ from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites import evidence
-from tickproof.conformance.suites.catalog import CATALOG, Context, draw, seconds, service
+from tickproof.conformance.suites.catalog import CATALOG, Context, draw, seconds, service, space
 from tickproof.conformance.suites.catalog.carriers import EVERY, STATE_FIRST, Carrier
 from tickproof.conformance.suites.judge import Blocked, KitError, NotClaimed, check_claims
 from tickproof.conformance.suites.selection import played_on
@@ -40,6 +41,10 @@ BROKEN_FILE: Final = "broken"
 _SHOWN = {EventKind.PROGRESS, EventKind.FAULT}
 
 
+#: How long a point of the fault space takes, about: only used to order the runs.
+_POINT_S: Final = 1.0
+
+
 class ScenarioPlayer:
     """Histories by scenario; a scenario that could not be played stays an error."""
 
@@ -50,6 +55,9 @@ class ScenarioPlayer:
         files = request.schedules or tuple(regressions.beside(spec.path))
         self.schedules = load_all(files)
         self._files = dict(zip(self.schedules, files, strict=True))
+        self.offers = offers(spec) or EVERYTHING
+        #: Names of the points of the fault space that the session plays.
+        self.points = space.names_for(self.offers, request.profile)
         self._histories: dict[str, History] = {}
         self._errors: dict[str, Exception] = {}
         self._pool = EnginePool()
@@ -119,6 +127,8 @@ class ScenarioPlayer:
 
     def seconds(self, name: str) -> float:
         """Estimate how long a scenario lasts; given schedules come last, and in their order."""
+        if name in self.points:
+            return _POINT_S
         return 0.0 if name in self.schedules else seconds(name)
 
     def _scenario(self, name: str) -> Scenario:
@@ -133,7 +143,10 @@ class ScenarioPlayer:
         context = Context(
             request.seed, request.profile, market=market,
             latency=level(self.spec, name), recovery_s=self.spec.timeouts.recovery_s,
+            offers=self.offers,
         )  # fmt: skip
+        if name in self.points:
+            return draw(name, context, space.entry(name))
         if not CATALOG[name].carriers:
             return draw(name, context)
         return played_on(name, context, self._offered, self._registry)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tickproof.conformance.fault_space.dimensions import Point
+from tickproof.conformance.fault_space.sessions import met
 from tickproof.conformance.faults.schedule_file import PREFIX, from_scenario, to_toml
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
@@ -124,6 +126,10 @@ def _evidence(history: History) -> dict:
         with contextlib.suppress(ValueError):  # it says more than a schedule can
             scenario = Scenario.from_json(history.run["scenario"])
             evidence["schedule"] = to_toml(from_scenario(scenario))
+    scenario = history.run["scenario"]
+    if scenario.get("point") and len(history.faults) == len(scenario["faults"]):
+        point = Point.from_json(history.run["scenario"]["point"])
+        evidence["points"] = [met(point, history.faults).to_json()]
     if history.run.get("by_symbol"):
         evidence["by_symbol"] = history.run["by_symbol"]
     if history.run["input"].get("symbols"):

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from tickproof.conformance.fault_space.scenarios import PREFIX as POINT_PREFIX
 from tickproof.conformance.faults.schedule_file import PREFIX
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
+from tickproof.conformance.suites.evidence import (
+    CHANGED,
+    LOSS,
+    ORDER_KINDS,
+    SEEN,
+    VALUES,
+    whole,
+)
 from tickproof.conformance.suites.judge import JUDGES, Judge, Unknown
 from tickproof.conformance.suites.require import (
     forbidden_repeats,
@@ -22,14 +30,17 @@ from tickproof.conformance.verdicts import Reason
 
 #: The requirement that every schedule decides.
 REQUIREMENT: Final = "EO-SCHEDULE"
+#: The requirement that every point of the fault space decides.
+COVERING: Final = "EO-COVERING"
 #: At these moments an engine may hold nothing.
-_IDLE: Final = frozenset(("recovery", "drained", "checkpoint"))
+_IDLE: Final = frozenset(("recovery", "drained", "checkpoint", "idle"))
 
 
-def held(history: History) -> None:
+def held(history: History, *, may_refuse: bool = False) -> None:
     """All that the engine claims held, and every fault met what it was meant for.
 
     Where output may come twice and a replay may differ, two versions of it are no fault.
+    may_refuse: an engine that ends after damage to its state, having said nothing wrong, passes.
     """
     kinds = [*VALUES, *LOSS, *forbidden_repeats(history)]
     if history.app == "count":
@@ -42,7 +53,9 @@ def held(history: History) -> None:
         for fault in damaged:
             require_noticeable(fault)
     if damaged and history.ended["how"] == "engine-failure":
-        raise_first(found, (kind for kind in kinds if kind not in LOSS))
+        raise_first(found, (kind for kind in kinds if kind in SEEN))
+        if may_refuse:
+            return
         raise Unknown(
             Reason.NO_RECOVERY_SEEN, "a run that goes on after damage, which may be refused, too",
             history.ended["message"],
@@ -79,5 +92,14 @@ def _met(history: History, faults: list[FiredFault]) -> None:
 
 def judges_of(scenario: str) -> list[tuple[str, Judge]]:
     """Return the (requirement, test) pairs that a scenario decides, by its name."""
-    given: list[tuple[str, Judge]] = [(REQUIREMENT, held)] if scenario.startswith(PREFIX) else []
+    given: list[tuple[str, Judge]] = []
+    if scenario.startswith(PREFIX):
+        given = [(REQUIREMENT, held)]
+    elif scenario.startswith(POINT_PREFIX):
+        given = [(COVERING, point_held)]
     return JUDGES.get(scenario, given)
+
+
+def point_held(history: History) -> None:
+    """All that the engine claims held at a point of the fault space."""
+    held(history, may_refuse=True)

@@ -130,7 +130,7 @@ def test_exactly_once_requirements_ask_for_the_claim_and_a_death():
             assert one.needs.state == ("exactly-once",)
             # What a given schedule needs follows from its faults.
             deaths = set(one.needs.survives) & {"worker", "coordinator", "engine", "connection"}
-            assert deaths or one.id in ("EO-SCHEDULE", "EO-PAUSE", "EO-RESCALE")
+            assert deaths or one.id in ("EO-SCHEDULE", "EO-COVERING", "EO-PAUSE", "EO-RESCALE")
             assert one.tier == 3
     assert registry.load()["DL-EXACTLY-ONCE"].needs.delivery == ("exactly-once",)
 

@@ -9,9 +9,9 @@ import pytest
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session.request import Request
-from tickproof.conformance.session.tier_order import TierOrder, folded
+from tickproof.conformance.session.tier_order import TierOrder, combined, folded
 from tickproof.conformance.suites.judge import JUDGES, import_suites
-from tickproof.conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 LOW, HIGH = "PR-HELLO", "ST-TOTALS"
 
@@ -80,3 +80,14 @@ def test_a_special_run_that_ends_like_a_plain_one_is_the_same_failure(reason, ve
     assert first == plain
     assert second.verdict == verdict
     assert third.blocked_by == [LOW if verdict == "blocked" else HIGH]
+
+
+def test_a_point_that_was_missed_is_not_covered_and_decides_nothing_beside_others():
+    point = {"points": [{"when": "idle"}]}
+    held = Outcome("EO-COVERING", Verdict.PASS, "space-1", evidence=point)
+    missed = Outcome("EO-COVERING", Verdict.UNKNOWN, "space-2", reason=Reason.KILL_MISSED)
+    failed = Outcome("EO-COVERING", Verdict.FAIL, "space-3", evidence=point)
+    assert combined([held, missed]).verdict is Verdict.PASS
+    assert combined([held, missed]).evidence == point
+    assert combined([missed]).verdict is Verdict.UNKNOWN
+    assert combined([held, missed, failed]).verdict is Verdict.FAIL

@@ -43,6 +43,8 @@ def test_kill_points_lie_apart_and_leave_input_behind_them(name):
     faults = draw(name, QUICK).faults
     # A death that is meant to meet a full disk comes while that lasts.
     apart = [s for n, s in enumerate(faults) if n == 0 or faults[n - 1].do != "fill"]
+    if name.startswith("space-"):
+        apart = []  # "2 close" is one of its dimensions
     fractions = [s.fraction for s in apart if 0 < s.fraction < 1]
     assert fractions == sorted(fractions)
     for earlier, later in itertools.pairwise(fractions):

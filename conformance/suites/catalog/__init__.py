@@ -6,6 +6,7 @@ from tickproof.conformance.suites.catalog import (
     fault_free,
     rescale,
     service,
+    space,
     state,
 )
 from tickproof.conformance.suites.catalog.builders import CATALOG, Context, draw, seconds
@@ -20,5 +21,6 @@ __all__ = [
     "rescale",
     "seconds",
     "service",
+    "space",
     "state",
 ]

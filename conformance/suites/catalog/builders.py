@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from tickproof.conformance.fault_space.offers import EVERYTHING, Offer
 from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.suites.catalog.carriers import Carrier, named
 from tickproof.generators.market import EventTimes
@@ -25,7 +26,7 @@ class Context:
     carrier: the app to play it on, None for the first that the scenario names. survives: what
     the engine claims to survive there. market: recipe keys of kind market-csv, or None for a
     generated market. latency: name of the SLA profile that tier 5 plays. recovery_s: the
-    engine's own limit of a recovery.
+    engine's own limit of a recovery. offers: what there is to draw points of the fault space from.
     """
 
     seed: int
@@ -36,6 +37,7 @@ class Context:
     recovery_s: float = 10.0
     carrier: Carrier | None = None
     survives: tuple[str, ...] = SURVIVES
+    offers: tuple[Offer, ...] = EVERYTHING
 
     @property
     def carried_by(self) -> Carrier:
@@ -75,12 +77,13 @@ def scenario(name: str, carriers: Sequence[Carrier] = ()) -> Callable[[Builder],
     return register
 
 
-def draw(name: str, context: Context) -> Scenario:
+def draw(name: str, context: Context, entry: Entry | None = None) -> Scenario:
     """Return a scenario with everything random in it drawn from the seed and its name.
 
-    Raises ValueError for a carrier that the scenario does not name.
+    entry: of a scenario that the catalog does not have. Raises ValueError for a carrier that the
+    scenario does not name.
     """
-    entry = CATALOG[name]
+    entry = entry or CATALOG[name]
     if entry.carriers:
         context = replace(context, carrier=context.carrier or entry.carriers[0])
         if context.carrier not in entry.carriers:

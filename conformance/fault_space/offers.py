@@ -1,0 +1,92 @@
+"""What an engine offers, and the part of the fault space that it claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.fault_space.covering import Space
+from tickproof.conformance.fault_space.dimensions import Carrier, Strike, Value, When
+from tickproof.conformance.fault_space.exclusions import EXCLUSIONS, HURRIED
+from tickproof.conformance.fault_space.strikes import PRELUDES, step_of
+from tickproof.conformance.scenario import App
+
+#: Carrier -> app and params.
+APPS: Final[dict[Carrier, tuple[App, dict[str, str]]]] = {
+    Carrier.PASSTHROUGH: ("passthrough", {}),
+    Carrier.DOUBLE: ("double", {}),
+    Carrier.COUNT_EVERY: ("count", {"emit": "every"}),
+    Carrier.COUNT_SOME: ("count", {"emit": "some"}),
+    Carrier.MERGED_VERDICTS: ("market-spread", {"inputs": "merged", "emit": "verdicts"}),
+    Carrier.MERGED_REJECTS: ("market-spread", {"inputs": "merged", "emit": "rejects"}),
+    Carrier.TWO_VERDICTS: ("market-spread", {"inputs": "two", "emit": "verdicts"}),
+    Carrier.TWO_REJECTS: ("market-spread", {"inputs": "two", "emit": "rejects"}),
+}
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An app that an engine claims to run with exact state, and what it survives in it."""
+
+    carrier: Carrier
+    survives: tuple[str, ...]
+
+    @property
+    def app(self) -> App:
+        """The app."""
+        return APPS[self.carrier][0]
+
+    @property
+    def params(self) -> dict[str, str]:
+        """The app's params."""
+        return APPS[self.carrier][1]
+
+
+#: An engine that claims all there is.
+EVERYTHING: Final = tuple(
+    Offer(carrier, ("connection", "coordinator", "engine", "worker")) for carrier in Carrier
+)
+
+
+def offers(spec: EngineSpec) -> tuple[Offer, ...]:
+    """Return what an engine offers: nothing where no state is claimed to be exact."""
+    found = []
+    for carrier, (app, params) in APPS.items():
+        if spec.offers(app, params):
+            claims = spec.claims(app, params)
+            if claims.state == "exactly-once":
+                found.append(Offer(carrier, tuple(sorted(claims.survives))))
+    return tuple(found)
+
+
+@lru_cache(maxsize=8)
+def space_of(offered: tuple[Offer, ...], profile: str) -> Space:
+    """Return the points that make sense, are claimed, and fit into the time of a profile."""
+    sensible = EXCLUSIONS if profile == "full" else (*EXCLUSIONS, *HURRIED)
+    return Space([*(pair for one in sensible for pair in one.pairs()), *_unclaimed(offered)])
+
+
+def _unclaimed(offered: Iterable[Offer]) -> Iterator[tuple[Value, Value]]:
+    """Yield what an engine does not claim: an app at all, or to survive a strike in it."""
+    survives = {offer.carrier: frozenset(offer.survives) for offer in offered}
+    for carrier in Carrier:
+        if carrier not in survives:
+            yield from ((carrier, strike) for strike in Strike)
+            continue
+        claimed = survives[carrier]
+        yield from (
+            (carrier, strike) for strike in Strike if not claimed.issuperset(_needs(strike))
+        )
+        if not claimed.intersection(PRELUDES):
+            yield carrier, When.RECOVERY
+            yield carrier, When.SECOND_RECOVERY
+
+
+def _needs(strike: Strike) -> frozenset[str]:
+    step = step_of(strike)
+    # No claim says whether there are workers to pause, but this one that there are some.
+    need = "worker" if step.do == "pause" else step.needs
+    return frozenset((need,) if need else ())

@@ -1,0 +1,77 @@
+"""A point's strikes as the steps of a schedule."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from tickproof.conformance.fault_space.dimensions import Point, Strike, Strikes, When
+from tickproof.conformance.scenario import LASTING, FaultStep
+
+#: What a fault that lasts does beside lasting.
+_MORE: Final = {"delay": {"lag_s": 0.1}, "throttle": {"rate": 50_000.0}}
+#: Deaths that a recovery may follow, by the claim that they need: the first that is claimed.
+PRELUDES: Final[dict[str, FaultStep]] = {
+    "engine": FaultStep("kill", "engine", "fetched", cut=True),
+    "worker": FaultStep("kill", "worker", "fetched", cut=True),
+}
+#: Cuts of a life after which a strike comes.
+CUTS: Final = {
+    When.BEFORE_CUT: 0, When.FIRST_CUT: 1, When.SECOND_CUT: 2, When.TENTH_CUT: 10,
+    When.HUNDREDTH_CUT: 100,
+}  # fmt: skip
+#: Parts of the input at which strikes come.
+_PLACES: Final = {
+    Strikes.ONE: (0.5,), Strikes.TWO_CLOSE: (0.4, 0.43), Strikes.TWO_APART: (0.3, 0.75),
+    Strikes.THREE: (0.2, 0.45, 0.7),
+}  # fmt: skip
+
+
+def step_of(strike: Strike) -> FaultStep:
+    """Return a strike as a step, at no moment in particular."""
+    do, target, *damage = strike.value.split()
+    more = {"damage": damage[0]} if damage else _MORE.get(do, {})
+    return FaultStep(do, target, "fetched", **more)  # type: ignore[arg-type]
+
+
+def steps(
+    point: Point, survives: Collection[str], seconds: float, idle_s: float, rng: random.Random
+) -> tuple[FaultStep, ...]:
+    """Return the schedule of a point.
+
+    survives: what the engine claims. seconds: how long a strike lasts that does. idle_s: the
+    silence before a strike at an idle engine.
+    """
+    strike = step_of(point.strike)
+    if strike.do in LASTING:
+        strike = replace(strike, seconds=seconds)
+    found: list[FaultStep] = []
+    for place in _PLACES[point.strikes]:
+        fraction = round(place + rng.uniform(-0.01, 0.01), 4)
+        found += _at(point.when, strike, fraction, survives, idle_s, rng)
+    return tuple(found)
+
+
+def _at(
+    when: When, strike: FaultStep, fraction: float, survives: Collection[str], idle_s: float,
+    rng: random.Random,
+) -> list[FaultStep]:  # fmt: skip
+    """Return a strike at its moment, after what has to come before it."""
+    match when:
+        case When.IDLE:
+            return [replace(strike, at="idle", fraction=fraction, idle_s=idle_s)]
+        case When.DRAINING:
+            return [replace(strike, at="draining", fraction=fraction)]
+        case When.COMMITTING:
+            return [replace(strike, at="committing", fraction=fraction)]
+        case When.CUTTING:
+            return [replace(strike, at="cutting", fraction=fraction)]
+        case When.RECOVERY | When.SECOND_RECOVERY:
+            claimed = next(death for need, death in PRELUDES.items() if need in survives)
+            first = replace(claimed, fraction=fraction)
+            again = [FaultStep("kill", claimed.target, "recovery")] * (when is not When.RECOVERY)
+            return [first, *again, replace(strike, at="recovery")]
+    delay_s = round(rng.uniform(0.0, 0.02), 4) if when is When.BEFORE_CUT else 0.0
+    return [replace(strike, at="cuts", cuts=CUTS[when], fraction=fraction, delay_s=delay_s)]

@@ -1,0 +1,67 @@
+"""Sees files being written in the folder of an engine's state."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from inotify_simple import Event, INotify, flags
+
+from tickproof.conformance.faults.state_dir import SCRATCH
+from tickproof.conformance.text import shown
+
+_WRITTEN: Final = flags.CREATE | flags.MODIFY | flags.MOVED_TO
+#: Folders watched at most: an engine may make any number of them.
+_MOST_FOLDERS: Final = 4_096
+
+
+class StateWatch(contextlib.ExitStack):
+    """Watches a folder and all below it, without its ``scratch``. Raises OSError: no watch left."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._inotify = self.enter_context(INotify())
+        self._top = str(folder)
+        self._folders: dict[int, str] = {}
+        self._add(self._top)
+
+    def wait(self, timeout_s: float) -> str:
+        """Return the next file that is made, written or renamed; "" where none is in time."""
+        deadline = time.monotonic() + timeout_s
+        while (left_s := deadline - time.monotonic()) > 0:
+            for path in self._named(self._inotify.read(timeout=max(1, int(left_s * 1000)))):
+                return shown(os.path.relpath(path, self._top), 300)
+        return ""
+
+    def _named(self, events: list[Event]) -> Iterator[str]:
+        for event in events:
+            parent = self._folders.get(event.wd)
+            if parent is None or (parent == self._top and event.name == SCRATCH):
+                continue
+            path = os.path.join(parent, event.name)  # noqa: PTH118 - as below
+            if not event.mask & flags.ISDIR:
+                yield path
+            elif inside := self._add(path):
+                yield inside  # it came before the folder was watched
+
+    def _add(self, top: str) -> str:
+        """Watch a folder and those below it; return a file that is there already."""
+        found = ""
+        for parent, below, names in os.walk(top):
+            if parent == self._top and SCRATCH in below:
+                below.remove(SCRATCH)
+            if len(self._folders) >= _MOST_FOLDERS:
+                break
+            # An engine may have removed it again.
+            with contextlib.suppress(FileNotFoundError):
+                watch = self._inotify.add_watch(
+                    parent, _WRITTEN | flags.ONLYDIR | flags.DONT_FOLLOW
+                )
+                self._folders[watch] = parent
+            if names and not found:
+                found = os.path.join(parent, names[0])  # noqa: PTH118 - many files
+        return found

@@ -1,0 +1,87 @@
+"""Points cover what they claim to cover, held against a search that tries everything."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tickproof.conformance.explore.generation import MOST_RECORDS
+from tickproof.conformance.fault_space import sessions
+from tickproof.conformance.fault_space.covering import Space, pairs_of
+from tickproof.conformance.fault_space.dimensions import DIMENSIONS, Carrier, Point, Value
+from tickproof.conformance.fault_space.exclusions import EXCLUSIONS
+from tickproof.conformance.fault_space.offers import EVERYTHING, Offer, space_of
+from tickproof.conformance.fault_space.scenarios import scenario
+from tickproof.conformance.faults import schedule_file
+from tickproof.generators import recipes
+
+VALUES = [value for kind in DIMENSIONS.values() for value in kind]
+SOUND = [pair for one in EXCLUSIONS for pair in one.pairs()]
+
+
+def completed(chosen: list[Value], excluded: set[frozenset[Value]]) -> bool:
+    """Tell whether some point holds these values: the slow and obvious way."""
+    if any(frozenset(pair) in excluded for pair in itertools.combinations(chosen, 2)):
+        return False
+    missing = [kind for kind in DIMENSIONS.values() if kind not in map(type, chosen)]
+    return not missing or any(completed([*chosen, value], excluded) for value in missing[0])
+
+
+@settings(max_examples=15)
+@given(st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), max_size=12))
+def test_all_pairs_that_can_be_are_covered_and_no_others(more):
+    excluded = [*SOUND, *(pair for pair in more if type(pair[0]) is not type(pair[1]))]
+    space = Space(excluded)
+    points = list(space.covering(1))
+    assert pairs_of(points) == space.pairs
+    table = {frozenset(pair) for pair in excluded}
+    for a, b in itertools.islice(itertools.combinations(VALUES, 2), 0, None, 37):
+        if type(a) is not type(b):
+            assert ((a, b) in space.pairs) == completed([a, b], table)
+
+
+def test_an_array_is_near_the_smallest_that_there_can_be():
+    points = sessions.points_of(EVERYTHING, "full")
+    largest = sorted((len(kind) for kind in DIMENSIONS.values()), reverse=True)
+    assert len(points) < 1.6 * largest[0] * largest[1]
+
+
+def test_consecutive_seeds_go_through_all_points():
+    points = sessions.points_of(EVERYTHING, "quick")
+    seeds = -(-len(points) // sessions.QUICK)
+    played = {
+        one for seed in range(7, 7 + seeds) for one in sessions.drawn(EVERYTHING, "quick", seed)
+    }
+    assert played == set(points)
+    assert sessions.coverage(EVERYTHING, "quick", played).share == 1.0
+
+
+@pytest.mark.parametrize("survives", [(), ("engine",), ("worker",), ("connection", "worker")])
+def test_a_point_asks_for_nothing_that_is_not_claimed(survives):
+    offered = (Offer(Carrier.COUNT_SOME, survives), Offer(Carrier.DOUBLE, ("engine",)))
+    for point in sessions.points_of(offered, "full"):
+        (offer,) = [one for one in offered if one.carrier is point.carrier]
+        drawn = scenario(point, offer.survives, "space-1", 1, "full")
+        assert {step.needs for step in drawn.faults} - {None} <= set(offer.survives)
+
+
+def test_what_points_already_cover_is_not_drawn_again():
+    space = space_of(EVERYTHING, "full")
+    first = list(itertools.islice(space.covering(1), 40))
+    rest = list(space.covering(2, pairs_of(first)))
+    assert pairs_of([*first, *rest]) == space.pairs
+    assert len(rest) < len(list(space.covering(2)))
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+def test_every_point_is_a_recipe_and_a_schedule(profile):
+    for number, point in enumerate(sessions.points_of(EVERYTHING, profile)):
+        drawn = scenario(point, EVERYTHING[0].survives, "space-1", number, profile)
+        recipes.complete(drawn.recipe)
+        assert drawn.recipe["records"] <= MOST_RECORDS
+        text = schedule_file.to_toml(schedule_file.from_scenario(drawn))
+        assert schedule_file.to_scenario(schedule_file.parse(text, "it")).faults == drawn.faults
+        assert Point.from_json(drawn.point) == point
