@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tickproof.conformance.explain.picture import plain
-from tickproof.conformance.reports import judged
+from tickproof.conformance.reports import judged, rejects_by_symbol
 from tickproof.conformance.reports.json_report import FILE_NAME, Report, Result
 from tickproof.conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
 from tickproof.conformance.requirements.hints import advice, halves
@@ -29,8 +29,6 @@ _POSITIONS: Final = ("offset", "index", "seq")
 #: Counterexamples printed whole; the length of a line for each of the others.
 _WHOLE: Final = 5
 _REST_LIMIT: Final = 200
-#: Most symbols listed by name; the rest is one line.
-_SYMBOL_ROWS: Final = 20
 
 
 def summary(console: Console, report: Report, folder: Path, *, verbose: bool = False) -> None:
@@ -66,7 +64,7 @@ def details(
         _counterexample(console, result, folder, printed, blocked.get(result.id, []))
     _rest(console, bad[_WHOLE:], blocked)
     _not_decided(console, results)
-    _symbols(console, results)
+    rejects_by_symbol.show(console, results)
 
 
 def _blocked(results: Sequence[Result]) -> dict[str, list[str]]:
@@ -343,50 +341,6 @@ def _blocking(result: Result) -> str:
     if result.reason == Reason.LOWER_TIER or not result.blocked_by:
         return f"{result.reason}: {result.actual}"
     return f"by {', '.join(result.blocked_by)}: {result.reason}"
-
-
-def _symbols(console: Console, results: Sequence[Result]) -> None:
-    """Print rejects and orders by symbol, once for each distinct table."""
-    tables: list[tuple[Mapping[str, object], list[str]]] = []
-    for result in results:
-        by_symbol = result.evidence.get("by_symbol")
-        if not isinstance(by_symbol, Mapping) or not by_symbol:
-            continue
-        for table, ids in tables:
-            if table == by_symbol:
-                ids.append(result.id)
-                break
-        else:
-            tables.append((by_symbol, [result.id]))
-    for table, ids in tables:
-        _symbol_table(console, ", ".join(ids), table)
-
-
-def _symbol_table(console: Console, ids: str, by_symbol: Mapping[str, object]) -> None:
-    rows = {
-        name: (int(pair[0]), int(pair[1]))
-        for name, pair in by_symbol.items()
-        if isinstance(pair, list) and len(pair) == 2
-    }
-    table = Table(box=None, pad_edge=False)
-    table.add_column("symbol", no_wrap=True, max_width=24)
-    for name in ("rejects", "orders", "share"):
-        table.add_column(name, justify="right")
-    most_orders = sorted(rows, key=lambda name: (-rows[name][1], name))
-    for name in most_orders[:_SYMBOL_ROWS]:
-        table.add_row(Text(shown(name, 24)), *_shares(*rows[name]))
-    rest = [rows[name] for name in most_orders[_SYMBOL_ROWS:]]
-    if rest:
-        table.add_row(f"{len(rest):,} more", *_shares(*map(sum, zip(*rest, strict=True))))
-    table.add_section()
-    table.add_row("all", *_shares(*map(sum, zip(*rows.values(), strict=True))), style="bold")
-    console.print()
-    console.print(Text(f"Rejects by symbol: {shown(ids, _FIELD_LIMIT)}", style="bold"))
-    console.print(table)
-
-
-def _shares(rejects: int, orders: int) -> tuple[str, str, str]:
-    return f"{rejects:,}", f"{orders:,}", f"{rejects / orders:.1%}" if orders else ""
 
 
 def _last_line(console: Console, report: Report, folder: Path) -> None:
