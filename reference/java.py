@@ -94,6 +94,12 @@ def _usable(home: Path) -> tuple[JavaFound | None, str]:
     return JavaFound(home, version), ""
 
 
+def caches() -> tuple[Path, Path]:
+    """Return the folders for what is kept from one start to the next, the better one first."""
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "tickproof"
+    return user, Path(tempfile.gettempdir()) / f"tickproof-{os.getuid()}"
+
+
 def _launcher(program: Path, version: str) -> Path:
     """Make a JAVA_HOME whose java leaves ``ARGUMENT`` out, and return it.
 
@@ -103,9 +109,7 @@ def _launcher(program: Path, version: str) -> Path:
     java = shlex.quote(str(program))
     script = _LAUNCHER.format(module=MODULE, argument=ARGUMENT, java=java)
     name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
-    user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "tickproof"
-    caches = (user, Path(tempfile.gettempdir()) / f"tickproof-{os.getuid()}")
-    for cache in caches:
+    for cache in caches():
         try:
             cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             if cache.stat().st_uid != os.getuid():
@@ -122,5 +126,5 @@ def _launcher(program: Path, version: str) -> Path:
         return cache / name
     raise JavaNotFound(
         f"{program}: its launcher cannot be written; expected one of these folders to be "
-        f"writable and this user's own: {', '.join(map(str, caches))}"
+        f"writable and this user's own: {', '.join(map(str, caches()))}"
     )

@@ -17,6 +17,7 @@ import click
 
 from tickproof.conformance.cli import (
     bench,
+    cache,
     coverage,
     explain,
     explore,
@@ -104,6 +105,7 @@ for command in (
     bench.bench,
     generate.generate,
     selftest.selftest,
+    cache.cache,
     mutate.mutate,
     lists.engines,
     lists.requirements,

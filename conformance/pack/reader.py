@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 from collections.abc import Collection, Iterator
@@ -10,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tickproof.conformance.history import plain_files
+from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.pack.archive import MAX_BYTES, PackError, unpack
 from tickproof.conformance.scenario import Scenario
 
@@ -38,7 +39,7 @@ def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
     if "run.json" not in members:
         raise PackError(f"{path}: no run.json; expected the pack of a run")
     try:
-        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        run = loads(plain_files.read_bytes(folder, "run.json"))
         Scenario.from_json(run["scenario"])
         recipe, rows = run["input"]["recipe"], run["input"]["partitions"]
         files = [str(row["file"]) for row in rows]

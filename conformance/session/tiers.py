@@ -89,6 +89,8 @@ def _run_tiers(engine: Path, request: Request, order: TierOrder) -> None:
         # Plugins of others: to load them takes longer than many a scenario.
         "-p", "no:faker", "-p", "no:hypothesispytest",
         "-p", pytest_plugin.__name__, "-p", "no:terminal", "-p", "no:cacheprovider",
+        # It leaves a folder for fixtures that no suite has.
+        "-p", "no:tmpdir",
         "-c", os.devnull, f"--rootdir={SUITES}", "--engine", str(engine),
         "--tickproof-request", replace(request, feed=feed).to_json(),
     ]  # fmt: skip
