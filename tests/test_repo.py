@@ -17,7 +17,7 @@ PACKAGES = ("conformance", "generators", "fixtures", "reference", "tests")
 MODULES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
 MOST_LINES = 400
 #: Module -> how long it may be: one table of data, read as a whole.
-LONGER = {"tests/suites/cases.py": 500}
+LONGER = {"tests/suites/cases.py": 550}
 
 
 def name(path: Path) -> str:
