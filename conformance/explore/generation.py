@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, zip_longest
 from typing import Any, Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.fault_space.offers import Offer as Claimed
+from tickproof.conformance.fault_space.offers import space_of
+from tickproof.conformance.fault_space.scenarios import pace
+from tickproof.conformance.fault_space.scenarios import scenario as scenario_of
 from tickproof.conformance.faults.schedule_file import KINDS, PREFIX, tick_for
 from tickproof.conformance.scenario import LASTING, App, FaultStep, Scenario, one_each
 
@@ -24,10 +28,6 @@ MOST_FAULTS: Final = 6
 MOST_RECORDS: Final = 200_000
 #: Records for each fault, so that each finds some that are not yet fetched.
 RECORDS_A_FAULT: Final = 12
-#: Records a second: any engine worth searching keeps up with this.
-FASTEST: Final = 60_000.0
-#: Input during a fault that lasts, as a multiple of its duration.
-LASTING_TIMES: Final = 1.5
 #: Parts of the input between which faults come: some of it is left for the last recovery.
 _FIRST, _SPAN = 0.05, 0.8
 #: Bytes of the input of passthrough.
@@ -78,6 +78,21 @@ def drawn(offered: list[Offer], search_seed: int) -> Iterator[Scenario]:
             yield replace(scenario, name=f"{PREFIX}{next(number)}")
 
 
+def led(offered: list[Offer], claimed: tuple[Claimed, ...], search_seed: int) -> Iterator[Scenario]:
+    """Yield scenarios without end: points of the fault space in turn with others.
+
+    Each point holds pairs of values that none before it holds, as long as there are such pairs.
+    """
+    survives = {one.carrier: one.survives for one in claimed}
+    points = space_of(claimed, "full").covering(search_seed)
+    for number, (point, other) in enumerate(zip_longest(points, drawn(offered, search_seed)), 1):
+        if point is not None:
+            seed = search_seed * 1_000_003 + number
+            name = f"{PREFIX}point-{number}"
+            yield scenario_of(point, survives[point.carrier], name, seed % 2**48, "full")
+        yield other
+
+
 def _collect(strategy: st.SearchStrategy[Scenario], batch_seed: int, made: list[Scenario]) -> None:
     @seed(batch_seed)
     @settings(
@@ -109,16 +124,6 @@ def scenarios(draw: st.DrawFn, offered: list[Offer]) -> Scenario:
     seconds = draw(st.sampled_from((1.0, 0.5, 2.0, 3.0)))
     rate = pace(records, seconds, faults)
     return Scenario(PREFIX, offer.app, offer.params, recipe, workers, rate, faults=faults)
-
-
-def pace(records: int, seconds: float, faults: tuple[FaultStep, ...]) -> float:
-    """Return the records a second of an input that lasts ``seconds`` beside its faults.
-
-    A fault that lasts must not last until the end of the input.
-    """
-    lasting = sum(step.seconds for step in faults)
-    whole = seconds + LASTING_TIMES * lasting
-    return min(FASTEST, float(max(1, round(records / whole))))
 
 
 def _records(faults: int) -> st.SearchStrategy[int]:

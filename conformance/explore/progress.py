@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.explore.attempts import Attempt
+from tickproof.conformance.fault_space.dimensions import Point
 from tickproof.conformance.reports.live import LiveView
 from tickproof.conformance.reports.style import badge, counts_line
 from tickproof.conformance.text import shown
@@ -28,11 +29,15 @@ class SearchProgress(LiveView):
         self.doing = "exploring"
         self.verdicts: Counter[Verdict] = Counter()
         self.fired = self.missed = 0
+        #: Points of the fault space whose runs had their evidence.
+        self.points: list[Point] = []
 
     def add(self, made: Attempt) -> None:
         """Count an attempt and show it."""
         self.verdicts[made.outcome.verdict] += 1
         self.fired += made.fired
+        if made.outcome.verdict in (Verdict.PASS, Verdict.FAIL):
+            self.points += map(Point.from_json, made.outcome.evidence.get("points", ()))
         self.missed += made.missed
         line = badge(made.outcome.verdict, self.console)
         what = f"  {made.seconds:.1f} s  {described(made)}"

@@ -13,11 +13,14 @@ from rich.text import Text
 
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
+from tickproof.conformance.explain import with_stories
 from tickproof.conformance.explore.attempts import Attempt, Attempts
 from tickproof.conformance.explore.confirmation import Confirmation
-from tickproof.conformance.explore.generation import drawn, offers
+from tickproof.conformance.explore.generation import led, offers
 from tickproof.conformance.explore.progress import SearchProgress, described
 from tickproof.conformance.explore.shrink import shrink
+from tickproof.conformance.fault_space.offers import offers as space_offers
+from tickproof.conformance.fault_space.sessions import Coverage, coverage
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import Failure, from_scenario, to_toml
 from tickproof.conformance.history.folder import write_json
@@ -75,12 +78,14 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
         raise RequestError(
             f"{spec.path}: expected an app with state exactly-once that survives worker or engine"
         )
+    claimed = space_offers(spec)
     runs = search.out / "runs"
     shutil.rmtree(runs, ignore_errors=True)
     runs.mkdir(parents=True)
     progress, found, broken = SearchProgress(console), None, None
     with progress, Attempts(spec.path, runs, search.parallel, progress.add) as attempts:
-        first = _first_bad(attempts, drawn(offered, search.seed), search.budget_s)
+        scenarios = led(offered, claimed, search.seed)
+        first = _first_bad(attempts, scenarios, search.budget_s)
         if first is not None and first.failed:
             progress.say(f"failed: {first.kind}: {described(first)}; shrinking it")
             progress.doing = "shrinking"
@@ -91,7 +96,10 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
     saved = _kept(found, spec, search, console) if found else None
     if broken is None:
         shutil.rmtree(runs, ignore_errors=True)
-    _write(search, spec, progress, found, saved)
+    covered = coverage(claimed, "full", progress.points)
+    share = f"fault space: {covered.share:.1%} of {len(covered.all_pairs):,} pairs covered"
+    console.print(Text(share), soft_wrap=True)
+    _write(search, spec, progress, found, saved, covered)
     if broken is not None:
         terminal.details(console, [result(broken.outcome, None)], search.out)
         return EXIT_KIT_ERROR
@@ -142,6 +150,7 @@ def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> P
     shutil.move(outcome.run, kept)
     again = f"tickproof run {spec.path} --schedule {saved}"
     outcome = replace(outcome, run=str(kept), reproduce=again)
+    (outcome,) = with_stories([outcome])
     requirement = registry.load()[outcome.requirement]
     terminal.details(console, [result(outcome, requirement, search.out)], search.out)
     console.print()
@@ -164,7 +173,7 @@ def _size(scenario: Scenario) -> str:
 
 def _write(
     search: Search, spec: EngineSpec, progress: SearchProgress, found: Found | None,
-    saved: Path | None,
+    saved: Path | None, covered: Coverage,
 ) -> None:  # fmt: skip
     """Write explore.json."""
     failure = None if found is None else {
@@ -180,4 +189,5 @@ def _write(
         "format": 1, "engine": f"{spec.name} {spec.version}", "seed": search.seed,
         "verdicts": {verdict.value: n for verdict, n in sorted(progress.verdicts.items())},
         "faults_fired": progress.fired, "faults_missed": progress.missed, "failure": failure,
+        "fault_space": {"pairs": len(covered.all_pairs), "covered": len(covered.covered)},
     })  # fmt: skip

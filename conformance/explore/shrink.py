@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from tickproof.conformance.explore.generation import LASTING_TIMES, pace
+from tickproof.conformance.fault_space.scenarios import LASTING_TIMES, pace
 from tickproof.conformance.faults.schedule_file import PLACED, tick_for
 from tickproof.conformance.scenario import FaultStep, Scenario
 
@@ -151,7 +151,7 @@ def _simpler(step: FaultStep) -> list[FaultStep]:
     found = [replace(step, burst=0), replace(step, delay_s=0.0), replace(step, cut=False)]
     if step.at in PLACED:
         found.append(replace(step, fraction=round(step.fraction, 1)))
-        found.append(replace(step, at="fetched"))
+        found.append(replace(step, at="fetched", cuts=0, idle_s=0.0))
     for seconds in (0.2, 1.0):
         if step.seconds > seconds:
             found.append(replace(step, seconds=seconds))

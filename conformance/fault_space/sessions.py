@@ -58,6 +58,11 @@ class Coverage:
     triples: tuple[int, int]
 
     @property
+    def all_pairs(self) -> frozenset[Pair]:
+        """The pairs that could be covered."""
+        return self.covered | self.missing
+
+    @property
     def share(self) -> float:
         """The part of the pairs that is covered, 0 to 1."""
         pairs = len(self.covered) + len(self.missing)

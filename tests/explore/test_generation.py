@@ -13,6 +13,10 @@ from hypothesis import strategies as st
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.explore import generation
 from tickproof.conformance.explore.generation import MOST_FAULTS, MOST_RECORDS, Offer, drawn, offers
+from tickproof.conformance.fault_space.dimensions import Point
+from tickproof.conformance.fault_space.offers import offers as space_offers
+from tickproof.conformance.fault_space.offers import space_of
+from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.resources import fixtures
 from tickproof.generators import recipes
 
@@ -109,6 +113,16 @@ def test_only_apps_with_exact_state_are_offered(tmp_path):
         ("count", {"emit": "every"}),
     ]
     assert offers(engine(tmp_path, state="at-least-once")) == []
+
+
+def test_points_come_in_turn_with_others_until_all_pairs_are_covered(tmp_path):
+    spec = engine(tmp_path)
+    claimed = space_offers(spec)
+    turns = 2 * len(list(space_of(claimed, "full").covering(5)))
+    found = list(itertools.islice(generation.led(offers(spec), claimed, 5), turns + 4))
+    points = [Point.from_json(one.point) for one in found if one.point]
+    assert coverage(claimed, "full", points).share == 1.0
+    assert [bool(one.point) for one in found] == [True, False] * (turns // 2) + [False] * 4
 
 
 @pytest.mark.parametrize(("lasting", "slower"), [(0.0, 1), (2.0, 4)])
