@@ -79,7 +79,7 @@ UNSEEN_DAMAGE: Cases = [
     (_went_on(t.no_fault), "KILL_MISSED"),
     (_went_on(t.nothing_in_flight), "NOTHING_IN_FLIGHT"),
     (_went_on(t.none_released, t.edited("damage-over", read=False)), "NO_CUT_BEFORE_KILL"),
-    (t.edited("fault", file=None), "NO_CUT_BEFORE_KILL"),
+    (t.edited("fault", file=""), "NO_CUT_BEFORE_KILL"),
 ]
 UNREAD_DAMAGE: Cases = [
     (_went_on(t.edited("damage-over", read=False)), "DAMAGE_UNREAD"),

@@ -82,9 +82,9 @@ def added(event: str, **fields: Any) -> Tamper:
     return partial(events, change=change)
 
 
-def refused(code: int, op: str = "FETCH") -> Tamper:
+def refused(code: int, op: str = "FETCH", text: str = "refused") -> Tamper:
     """Add a refusal by the kit."""
-    return added("refused", code=code, text="refused", op=op, connection=1)
+    return added("refused", code=code, text=text, op=op, connection=1)
 
 
 def edited(kind: str, **fields: Any) -> Tamper:

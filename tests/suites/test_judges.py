@@ -12,6 +12,7 @@ from tests.suites import cases_connections as cases_links
 from tests.suites.cases import Cases
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
+from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.suites.catalog import CATALOG
 from tickproof.conformance.suites.judge import (
     JUDGES,
@@ -120,7 +121,8 @@ def test_run_that_the_kit_broke_off_is_no_verdict(copy_of, scenario, judge):
 def test_engine_without_checkpoint_op_does_not_claim_it(copy_of):
     folder = copy_of("count-checkpoint")
     tampering.no_fault(folder)
-    tampering.added("fault-missed", step={}, why="the engine has no checkpoint op")(folder)
+    step = FaultStep("kill", "engine", "checkpoint").to_json()
+    tampering.added("fault-missed", step=step, why="the engine has no checkpoint op")(folder)
     (judge,) = [judge for _, judge in JUDGES["count-checkpoint"]]
     with pytest.raises(NotClaimed):
         judge(History(folder))
