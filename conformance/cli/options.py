@@ -101,10 +101,27 @@ def load_engines(names: Sequence[str], out: Path) -> list[EngineSpec]:
             else:
                 path = spec.find(name, fixtures())
             engine = spec.load(path, known)
-            engine.command()  # argv must be found before anything is started
+            if not engine.preparation():  # which may be what makes it
+                engine.command()  # argv must be found before anything is started
             loaded.append(engine)
         except (RequestError, InvalidFile) as error:
             errors.append(str(error))
     if errors:
         raise click.UsageError("\n".join(errors))
+    _prepare(loaded, out)
     return loaded
+
+
+def _prepare(specs: Sequence[EngineSpec], out: Path) -> None:
+    """Let engines build what they need; the first that cannot ends in a usage error."""
+    from tickproof.conformance.engines.preparation import prepare
+
+    for number, spec in enumerate(specs, 1):
+        try:
+            prepare(spec, out / f"prepare-{number}.log")
+            spec.command()
+        except InvalidFile as error:
+            raise click.UsageError(str(error)) from error
+        except OSError as error:
+            expected = f"expected a folder that can be written, got {out}"
+            raise click.UsageError(f"{expected}: {error.strerror}") from error

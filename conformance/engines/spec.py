@@ -72,7 +72,7 @@ class EngineSpec:
         )
         self.known_gaps: dict[str, str] = dict(model.known_gaps)
         self.apps: tuple[str, ...] = tuple(model.apps.offered())
-        self._argv = engine.argv
+        self._argv, self._prepare = engine.argv, engine.prepare
         self._model = model
 
     def __repr__(self) -> str:
@@ -80,25 +80,32 @@ class EngineSpec:
 
     def command(self) -> list[str]:
         """Return argv to run, its first item an absolute path; else raises InvalidFile."""
-        here = str(self.path.parent)
-        argv = [a.replace("{here}", here).replace("{python}", sys.executable) for a in self._argv]
-        return [self._program(argv[0]), *argv[1:]]
+        return self._runnable("argv", self._argv)
 
-    def _program(self, name: str) -> str:
+    def preparation(self) -> list[str]:
+        """Return the command ``prepare`` in the same way; empty where there is none."""
+        return self._runnable("prepare", self._prepare) if self._prepare else []
+
+    def _runnable(self, key: str, words: list[str]) -> list[str]:
+        here = str(self.path.parent)
+        argv = [w.replace("{here}", here).replace("{python}", sys.executable) for w in words]
+        return [self._program(f"[engine] {key}[0]", argv[0]), *argv[1:]]
+
+    def _program(self, where: str, name: str) -> str:
         got = f"got {shown(name, 300)!r}"
         if os.sep not in name:
             found = shutil.which(name)
             if found is None:
-                raise self._error(f"[engine] argv[0]: expected a program on PATH; {got}")
+                raise self._error(f"{where}: expected a program on PATH; {got}")
             return str(Path(found).absolute())
         program = Path(name)
         if not program.is_absolute():
             expected = "a name on PATH, an absolute path, or one that begins with {here}"
-            raise self._error(f"[engine] argv[0]: expected {expected}; {got}")
+            raise self._error(f"{where}: expected {expected}; {got}")
         if not program.is_file():
-            raise self._error(f"[engine] argv[0]: expected a program; no such file: {got}")
+            raise self._error(f"{where}: expected a program; no such file: {got}")
         if not os.access(program, os.X_OK):
-            raise self._error(f"[engine] argv[0]: expected a program; not executable: {got}")
+            raise self._error(f"{where}: expected a program; not executable: {got}")
         return name
 
     def _error(self, text: str) -> InvalidFile:

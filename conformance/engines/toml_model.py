@@ -33,6 +33,7 @@ class EngineTable(Table):
     version: Text
     language: Text
     argv: list[Argument] = Field(min_length=1)
+    prepare: list[Argument] | None = Field(default=None, min_length=1)
     transports: list[Literal["log"]] = Field(min_length=1)
     startup_timeout_s: Seconds = 30.0
     drain_timeout_s: Seconds = 30.0

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tickproof.conformance.engines import interruption
+from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.engines.spec import find, load
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.history.folder import History
@@ -75,7 +76,10 @@ def pytest_configure(config: pytest.Config) -> None:
     requirements = registry.load()
     try:
         spec = load(find(option.engine, fixtures()), requirements)
-        player = ScenarioPlayer(spec, _with_own_port(_request(option)))
+        request = _request(option)
+        if not option.tickproof_request and not hasattr(config, "workerinput"):
+            prepare(spec, request.out / "prepare.log")
+        player = ScenarioPlayer(spec, _with_own_port(request))
     except InvalidFile as error:
         raise pytest.UsageError(str(error)) from error
     config.stash[_PLAYER] = player

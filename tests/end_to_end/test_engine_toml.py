@@ -40,3 +40,30 @@ def test_an_out_folder_that_cannot_be_made_is_wrong_usage(sessions):
 
     assert done.status == 2
     assert "--out: expected a folder that can be written, got out/deeper" in done.err
+
+
+def prepared(sessions, script: str):
+    """Return an engine.toml with a `prepare` of the shell."""
+    engine = sessions.rogue("Polite")
+    command = f"prepare = ['/bin/sh', '-c', '{script}']"
+    engine.write_text(engine.read_text().replace("transports", f"{command}\ntransports", 1))
+    return engine
+
+
+def test_a_prepare_that_fails_is_wrong_usage(sessions):
+    engine = prepared(sessions, "echo no compiler; exit 3")
+    done = sessions.judge([engine], "PR-HELLO")
+
+    said = " ".join(done.err.split())
+    assert done.status == 2
+    assert f"{engine}: [engine] prepare: expected status 0, got: status 3" in said
+    assert "no compiler" in said and "Traceback" not in said
+    assert not list((sessions.folder / "out").glob("*/runs"))
+
+
+def test_prepare_is_run_once_before_all_runs(sessions):
+    engine = prepared(sessions, "echo once >> prepared")
+    done = sessions.judge([engine], "PR-HELLO")
+
+    assert done.status == 0
+    assert (engine.parent / "prepared").read_text() == "once\n"

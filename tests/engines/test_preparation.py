@@ -1,0 +1,84 @@
+"""The command `prepare` of engine.toml: run once, outside of isolation, nothing left of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.engines.conftest import TOML
+from tickproof.conformance.engines import preparation, spec
+from tickproof.conformance.engines.output_streams import MAX_STDERR
+from tickproof.conformance.errors import InvalidFile
+
+
+@pytest.fixture
+def engine(tmp_path):
+    """Make an engine whose prepare is a shell script."""
+
+    def make(script: str, *more: str) -> spec.EngineSpec:
+        command = json.dumps(["/bin/sh", "-c", script, *more])
+        text = TOML.replace("transports", "prepare = {prepare}\ntransports")
+        path = tmp_path / "engine.toml"
+        path.write_text(text.format(argv='["{here}/built"]', prepare=command))
+        return spec.load(path)
+
+    return make
+
+
+def test_it_runs_in_the_folder_of_the_engine_and_may_make_its_program(engine, tmp_path):
+    made = engine("echo $0 $1; echo told >&2; printenv TICKPROOF_RUN; cp /bin/true built",
+                  "{python}", "{here}")  # fmt: skip
+    with pytest.raises(InvalidFile, match=r"argv\[0\]: expected a program; no such file"):
+        made.command()
+    output = tmp_path / "out" / "prepare.log"
+    preparation.prepare(made, output)
+    first, second, run_id = output.read_text().splitlines()
+    assert (first, second) == (f"{sys.executable} {tmp_path}", "told")
+    assert len(run_id) == 32
+    assert subprocess.run(made.command(), check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("printf 'no \\033[1mcompiler\\n' >&2; exit 3", "got: status 3"),
+        ("echo no compiler; kill -9 $$", "got: signal SIGKILL"),
+        ("echo no compiler; sleep 600", "got: still running after 0.5 s"),
+    ],
+)
+def test_a_failure_names_file_and_key_and_says_what_was_printed(engine, tmp_path, script, said):
+    with pytest.raises(InvalidFile) as raised:
+        preparation.prepare(engine(script), tmp_path / "log", 0.5)
+    (error,) = raised.value.errors
+    assert error.startswith("[engine] prepare: expected status 0") and said in error
+    assert "compiler" in error and "\033" not in error
+    assert "compiler" in (tmp_path / "log").read_text()
+
+
+def test_a_program_that_is_missing_is_named(engine, tmp_path):
+    made = engine("true")
+    text = made.path.read_text().replace("/bin/sh", "no-such-compiler")
+    made.path.write_text(text)
+    with pytest.raises(InvalidFile, match=r"prepare\[0\]: expected a program on PATH"):
+        preparation.prepare(spec.load(made.path), tmp_path / "log")
+
+
+def test_what_it_leaves_behind_is_ended(engine, tmp_path, carriers):
+    preparation.prepare(engine("printenv TICKPROOF_RUN; setsid sleep 600 &"), tmp_path / "log")
+    run_id = (tmp_path / "log").read_text().strip()
+    assert carriers(run_id) == []
+
+
+def test_its_output_is_bounded(engine, tmp_path):
+    preparation.prepare(engine("head -c 70M /dev/zero"), tmp_path / "log")
+    assert (tmp_path / "log").stat().st_size < MAX_STDERR + 100
+
+
+def test_an_engine_without_one_makes_no_file(engine, tmp_path):
+    made = engine("true")
+    made.path.write_text(TOML.format(argv='["true"]'))
+    preparation.prepare(spec.load(made.path), tmp_path / "log")
+    assert not (tmp_path / "log").exists()
