@@ -20,7 +20,7 @@ from tickproof.conformance.explain.aftermath import (
     relations,
     whole_replies,
 )
-from tickproof.conformance.explain.facts import Facts, Part, counted, ranges
+from tickproof.conformance.explain.facts import Facts, Part, counted, listed, ranges
 from tickproof.conformance.history import events
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.suites.evidence import CHANGED, wrapping
@@ -31,6 +31,7 @@ from tickproof.generators.layouts import COUNT_IN, NUMBER
 _ALIKE: Final = 3
 
 # -- outputs that never came -----------------------------------------------------------------
+_LAST: Final = "They are the last records of their partitions."
 
 
 def tell_losses(facts: Facts, outcome: Outcome) -> Part:
@@ -59,6 +60,8 @@ def tell_losses(facts: Facts, outcome: Outcome) -> Part:
     point = [*frames, *relation, *numbers, *silent, *settled]
     # What a transaction or a number lost says more than where the lost records lie.
     which = [*settled[1:2], *numbers, *frames, *relation, *silent][:1]
+    if which == [_LAST]:
+        which += relation  # that they are the last ones says little by itself
     head = " ".join([said[0].split(": ")[0] + ".", *which]) if which else ""
     return Part(tuple(said), tuple(point), mark, "first missing record fetched", head)
 
@@ -85,13 +88,15 @@ def _frames(facts: Facts, where: np.ndarray) -> list[str]:
         return ["No output came at all: these are all records that must give one."]
     if alike := _of_one_kind(facts, where):
         return [alike]
+    if whole := _whole_partitions(facts, where):
+        return [whole]
     replies = whole_replies(facts.history, where)
     ends = _ends(facts, where)
     last = ", the last of their partitions" if ends else ""
     if replies and len(where) > 1:
         whole = f"{replies:,} whole FETCH {'reply' if replies == 1 else 'replies'}"
         return [f"They fill {whole}{last}: nothing came out of these, and nothing else is missing."]
-    return ["They are the last records of their partitions."] if ends and len(where) > 1 else []
+    return [_LAST] if ends and len(where) > 1 else []
 
 
 def _of_one_kind(facts: Facts, where: np.ndarray) -> str:
@@ -128,6 +133,10 @@ def _relation(facts: Facts, where: np.ndarray, near: Aftermath | None) -> list[s
         text = f"{them} {were} not fetched after {name}{never}"
         if not _went_on(facts, near):
             return [f"{text}."]
+        places = partitions_of(where)
+        read = [p for p in near.places if p.base is not None and (p.stream, p.partition) in places]
+        if found["never"] and not read:
+            return [f"{text}: of {_named(facts, places)} nothing more was fetched."]
         return [f"{text}: the engine went on behind them, its offset was ahead of its output."]
     if found["given-up"] == number:
         return [
@@ -215,6 +224,19 @@ def numbering(facts: Facts, near: Aftermath | None) -> list[str]:
         f"their place in the stream had before it{more}: the number of the next output does not "
         "belong to the offset."
     ]
+
+
+def _whole_partitions(facts: Facts, where: np.ndarray) -> str:
+    """Say whether the records are all that their partitions hold."""
+    records = {(p["stream"], p["partition"]): p["records"] for p in facts.history.partitions}
+    places = partitions_of(where)
+    if len(where) != sum(records[place] for place in places):
+        return ""
+    return f"They are all of the records of {_named(facts, places)}: no other record is missing."
+
+
+def _named(facts: Facts, places: list[tuple[int, int]]) -> str:
+    return listed([facts.partition(*place) for place in places])
 
 
 def _ends(facts: Facts, where: np.ndarray) -> bool:

@@ -75,7 +75,7 @@ class Mutant(_Copy):
     defect: _Text
     requirement: _Requirement
     shows: _Text
-    headline: str = ""
+    headline: _Text
     also: list[_Requirement] = []
 
     @property

@@ -55,7 +55,8 @@ BY_REFUSAL: Final[Mapping[int, str]] = {
 #: What makes a run without faults another than a plain one: who asks for that names its end.
 SPECIAL: Final = (
     "PR-PIECES", "PR-EMPTY-INPUT", "PR-EMPTY-PARTITION", "SL-PAYLOAD-SIZES", "ST-HOT-KEY",
-    "ST-LONG-RUN", "DL-ACKNOWLEDGED", "BP-SLOW-SINK", "BP-FAST-SOURCE", "LT-SUSTAINED",
+    "ST-LONG-RUN", "ST-MANY-KEYS", "ST-SILENCE", "DL-ACKNOWLEDGED",
+    "BP-SLOW-SINK", "BP-FAST-SOURCE", "LT-SUSTAINED",
 )  # fmt: skip
 #: An engine that does not go on after a fault fails by what was done to it last, ...
 BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
@@ -75,6 +76,7 @@ BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
     ("pause", None): "EO-PAUSE",
     ("fill", None): "EO-FULL-DISK",
     ("corrupt", None): "EO-DAMAGED-CHECKPOINT",
+    ("rescale", None): "EO-RESCALE",
 }
 #: ... or by the moment of it, ...
 BY_MOMENT: Final[Mapping[Moment, str]] = {
@@ -88,8 +90,9 @@ BY_MOMENT: Final[Mapping[Moment, str]] = {
 }
 #: ... or by what else the run asks for, the first of these that it decides.
 RECOVERY: Final = (
-    "EO-SCHEDULE", "EO-WORKER-DEATH-BACKLOG", "EO-SOME", "EO-TAIL", "EO-PASSTHROUGH-DEATH",
-    "EO-MARKET-WORKER-DEATH", "EO-MARKET-ENGINE-DEATH", "EO-TWO-STREAMS-DEATH", "LT-RECOVERY",
+    "EO-SCHEDULE", "EO-COVERING", "EO-WORKER-DEATH-BACKLOG", "EO-EARLY-DEATH", "EO-UNEVEN",
+    "EO-SOME", "EO-TAIL", "EO-PASSTHROUGH-DEATH", "EO-MARKET-WORKER-DEATH",
+    "EO-MARKET-ENGINE-DEATH", "EO-TWO-STREAMS-DEATH", "LT-RECOVERY",
 )  # fmt: skip
 SECOND_FAULT: Final = "EO-TWO-DEATHS"
 #: An engine that is refused what it had released, and ends by that, has no cut to go back to.

@@ -207,6 +207,17 @@ def test_a_lost_record_is_named(copy_of):
     assert f"The record at {place} was fetched" in text
 
 
+def test_a_partition_without_any_output_is_named(copy_of):
+    folder = copy_of("count-engine-death")
+    tampering.drop_writer(folder)
+
+    _, _, made = told(folder, "DL-NO-LOSS")
+
+    assert re.search(r"all of the records of partition \d: no other", made.headline)
+    assert "last records" not in " ".join(made.lines)
+    assert "nothing more was fetched" not in " ".join(made.lines)  # it was
+
+
 def test_a_repeated_output_is_named_with_both_places(copy_of):
     folder = copy_of("count-engine-death-backlog")
     tampering.again(folder)

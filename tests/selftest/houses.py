@@ -26,7 +26,9 @@ def house(folder: Path) -> Path:
 
 def mutant(folder: Path, id_: str, edit: tuple[str, str, str], **more: str) -> None:
     """Add a mutant of the miniature that names SL-DOUBLE."""
-    facts = {"requirement": '"SL-DOUBLE"', "shows": '"no expected payload"'} | more
+    facts = {
+        "requirement": '"SL-DOUBLE"', "shows": '"no expected payload"', "headline": '"."',
+    } | more  # fmt: skip
     _write(folder / "mutants" / f"{id_}.toml", id_, {"defect": '"a defect"'} | facts, edit)
 
 

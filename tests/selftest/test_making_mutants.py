@@ -15,6 +15,7 @@ id = "some-mutant"
 defect = "It does something wrong."
 requirement = "SL-DOUBLE"
 shows = "lost"
+headline = "gave none"
 
 [[edit]]
 file = "engine.py"

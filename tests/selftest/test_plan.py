@@ -17,7 +17,9 @@ from tickproof.conformance.selftest.mutants import Edit, Mutant
 def made(id_: str, *breaks: str) -> Mutant:
     edit = [Edit(file="apps.py", old="a", new="b")]
     first, *also = breaks
-    return Mutant(id=id_, defect="d", requirement=first, shows="s", also=also, edit=edit)
+    return Mutant(
+        id=id_, defect="d", requirement=first, shows="s", headline="h", also=also, edit=edit
+    )
 
 
 def ids(found: list[Mutant]) -> list[str]:

@@ -194,6 +194,16 @@ def drop_last(folder: Path) -> None:
     write_output(folder, log[:-1].copy(), arrivals[arrivals["count"] > 0])
 
 
+def drop_writer(folder: Path) -> None:
+    """Lose all output of the writer that sent the last record."""
+    log, arrivals = read_output(folder)
+    kept = arrivals["writer"] != arrivals["writer"][-1]
+    rows = np.repeat(kept, arrivals["count"])
+    arrivals = arrivals[kept]
+    arrivals["index"] = np.cumsum(arrivals["count"]) - arrivals["count"]
+    write_output(folder, log[rows], arrivals)
+
+
 def drop_all(folder: Path) -> None:
     """Lose all output."""
     log, arrivals = read_output(folder)

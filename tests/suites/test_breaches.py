@@ -15,7 +15,9 @@ from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import TARGETS, FaultStep, Scenario
 from tickproof.conformance.session import tiers
 from tickproof.conformance.suites import breaches
-from tickproof.conformance.suites.catalog import CATALOG
+from tickproof.conformance.suites.catalog import CATALOG, Context, draw
+from tickproof.conformance.suites.judge import import_suites
+from tickproof.conformance.suites.schedules import judges_of
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import LEAST_CLAIMS, RunFolder
 from tickproof.conformance.verdicts import Verdict
@@ -93,6 +95,10 @@ CASES = [
     ("count-worker-death", "NO_RECOVERY", lines(UP), fired(KILL_WORKER), *["EO-WORKER-DEATH"] * 2),
     ("count-mixed-deaths", "EXITED", lines(UP), fired(KILL, KILL_WORKER),
      "EO-SCHEDULE", "EO-WORKER-DEATH"),
+    ("count-early-death", "EXITED", lines(("hello",), "deploy"), fired(KILL),
+     "EO-EARLY-DEATH", "EO-ENGINE-DEATH"),
+    ("count-uneven-death", "EXITED", lines(UP), [*fired(KILL), RELEASED],
+     "EO-UNEVEN", "EO-RELEASED"),
     ("count-full-disk", "EXITED", lines(UP), fired(FaultStep("fill", "state", "fetched"), KILL),
      "EO-FULL-DISK", "EO-ENGINE-DEATH"),
 ]  # fmt: skip
@@ -165,3 +171,13 @@ def test_every_fault_has_a_requirement():
     for do, targets in TARGETS.items():
         for target in targets:
             assert (do, target) in breaches.BY_FAULT or (do, None) in breaches.BY_FAULT
+
+
+def test_a_scenario_with_faults_names_its_own_end():
+    import_suites()
+    named = {*breaches.BY_FAULT.values(), *breaches.BY_MOMENT.values(), *breaches.RECOVERY}
+    named |= {breaches.SECOND_FAULT, breaches.RELEASED}
+    for name in CATALOG:
+        decided = {id_ for id_, _ in judges_of(name)} - {"PR-WORKERS-WORK"}
+        if decided and draw(name, Context(seed=0, freshness_s=5.0)).faults:
+            assert decided & named, name
