@@ -41,7 +41,7 @@ class Workspace:
         """Empty what an earlier life left outside of its state."""
         for folder in (self.cwd, self.tmp):
             remove(folder)
-            folder.mkdir()
+            folder.mkdir(parents=True)  # an engine may have removed all of it
         self.states.mkdir(exist_ok=True)
         self._clear_states()
 

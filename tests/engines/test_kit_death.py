@@ -47,7 +47,7 @@ def kit(workshop, tmp_path, rogue_path, request):
         [sys.executable, "-c", KIT, str(toml), run_id, str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(root)},
+        env=os.environ | {"PYTHONPATH": str(root), "TMPDIR": str(tmp_path)},
         text=True,
     )
     with process:

@@ -10,7 +10,11 @@ import sys
 import psutil
 import pytest
 
+from tests.engines.conftest import ROGUE, open_to_others
+from tickproof.conformance.engines import isolation
 from tickproof.conformance.engines.failures import EngineFailure
+from tickproof.conformance.engines.isolation import Isolation, Level
+from tickproof.conformance.engines.process import Engine
 
 #: Long enough for a loaded machine where an answer is expected, short where none comes.
 SOON, SHORT = 20.0, 0.3
@@ -20,6 +24,13 @@ def failure_of(call, *arguments, **fields) -> EngineFailure:
     with pytest.raises(EngineFailure) as raised:
         call(*arguments, **fields)
     return raised.value
+
+
+def possible(engine, level: Level) -> None:
+    if level == Level.USER:
+        open_to_others(engine.spec.path)
+    if why := isolation.obstacle(level, engine.spec):
+        pytest.skip(f"no {level} here: {why}")
 
 
 def deploy(engine, workers: int = 0) -> None:
@@ -193,6 +204,47 @@ def test_an_engine_that_kills_the_reaper_leaves_nothing(workshop):
         # The daemon, and argv's process if it is still about to die with the reaper.
         assert len(engine.end()) in (1, 2)
     assert failure.code == "EXITED"
+
+
+def test_the_reaper_is_out_of_reach_of_signals_in_a_sandbox(workshop):
+    with workshop.engine("kills_parent", isolation=Isolation(Level.SANDBOX)) as engine:
+        possible(engine, Level.SANDBOX)
+        engine.start()
+        failure = failure_of(engine.request, "hello", SHORT, protocol=1)
+        assert engine.returncode is None
+        assert len(engine.end()) == 2
+    assert failure.code == "NO_ANSWER"
+
+
+@pytest.mark.parametrize("level", Level)
+def test_an_engine_that_removes_its_folders_can_be_started_again(workshop, level):
+    with workshop.engine("removes_folders", isolation=Isolation(level)) as engine:
+        possible(engine, level)
+        engine.start()
+        deploy(engine)
+    with Engine(
+        engine.spec, engine.run_id, workshop.folder / "stderr.log", lambda *_: None,
+        engine.workspace, isolation=engine.isolation,
+    ) as again:  # fmt: skip
+        again.start()
+        deploy(again)
+
+
+def test_a_hidden_folder_cannot_be_uncovered(workshop, tmp_path):
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "evidence").touch()
+    options = {"argv": ["{python}", str(ROGUE), "breaks_out", str(hidden)]}
+    for isolated, seen in (
+        (Isolation(Level.NONE, (hidden,)), "evidence"),
+        (Isolation(Level.SANDBOX, (hidden,)), "nothing"),
+    ):
+        with workshop.engine(**options, isolation=isolated) as engine:
+            possible(engine, isolated.level)
+            engine.start()
+            deploy(engine)
+            (member,) = engine.topology(SOON)
+        assert member.name == seen
 
 
 def test_an_engine_that_stops_the_reaper_leaves_nothing(workshop):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines.conftest import open_to_others
 from tests.long import LONG
 from tickproof.conformance.engines import isolation
 from tickproof.conformance.engines.isolation import Isolation, Level
@@ -43,6 +44,8 @@ def engine(folder: Path, *cheat: object) -> Path:
 
 def played(toml: Path, level: Level) -> History:
     spec = load(toml)
+    if level == Level.USER:
+        open_to_others(toml)
     if why := isolation.obstacle(level, spec):
         pytest.skip(f"no {level} here: {why}")
     scenario = draw("count-engine-death", Context(seed=3))
