@@ -148,7 +148,8 @@ def _line(model: type[BaseModel], data: Any, detail: ErrorDetails) -> str:
         table = _model_at(model, loc[:-1])
         known = list(_fields(table)) if table else []
         hint = did_you_mean(str(loc[-1]), known)
-        return f"{where}: unknown key; expected {_one_of(known)}{hint}"
+        expected = _known_keys(model, loc[:-1], known, table_only=isinstance(value, dict))
+        return f"{where}: unknown key; expected {expected}{hint}"
     expected = f"expected {_expected(kind, context, value) or detail['msg']}; got {quoted(value)}"
     return f"{where}: {expected}" if where else expected
 
@@ -229,6 +230,22 @@ def _model_of(annotation: Any) -> type[BaseModel] | None:
     """Return the model in Model, list[Model] or Model | None."""
     found = (annotation, *get_args(annotation))
     return next((t for t in found if isinstance(t, type) and issubclass(t, BaseModel)), None)
+
+
+def _known_keys(
+    model: type[BaseModel], table: Loc, known: Sequence[str], *, table_only: bool
+) -> str:
+    """List the keys of a table, values and tables apart."""
+    tables = [name for name in known if _is_table(_annotation_at(model, (*table, name)))]
+    values = [name for name in known if name not in tables]
+    if not values or (table_only and tables):
+        return _one_of(tables or values)
+    return _one_of(values) + f", or a table: {', '.join(tables)}" * bool(tables)
+
+
+def _is_table(annotation: Any) -> bool:
+    """Tell whether a value of this type is written as a table or an array of tables."""
+    return _model_of(annotation) is not None or _origin(annotation) is dict
 
 
 def _origin(annotation: Any) -> Any:

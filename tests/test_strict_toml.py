@@ -55,12 +55,12 @@ def test_a_good_file(tmp_path):
         ("gears = 0", "gears: expected a number at least 1; got 0"),
         ("gears = 3.0", "gears: expected a whole number; got 3.0"),
         ("gears = true", "gears: expected a whole number; got True"),
-        ("gears = 3\ngaers = 4", "gaers: unknown key; expected one of gears, frame, notes, wheel"
-         " (did you mean gears?)"),
+        ("gears = 3\ngaers = 4", "gaers: unknown key; expected gears, or a table: frame, notes, "
+         "wheel (did you mean gears?)"),
         ("gears = 3\n[frame]\nsteel = 1", "[frame] steel: expected true or false; got 1"),
         ("gears = 3\n[frame]\ncolours = ['red', 7]", "[frame] colours[1]: expected text; got 7"),
         ("gears = 3\nframe = 1", "[frame]: expected a table; got 1"),
-        ("gears = 3\n[frames]", "[frames]: unknown key; expected one of gears, frame, notes, wheel"
+        ("gears = 3\n[frames]", "[frames]: unknown key; expected one of frame, notes, wheel"
          " (did you mean frame?)"),
         ("gears = 3\n[notes]\na = 1", "[notes] a: expected text; got 1"),
         ("gears = 3\n[wheel]", "[[wheel]]: expected a list; got {}"),

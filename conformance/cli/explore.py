@@ -81,4 +81,5 @@ def explore(
     console = style.console()
     console.print(Text(f"seed {asked.seed}", style="dim"))
     run_command.check_out(out)
+    run_command.claim(folder, spec)
     return search.explore(spec, asked, console)

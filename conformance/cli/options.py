@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tickproof.conformance.errors import InvalidFile, RequestError
+from tickproof.conformance.text import shown
 
 if TYPE_CHECKING:
     from tickproof.conformance.engines.spec import EngineSpec
@@ -17,6 +20,10 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
+#: Sessions or scenarios that an error names.
+_MOST: Final = 8
+#: The folder of a session, named after when it began and its seed.
+_SESSION: Final = re.compile(r"\d{8}-\d{6}-seed(\d{1,19})(?:-\d+)?")
 _SEED = click.IntRange(0, 2**63 - 1)
 
 as_json = click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
@@ -28,14 +35,38 @@ parallel = click.option(
 
 
 def _run_folder(_context: click.Context, _parameter: click.Parameter, run: Path) -> Path:
+    if not run.exists():
+        raise click.UsageError(f"RUN: {run} does not exist{_kept_beside(run)}")
     if run.is_dir() and not (run / "run.json").is_file():
         raise click.UsageError(f"RUN: {run} holds no run.json: expected a run folder")
     return run
 
 
+def _kept_beside(run: Path) -> str:
+    """Say where a run of an earlier session went: which sessions are kept, and how to play it."""
+    path = Path(os.path.normpath(run.absolute()))
+    session = next((one for one in (path, *path.parents) if _SESSION.fullmatch(one.name)), None)
+    if session is None or not session.parent.is_dir():
+        return ""
+    if session.is_dir():
+        return f"; this session played {', '.join(_folders(session)) or 'nothing'}"
+    seed = _SESSION.sub(r"\1", session.name)
+    return (
+        f": only the newest sessions are kept; in {session.parent} these are: "
+        f"{', '.join(_folders(session.parent)) or 'none'}. `tickproof run ENGINE --seed {seed}` "
+        "plays it again; `tickproof pack` keeps a run"
+    )
+
+
+def _folders(folder: Path) -> list[str]:
+    """Return the names of at most _MOST folders, the newest first."""
+    names = sorted((path.name for path in folder.iterdir() if path.is_dir()), reverse=True)
+    return [shown(name, 80) for name in names[:_MOST]]
+
+
 #: A recorded run: its folder, or a pack of it.
 RUN = click.argument(
-    "run", type=click.Path(exists=True, readable=True, path_type=Path), metavar="RUN",
+    "run", type=click.Path(readable=True, path_type=Path), metavar="RUN",
     callback=_run_folder,
 )  # fmt: skip
 

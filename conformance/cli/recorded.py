@@ -114,8 +114,9 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
                 console, f"{history.scenario}, seed {history.run['seed']}", stimulus(history),
                 f"{engine_then['name']} {engine_then['version']}", f"{spec.name} {spec.version}",
             )  # fmt: skip
-            parent = run_command.engine_folders([spec], out)[0] / "replays"
-            runs = tiers.new_runs_folder(parent, int(history.run["seed"]), folder)
+            (parent,) = run_command.engine_folders([spec], out)
+            run_command.claim(parent, spec)
+            runs = tiers.new_runs_folder(parent / "replays", int(history.run["seed"]), folder)
             found = replay.replay(
                 folder, spec, runs, times=times, reproduce=f"tickproof replay {run} {name}",
                 on_run=lambda number, found: replay_report.line(console, number, times, found),

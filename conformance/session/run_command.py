@@ -45,6 +45,9 @@ from tickproof.conformance.verdicts import (
 from tickproof.generators import csv_market
 
 KIT_ERROR_FILE: Final = "kit-error.txt"
+#: In the folder of an engine: the path of the engine.toml that it belongs to.
+OWNER_FILE: Final = "engine-path.txt"
+_PATH_CHARACTERS: Final = 4096
 #: Worst first: with several engines, the worst exit status is that of the command.
 _STATUS_ORDER: Final = (EXIT_KIT_ERROR, EXIT_FAIL, EXIT_NOT_JUDGED, EXIT_UNKNOWN, EXIT_OK)
 
@@ -155,6 +158,7 @@ def judge_all(
     statuses: list[int] = []
     for spec, folder in zip(specs, engine_folders(specs, request.out), strict=True):
         try:
+            claim(folder, spec)
             view = SessionProgress(console, verbose=verbose)
             report = _judge(spec, selected, request, folder, view)
         except Exception as error:
@@ -177,17 +181,37 @@ def judge_all(
 
 
 def engine_folders(specs: Sequence[EngineSpec], out: Path) -> list[Path]:
-    """Return one folder under ``out`` for each engine, named after it, none twice."""
+    """Return one folder under ``out`` for each engine, named after it, none twice.
+
+    A folder that belongs to another engine.toml is left alone, as long as that file exists:
+    engines of one name would remove each other's sessions.
+    """
     folders: list[Path] = []
     for spec in specs:
         # No dots at the ends, so that no name leads out of the folder.
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", spec.name).strip("-.")[:60] or "engine"
         number, folder = 1, out / name
-        while folder in folders:
+        while folder in folders or _owner(folder) not in (None, spec.path):
             number += 1
             folder = out / f"{name}-{number}"
         folders.append(folder)
     return folders
+
+
+def claim(folder: Path, spec: EngineSpec) -> None:
+    """Write into the folder of an engine to which engine.toml it belongs; raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / OWNER_FILE).write_text(f"{spec.path}\n", encoding="utf-8", errors="surrogateescape")
+
+
+def _owner(folder: Path) -> Path | None:
+    """Return the engine.toml that a folder belongs to, None where there is none any more."""
+    try:
+        with (folder / OWNER_FILE).open(encoding="utf-8", errors="surrogateescape") as file:
+            path = Path(file.read(_PATH_CHARACTERS).removesuffix("\n"))
+        return path if path.is_file() else None
+    except (OSError, ValueError):
+        return None
 
 
 def keep_traceback(error: BaseException, folder: Path, console: Console) -> None:

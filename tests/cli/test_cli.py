@@ -105,6 +105,19 @@ def test_folders_follow_names_and_never_collide_or_escape(tickproof, engine, ses
     assert folders == [out / "toy", out / "toy-2", out / "x"]
 
 
+def test_engines_of_one_name_keep_folders_of_their_own_over_sessions(tickproof, engine, session):
+    one, other = engine("toy"), engine("toy")
+    for toml in (one, other, one, other):
+        tickproof("run", toml, "--only", "PR-HELLO")
+    one.unlink()
+    tickproof("run", engine("toy"), "--only", "PR-HELLO")
+
+    out = Path("tickproof-out")
+    first, second = out / "toy", out / "toy-2"
+    assert [request.out for request in session.requests] == [first, second, first, second, first]
+    assert (second / "engine-path.txt").read_text() == f"{other}\n"
+
+
 def test_an_exception_is_a_kit_error_with_its_traceback_kept(tickproof, engine, session):
     session.answers["toy"] = ZeroDivisionError("boom")
     toml = engine()
@@ -218,6 +231,18 @@ def test_check_wants_a_run_folder(tickproof, tmp_path):
 
     assert code == 2
     assert "expected a run folder" in err
+
+
+def test_a_run_that_gave_way_is_told_where_to_find_others(tickproof, tmp_path):
+    runs = tmp_path / "miniature" / "runs"
+    (runs / "20260101-120002-seed7-1" / "double").mkdir(parents=True)
+    for command in ("check", "explain", "replay", "pack"):
+        code, _, err = tickproof(command, runs / "20260101-120000-seed5-2" / "count")
+        said = " ".join(err.split())
+        assert code == 2
+        assert "these are: 20260101-120002-seed7-1. `tickproof run ENGINE --seed 5` plays" in said
+    assert "played double" in tickproof("check", runs / "20260101-120002-seed7-1" / "count")[2]
+    assert tickproof("check", tmp_path / "none")[2].endswith("none does not exist\n")
 
 
 def test_check_of_a_broken_run_folder_is_wrong_usage(tickproof, tmp_path, monkeypatch):

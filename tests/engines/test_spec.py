@@ -136,6 +136,7 @@ def test_what_is_not_offered(load):
         ('rescale = "none"', "", "[claims] rescale: missing"),
         ("[apps.double]", "[apps.treble]", "[apps.treble]: unknown key; expected one of"),
         ("[apps.double]", "[apps.double]\nemit = []", "[apps.double] emit: unknown key; expected"),
+        ("[apps.count]", "[apps.count]\nemitt = []", "emit, or a table: every, some (did you"),
         ('emit = ["every", "some"]', "", "[apps.count] emit: missing"),
         ('["every", "some"]', '["some", "some"]', "[apps.count] emit: expected each value once;"),
         ('["every", "some"]', '["every"]', "[apps.count.some]: some is not offered by"),

@@ -167,7 +167,7 @@ KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
         ('app = "passthrough"\ninput = { records = 1 }', "[input] size: expected a value, which"),
         ('app = "count"\ninput = { records = 1 }', "[params]: expected emit for count; got ''"),
         (INPUT.replace("every", "all"), "[params] emit: expected one of every, some; got 'all'"),
-        ("wrokers = 2\n" + INPUT, "f.toml: wrokers: unknown key; expected one of app, params, "),
+        ("wrokers = 2\n" + INPUT, "f.toml: wrokers: unknown key; expected one of app, workers, "),
         (INPUT + KILL, "f.toml: [[fault]] 1: at: missing"),
         (INPUT + KILL + 'at = "noon"', "[[fault]] 1: at: expected one of fetched, losing, "),
         (INPUT + KILL + 'at = "recovery"', "[[fault]] 1: at: expected a fault before a recovery"),

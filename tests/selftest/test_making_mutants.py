@@ -61,7 +61,7 @@ def test_a_copy_has_the_edits_and_a_name_of_its_own(house: Path) -> None:
         (
             'shows = "lost"',
             'show = "lost"',
-            "show: unknown key; expected one of id, engine, edit, defect, ",
+            "show: unknown key; expected one of id, engine, defect, ",
         ),
         (
             'file = "engine.py"',
