@@ -48,17 +48,22 @@ class Space:
         self._allowed = np.array(
             [self._completed([at], None) is not None for at in range(len(_OF))]
         )
-        pairs = [
-            (a, b) for a, b in zip(*np.nonzero(np.triu(self._fit)), strict=True)
-            if self._allowed[a] and self._allowed[b] and self._completed([a, b], None)
-        ]  # fmt: skip
+        # What no point holds is out of every search from here on.
+        self._fit = self._held()
+        pairs = zip(*np.nonzero(np.triu(self._fit)), strict=True)
         #: Every pair that lies in some point.
         self.pairs: frozenset[Pair] = frozenset((_VALUES[a], _VALUES[b]) for a, b in pairs)
-        # What no point holds is out of every search from here on.
-        self._fit = np.zeros_like(self._fit)
-        if pairs:
-            a, b = np.array(pairs).T
-            self._fit[a, b] = self._fit[b, a] = True
+
+    def _held(self) -> np.ndarray:
+        """Return which pairs lie in some point: bool of shape (values, values)."""
+        held = np.zeros_like(self._fit)
+        for a, b in zip(*np.nonzero(np.triu(self._fit)), strict=True):
+            if held[a, b] or not (self._allowed[a] and self._allowed[b]):
+                continue
+            if (found := self._completed([a, b], None)) is not None:
+                held[np.ix_(found, found)] = True
+        np.fill_diagonal(held, False)
+        return held
 
     def has(self, point: Point) -> bool:
         """Tell whether the point lies in the space."""

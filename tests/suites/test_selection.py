@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tickproof.conformance.fault_space.offers import APPS, Offer
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.catalog import CATALOG, Context, draw
@@ -16,6 +17,7 @@ from tickproof.conformance.suites.catalog.carriers import (
     TWO,
     Carrier,
 )
+from tickproof.conformance.suites.catalog.space import FIRST
 from tickproof.conformance.suites.judge import JUDGES, NotClaimed, check_claims, import_suites
 from tickproof.conformance.suites.selection import played_on
 from tickproof.generators import recipes
@@ -49,12 +51,34 @@ def judged(offered: dict) -> set[str]:
             one for carrier, one in offered.items()
             if (carrier.app, carrier.params) == (scenario.app, scenario.params)
         )  # fmt: skip
-        for requirement, _ in JUDGES[name]:
-            try:
-                check_claims(KNOWN[requirement].needs, held, scenario)
-            except NotClaimed:
-                continue
-            found.add(requirement)
+        found |= decided(name, held, scenario)
+    return found | judged_on_points(offered)
+
+
+def judged_on_points(offered: dict) -> set[str]:
+    """Return what is judged on the points of the fault space, which have apps of their own."""
+    here = {
+        Offer(place, tuple(held["survives"])): held
+        for place, (app, params) in APPS.items()
+        for carrier, held in offered.items()
+        if (carrier.app, carrier.params) == (app, params) and held["state"] == "exactly-once"
+    }
+    if not here:
+        return set()
+    drawn = draw(FIRST, Context(1, freshness_s=2.0, offers=tuple(here)))
+    held = next(h for o, h in here.items() if (o.app, o.params) == (drawn.app, drawn.params))
+    return decided(FIRST, held, drawn)
+
+
+def decided(name: str, held: dict, scenario: Scenario) -> set[str]:
+    """Return what a run of a scenario decides, by the claims that hold in it."""
+    found = set()
+    for requirement, _ in JUDGES[name]:
+        try:
+            check_claims(KNOWN[requirement].needs, held, scenario)
+        except NotClaimed:
+            continue
+        found.add(requirement)
     return found
 
 
