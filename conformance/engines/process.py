@@ -11,7 +11,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
 from tickproof.conformance.engines.launcher import launch
 from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
+from tickproof.conformance.engines.process_info import ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member, NoSuchProcess, Roster
 from tickproof.conformance.engines.workspace import Workspace
@@ -42,22 +42,12 @@ _PIPE_MAX = 1 << 20
 OnLine = Callable[[str, str, int], None]
 
 
-@dataclass(frozen=True)
-class ProcessInfo:
-    """A process that was left over; ``name`` is escaped and cut."""
-
-    pid: int
-    ppid: int
-    name: str
-
-
 class Engine:
     """A started engine; use it as a context manager, so that no process outlives it.
 
     ``on_line(direction, line, t_ns)`` sees every control line, "to" or "from" the engine, one
     at a time and before it has any effect; it must not call the engine. Standard error goes to
-    ``stderr_path``. The engine works in ``workspace``, which is the caller's to remove. Safe
-    from any thread.
+    ``stderr_path``. ``workspace`` is the caller's to remove. Safe from any thread.
     """
 
     def __init__(
@@ -359,7 +349,7 @@ class Engine:
                 self._kill()
             finally:
                 self._close()
-            return [ProcessInfo(proc.pid, proc.ppid, shown(proc.name, 60)) for proc in left]
+            return [ProcessInfo.of(proc) for proc in left]
 
     def _gone(self) -> bool:
         """Whether the reaper has said that nothing is left (or was never started)."""

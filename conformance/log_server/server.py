@@ -32,7 +32,7 @@ from tickproof.conformance.log_server.connection import (
 from tickproof.conformance.log_server.connection_faults import Links
 from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.input_log import InputLog
-from tickproof.conformance.log_server.listener import listener
+from tickproof.conformance.log_server.listener import Listeners, listener
 from tickproof.conformance.log_server.recorder import Recorder
 from tickproof.conformance.log_server.serving import Observer
 from tickproof.conformance.log_server.sink import Sink
@@ -75,15 +75,12 @@ class LogServer:
         self.connections = 0
         own = listener(port)
         self.port: int = own.getsockname()[1]
-        self._listeners: list[socket.socket] = []
         # Only select() wakes in less than a millisecond; it watches over the epoll object, which
         # knows all connections however many they are.
         self._epoll = select.epoll()
-        self._add_listener(own)
+        self._listeners = Listeners(self._epoll, own)
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK)
         self._epoll.register(self._wake_fd, _IN)
-        #: When connections are accepted again (time.monotonic), 0 while they are.
-        self._accept_again = 0.0
         self._open: dict[int, Connection] = {}
         #: Connections without a good HELLO, the oldest first.
         self._strangers: dict[Connection, None] = {}
@@ -106,11 +103,6 @@ class LogServer:
         self._thread = threading.Thread(target=self._run, name="log-server", daemon=True)
         self._start()
 
-    def _add_listener(self, sock: socket.socket) -> None:
-        sock.setblocking(False)
-        self._listeners.append(sock)
-        self._epoll.register(sock, _IN)
-
     def _start(self) -> None:
         self._thread.start()
         self._prepared.wait()
@@ -130,15 +122,8 @@ class LogServer:
         """
 
         def listen() -> None:
-            for old in self._listeners[1:]:
-                if not self._accept_again:
-                    self._epoll.unregister(old)
-                self._listeners.remove(old)
-                old.close()
-            self._add_listener(sock)
+            self._listeners.add(sock)
             self.port = sock.getsockname()[1]
-            if self._accept_again:
-                self._epoll.unregister(sock)
 
         self.call(listen)
 
@@ -163,8 +148,7 @@ class LogServer:
         self._closing = True
         self.wake()
         self._thread.join(10)
-        for sock in self._listeners:
-            sock.close()
+        self._listeners.close()
         if not self._thread.is_alive():
             with self._idle:
                 if self._wake_fd >= 0:
@@ -266,7 +250,7 @@ class LogServer:
         for fd, _ in ready:
             if reached := self._open.get(fd):
                 self._served(reached)
-            elif sock := next((one for one in self._listeners if one.fileno() == fd), None):
+            elif sock := self._listeners.by_descriptor(fd):
                 self._accept(sock)
             elif fd == self._wake_fd:
                 os.eventfd_read(fd)
@@ -280,10 +264,7 @@ class LogServer:
     def _ready(self) -> list[tuple[int, int]]:
         """Wait until something comes, falls due or is over; return descriptors and events."""
         now = time.monotonic()
-        if 0 < self._accept_again <= now:
-            self._accept_again = 0.0
-            for sock in self._listeners:
-                self._epoll.register(sock, _IN)
+        self._listeners.look()
         ready = self._epoll.poll(0)
         if ready or self._more:
             return ready
@@ -361,13 +342,7 @@ class LogServer:
     def _welcome(self, connection: Connection) -> None:
         """A connection is no stranger any more: where they were too many, one more may come."""
         self._strangers.pop(connection, None)
-        self._accept_again = min(self._accept_again, time.monotonic())
-
-    def _accept_later(self) -> None:
-        if not self._accept_again:
-            for sock in self._listeners:
-                self._epoll.unregister(sock)
-        self._accept_again = time.monotonic() + ACCEPT_AGAIN_S
+        self._listeners.resume()
 
     def _dismiss_strangers(self) -> None:
         """End the connections whose HELLO did not come in time."""
@@ -380,7 +355,7 @@ class LogServer:
 
     def _accept(self, listening: socket.socket) -> None:
         if len(self._strangers) >= STRANGERS:
-            self._accept_later()
+            self._listeners.hold_off(ACCEPT_AGAIN_S)
             return
         try:
             sock, (_, port) = listening.accept()
@@ -388,7 +363,7 @@ class LogServer:
         except OSError as error:
             # No descriptor left, say: the peer waits in the backlog until one is free.
             self.event(EventKind.ACCEPT_FAILED, text=str(error))
-            self._accept_later()
+            self._listeners.hold_off(ACCEPT_AGAIN_S)
             return
         self.connections += 1
         self._open[sock.fileno()] = connection
