@@ -121,7 +121,9 @@ def of(history: History) -> Breach:
         eof = code == Reason.NO_EXIT and Scenario.from_json(history.run["scenario"]).ending
         general = "PR-STDIN-EOF" if eof == "stdin-eof" else "PR-STOP"
         return Breach(general, general, code)
-    if code == Reason.BAD_ANSWER or op not in ("", *BY_OP):
+    # An engine that ends by what the log refused may owe any answer at that moment.
+    optional = op not in ("", *BY_OP) and not _refused(history)
+    if code == Reason.BAD_ANSWER or optional:
         general = BY_OP.get(op, OPTIONAL)
         return Breach(general, general, code)
     if history.faults:
@@ -204,5 +206,7 @@ def pending(history: History, *, answered: bool = False) -> str:
             last = asked.pop(number, last)
     if answered:
         return last
+    if not asked and not any(row["direction"] == "to" for row in history.control):
+        return "hello"  # it did not live to be asked
     # Only the last one is waited for; drain waits in the background.
     return list(asked.values())[-1] if asked else ""

@@ -280,7 +280,8 @@ def test_the_engine_that_a_pack_names_is_not_started(packed, tmp_path, tickproof
     path = repacked(packed, tmp_path / "p.zip", engine=lambda e: e.update(toml="/bin/sh"))
     with opened_run(path) as folder:
         run = json.loads((folder / "run.json").read_text())
-        run["made_at"] = {"engine": str(resources.fixtures() / "engines/miniature/engine.toml")}
+        toml = str(resources.fixtures() / "engines/miniature/engine.toml")
+        run["made_at"] = {"engine": toml, "folders": {}, "user": "", "host": "", "addresses": []}
         (folder / "run.json").write_text(json.dumps(run))
         found = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
         write(path, "top", {n: p for n, p in found.items() if n != "manifest.json"})

@@ -36,11 +36,17 @@ def rogue(sessions):
 
 
 def test_workers_that_do_nothing_are_seen_without_a_fault(sessions, rogue):
-    done = sessions.judge([rogue("Idle")], "PR-TOPOLOGY", "SL-PASSTHROUGH")
+    engine = rogue("Idle")
+    # On a busy machine, to be started may take so much processor time that it cannot be told
+    # from work: then it passes, here but not in PR-WORKERS-WORK.
+    for _ in range(3):
+        done = sessions.judge([engine], "PR-TOPOLOGY", "SL-PASSTHROUGH")
+        assert done.results["SL-PASSTHROUGH"]["verdict"] == "pass"
+        if done.status:
+            break
 
     assert done.status == 1
     assert done.results["PR-TOPOLOGY"]["reason"] == "IDLE_WORKERS"
-    assert done.results["SL-PASSTHROUGH"]["verdict"] == "pass"
 
 
 def test_the_death_of_a_worker_that_did_nothing_shows_nothing(sessions, rogue):

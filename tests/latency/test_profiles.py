@@ -179,8 +179,8 @@ def test_the_published_tables():
     ({"load": {"app": "pass"}},
      "[load] app: expected one of passthrough, double, count, market-spread; got 'pass'"),
     ({"load": {"speed": 1}},
-     "[load] speed: unknown key; expected one of app, params, rate, tick_us, partitions, "
-     "workers, probes_per_s, symbols, duration_s, warm_up_s"),
+     "[load] speed: unknown key; expected one of app, rate, tick_us, partitions, "
+     "workers, probes_per_s, symbols, duration_s, warm_up_s, or a table: params"),
     ({"load": {"params": {"inputs": "merged", "emit": "all"}, "probes_per_s": None}},
      "[load.params] emit: expected one of rejects, verdicts; got 'all'"),
     ({"load": {"params": {"emit": "verdicts"}, "probes_per_s": None}},

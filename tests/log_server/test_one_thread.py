@@ -323,7 +323,7 @@ def test_more_connections_than_select_knows(tmp_path):
 
 
 def test_a_connection_that_cannot_be_accepted_is_accepted_later(bench, monkeypatch):
-    real, failures = bench.server._listener, []
+    real, failures = bench.server._listeners._sockets[0], []
 
     class Full:
         def __getattr__(self, name):
@@ -335,7 +335,7 @@ def test_a_connection_that_cannot_be_accepted_is_accepted_later(bench, monkeypat
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             return real.accept()
 
-    monkeypatch.setattr(bench.server, "_listener", Full())
+    monkeypatch.setattr(bench.server._listeners, "_sockets", [Full()])
     client = bench.connect()
     assert client.call(append(0, 1)).fields == (0, 1)
     failed = [fields["text"] for event, fields in bench.events if event == "accept-failed"]

@@ -271,6 +271,7 @@ def test_a_removed_file_counts_only_where_its_engine_could_know_of_it(tmp_path):
     completed(history)
     with pytest.raises(Fail, match="wrong-total"):
         judges.test_totals_after_the_newest_file_was_lost(history)
+    tampering.in_run(files={}, sha256={})(tmp_path / "e-run")
     tampering.none_released(tmp_path / "e-run")
     with pytest.raises(Unknown, match=r"NO_CUT_BEFORE_KILL: .* none in partition 0 of stream 0"):
         judges.test_totals_after_the_newest_file_was_lost(History(tmp_path / "e-run"))

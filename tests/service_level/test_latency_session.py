@@ -14,6 +14,7 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 from tests.service_level import session_profiles
+from tests.suites import tampering
 from tickproof.conformance.latency.samples import latencies
 from tickproof.conformance.service_level.measurement import RecordedRun
 
@@ -113,6 +114,7 @@ def test_what_lies_in_the_folder_decides(session, tmp_path):
     assert again.status == 3
     assert "KIT_FLOOR" in again.out and "limit 1 us, below twice" in again.out
 
+    tampering.in_run(files={}, sha256={})(copy / "run-3")
     with (copy / "run-3" / "output" / "s0.log").open("r+b") as log:
         log.seek(1_000)
         log.write(b"\xff\xfe\xfd\xfc")

@@ -166,7 +166,7 @@ def test_waiting_of_the_engine_is_summed_over_its_processes(seconds_of) -> None:
 
 
 def test_the_first_second_begins_at_the_first_intended_time(seconds_of) -> None:
-    pace = {"t0_ns": T0 - S // 2}
+    pace = {"t0_ns": T0 - S // 2, "tick_ns": S, "ticks": 2}
     found = seconds_of(publishes(2), calm(3), {0: hiccups(2)}, pace=pace)
     assert found.starts_ns.tolist() == [T0 - S // 2, T0 + S // 2, T0 + 3 * S // 2]
 
