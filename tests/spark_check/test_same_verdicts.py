@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from tests.long import LONG
 from tests.spark_check.damage import damaged
 from tests.suites import cases
 from tests.suites import tampering as t
@@ -94,7 +95,10 @@ def test_changed_history(copy_of, spark, scenario, change, reason):
     assert reason in {outcome.reason for outcome in outcomes}
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(
+    "scenario",
+    [*SCENARIOS[1::2], *(pytest.param(one, marks=LONG) for one in SCENARIOS[::2])],
+)
 def test_history_with_much_damage(copy_of, spark, scenario):
     folder = copy_of(scenario)
     damaged(seed=1)(folder)

@@ -74,6 +74,8 @@ CASES = [
     ("count", "BAD_LINE", lines(UP), [], "PR-CONTROL-LINES", "PR-CONTROL-LINES"),
     ("count-engine-death", "BAD_LINE", lines(UP), fired(KILL), *["PR-CONTROL-LINES"] * 2),
     ("count", "NO_ANSWER", lines((), "hello"), [], "PR-HELLO", "PR-HELLO"),
+    ("count", "EXITED", lines(()), [], "PR-HELLO", "PR-HELLO"),
+    ("count", "EXITED", lines(UP, "no-such-op"), [RELEASED], "PR-RELEASE", "PR-RELEASE"),
     ("count", "REFUSED", lines(("hello", "deploy")), [], "PR-DEPLOY", "PR-DEPLOY"),
     ("count", "EXITED", lines(("hello",), "deploy"), [], "PR-DEPLOY", "PR-DEPLOY"),
     ("count", "EXITED", lines(UP), [], "PR-STAYS-UP", "PR-STAYS-UP"),
