@@ -57,6 +57,8 @@ def write_json(path: Path, data: Any) -> None:
 
 #: What a run records as it goes; a judgement needs each of them whole.
 _RECORDED: Final = ("*.bin", "*.jsonl", "output/*.log", "output/*.arrivals", "output/*.odd")
+#: What waited for its commit: no judgement needs it, and it is dropped after the run.
+_STAGED: Final = "output/staged.bin"
 _KEYS: Final = {"scenario": dict, "claims": dict, "input": dict, "engine": dict}
 
 
@@ -67,7 +69,7 @@ def recorded_files(folder: Path) -> dict[str, int]:
     """
     found = {
         name: (folder / name).lstat() for name in plain_files.below(folder, "output")
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in _RECORDED)
+        if name != _STAGED and any(fnmatch.fnmatchcase(name, one) for one in _RECORDED)
     }  # fmt: skip
     return {name: held.st_size for name, held in found.items() if stat.S_ISREG(held.st_mode)}
 
@@ -105,7 +107,7 @@ class History:
                 raise HistoryError(f"{path}: {key}: expected an object; the run has not begun")
         run_record.check(path, self.run)
         for name, size in self.run.get("files", {}).items():
-            if (has := plain_files.size(self.folder, name)) < size:
+            if name != _STAGED and (has := plain_files.size(self.folder, name)) < size:
                 raise HistoryError(
                     f"{self.folder / name}: {has} bytes, expected {size}: cut after the run"
                 )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.control_log import ControlLog
 from tickproof.conformance.history.event_log import KEEP_PER_KIND, EventLog
-from tickproof.conformance.history.folder import FORMAT, History, write_json
+from tickproof.conformance.history.folder import FORMAT, History, recorded_files, write_json
 from tickproof.conformance.history.json_lines import read_json_lines
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.rows import FETCH, PUBLISH
@@ -33,6 +33,15 @@ def folder(tmp_path):
     outputs["n"] = [1, 2, 3]
     run.outputs(output_log(outputs, [2, 1]))
     return tmp_path
+
+
+def test_what_was_staged_and_dropped_since_is_not_missed(folder):
+    (folder / "output" / "staged.bin").write_bytes(b"open")
+    assert "output/staged.bin" not in recorded_files(folder)
+    run = json.loads((folder / "run.json").read_text())
+    write_json(folder / "run.json", run | {"files": {"output/staged.bin": 4}})
+    (folder / "output" / "staged.bin").unlink()
+    assert History(folder).input_records == 500
 
 
 def test_round_trip(folder):
