@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,7 +23,7 @@ from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.scenario_player import tidy
 from tickproof.conformance.suites import evidence
 from tickproof.conformance.suites.judge import KitError, check_claims
-from tickproof.conformance.suites.outcomes import outcome_of
+from tickproof.conformance.suites.outcomes import cause_of, outcome_of
 from tickproof.conformance.suites.schedules import REQUIREMENT, held
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -62,6 +62,9 @@ def attempt(engine: Path, scenario: Scenario, folder: Path) -> Attempt:
         outcome = outcome_of(REQUIREMENT, scenario.name, error, None)
         return Attempt(scenario, outcome, 0, 0, time.monotonic() - began)
     outcome = outcome_of(REQUIREMENT, scenario.name, _raised(history, scenario), history)
+    if cause := cause_of(outcome):
+        # A run that broke off fails, whichever requirement would name it in a session.
+        outcome = replace(cause, requirement=REQUIREMENT)
     missed = history.missed_faults
     made = Attempt(
         scenario, outcome, len(history.faults), len(missed), time.monotonic() - began,

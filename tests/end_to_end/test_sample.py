@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tiers import run_session
 from tickproof.conformance.verdicts import Verdict
 
+MINIATURE = fixtures() / "engines" / "miniature" / "engine.toml"
 SAMPLE = os.environ.get("TICKPROOF_SAMPLE")
 
 #: Symbol -> rejected orders, orders. Two independent computations over the two files agree.
@@ -33,8 +35,7 @@ def test_the_counts_by_symbol_are_the_known_ones_though_a_worker_dies(tmp_path: 
         quotes=Path(SAMPLE) / "quotes.csv.gz", orders=Path(SAMPLE) / "orders.csv.gz",
     )  # fmt: skip
     outcomes = {
-        outcome.requirement: outcome
-        for outcome in run_session(Path("miniature"), request, lambda _: None)
+        outcome.requirement: outcome for outcome in run_session(MINIATURE, request, lambda _: None)
     }
 
     assert {outcome.verdict for outcome in outcomes.values()} == {Verdict.PASS}

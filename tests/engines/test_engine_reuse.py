@@ -178,7 +178,7 @@ def test_runs_that_look_at_start_and_end_have_an_engine_of_their_own(spec, tmp_p
 
 
 def test_an_engine_without_the_op_is_asked_once(tmp_path, pool):
-    spec = load(fixtures() / "engines" / "miniature" / "engine.toml")
+    spec = load(fixtures() / "engines" / "single" / "engine.toml")
     asked = []
     for number in (1, 2):
         history = run("count", spec, tmp_path / str(number), pool)
