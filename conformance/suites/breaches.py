@@ -42,6 +42,8 @@ OPTIONAL: Final = "PR-OPTIONAL-OPS"
 #: An exit while the app runs, whatever is pending then.
 RUNNING: Final = "PR-STAYS-UP"
 _PENDING_WHILE_RUNNING: Final = ("", "drain", "topology")
+#: Ops that send output.
+_OUTPUT_OPS: Final = ("APPEND", "STAGE", "COMMIT")
 #: What the log refuses, where the run ended by it. NOT_ALLOWED goes by op.
 BY_REFUSAL: Final[Mapping[int, str]] = {
     Code.BAD_FRAME: "PR-FRAMES",
@@ -127,7 +129,7 @@ def of(history: History) -> Breach:
         general = BY_OP.get(op, OPTIONAL)
         return Breach(general, general, code)
     if history.faults:
-        general, named = _recovery([fault.step for fault in history.faults])
+        general, named = _recovery(_to_blame(history))
         if history.all(events.Refused, code=int(Code.RELEASED)):
             general, code = RELEASED, Reason.RELEASED
             named = [general, *named]
@@ -136,6 +138,13 @@ def of(history: History) -> Breach:
         named = [*SPECIAL]
     decided = _decided(history)
     return Breach(next((one for one in named if one in decided), general), general, code)
+
+
+def _to_blame(history: History) -> list[FaultStep]:
+    """Return the faults that fired; what the log refused of the output is none of the source's."""
+    fired = [fault.step for fault in history.faults]
+    output = any(event.op in _OUTPUT_OPS for event in history.all(events.Refused))
+    return [step for step in fired if step.target != "source" or not output] or fired
 
 
 def _recovery(fired: list[FaultStep]) -> tuple[str, list[str]]:
