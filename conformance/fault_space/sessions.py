@@ -14,7 +14,7 @@ from tickproof.conformance.fault_space.strikes import CUTS
 from tickproof.conformance.history.fired_fault import FiredFault
 
 #: Points that a session of profile quick plays.
-QUICK: Final = 5
+QUICK: Final = 3
 #: All sessions draw from the same points, so that one seed after the other covers all of them.
 _SEED: Final = 1
 

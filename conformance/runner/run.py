@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tickproof import generators
 from tickproof.conformance.engines import interruption
@@ -22,13 +22,16 @@ from tickproof.conformance.runner.run_loop import RunLoop
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.usage.sampler import UsageSampler
 
+#: Of a run that is judged by value, what waits in queues is not worth what it costs to know.
+_sampler: Final = partial(UsageSampler, queues=False)
+
 
 def play(
     scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int,
     listener: Listener | None = None, port: int = 0, pool: EnginePool | None = None,
     isolation: Isolation = UNPROTECTED, inputs: InputMaker | None = None,
     facts: Mapping[str, Any] | None = None,
-    usage: Callable[[Path], UsageSampler] | None = UsageSampler,
+    usage: Callable[[Path], UsageSampler] | None = _sampler,
 ) -> None:  # fmt: skip
     """Run ``scenario`` on the engine of ``spec``; all that happens is recorded in ``folder``.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -32,20 +33,24 @@ class Threads(NamedTuple):
     wait_ns: int
 
 
-def row(t_ns: int, proc: Proc, queues: dict[int, tuple[int, int]]) -> tuple[Any, ...]:
+def row(t_ns: int, proc: Proc, queues: Mapping[int, tuple[int, int]] | None) -> tuple[Any, ...]:
     """Return a USAGE row; raises OSError when the process has ended.
 
-    ``queues`` come from `socket_queues`. A process whose sockets this user may not see has
-    none.
+    ``queues`` come from `socket_queues`; None: not looked at, which is -1 in the row. A process
+    whose sockets this user may not see has none.
     """
     pid = proc.pid
     rss = int(_read(f"/proc/{pid}/statm").split()[1]) * _PAGE
     summed = threads(pid)
     affinity = sum(1 << core for core in os.sched_getaffinity(pid) if core < 64)
-    waiting = [queues[inode] for inode in sockets(pid) if inode in queues]
-    received, sent = (sum(column) for column in zip(*waiting, strict=True)) if waiting else (0, 0)
+    received, sent = _waiting(pid, queues) if queues is not None else (-1, -1)
     user_s, system_s, core = _stat(pid)  # last: raises if it has ended since
     return (t_ns, pid, user_s, system_s, rss, *summed, core, received, sent, affinity)
+
+
+def _waiting(pid: int, queues: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
+    found = [queues[inode] for inode in sockets(pid) if inode in queues]
+    return sum(received for received, _ in found), sum(sent for _, sent in found)
 
 
 def scheduling(proc: Proc) -> dict[str, Any]:

@@ -80,18 +80,19 @@ class UsageSampler:
     """Writes usage.bin, machine.bin, others.bin and usage.json; use as a context manager.
 
     ``roots`` gives the pids above all of the engine's processes, none before it has started;
-    without it they are read from the events of the run. This process and all that it started,
-    the engine excepted, is the kit. ``on_sample`` is called with each sample and the engine's
-    processes. Raises OSError on leaving where the folder cannot be written.
+    without it they are read from the events of the run. ``queues``: look at the bytes in the
+    queues of sockets, for which the kernel walks through a large table each time. This
+    process and all that it started, the engine excepted, is the kit. ``on_sample`` is called
+    with each sample and the engine's processes. Raises OSError on leaving where the folder cannot be written.
     """
 
     def __init__(
         self, folder: Path, roots: Callable[[], list[int]] | None = None, *,
-        period_s: float | None = None,
+        period_s: float | None = None, queues: bool = True,
         on_sample: Callable[[MachineSample, Sequence[Proc]], None] | None = None,
     ) -> None:  # fmt: skip
         self._folder, self._roots = folder, roots or Reapers(folder)
-        self._on_sample = on_sample
+        self._on_sample, self._with_queues = on_sample, queues
         self._accounts = Accounts()
         self._processes: dict[int, dict[str, Any]] = {}
         period_s = PERIOD_S if period_s is None else period_s
@@ -115,6 +116,11 @@ class UsageSampler:
                     self._processes[pid]["role"] = role
             write_json(self._folder / "usage.json", self._processes)
 
+    def _queues(self, roots: list[int]) -> dict[int, tuple[int, int]] | None:
+        if not self._with_queues:
+            return None
+        return {k: v for root in roots for k, v in process_sample.socket_queues(root).items()}
+
     def _sample(self) -> None:
         roots = self._roots()
         t_ns = time.monotonic_ns()
@@ -124,7 +130,7 @@ class UsageSampler:
             t_ns, accounts.busy_s, process_sample.steal_s(), accounts.kit_s, accounts.engine_s,
             process_sample.pressure_us(),
         )  # fmt: skip
-        queues = {k: v for root in roots for k, v in process_sample.socket_queues(root).items()}
+        queues = self._queues(roots)
         rows = []
         for proc in filter(process_table.living, engine):
             try:

@@ -33,7 +33,7 @@ RECORDS, PACED_S = 12_000, 0.4
 #: An input large enough that the engine cannot hold all of it while the sink stands still.
 STALLED_RECORDS = 60_000
 #: On a busy machine the moment of a fault may pass in a run as short as these.
-TRIES = 3
+TRIES = 5
 
 
 def shared(tmp_path_factory) -> Recorded:
