@@ -17,10 +17,12 @@ Rescale = Literal["none", "restart", "live"]
 Emit = Literal["every", "some"]
 Inputs = Literal["merged", "two"]
 MarketEmit = Literal["rejects", "verdicts"]
+Transport = Literal["log", "kafka"]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 #: The name of an SLA profile that comes with the kit.
 ProfileName = Annotated[str, Field(min_length=1, max_length=40)]
 Argument = Annotated[str, matching(r"[^\x00]*", "text without NUL")]
+Milliseconds = Annotated[int, Field(gt=0, le=3_600_000)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
 CLAIMS = ("state", "delivery", "survives", "rescale", "latency")
@@ -34,11 +36,18 @@ class EngineTable(Table):
     language: Text
     argv: list[Argument] = Field(min_length=1)
     prepare: list[Argument] | None = Field(default=None, min_length=1)
-    transports: list[Literal["log"]] = Field(min_length=1)
+    transports: list[Transport] = Field(min_length=1, max_length=1)
     startup_timeout_s: Seconds = 30.0
     drain_timeout_s: Seconds = 30.0
     recovery_timeout_s: Seconds = 60.0
     cut_timeout_s: Seconds = 6.0
+
+
+class KafkaTable(Table):
+    """[kafka]: the timeouts of the engine's clients, which bound how soon it can recover."""
+
+    session_timeout_ms: Milliseconds
+    transaction_timeout_ms: Milliseconds
 
 
 class _ClaimsTable(Table):
@@ -125,6 +134,7 @@ class EngineFile(Table):
     engine: EngineTable
     claims: ClaimsTable
     apps: AppsTable
+    kafka: KafkaTable | None = None
     known_gaps: dict[str, Text] = Field(default_factory=dict)
 
 

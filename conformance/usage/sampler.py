@@ -83,8 +83,8 @@ class UsageSampler:
     without it they are read from the events of the run. ``queues``: look at the bytes in the
     queues of sockets, for which the kernel walks through a large table each time. This
     process and all that it started, the engine excepted, is the kit. ``on_sample`` is called
-    with each sample and the engine's processes. Raises OSError on leaving where the folder cannot be
-    written.
+    with each sample and the engine's processes. Raises OSError on leaving where the folder
+    cannot be written.
     """
 
     def __init__(
