@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.engines import toml_model
@@ -17,6 +17,7 @@ from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.text import shown
 
 FILE_NAME = "engine.toml"
+_SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,18 @@ class Timeouts:
     def life_s(self) -> float:
         """The longest that one life of the engine may wait."""
         return self.startup_s + self.drain_s + self.recovery_s + self.cut_s
+
+
+@dataclass(frozen=True)
+class KafkaTimeouts:
+    """Timeouts of the clients of an engine that speaks Kafka, in milliseconds.
+
+    They bound how soon it can recover: a dead member of a group, or a transaction left open,
+    holds the others up for as long.
+    """
+
+    session_ms: int
+    transaction_ms: int
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,11 @@ class EngineSpec:
             engine.recovery_timeout_s,
             engine.cut_timeout_s,
         )
+        kafka = model.kafka
+        #: None where the engine speaks the log protocol.
+        self.kafka = kafka and KafkaTimeouts(
+            kafka.session_timeout_ms, kafka.transaction_timeout_ms
+        )
         self.known_gaps: dict[str, str] = dict(model.known_gaps)
         self.apps: tuple[str, ...] = tuple(model.apps.offered())
         self._argv, self._prepare = engine.argv, engine.prepare
@@ -79,8 +97,14 @@ class EngineSpec:
         return f"EngineSpec({self.name!r}, {str(self.path)!r})"
 
     def command(self) -> list[str]:
-        """Return argv to run, its first item an absolute path; else raises InvalidFile."""
-        return self._runnable("argv", self._argv)
+        """Return what to run, its first item an absolute path; else raises InvalidFile.
+
+        argv; for an engine that speaks Kafka, the supervisor that starts argv once a worker.
+        """
+        argv = self._runnable("argv", self._argv)
+        if self.kafka is None:
+            return argv
+        return [sys.executable, "-I", "-S", str(_SUPERVISOR), self.name, self.version, *argv]
 
     def preparation(self) -> list[str]:
         """Return the command ``prepare`` in the same way; empty where there is none."""

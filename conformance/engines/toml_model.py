@@ -185,14 +185,25 @@ def _tables(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 def conflicts(data: dict[str, Any]) -> list[str]:
     """Check what ties keys together, on raw data: one bad key must not hide another."""
+    errors = _transport_errors(data)
     apps = data.get("apps")
     if not isinstance(apps, dict):
-        return []
-    errors = [] if apps else ["[apps]: expected at least one app"]
+        return errors
+    errors += [] if apps else ["[apps]: expected at least one app"]
     for name, table in apps.items():
         if isinstance(table, dict) and name in ("count", "market-spread"):
             errors += _app_errors(name, table)
     return errors
+
+
+def _transport_errors(data: dict[str, Any]) -> list[str]:
+    engine = data.get("engine")
+    kafka = isinstance(engine, dict) and engine.get("transports") == ["kafka"]
+    if kafka and "kafka" not in data:
+        return ['[kafka]: missing; required where transports is ["kafka"]']
+    if not kafka and "kafka" in data:
+        return ['[kafka]: expected only where transports is ["kafka"]']
+    return []
 
 
 def _app_errors(app: str, table: dict[str, Any]) -> list[str]:

@@ -21,8 +21,6 @@ from tickproof.conformance.suites.outcomes import outcome_of, with_causes
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Outcome, Verdict
 
-#: Reasons of an unknown that come from a noisy machine.
-HOST_REASONS: Final = frozenset(("HOST_NOISE", "GENERATOR_LATE", "KIT_FLOOR"))
 #: Stands for a test where a run that broke off fails a requirement that it does not decide.
 BROKEN_OFF: Final = "test_the_run_comes_to_its_end"
 #: Longest text of a cell, in characters.

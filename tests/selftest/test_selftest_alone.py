@@ -57,6 +57,23 @@ def test_they_come_last_one_by_one_and_again_after_noise(rounds) -> None:
     assert found[2].cells[0].verdict is Verdict.FAIL
 
 
+def test_what_lacks_evidence_beside_others_is_tried_again_alone(monkeypatch) -> None:
+    tried: list[tuple[list[str], int]] = []
+
+    def missed(tasks, workers):
+        tried.append(([one.subject for one in tasks], workers))
+        verdict = Verdict.UNKNOWN if len(tried) < 3 else Verdict.PASS
+        for one in tasks:
+            yield trial(one, verdict if one.subject == "a" else Verdict.PASS, "KILL_MISSED")
+
+    monkeypatch.setattr(session, "_tried", missed)
+    found = list(session._each_tried([task("a", "count"), task("b", "count")], 4, {}))
+    assert tried == [(["a", "b"], 4), (["a"], 1), (["a"], 1)]
+    assert [(one.subject, one.cells[0].verdict) for one in found] == [
+        ("b", Verdict.PASS), ("a", Verdict.PASS),
+    ]  # fmt: skip
+
+
 def test_a_machine_that_stays_noisy_is_asked_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
@@ -79,4 +96,3 @@ def test_only_what_a_mutant_names_has_to_be_decided(monkeypatch: pytest.MonkeyPa
     assert not session._void(of_another, spikes)
     assert session._void(of_another, None)
     assert session._void(trial(task("m", "service"), Verdict.UNKNOWN, "KIT_FLOOR"), spikes)
-    assert not session._void(trial(task("m", "service"), Verdict.UNKNOWN, "NOT_SEEN"), spikes)

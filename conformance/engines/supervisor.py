@@ -1,0 +1,138 @@
+"""Starts and restarts the workers of an engine that has no control plane of its own.
+
+A script: ``supervisor.py NAME VERSION ARGV...``. It answers the control protocol on stdin and
+stdout (docs/protocol.md, section 3) for an engine that is only a command: deploy starts ARGV
+once for each worker, with the variables of section 8; a worker that ends is started again; stop
+kills them all. It touches no data. Only the standard library: it starts with every engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+#: A worker that has ended is started again after so long; twice as long each time it ends at once.
+RESTART_S = 0.2
+MOST_RESTART_S = 3.0
+#: A worker that has lived for so long did not end at once.
+SETTLED_S = 10.0
+#: Where the output of a worker goes: stdout is for control lines.
+_STDERR = 2
+
+
+class Supervisor:
+    """The workers of one engine, and the requests about them."""
+
+    def __init__(self, name: str, version: str, argv: list[str]) -> None:
+        self._name, self._version, self._argv = name, version, argv
+        self._job: dict[str, Any] = {}
+        self._workers: dict[int, subprocess.Popen[bytes]] = {}
+        self._started: dict[int, float] = {}
+        self._pauses: dict[int, float] = {}
+        #: Worker -> when it is started again (time.monotonic).
+        self._due: dict[int, float] = {}
+
+    def run(self) -> None:
+        """Serve until stop or the end of stdin."""
+        wake, waker = os.pipe()
+        os.set_blocking(waker, False)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        with selectors.DefaultSelector() as selector:
+            selector.register(0, selectors.EVENT_READ)
+            selector.register(wake, selectors.EVENT_READ)
+            rest = b""
+            while True:
+                for key, _ in selector.select(self._patience()):
+                    data = os.read(key.fd, 1 << 16)
+                    if key.fd == wake:
+                        continue
+                    if not data:
+                        return self._end_workers()
+                    *lines, rest = (rest + data).split(b"\n")
+                    for line in lines:
+                        if self._handle(json.loads(line)):
+                            return None
+                self._look_after_workers()
+
+    def _patience(self) -> float | None:
+        return max(0.0, min(self._due.values()) - time.monotonic()) if self._due else None
+
+    def _handle(self, request: dict[str, Any]) -> bool:
+        """Answer a request; True where it was the last."""
+        op, answer = request["op"], {"id": request["id"], "ok": True}
+        if op == "hello":
+            answer |= {"name": self._name, "version": self._version, "protocol": 1}
+        elif op == "deploy":
+            self._job = request
+            for worker in range(request["workers"]):
+                self._start(worker)
+        elif op == "topology":
+            answer["processes"] = [
+                {"pid": process.pid, "role": "worker", "name": f"worker {worker}"}
+                for worker, process in sorted(self._workers.items())
+                if process.poll() is None
+            ] or [{"pid": os.getpid(), "role": "engine", "name": "supervisor"}]
+        elif op == "stop":
+            self._end_workers()
+        else:
+            answer |= {"ok": False, "error": f"no op {op!r}", "definite": True}
+        os.write(1, json.dumps(answer).encode() + b"\n")
+        return bool(op == "stop")
+
+    def _start(self, worker: int) -> None:
+        job, data = self._job, self._job["data"]
+        topics = {
+            f"TICKPROOF_IN{'' if stream == 0 else f'_{stream + 1}'}": topic
+            for stream, topic in enumerate(data["inputs"])
+        }
+        params = {f"TICKPROOF_{name.upper()}": value for name, value in job["params"].items()}
+        os.makedirs(job["state_dir"], exist_ok=True)  # noqa: PTH103 (pathlib takes a while)
+        self._workers[worker] = subprocess.Popen(
+            self._argv, stdin=subprocess.DEVNULL, stdout=_STDERR,
+            env=os.environ | topics | params | {
+                "TICKPROOF_BOOTSTRAP": f"{data['host']}:{data['port']}",
+                "TICKPROOF_OUT": data["output"],
+                "TICKPROOF_GROUP": data["group"],
+                "TICKPROOF_APP": job["app"],
+                "TICKPROOF_STATE": job["state_dir"],
+                "TICKPROOF_WORKERS": str(job["workers"]),
+                "TICKPROOF_WORKER": str(worker),
+            },
+        )  # fmt: skip
+        self._started[worker] = time.monotonic()
+        self._due.pop(worker, None)
+
+    def _look_after_workers(self) -> None:
+        now = time.monotonic()
+        for worker, process in self._workers.items():
+            if process.poll() is None or worker in self._due:
+                continue
+            at_once = now - self._started[worker] < SETTLED_S
+            pause = self._pauses.get(worker, RESTART_S / 2) * 2 if at_once else RESTART_S
+            self._pauses[worker] = min(pause, MOST_RESTART_S)
+            self._due[worker] = now + self._pauses[worker]
+            text = f"supervisor: worker {worker} ended with {process.returncode}\n"
+            os.write(_STDERR, text.encode())
+        for worker in [worker for worker, due in self._due.items() if due <= now]:
+            self._start(worker)
+
+    def _end_workers(self) -> None:
+        for process in self._workers.values():
+            process.kill()
+        for process in self._workers.values():
+            process.wait()
+        self._workers.clear()
+        self._due.clear()
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+        Supervisor(sys.argv[1], sys.argv[2], sys.argv[3:]).run()
