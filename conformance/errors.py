@@ -38,3 +38,7 @@ class KitStopped(TickproofError):
 
 class SparkNotStarted(TickproofError):
     """Spark could not be started; the message says why, and what to do."""
+
+
+class KafkaUnavailable(TickproofError):
+    """There is no broker, or not what it needs; the message says why, and what to do."""

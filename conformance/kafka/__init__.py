@@ -1,0 +1,1 @@
+"""Engines that speak Kafka: the broker that they are judged on."""
