@@ -19,7 +19,6 @@ from typing import Any, Final, Protocol, TypeVar
 from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server.frames import Code, Op
-from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Refused
 from tickproof.conformance.log_server.timed_faults import Lasting, Link
 from tickproof.conformance.scenario import FaultStep
@@ -53,6 +52,13 @@ class Loop(Protocol):
         """End the connections whose links were broken."""
 
 
+class Withholds(Protocol):
+    """What serves the input; input_log.InputLog is one."""
+
+    def withhold_records(self, on_withheld: Callable[[], None] | None) -> None:
+        """Answer as if nothing new existed, and call this for each such answer; None: no more."""
+
+
 class Broken(TickproofError):
     """A fault broke this connection: what it still holds counts as never sent."""
 
@@ -78,7 +84,7 @@ class Links:
     them. ``touched_at``: when the last fault struck or ended (time.monotonic), 0 before.
     """
 
-    def __init__(self, log: InputLog, on_event: Callable[..., None], loop: Loop) -> None:
+    def __init__(self, log: Withholds, on_event: Callable[..., None], loop: Loop) -> None:
         self._log, self._event, self._loop = log, on_event, loop
         self._links: set[Link] = set()
         self._armed: list[FaultStep] = []
@@ -111,8 +117,12 @@ class Links:
     def arrived(self, link: Link, op: int) -> None:
         """Hear of the first frame of an op on a connection."""
         link.ops.add(op)
-        side = _SIDES.get(op)  # type: ignore[call-overload]
-        if not side or side in link.sides:
+        if side := _SIDES.get(op):  # type: ignore[call-overload]
+            self.joined(link, side)
+
+    def joined(self, link: Link, side: str) -> None:
+        """Hear of a frame that makes a connection belong to a side."""
+        if side in link.sides:
             return
         link.sides.add(side)
         if side in self._away and not link.deaf:
@@ -292,10 +302,16 @@ class Links:
 
     def refuse(self) -> None:
         """Raise Refused where the sink takes no output now."""
+        if self.refuses():
+            raise Refused(Code.NOT_ALLOWED, "no output is taken now: send it again later")
+
+    def refuses(self) -> bool:
+        """Say whether output that has come is refused, and note that it met the fault."""
         for fault in self._lasting:
             if fault.step.do == "refuse":
                 self._meet(fault)
-                raise Refused(Code.NOT_ALLOWED, "no output is taken now: send it again later")
+                return True
+        return False
 
     def slowing(self, link: Link) -> list[Lasting]:
         """Return the faults that make the replies of this link slow now."""

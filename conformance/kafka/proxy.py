@@ -1,0 +1,269 @@
+"""The proxy of a run: between the engine's Kafka clients and the broker, in one thread.
+
+It sees what is fetched and produced, and when; it holds connections at the moments at which
+faults aim, and carries out faults of connections. It stands where the log server stands in
+other runs, and looks the same to the runner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Final, TypeVar
+
+from tickproof.conformance.history.event import EventKind
+from tickproof.conformance.kafka.proxy_connection import Connection
+from tickproof.conformance.kafka.traffic import Roles, Topics, Traffic
+from tickproof.conformance.log_server.connection_faults import Links
+from tickproof.conformance.log_server.connection_use import ConnectionUse
+from tickproof.conformance.log_server.listener import listener
+from tickproof.conformance.log_server.serving import Observer
+
+#: So many connections are served at once; more wait in the backlog.
+MOST_CONNECTIONS: Final = 1024
+#: How long no connection is accepted after one could not be.
+ACCEPT_AGAIN_S: Final = 0.1
+#: The loop may call a little before a time; what looks at the clock must not find it early.
+_LATER_S: Final = 0.001
+_Result = TypeVar("_Result")
+
+
+class Proxy:
+    """Listens on 127.0.0.1 and leads to the broker's listener for engines at ``upstream_port``.
+
+    In all answers that name that listener, its port is replaced by the one that the client
+    came by. ``observer`` is called as by `log_server.server.LogServer`, which says of what:
+    records of input topics are fetched; a Produce to an output topic is staged where it is
+    part of a transaction, else appended; an EndTxn that commits something is a commit.
+    Further moments: "stage-received"; "offsets-received", "-taken" and "-acked" of offsets
+    committed, in a transaction or not; "group-received", "-added" and "-acked" of
+    AddOffsetsToTxn. ``fetched(stream, partition, first, end)`` is called before records of
+    input leave. Both are called in the thread of the proxy and must not block.
+
+    Raises OSError with the port in its text where the port is taken.
+    """
+
+    def __init__(
+        self, upstream_port: int, roles: Roles, on_event: Callable[..., None],
+        observer: Observer | None = None, port: int = 0,
+        fetched: Callable[[int, int, int, int], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.upstream_port, self.event = upstream_port, on_event
+        self.observer: Observer = observer or (lambda _kind, _connection: None)
+        self.fetched = fetched or (lambda _stream, _partition, _first, _end: None)
+        #: Hears of each connection with a first good request; it must not block.
+        self.greeted: Callable[[ConnectionUse], None] = lambda _use: None
+        #: Kafka's clients say nothing of it; it is here because a run has one.
+        self.token = secrets.token_bytes(32)
+        self.topics, self.traffic = Topics(roles), Traffic()
+        self.open_transactions: set[int] = set()
+        self.connections = 0
+        #: What ended the thread though it should not have, or the death of the broker.
+        self.failure: BaseException | None = None
+        self._on_withheld: Callable[[], None] | None = None
+        self.links = Links(self, on_event, self)
+        own = listener(port)
+        self.port: int = own.getsockname()[1]
+        self._open: dict[int, tuple[Connection, asyncio.Task[None]]] = {}
+        self._idle = threading.Condition()
+        #: Set, and replaced, when faults have changed.
+        self._changed = asyncio.Event()
+        self._stop, self._room = asyncio.Event(), asyncio.Event()
+        self._ended = False
+        self._cpu_s = 0.0
+        self._started = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(own,), name="kafka-proxy", daemon=True
+        )
+        self._thread.start()
+        self._started.wait()
+
+    @property
+    def live(self) -> int:
+        """Connections that are open now."""
+        return len(self._open)
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time that the thread has used so far, in seconds."""
+        if self._thread.ident is None or self._ended:
+            return self._cpu_s
+        return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident))
+
+    def listen_on(self, sock: socket.socket) -> None:
+        """Accept on one more socket: where an engine in a sandbox reaches the kit.
+
+        It takes the place of the one before, whose engine is dead. The proxy closes it.
+        """
+
+        def listen() -> None:
+            for task in self._accepting[1:]:
+                task.cancel()
+            del self._accepting[1:]
+            self._accepting.append(self._loop.create_task(self._accept(sock)))
+            self.port = sock.getsockname()[1]
+
+        self.call(listen)
+
+    def release_waits(self, on: bool) -> None:
+        """End (or allow again) all that makes the engine wait: it is dead, read what it left."""
+        self.call(lambda: self.links.release_waits(on))
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until every connection was read to its end; False at the deadline."""
+        with self._idle:
+            return self._idle.wait_for(lambda: not self._open, timeout_s)
+
+    def close(self) -> None:
+        """Stop listening, end every connection, wait for the thread."""
+        self.call(self.links.close)
+        self.call(self._stop.set)
+        self._thread.join(10)
+
+    def __enter__(self) -> Proxy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- from other threads ------------------------------------------------------------------
+
+    def call(self, work: Callable[[], _Result]) -> _Result:
+        """Do something in the thread of the proxy; returns, or raises, what it does."""
+        done: Future[_Result] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
+            self.look_again()
+
+        with self._idle:
+            direct = self._ended or threading.current_thread() is self._thread
+            if not direct:
+                self._loop.call_soon_threadsafe(run)
+        return work() if direct else done.result()
+
+    # -- for faults, in the thread of the proxy ------------------------------------------------
+
+    def at(self, due: float, work: Callable[[], None]) -> None:
+        """Call ``work`` at a time (time.monotonic)."""
+
+        def run() -> None:
+            work()
+            self.look_again()
+
+        if not self._ended:
+            self._loop.call_at(due + _LATER_S, run)
+
+    def look_again(self) -> None:
+        """Have those that wait look at what has changed."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def end_broken(self) -> None:
+        """End the connections whose links were broken, except one that carries out a cut."""
+        for connection, task in list(self._open.values()):
+            if connection.link.broken and not connection.breaking:
+                task.cancel()
+
+    def withhold_records(self, on_withheld: Callable[[], None] | None) -> None:
+        """Answer each Fetch as if nothing new existed; None: tell all again."""
+        self._on_withheld = on_withheld
+        self.look_again()
+
+    # -- for connections -----------------------------------------------------------------------
+
+    @property
+    def silent(self) -> bool:
+        """Whether answers hide the records of input now."""
+        return self._on_withheld is not None
+
+    def hid(self) -> None:
+        """Hear that an answer hides records."""
+        if self._on_withheld:
+            self._on_withheld()
+
+    async def changed(self, until: float) -> None:
+        """Wait until a time (time.monotonic), or until faults have changed."""
+        left_s = None if until == math.inf else max(until - time.monotonic(), 0.0)
+        try:
+            await asyncio.wait_for(self._changed.wait(), left_s)
+        except TimeoutError:
+            return
+
+    def broker_gone(self, error: OSError) -> None:
+        """Hear that the broker takes no connection: the run cannot go on."""
+        text = f"the broker at 127.0.0.1:{self.upstream_port} takes no connection"
+        self.failure = self.failure or ConnectionError(error.errno, f"{text}: {error.strerror}")
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _run(self, own: socket.socket) -> None:
+        try:
+            asyncio.run(self._serve(own))
+        except BaseException as error:
+            self._fail(error)
+        finally:
+            self._cpu_s = time.thread_time()
+            self._started.set()
+
+    async def _serve(self, own: socket.socket) -> None:
+        self._loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(lambda _, context: self._fail(context.get("exception")))
+        self._accepting = [asyncio.create_task(self._accept(own))]
+        self._started.set()
+        try:
+            await self._stop.wait()
+        finally:
+            with self._idle:
+                self._ended = True
+            tasks = [*self._accepting, *(task for _, task in self._open.values())]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        listening.setblocking(False)
+        with listening:
+            while True:
+                while len(self._open) >= MOST_CONNECTIONS:
+                    self._room.clear()
+                    await self._room.wait()
+                try:
+                    sock, (_, port) = await self._loop.sock_accept(listening)
+                    connection = Connection(self, sock, ConnectionUse(self.connections + 1, port))
+                except OSError as error:
+                    # No descriptor left, say: the client waits in the backlog until one is free.
+                    self.event(EventKind.ACCEPT_FAILED, text=str(error))
+                    await asyncio.sleep(ACCEPT_AGAIN_S)
+                    continue
+                self.connections += 1
+                number = self.connections
+                task = asyncio.create_task(connection.run())
+                self._open[number] = connection, task
+                task.add_done_callback(partial(self._forget, number))
+
+    def _forget(self, number: int, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            self._fail(error)
+        with self._idle:
+            del self._open[number]
+            self._idle.notify_all()
+        self._room.set()
+
+    def _fail(self, error: BaseException | None) -> None:
+        """Take note of an error of the kit."""
+        if self.failure is None:
+            self.failure = error or RuntimeError("the proxy's loop failed")
+            text = "".join(traceback.format_exception(self.failure))
+            self.event(EventKind.LOOP_FAILED, text=text)

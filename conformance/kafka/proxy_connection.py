@@ -1,0 +1,386 @@
+"""One connection of an engine through the proxy: requests one way, answers the other.
+
+Each direction is a task that reads whole frames and passes them on, in order. Where a
+fault or an observer holds the connection, both stand still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any, Final, Protocol
+
+from tickproof.conformance.errors import TickproofError
+from tickproof.conformance.history.event import EventKind
+from tickproof.conformance.kafka import wire
+from tickproof.conformance.kafka.exchanges import Conversation, Exchange
+from tickproof.conformance.kafka.fields import Malformed
+from tickproof.conformance.kafka.frame_stream import FrameStream, sized
+from tickproof.conformance.kafka.traffic import Topics, Traffic
+from tickproof.conformance.kafka.wire import Api, Fetched, FetchRequest, ProduceRequest
+from tickproof.conformance.log_server.connection_faults import Broken, Links
+from tickproof.conformance.log_server.connection_use import ConnectionUse
+from tickproof.conformance.log_server.frame_splitter import Truncated
+from tickproof.conformance.log_server.outbox import Outbox
+from tickproof.conformance.log_server.serving import Observer
+from tickproof.conformance.log_server.timed_faults import Lasting, pieces
+
+#: How long the broker may take to handle what a dead client has left behind.
+LEFT_S: Final = 5.0
+#: How long a part of an answer may take to reach the client before a cut.
+REACHED_S: Final = 1.0
+#: Api keys and versions beyond any that exist: what sends them is no Kafka client.
+_KEYS: Final = range(256)
+
+
+class _Lost(TickproofError):
+    """A fault came before this frame: it counts as never sent, and what follows it too."""
+
+
+class Hub(Protocol):
+    """What a connection knows of its proxy; `proxy.Proxy` is one."""
+
+    upstream_port: int
+    observer: Observer
+    event: Callable[..., None]
+    greeted: Callable[[ConnectionUse], None]
+    links: Links
+    topics: Topics
+    traffic: Traffic
+    #: Producers whose transaction holds something.
+    open_transactions: set[int]
+    #: Hears of records of input that leave: stream, partition, first offset, end offset.
+    fetched: Callable[[int, int, int, int], None]
+
+    @property
+    def silent(self) -> bool:
+        """Whether answers hide the records of input; `hid` is told of each that does."""
+
+    def hid(self) -> None:
+        """Hear that an answer hides records."""
+
+    async def changed(self, until: float) -> None:
+        """Wait until a time (time.monotonic), or until faults have changed."""
+
+    def broker_gone(self, error: OSError) -> None:
+        """Hear that the broker takes no connection."""
+
+
+class Connection:
+    """Both directions of one connection; `run` ends when the connection has."""
+
+    def __init__(self, hub: Hub, sock: socket.socket, use: ConnectionUse) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._hub, self.sock, self.use = hub, sock, use
+        self._port: int = sock.getsockname()[1]
+        self.link = hub.links.opened(use.number, sock)
+        self._upstream = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._talk = Conversation(hub.topics, hub.traffic, hub.open_transactions)
+        self._greeted = self._client_gone = False
+        #: How many observers hold the connection.
+        self._holds = 0
+        self._free = asyncio.Event()
+        self._free.set()
+        #: Whether it carries out a cut: then it ends by itself.
+        self.breaking = False
+        self._loop = asyncio.get_running_loop()
+
+    # -- its life --------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Pass frames on until either end, or a fault, ends the connection."""
+        try:
+            if await self._connect():
+                await self._converse()
+        except Broken:
+            pass  # the fault that broke it has its own event
+        except _Lost:
+            self._note(EventKind.FRAME_LOST)
+        except Truncated as error:
+            self._note(EventKind.TRUNCATED, text=str(error))
+        except OSError as error:
+            self._note(EventKind.CONNECTION_LOST, text=str(error))
+        except Malformed as error:
+            kind = EventKind.CONNECTION_LOST if self._greeted else EventKind.NOT_GREETED
+            self._note(kind, text=f"no Kafka: {error}")
+        finally:
+            self.use.over = True
+            self._hub.links.closed(self.link)
+            self._upstream.close()
+            self.sock.close()
+
+    async def _connect(self) -> bool:
+        self._upstream.setblocking(False)
+        self._upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            await self._loop.sock_connect(self._upstream, ("127.0.0.1", self._hub.upstream_port))
+        except OSError as error:
+            self._hub.broker_gone(error)
+            return False
+        return True
+
+    async def _converse(self) -> None:
+        requests = asyncio.create_task(self._requests())
+        answers = asyncio.create_task(self._answers())
+        both = (requests, answers)
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if requests.done() and not answers.done() and self._left(requests.exception()):
+                # What a dead client had sent is handled, as if it were only away.
+                self._client_gone = True
+                until = time.monotonic() + LEFT_S
+                while self._talk.owes_effects and not answers.done() and time.monotonic() < until:
+                    await asyncio.wait([answers], timeout=0.005)
+        finally:
+            for task in both:
+                task.cancel()
+            ends = await asyncio.gather(*both, return_exceptions=True)
+        for end in ends:
+            if isinstance(end, Exception):
+                raise end
+
+    @staticmethod
+    def _left(error: BaseException | None) -> bool:
+        """Say whether a client went away by itself."""
+        return error is None or isinstance(error, OSError | Truncated)
+
+    def _note(self, kind: EventKind, **fields: Any) -> None:
+        self._hub.event(kind, connection=self.use.number, **fields)
+
+    # -- waiting ---------------------------------------------------------------------------
+
+    async def _moment(self, moment: str) -> bool:
+        """Tell of a moment, and hold the connection as long as that takes."""
+        deed = self._hub.observer(moment, self.use.number)
+        if deed is None:
+            return False
+        self._holds += 1
+        self._free.clear()
+        try:
+            return await self._done(deed)
+        finally:
+            self._holds -= 1
+            if not self._holds:
+                self._free.set()
+
+    async def _done(self, deed: Future[bool]) -> bool:
+        """Wait for what another thread does; unlike `wrap_future`, never cancels it."""
+        over, loop = asyncio.Event(), self._loop
+
+        def tell(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the proxy has ended
+                loop.call_soon_threadsafe(over.set)
+
+        deed.add_done_callback(tell)
+        await over.wait()
+        return deed.result()
+
+    async def _may_pass(self) -> None:
+        """Wait while an observer holds the connection, or it is half open."""
+        while self._holds or self.link.deaf:
+            if self.link.deaf:
+                await self._stand_still()
+            await self._free.wait()
+
+    async def _stand_still(self) -> None:
+        """Wait, half open, for the reset."""
+        self._hub.links.met_half_open(self.link)
+        while not self.link.broken:
+            await self._hub.changed(math.inf)
+        raise Broken
+
+    async def _pause(self, until: float, over: Callable[[], bool]) -> None:
+        """Wait until a time, or until ``over``."""
+        while time.monotonic() < until and not over():
+            await self._hub.changed(until)
+
+    # -- requests --------------------------------------------------------------------------
+
+    async def _requests(self) -> None:
+        stream = FrameStream(self.sock)
+        while await stream.read():
+            for frame in stream.frames():
+                await self._request(frame)
+            await asyncio.sleep(0)  # others come in between
+
+    async def _request(self, frame: memoryview) -> None:
+        hub, body = self._hub, frame[4:]
+        head = wire.header(body)
+        if not self._greeted:
+            self._greet(head)
+        exchange = self._talk.understand(head, body)
+        if exchange.side:
+            hub.links.joined(self.link, exchange.side)
+        await self._may_pass()
+        if exchange.moments and await self._moment(exchange.moments.received):
+            raise _Lost
+        await self._may_pass()
+        if hub.links.busy and exchange.refusable and hub.links.refuses():
+            assert isinstance(exchange.meaning, ProduceRequest)
+            exchange.refused = wire.refusal(head, exchange.meaning, wire.NOT_ENOUGH_REPLICAS)
+            # The broker is asked something else, so that answers keep their order.
+            frame = sized(wire.harmless(head))
+        self._talk.asked(exchange)
+        await self._loop.sock_sendall(self._upstream, frame)
+
+    def _greet(self, head: wire.Header) -> None:
+        """Check the first request of a connection; raises Malformed."""
+        if head.key not in _KEYS or head.version not in _KEYS:
+            raise Malformed(f"api key {head.key}, version {head.version}")
+        self._greeted = True
+        self._note(EventKind.CONNECTED)
+        self._hub.greeted(self.use)
+
+    # -- answers ---------------------------------------------------------------------------
+
+    async def _answers(self) -> None:
+        stream = FrameStream(self._upstream)
+        while await stream.read():
+            for frame in stream.frames():
+                await self._may_pass()
+                await self._answer(frame)
+            await asyncio.sleep(0)
+
+    async def _answer(self, frame: memoryview) -> None:
+        body = frame[4:]
+        exchange = self._talk.answered(body)
+        if exchange is None:
+            await self._send(frame)
+        elif exchange.refused is not None:
+            await self._send(sized(exchange.refused))
+        elif exchange.head.key in wire.NAMES_BROKERS:
+            await self._send(self._named_brokers(frame, exchange))
+        elif isinstance(exchange.meaning, FetchRequest):
+            await self._send_fetched(frame, exchange, exchange.meaning)
+        elif exchange.has_effect:
+            await self._send_taken(frame, exchange)
+        else:
+            await self._send(frame)
+
+    def _named_brokers(self, frame: memoryview, exchange: Exchange) -> memoryview:
+        """Lead clients to the proxy; learn the ids of topics."""
+        hub = self._hub
+        if exchange.head.key == Api.METADATA and exchange.head.read:
+            with self._counted():
+                hub.topics.learn(wire.topic_ids(frame[4:], exchange.head))
+        return memoryview(wire.with_port(frame, hub.upstream_port, self._port))
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count an answer that is not of the shape that it should have."""
+        try:
+            yield
+        except Malformed:
+            self._hub.traffic.malformed += 1
+
+    async def _send_taken(self, frame: memoryview, exchange: Exchange) -> None:
+        """Pass on what the broker says of something that it should take."""
+        taken = False
+        with self._counted():
+            taken = self._talk.taken(exchange, frame[4:])
+        moments = exchange.moments if taken else None
+        self.use.sent += exchange.records if taken else 0
+        if moments:
+            await self._moment(moments.taken)
+        if moments and exchange.side and self._cuts("sink"):
+            await self._cut("sink", frame)
+        await self._send(frame)
+        if moments:
+            await self._moment(moments.acked)
+
+    # -- input -----------------------------------------------------------------------------
+
+    async def _send_fetched(
+        self, frame: memoryview, exchange: Exchange, asked: FetchRequest
+    ) -> None:
+        found: list[tuple[int, Fetched, int, int, int]] = []
+        with self._counted():
+            found = self._input(frame[4:], exchange)
+        if found and self._hub.silent:
+            hidden = [(one, first) for _, one, first, *_ in found]
+            silent = wire.without_records(frame[4:], exchange.head, hidden)
+            self._hub.hid()
+            # As a broker that has nothing: it waits as long as it was asked to.
+            until = exchange.asked_at + asked.max_wait_ms / 1000
+            await self._pause(until, lambda: not self._hub.silent or self.link.deaf)
+            if self._hub.silent:
+                frame, found = sized(silent), []
+            await self._may_pass()
+        for stream, one, first, end, count in found:
+            self.use.fetched += count
+            self._hub.traffic.fetched += count
+            self._hub.fetched(stream, one.partition, first, end)
+        if found and self._cuts("source"):
+            await self._cut("source", frame)
+        await self._send(frame)
+        await self._moment("fetched" if found else "fetched-nothing")
+
+    def _input(
+        self, body: memoryview, exchange: Exchange
+    ) -> list[tuple[int, Fetched, int, int, int]]:
+        """Return the records of input in an answer: stream, where, first, end, count."""
+        found = []
+        for one in wire.fetched(body, exchange.head):
+            if (stream := self._hub.topics.stream(one.topic)) is None:
+                continue
+            if batches := list(one.batches()):
+                begin, end = batches[0].first, batches[-1].end
+                first = self._talk.first(one, begin)
+                if first < end:
+                    count = sum(batch.size for batch in batches) - (first - begin)
+                    found.append((stream, one, first, end, max(count, 0)))
+        return found
+
+    # -- sending ---------------------------------------------------------------------------
+
+    async def _send(self, frame: memoryview) -> None:
+        """Send an answer as the faults of its sides have it."""
+        if self._client_gone:
+            return
+        try:
+            if slowing := self._hub.links.slowing(self.link):
+                await self._send_slowly(frame, slowing)
+            else:
+                await self._loop.sock_sendall(self.sock, frame)
+        except OSError:
+            # The other direction hears of it too, and knows what was left.
+            self._client_gone = True
+        await self._may_pass()
+
+    async def _send_slowly(self, frame: memoryview, slowing: list[Lasting]) -> None:
+        for fault in slowing:
+            self._hub.links.slowed(fault, len(frame))
+            if fault.step.do == "delay":
+                await self._rest(fault, fault.step.lag_s)
+        await self._may_pass()
+        for piece in pieces(frame, slowing):
+            await self._loop.sock_sendall(self.sock, piece.data)
+            if piece.fault:
+                await self._rest(piece.fault, piece.pause_s)
+
+    async def _rest(self, fault: Lasting, seconds: float) -> None:
+        """Wait, no longer than the fault lasts."""
+        until = min(time.monotonic() + seconds, fault.until)
+        await self._pause(until, lambda: fault.over or self._client_gone)
+
+    def _cuts(self, side: str) -> bool:
+        links = self._hub.links
+        return links.busy and not self._client_gone and links.takes(self.link, "cut", side)
+
+    async def _cut(self, side: str, frame: memoryview) -> None:
+        """Send half of an answer, reset all connections of the side."""
+        self.breaking = True
+        half = len(frame) // 2
+        await self._loop.sock_sendall(self.sock, frame[:half])
+        # A reset discards what has not reached the client.
+        outbox, deadline = Outbox(self.sock), time.monotonic() + REACHED_S
+        while (left := outbox.on_its_way()) and time.monotonic() < deadline:
+            await asyncio.sleep(0.001)
+        self._hub.links.cut(self.link, side, half - left, len(frame))
+        raise Broken

@@ -1,0 +1,65 @@
+"""Which topics mean what in a run, and what has passed the proxy so far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from tickproof.conformance.kafka.wire import Topic
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The topics of a run by name: inputs with their streams, and outputs.
+
+    Any other topic belongs to the engine alone (a changelog, say).
+    """
+
+    inputs: Mapping[str, int]
+    outputs: Collection[str]
+
+
+class Topics:
+    """Tells what a topic is for, by its name or id; ids are learnt out of Metadata."""
+
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
+        self._names: dict[bytes, str] = {}
+
+    def learn(self, names: Mapping[bytes, str]) -> None:
+        """Take the names of ids that have passed; only those that have a role are kept."""
+        known = {*self._roles.inputs, *self._roles.outputs}
+        self._names |= {one: name for one, name in names.items() if name in known}
+
+    def stream(self, topic: Topic) -> int | None:
+        """Return the stream of an input topic, None for any other."""
+        return self._roles.inputs.get(self._name(topic))
+
+    def is_output(self, topic: Topic) -> bool:
+        """Say whether a topic takes the output of the engine."""
+        return self._name(topic) in self._roles.outputs
+
+    def _name(self, topic: Topic) -> str:
+        return topic if isinstance(topic, str) else self._names.get(topic, "")
+
+
+@dataclass
+class Traffic:
+    """What has passed so far; written in the thread of the proxy, read in any.
+
+    fetched: records of input that were answered, also those that came again. plain,
+    transactional: records of output that the broker took. commits, aborts: transactions that
+    it ended. unread: (api key, version) of requests that are passed on unread. malformed:
+    frames of a known version that are not of its shape. errors: (api key, error) of answers.
+    """
+
+    fetched: int = 0
+    plain: int = 0
+    transactional: int = 0
+    commits: int = 0
+    aborts: int = 0
+    malformed: int = 0
+    requests: Counter[int] = field(default_factory=Counter)
+    unread: Counter[tuple[int, int]] = field(default_factory=Counter)
+    errors: Counter[tuple[int, int]] = field(default_factory=Counter)

@@ -1,0 +1,478 @@
+"""The little of the Kafka protocol that the proxy has to know: pure functions over frames.
+
+A frame is given without its size: it begins with the header. Whoever calls has looked up
+that the version is one of `READ`; all functions raise Malformed for bytes of another shape.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from tickproof.conformance.kafka.fields import Fields, Malformed
+from tickproof.conformance.kafka.record_batches import Batch, batches
+
+#: The name of a topic, or its id of 16 bytes in newer versions.
+Topic = str | bytes
+
+#: A request larger than the broker takes by default.
+MAX_FRAME: Final = 100 * 1024 * 1024
+_HEADER: Final = struct.Struct(">hhi")
+_LOCALHOST: Final = b"127.0.0.1"
+
+
+class Api(IntEnum):
+    """Keys of the requests that mean something here."""
+
+    PRODUCE = 0
+    FETCH = 1
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    FIND_COORDINATOR = 10
+    API_VERSIONS = 18
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CLUSTER = 60
+
+
+#: The versions that are read here. Others are passed on unread.
+READ: Final = {
+    Api.PRODUCE: range(3, 14),
+    Api.FETCH: range(4, 19),
+    Api.METADATA: range(14),
+    Api.OFFSET_COMMIT: range(2, 11),
+    Api.ADD_OFFSETS_TO_TXN: range(5),
+    Api.END_TXN: range(6),
+    Api.TXN_OFFSET_COMMIT: range(6),
+}
+#: From which version on messages have tagged fields.
+_FLEXIBLE: Final = {
+    Api.PRODUCE: 9, Api.FETCH: 12, Api.METADATA: 9, Api.OFFSET_COMMIT: 8,
+    Api.ADD_OFFSETS_TO_TXN: 3, Api.END_TXN: 3, Api.TXN_OFFSET_COMMIT: 3,
+}  # fmt: skip
+#: Answers in which brokers are named.
+NAMES_BROKERS: Final = frozenset((Api.METADATA, Api.FIND_COORDINATOR, Api.DESCRIBE_CLUSTER))
+#: From which version on a topic goes by its id.
+_BY_ID: Final = {Api.PRODUCE: 13, Api.FETCH: 13, Api.OFFSET_COMMIT: 10}
+
+#: "Not enough replicas": the broker has taken nothing, and the client shall send it again.
+NOT_ENOUGH_REPLICAS: Final = 19
+
+
+class Header(NamedTuple):
+    """The fixed part of the header of a request."""
+
+    key: int
+    version: int
+    correlation: int
+
+    @property
+    def read(self) -> bool:
+        """Whether this is a request of a kind and version that is read here."""
+        versions = READ.get(self.key)  # type: ignore[call-overload]
+        return versions is not None and self.version in versions
+
+
+def header(frame: memoryview) -> Header:
+    """Read the fixed part of a request's header; raises Malformed where there is none."""
+    if len(frame) < _HEADER.size:
+        raise Malformed(f"a request of {len(frame)} bytes")
+    return Header(*_HEADER.unpack_from(frame))
+
+
+def correlation(frame: memoryview) -> int:
+    """Return the correlation id of an answer."""
+    if len(frame) < 4:
+        raise Malformed(f"an answer of {len(frame)} bytes")
+    return int.from_bytes(frame[:4], "big", signed=True)
+
+
+def client_id(frame: memoryview) -> str:
+    """Return the client id of a request whose version is read here, "" for none."""
+    return Fields(frame, _HEADER.size, flexible=False).text() or ""
+
+
+def _flexible(key: int, version: int) -> bool:
+    return version >= _FLEXIBLE[Api(key)]
+
+
+def _request(frame: memoryview, head: Header) -> Fields:
+    """Return the fields of a request behind its header."""
+    fields = Fields(frame, _HEADER.size, flexible=False)
+    fields.text()
+    fields.flexible = _flexible(head.key, head.version)
+    fields.tags()
+    return fields
+
+
+def _answer(frame: memoryview, head: Header) -> Fields:
+    """Return the fields of the answer to a request behind its header."""
+    fields = Fields(frame, 4, _flexible(head.key, head.version))
+    fields.tags()
+    return fields
+
+
+def _topic(fields: Fields, head: Header) -> Topic:
+    """Read a topic: its name, or its id."""
+    by_id = _BY_ID.get(Api(head.key))
+    return fields.uuid() if by_id and head.version >= by_id else fields.text() or ""
+
+
+# -- Fetch -------------------------------------------------------------------------------------
+
+
+class Position(NamedTuple):
+    """From which offset on a partition is asked for."""
+
+    topic: Topic
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """What a Fetch asks for; in a session, only what has changed since the one before.
+
+    max_wait_ms: how long the broker may wait for records.
+    """
+
+    max_wait_ms: int
+    positions: tuple[Position, ...]
+
+
+class Fetched(NamedTuple):
+    """Records of one partition in the answer to a Fetch.
+
+    watermark: where the high watermark stands in the frame; the last stable offset, of the
+    same size, is behind it. field: where the records stand, with their length before them.
+    """
+
+    topic: Topic
+    partition: int
+    watermark: int
+    field: slice
+    records: memoryview
+
+    def batches(self) -> Iterator[Batch]:
+        """Return the batches that bring records, not those that end a transaction."""
+        return (batch for batch in batches(self.records) if not batch.control)
+
+
+def fetch_request(frame: memoryview, head: Header) -> FetchRequest:
+    """Read a Fetch."""
+    fields, version = _request(frame, head), head.version
+    if version < 15:
+        fields.i32()
+    max_wait_ms = fields.i32()
+    fields.skip(4 + 4 + 1 + (8 if version >= 7 else 0))
+    positions = []
+    for _ in fields.items():
+        topic = _topic(fields, head)
+        for _ in fields.items():
+            partition = fields.i32()
+            if version >= 9:
+                fields.i32()
+            positions.append(Position(topic, partition, fields.i64()))
+            fields.skip((4 if version >= 12 else 0) + (8 if version >= 5 else 0) + 4)
+            fields.tags()
+        fields.tags()
+    return FetchRequest(max_wait_ms, tuple(positions))
+
+
+def fetched(frame: memoryview, head: Header) -> list[Fetched]:
+    """Read the answer to a Fetch: the partitions for which it brings something."""
+    fields, version = _answer(frame, head), head.version
+    fields.skip(4 + (6 if version >= 7 else 0))
+    found = []
+    for _ in fields.items():
+        topic = _topic(fields, head)
+        for _ in fields.items():
+            partition = fields.i32()
+            fields.i16()
+            watermark = fields.at
+            fields.skip(16 + (8 if version >= 5 else 0))
+            for _ in fields.items():
+                fields.skip(16)
+                fields.tags()
+            if version >= 11:
+                fields.i32()
+            begin = fields.at
+            records = fields.blob()
+            if len(records):
+                field = slice(begin, fields.at)
+                found.append(Fetched(topic, partition, watermark, field, records))
+            fields.tags()
+        fields.tags()
+    return found
+
+
+def without_records(
+    frame: memoryview, head: Header, hidden: Collection[tuple[Fetched, int]]
+) -> bytes:
+    """Return the answer to a Fetch as if some partitions ended at an offset, each its own."""
+    parts: list[bytes | memoryview] = []
+    at = 0
+    empty = b"\x01" if _flexible(head.key, head.version) else b"\0\0\0\0"
+    for one, end in sorted(hidden, key=lambda pair: pair[0].watermark):
+        parts += [frame[at : one.watermark], struct.pack(">qq", end, end)]
+        parts += [frame[one.watermark + 16 : one.field.start], empty]
+        at = one.field.stop
+    return b"".join([*parts, frame[at:]])
+
+
+# -- Produce -----------------------------------------------------------------------------------
+
+
+class Produced(NamedTuple):
+    """Records for one partition in a Produce."""
+
+    topic: Topic
+    partition: int
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRequest:
+    """What a Produce brings; acks 0: nobody waits for an answer, and none comes."""
+
+    transactional_id: str | None
+    acks: int
+    batches: tuple[Produced, ...]
+    #: All partitions of the request, also those without records.
+    partitions: tuple[tuple[Topic, tuple[int, ...]], ...]
+
+    @property
+    def transactional(self) -> bool:
+        """Whether its records are part of a transaction."""
+        return any(one.batch.transactional for one in self.batches)
+
+
+def produce_request(frame: memoryview, head: Header) -> ProduceRequest:
+    """Read a Produce."""
+    fields = _request(frame, head)
+    transactional_id, acks = fields.text(), fields.i16()
+    fields.i32()
+    produced, partitions = [], []
+    for _ in fields.items():
+        topic, numbers = _topic(fields, head), []
+        for _ in fields.items():
+            numbers.append(partition := fields.i32())
+            produced += [Produced(topic, partition, one) for one in batches(fields.blob())]
+            fields.tags()
+        fields.tags()
+        partitions.append((topic, tuple(numbers)))
+    return ProduceRequest(transactional_id, acks, tuple(produced), tuple(partitions))
+
+
+def produce_errors(frame: memoryview, head: Header) -> dict[tuple[Topic, int], int]:
+    """Read the answer to a Produce: the error of each partition, 0 for none."""
+    fields, version = _answer(frame, head), head.version
+    found = {}
+    for _ in fields.items():
+        topic = _topic(fields, head)
+        for _ in fields.items():
+            partition = fields.i32()
+            found[topic, partition] = fields.i16()
+            fields.skip(16 + (8 if version >= 5 else 0))
+            if version >= 8:
+                for _ in fields.items():
+                    fields.i32()
+                    fields.text()
+                    fields.tags()
+                fields.text()
+            fields.tags()
+        fields.tags()
+    return found
+
+
+def refusal(head: Header, request: ProduceRequest, error: int) -> bytes:
+    """Return an answer to a Produce that gives each partition an error."""
+    flexible, version = _flexible(head.key, head.version), head.version
+
+    def size(items: int) -> bytes:
+        return _varint(items + 1) if flexible else struct.pack(">i", items)
+
+    tags = b"\0" if flexible else b""
+    one = struct.pack(">hqq", error, -1, -1) + (struct.pack(">q", -1) if version >= 5 else b"")
+    if version >= 8:
+        one += size(0) + (b"\0" if flexible else b"\xff\xff")
+    parts = [struct.pack(">i", head.correlation), tags, size(len(request.partitions))]
+    for topic, numbers in request.partitions:
+        if isinstance(topic, bytes):
+            parts.append(topic)
+        else:
+            name = topic.encode()
+            parts += [_varint(len(name) + 1) if flexible else struct.pack(">h", len(name)), name]
+        parts.append(size(len(numbers)))
+        parts += [struct.pack(">i", number) + one + tags for number in numbers]
+        parts.append(tags)
+    return b"".join([*parts, struct.pack(">i", 0), tags])
+
+
+def harmless(head: Header) -> bytes:
+    """Return a request with the same correlation id that changes nothing: ApiVersions."""
+    return _HEADER.pack(Api.API_VERSIONS, 0, head.correlation) + b"\xff\xff"
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+# -- offsets and transactions ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Offsets of a group, committed by themselves or (``producer_id``) in a transaction."""
+
+    group: str
+    offsets: tuple[Position, ...]
+    producer_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAdded:
+    """A group whose offsets become part of a transaction (AddOffsetsToTxn)."""
+
+    group: str
+    producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnd:
+    """The end of a transaction, by commit or abort (EndTxn)."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    commit: bool
+
+
+def transaction_request(
+    frame: memoryview, head: Header
+) -> Offsets | GroupAdded | TransactionEnd | None:
+    """Read what commits offsets or is part of a transaction; None for any other request."""
+    match head.key:
+        case Api.OFFSET_COMMIT:
+            return _offset_commit(frame, head)
+        case Api.TXN_OFFSET_COMMIT:
+            return _txn_offset_commit(frame, head)
+        case Api.ADD_OFFSETS_TO_TXN:
+            fields = _request(frame, head)
+            fields.text()
+            producer_id = fields.i64()
+            fields.i16()
+            return GroupAdded(fields.text() or "", producer_id)
+        case Api.END_TXN:
+            fields = _request(frame, head)
+            transactional_id = fields.text() or ""
+            return TransactionEnd(
+                transactional_id, fields.i64(), fields.i16(), commit=bool(fields.i8())
+            )
+    return None
+
+
+def _offset_commit(frame: memoryview, head: Header) -> Offsets:
+    fields, version = _request(frame, head), head.version
+    group = fields.text() or ""
+    fields.i32()
+    fields.text()
+    if version >= 7:
+        fields.text()
+    if version <= 4:
+        fields.i64()
+    return Offsets(group, _offsets(fields, head, with_epoch=version >= 6))
+
+
+def _txn_offset_commit(frame: memoryview, head: Header) -> Offsets:
+    fields = _request(frame, head)
+    fields.text()
+    group, producer_id = fields.text() or "", fields.i64()
+    fields.i16()
+    if head.version >= 3:
+        fields.i32()
+        fields.text()
+        fields.text()
+    return Offsets(group, _offsets(fields, head, with_epoch=head.version >= 2), producer_id)
+
+
+def _offsets(fields: Fields, head: Header, with_epoch: bool) -> tuple[Position, ...]:
+    found = []
+    for _ in fields.items():
+        topic = _topic(fields, head)
+        for _ in fields.items():
+            found.append(Position(topic, fields.i32(), fields.i64()))
+            if with_epoch:
+                fields.i32()
+            fields.text()
+            fields.tags()
+        fields.tags()
+    return tuple(found)
+
+
+def transaction_error(frame: memoryview, head: Header) -> int:
+    """Read the answer to one of these requests: the first error that is none 0, or 0."""
+    fields = _answer(frame, head)
+    if head.key != Api.OFFSET_COMMIT or head.version >= 3:
+        fields.i32()
+    if head.key in (Api.END_TXN, Api.ADD_OFFSETS_TO_TXN):
+        return fields.i16()
+    errors = []
+    for _ in fields.items():
+        _topic(fields, head)
+        for _ in fields.items():
+            fields.i32()
+            errors.append(fields.i16())
+            fields.tags()
+        fields.tags()
+    return next((error for error in errors if error), 0)
+
+
+# -- brokers and topics ------------------------------------------------------------------------
+
+
+def with_port(frame: memoryview, port: int, instead: int) -> bytes:
+    """Return an answer that names 127.0.0.1 and another port: as many bytes, nothing moves."""
+    return bytes(frame).replace(
+        _LOCALHOST + struct.pack(">i", port), _LOCALHOST + struct.pack(">i", instead)
+    )
+
+
+def topic_ids(frame: memoryview, head: Header) -> dict[bytes, str]:
+    """Read the names of topics, by their ids, out of an answer to Metadata."""
+    found: dict[bytes, str] = {}
+    if head.version < 10:
+        return found
+    fields = _answer(frame, head)
+    fields.i32()
+    for _ in fields.items():
+        fields.i32()
+        fields.text()
+        fields.i32()
+        fields.text()
+        fields.tags()
+    fields.text()
+    fields.i32()
+    for _ in fields.items():
+        fields.i16()
+        name, topic_id = fields.text(), fields.uuid()
+        fields.i8()
+        for _ in fields.items():
+            fields.skip(2 + 4 + 4 + 4)
+            for _ in range(3):
+                fields.skip(4 * len(fields.items()))
+            fields.tags()
+        fields.i32()
+        fields.tags()
+        if name:
+            found[topic_id] = name
+    return found

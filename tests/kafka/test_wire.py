@@ -1,0 +1,301 @@
+"""What the proxy reads of the Kafka protocol, against messages of real clients and an oracle."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kafka import messages
+from tickproof.conformance.kafka import wire
+from tickproof.conformance.kafka.fields import Fields, Malformed
+from tickproof.conformance.kafka.record_batches import batches
+from tickproof.conformance.kafka.wire import Api, GroupAdded, Header, Offsets, Topic, TransactionEnd
+
+UUID = bytes(range(16))
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A request of a real client to a broker 4.1.0, and its answer."""
+
+    client: str
+    key: int
+    version: int
+    request: str
+    answer: str
+
+    @property
+    def frames(self) -> tuple[Header, memoryview, memoryview]:
+        asked = memoryview(bytes.fromhex(self.request))
+        return wire.header(asked), asked, memoryview(bytes.fromhex(self.answer))
+
+
+VECTORS = [
+    Vector(**one) for one in json.loads((Path(__file__).parent / "vectors.json").read_text())
+]
+
+
+def vector(client: str, key: Api) -> tuple[Header, memoryview, memoryview]:
+    return next(one.frames for one in VECTORS if (one.client, one.key) == (client, key))
+
+
+def of(key: Api) -> list[Vector]:
+    return [one for one in VECTORS if one.key == key]
+
+
+def name(one: Vector) -> str:
+    return f"{one.client}-{Api(one.key).name}-{one.version}"
+
+
+# -- real clients --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("one", VECTORS, ids=name)
+def test_header_of_a_real_request(one: Vector) -> None:
+    head, asked, answer = one.frames
+    assert (head.key, head.version) == (one.key, one.version)
+    assert wire.correlation(answer) == head.correlation
+    if head.read:
+        assert wire.client_id(asked)
+
+
+@pytest.mark.parametrize("one", of(Api.FETCH), ids=name)
+def test_records_of_a_real_fetch(one: Vector) -> None:
+    head, asked, answer = one.frames
+    assert {position.offset for position in wire.fetch_request(asked, head).positions} <= {0, 5}
+    found = wire.fetched(answer, head)
+    ends = [[(b.first, b.end, b.size) for b in one.batches()] for one in found]
+    assert ends and all(part == [(0, 5, 5)] for part in ends)
+    for fetched in found:
+        assert struct.unpack_from(">qq", answer, fetched.watermark) == (5, 5)
+
+
+@pytest.mark.parametrize("one", of(Api.PRODUCE), ids=name)
+def test_records_of_a_real_produce(one: Vector) -> None:
+    head, asked, answer = one.frames
+    request = wire.produce_request(asked, head)
+    assert request.transactional and request.transactional_id and request.acks == -1
+    assert all(one.batch.producer_id >= 0 and one.batch.sequence == 0 for one in request.batches)
+    parts = {(topic, number) for topic, numbers in request.partitions for number in numbers}
+    assert parts == {(one.topic, one.partition) for one in request.batches}
+    assert wire.produce_errors(answer, head) == dict.fromkeys(parts, 0)
+
+
+@pytest.mark.parametrize("one", of(Api.TXN_OFFSET_COMMIT) + of(Api.OFFSET_COMMIT), ids=name)
+def test_offsets_of_a_real_commit(one: Vector) -> None:
+    head, asked, answer = one.frames
+    found = wire.transaction_request(asked, head)
+    assert isinstance(found, Offsets) and found.group
+    assert (found.producer_id is not None) == (head.key == Api.TXN_OFFSET_COMMIT)
+    assert {(p.partition, p.offset) for p in found.offsets} <= {(0, 5), (1, 5), (0, 3)}
+    assert all(str(position.topic).startswith("in-") for position in found.offsets)
+    assert wire.transaction_error(answer, head) == 0
+
+
+@pytest.mark.parametrize("one", of(Api.END_TXN), ids=name)
+def test_end_of_a_real_transaction(one: Vector) -> None:
+    head, asked, answer = one.frames
+    found = wire.transaction_request(asked, head)
+    assert isinstance(found, TransactionEnd)
+    assert found.commit and found.transactional_id and found.producer_id >= 0
+    assert wire.transaction_error(answer, head) == 0
+
+
+@pytest.mark.parametrize("one", of(Api.ADD_OFFSETS_TO_TXN), ids=name)
+def test_group_added_to_a_real_transaction(one: Vector) -> None:
+    head, asked, answer = one.frames
+    found = wire.transaction_request(asked, head)
+    assert isinstance(found, GroupAdded) and found.group
+    assert wire.transaction_error(answer, head) == 0
+
+
+@pytest.mark.parametrize("one", of(Api.METADATA) + of(Api.FIND_COORDINATOR), ids=name)
+def test_port_of_a_real_answer_is_replaced_in_place(one: Vector) -> None:
+    _, _, answer = one.frames
+    at = bytes(answer).index(b"127.0.0.1") + 9
+    port = int.from_bytes(answer[at : at + 4], "big")
+    changed = wire.with_port(answer, port, 4711)
+    assert changed[at : at + 4] == struct.pack(">i", 4711)
+    assert wire.with_port(memoryview(changed), 4711, port) == bytes(answer)
+    assert wire.with_port(answer, port + 1, 4711) == bytes(answer)
+
+
+def test_ids_of_topics_in_real_metadata() -> None:
+    # The id that the client produces by is the one that Metadata gave the name.
+    head, _, answer = vector("java", Api.METADATA)
+    names = wire.topic_ids(answer, head)
+    produce_head, produced, _ = vector("java", Api.PRODUCE)
+    topics = {one.topic for one in wire.produce_request(produced, produce_head).batches}
+    fetch_head, _, fetched = vector("java", Api.FETCH)
+    topics |= {one.topic for one in wire.fetched(fetched, fetch_head)}
+    assert names and topics & names.keys()
+
+
+# -- every version -------------------------------------------------------------------------------
+
+
+def topic_of(version: int, by_id_from: int = 13) -> Topic:
+    return UUID if version >= by_id_from else "t"
+
+
+FETCH_VERSIONS = pytest.mark.parametrize("version", wire.READ[Api.FETCH])
+PRODUCE_VERSIONS = pytest.mark.parametrize("version", wire.READ[Api.PRODUCE])
+
+
+@FETCH_VERSIONS
+def test_fetch_request_of_every_version(version: int) -> None:
+    topic = topic_of(version)
+    frame = messages.fetch_request(version, {topic: {0: 17, 3: 1 << 40}})
+    found = wire.fetch_request(frame, wire.header(frame))
+    assert found.max_wait_ms == 321
+    assert found.positions == ((topic, 0, 17), (topic, 3, 1 << 40))
+
+
+@FETCH_VERSIONS
+@given(
+    counts=st.lists(st.lists(st.integers(1, 1000), max_size=4), min_size=1, max_size=4),
+    tags=st.integers(0, 2),
+)
+def test_fetch_answer_of_every_version(version: int, counts: list[list[int]], tags: int) -> None:
+    records: dict[int, bytes] = {}
+    expected: dict[int, list[tuple[int, int]]] = {}
+    for number, sizes in enumerate(counts):
+        at, parts, expected[number] = 40, b"", []
+        for size in sizes:
+            parts += messages.batch(at, size, body=b"r" * size)
+            expected[number].append((at, at + size))
+            at += size
+        # A mark of the broker is no record, and what is cut off at the end does not count.
+        cut_off = messages.batch(at + 1, 5, body=b"r" * 100)[:80]
+        records[number] = parts + messages.batch(at, 1, control=True) + cut_off
+    topic = topic_of(version)
+    frame = messages.fetch_answer(version, {topic: records}, tags if version >= 12 else 0)
+    found = wire.fetched(frame, Header(Api.FETCH, version, 7))
+    assert [(one.topic, one.partition) for one in found] == [(topic, n) for n in records]
+    for one in found:
+        inside = list(one.batches())
+        assert [(batch.first, batch.end) for batch in inside] == expected[one.partition]
+        assert [batch.size for batch in inside] == counts[one.partition]
+
+
+@FETCH_VERSIONS
+def test_hidden_records_leave_an_answer_without_them(version: int) -> None:
+    topic, other = topic_of(version), UUID[::-1] if version >= 13 else "other"
+    data = messages.batch(5, 10, body=b"records")
+    head = Header(Api.FETCH, version, 7)
+    frame = messages.fetch_answer(version, {topic: {0: data, 1: data}, other: {0: data}})
+    hidden = [(one, 5) for one in wire.fetched(frame, head) if one.topic == topic]
+    assert len(hidden) == 2
+    silent = memoryview(wire.without_records(frame, head, hidden))
+    assert [(one.topic, one.partition) for one in wire.fetched(silent, head)] == [(other, 0)]
+    # But for the high watermark and the last stable offset it is what a broker would say.
+    empty = bytearray(messages.fetch_answer(version, {topic: {0: b"", 1: b""}, other: {0: data}}))
+    assert len(empty) == len(silent)
+    assert bytes(silent) == bytes(empty).replace(
+        struct.pack(">qq", 100, 99), struct.pack(">qq", 5, 5), 2
+    )
+
+
+@PRODUCE_VERSIONS
+@pytest.mark.parametrize("transactional_id", [None, "t-1"])
+def test_produce_request_of_every_version(version: int, transactional_id: str | None) -> None:
+    topic = topic_of(version)
+    data = messages.batch(
+        0, 20, producer_id=9, epoch=2, sequence=70, transactional=transactional_id is not None
+    )
+    frame = messages.produce_request(version, {topic: {4: data, 5: b""}}, transactional_id, 1)
+    found = wire.produce_request(frame, wire.header(frame))
+    assert (found.transactional_id, found.acks) == (transactional_id, 1)
+    assert found.transactional == (transactional_id is not None)
+    assert found.partitions == ((topic, (4, 5)),)
+    (one,) = found.batches
+    assert (one.topic, one.partition, one.batch.size) == (topic, 4, 20)
+    assert (one.batch.producer_id, one.batch.epoch, one.batch.sequence) == (9, 2, 70)
+
+
+@PRODUCE_VERSIONS
+def test_refusal_of_every_version_is_read_as_one(version: int) -> None:
+    topic = topic_of(version)
+    frame = messages.produce_request(version, {topic: {0: b"", 300: b""}})
+    head = wire.header(frame)
+    refused = memoryview(wire.refusal(head, wire.produce_request(frame, head), 19))
+    assert wire.correlation(refused) == head.correlation
+    assert wire.produce_errors(refused, head) == {(topic, 0): 19, (topic, 300): 19}
+
+
+def test_a_refusal_has_the_shape_of_a_real_answer() -> None:
+    for client in ("java", "librdkafka"):
+        head, asked, answer = vector(client, Api.PRODUCE)
+        refused = wire.refusal(head, wire.produce_request(asked, head), 0)
+        # Base offset, time and start of the log differ, and nothing else does.
+        assert len(refused) == len(answer)
+        assert sum(a != b for a, b in zip(refused, answer, strict=True)) <= 24 * 2
+
+
+def test_the_harmless_request_answers_by_the_same_id() -> None:
+    head = wire.header(memoryview(wire.harmless(Header(0, 9, 1234))))
+    assert head == Header(Api.API_VERSIONS, 0, 1234)
+
+
+def test_versions_of_the_future_are_not_read() -> None:
+    for key, versions in wire.READ.items():
+        assert Header(key, versions[-1], 0).read
+        assert not Header(key, versions[-1] + 1, 0).read
+    assert not Header(Api.API_VERSIONS, 0, 0).read
+
+
+# -- what is no message ----------------------------------------------------------------------------
+
+READERS: dict[Api, list[Callable[[memoryview, Header], object]]] = {
+    Api.FETCH: [wire.fetch_request, wire.fetched],
+    Api.PRODUCE: [wire.produce_request, wire.produce_errors],
+    Api.METADATA: [wire.topic_ids],
+    Api.OFFSET_COMMIT: [wire.transaction_request, wire.transaction_error],
+    Api.TXN_OFFSET_COMMIT: [wire.transaction_request, wire.transaction_error],
+    Api.ADD_OFFSETS_TO_TXN: [wire.transaction_request, wire.transaction_error],
+    Api.END_TXN: [wire.transaction_request, wire.transaction_error],
+}
+
+
+@given(st.data())
+def test_any_bytes_are_read_or_malformed(data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(list(READERS)))
+    head = Header(key, data.draw(st.sampled_from(wire.READ[key])), 7)
+    known = [one for one in VECTORS if one.key == key]
+    if known and data.draw(st.booleans()):
+        _, asked, answer = data.draw(st.sampled_from(known)).frames
+        raw = bytearray(data.draw(st.sampled_from([asked, answer])))
+        for _ in range(data.draw(st.integers(0, 3))):
+            raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+        raw = raw[: data.draw(st.integers(0, len(raw)))]
+    else:
+        raw = bytearray(data.draw(st.binary(max_size=200)))
+    outcomes = []
+    for read in READERS[key]:
+        try:
+            outcomes.append(read(memoryview(bytes(raw)), head))
+        except Malformed as error:
+            outcomes.append(error)
+    assert len(outcomes) == len(READERS[key])
+
+
+@given(st.binary(max_size=300))
+def test_batches_of_any_bytes_lie_within_them(raw: bytes) -> None:
+    assert len(list(batches(memoryview(raw)))) <= len(raw) // 61
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_varints(value: int) -> None:
+    assert Fields(memoryview(messages.varint(value)), 0, True).varint() == value
+
+
+def test_a_huge_array_is_malformed_at_once() -> None:
+    with pytest.raises(Malformed, match="2147483647 items in 4 bytes"):
+        Fields(memoryview(b"\x7f\xff\xff\xff1234"), 0, False).items()
