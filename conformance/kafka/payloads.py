@@ -50,6 +50,12 @@ class Outputs:
     odd: tuple[bytes, ...]
 
 
+def input_layout(app: str, size: int) -> np.dtype:
+    """Return the layout of an input payload of ``size`` bytes."""
+    layouts = {"double": NUMBER, "count": COUNT_IN, "market-spread": MESSAGE}
+    return layouts.get(app) or opaque(size)
+
+
 def messages(app: str, payloads: np.ndarray) -> Messages:
     """Return input records of an app (layouts, without their size) as messages."""
     return _ENCODERS[app](payloads)
@@ -134,7 +140,7 @@ _NAMES: Final = {
     "market-spread": {name: name for name in _SCHEMAS["market-spread"].names},
 }
 _LAYOUTS: Final = {"double": NUMBER, "count": COUNT_OUT, "market-spread": VERDICT}
-assert COUNT_IN.itemsize == 16  # noqa: PLR2004
+assert COUNT_IN.itemsize == 16
 
 
 def outputs(app: str, size: int, values: Sequence[bytes | None]) -> Outputs:

@@ -211,6 +211,12 @@ class InputLog:
             count * partition.stride,
         )
 
+    def fetched_elsewhere(self, stream: int, partition: int, first: int, end: int) -> None:
+        """Note that the engine was sent records ``first`` to ``end`` by somebody else."""
+        found = self._find(stream, partition)
+        found.fetched = max(found.fetched, end)
+        self._note(self._fetches, time.monotonic_ns(), (found, first, end))
+
     def interrupt(self, on: bool) -> None:
         """End (or allow again) all waiting and all reading: the engine is dead."""
         self._interrupted = on

@@ -11,7 +11,13 @@ from typing import Any, Final
 
 from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
-from tickproof.conformance.engines.process import Engine, EngineFailure, OnLine, ProcessInfo
+from tickproof.conformance.engines.process import (
+    Engine,
+    EngineFailure,
+    OnLine,
+    Pending,
+    ProcessInfo,
+)
 from tickproof.conformance.engines.process_table import Proc
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member, check_survives
@@ -19,6 +25,7 @@ from tickproof.conformance.engines.workspace import Workspace, folder_size
 from tickproof.conformance.faults.state_watch import StateWatch
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
+from tickproof.conformance.kafka.completion import Completion
 from tickproof.conformance.runner.activity_watch import ActivityWatch
 from tickproof.conformance.runner.process_faults import Injection, ProcessFaultInjector
 from tickproof.conformance.scenario import FaultStep, Scenario
@@ -33,6 +40,7 @@ class EngineUnderTest:
     ``data`` is the data member of the deploy request, ``inputs`` the number of partitions of
     each input stream; ``pool`` may hold an engine of an earlier run. ``listen_on`` gets the socket
     on which the engine reaches the log server out of a sandbox, its own to close.
+    ``completion`` tells when an engine has drained that cannot be asked to.
     Faults may be injected in any thread; everything else happens in one.
     """
 
@@ -41,6 +49,7 @@ class EngineUnderTest:
         data: dict[str, Any], inputs: Sequence[int], on_line: OnLine, events: EventLog,
         pool: EnginePool | None = None, isolation: Isolation = UNPROTECTED,
         listen_on: Callable[[socket.socket], None] = socket.socket.close,
+        completion: Callable[[float], Completion] | None = None,
     ) -> None:  # fmt: skip
         self._spec, self._scenario, self._id = spec, scenario, run_id
         self._data, self._inputs, self._on_line, self._events = data, inputs, on_line, events
@@ -49,6 +58,7 @@ class EngineUnderTest:
         self._members: list[Member] = []
         self._topology_lock = threading.Lock()
         self._pool, self._isolation, self._listen_on = pool, isolation, listen_on
+        self._completion = completion
         self._process: Engine | None = None
         #: Apps that this process has had before this run.
         self._served = 0
@@ -216,6 +226,12 @@ class EngineUnderTest:
                 raise
             return False
         return True
+
+    def drain(self) -> Pending | Completion:
+        """Ask for drain, or watch for it where the engine cannot be asked."""
+        if self._completion is not None:
+            return self._completion(self._spec.timeouts.recovery_s)
+        return self.process.submit("drain")
 
     def rss_bytes(self) -> int:
         """Return the resident memory of all processes that topology named."""

@@ -80,20 +80,19 @@ class LiveRun:
             scenario.faults, self.log, self.recorder, scenario.rate,
             self._aim, event, self.spec.timeouts.cut_s, scenario.one_each,
         )  # fmt: skip
-        self.server, self.publisher = servers.open_servers(
-            scenario, built.plan, self.log, self.recorder, self.sink, self.faults,
-            folder=folder, event=event, tell=self.manifest.add, port=self._port,
+        opened = servers.open_servers(
+            self.spec, scenario, built, self._id, self.log, self.recorder, self.sink, self.faults,
+            self._stack, folder=folder, event=event, tell=self.manifest.add, port=self._port,
         )  # fmt: skip
+        self.server, self.publisher = opened.server, opened.publisher
         self._recording += [self.server, self.publisher]
-        self._stack.enter_context(self.server)
+        self._recording += [opened.exchange] if opened.exchange else []
         self._stack.callback(self.publisher.stop)
         widths = Counter(p.stream for p in built.partitions)
         self.engine = EngineUnderTest(
-            self.spec, scenario, self._id, folder, self._seed,
-            {"transport": "log", "host": "127.0.0.1", "port": self.server.port,
-             "token": self.server.token.hex()},
+            self.spec, scenario, self._id, folder, self._seed, opened.data,
             [widths[stream] for stream in sorted(widths)], self._on_line, self.events,
-            self._pool, self._isolation, self.server.listen_on,
+            self._pool, self._isolation, self.server.listen_on, opened.completion,
         )  # fmt: skip
         if scenario.pace is None:  # a look would hold up what is measured
             watch = ActivityWatch(self.events, lambda: self.server.port, self.engine.living)

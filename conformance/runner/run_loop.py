@@ -14,6 +14,7 @@ from tickproof.conformance.engines.failures import Code
 from tickproof.conformance.engines.process import EngineFailure, Pending
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history.event import EventKind
+from tickproof.conformance.kafka.completion import Completion
 from tickproof.conformance.runner.live_run import STEP_S, LiveRun
 
 PROGRESS_S: Final = 0.2
@@ -38,7 +39,7 @@ class RunLoop:
         self._step_s = PACED_STEP_S if paced else STEP_S
         self._progress_s = PACED_PROGRESS_S if paced else PROGRESS_S
         #: The request drain while it is under way, and when it was sent last.
-        self._drain: Pending | None = None
+        self._drain: Pending | Completion | None = None
         self._drain_asked = 0.0
         #: When END was published, 0 before.
         self._ended_at = 0.0
@@ -116,7 +117,7 @@ class RunLoop:
         return self._log.ended
 
     def _ask_drain(self) -> None:
-        self._drain = self._engine.process.submit("drain")
+        self._drain = self._engine.drain()
         self._drain_asked = time.monotonic()
         self._faults.draining = True
         self._events.add(EventKind.DRAIN_ASKED, published=self._log.published)
@@ -137,7 +138,7 @@ class RunLoop:
         slowed_s = self._run.sink.spent_s + self._run.server.links.spent_s
         return base + self._timeouts.drain_s + slowed_s
 
-    def _drain_overdue(self, drain: Pending) -> None:
+    def _drain_overdue(self, drain: Pending | Completion) -> None:
         try:
             drain.wait(0)
         except EngineFailure as failure:
@@ -149,7 +150,7 @@ class RunLoop:
                 failure.stderr_tail,
             ) from failure  # fmt: skip
 
-    def _drained(self, drain: Pending) -> None:
+    def _drained(self, drain: Pending | Completion) -> None:
         drain.wait(0)  # raises where the end of the engine was the answer
         t_ns = drain.answered_ns
         self._events.add(EventKind.DRAINED, t_ns, **self._run.snapshots.at(t_ns))

@@ -1,0 +1,93 @@
+"""When an engine that cannot be asked to drain has given all its output, from what is seen."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from tickproof.conformance.checkers.expected import payload_words
+
+#: No output for so long after all of it was seen: what comes twice gets time to come.
+QUIET_S: Final = 1.0
+#: The same where the engine has committed the offsets of all its input, which says less.
+RELEASED_S: Final = 3.0
+
+
+class ExpectedOutput:
+    """Which of the records that an input calls for have been seen.
+
+    ``expected``: payloads, in any order, each as often as it has to come; None: nobody knows.
+    """
+
+    def __init__(self, expected: np.ndarray | None) -> None:
+        self._known = expected is not None
+        wanted = payload_words(expected) if expected is not None else np.empty(0, np.uint64)
+        self._values, self._counts = np.unique(wanted, return_counts=True)
+        self._seen = np.zeros(len(self._values), np.int64)
+        self._missing = int(self._counts.sum())
+
+    def see(self, payloads: np.ndarray) -> None:
+        """Take note of output payloads."""
+        if not len(self._values) or not len(payloads):
+            return
+        values, counts = np.unique(payload_words(payloads), return_counts=True)
+        at = np.minimum(np.searchsorted(self._values, values), len(self._values) - 1)
+        hits = self._values[at] == values
+        np.add.at(self._seen, at[hits], counts[hits])
+        self._missing = int(np.maximum(self._counts - self._seen, 0).sum())
+
+    @property
+    def complete(self) -> bool:
+        """Whether each record was seen as often as it has to come; False where nobody knows."""
+        return self._known and not self._missing
+
+
+@dataclass
+class Completion:
+    """The answer to drain that such an engine cannot give; what waits for it asks ``done``.
+
+    It is given once all output was seen, or all input was released, and nothing has come for a
+    while. An engine that does neither is done when nothing has moved for ``stalled_s``: what is
+    missing then is lost.
+    """
+
+    complete: Callable[[], bool]
+    released: Callable[[], bool]
+    #: What moves as long as the engine works: counts that are compared.
+    position: Callable[[], tuple[int, ...]]
+    stalled_s: float
+    answered_ns: int = 0
+    _position: tuple[int, ...] = ()
+    _moved_at: float = field(default_factory=time.monotonic)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def done(self) -> bool:
+        """Whether the engine has given all that it will; looks at it each time."""
+        with self._lock:
+            if self.answered_ns:
+                return True
+            now, position = time.monotonic(), self.position()
+            if position != self._position:
+                self._position, self._moved_at = position, now
+            quiet_s = now - self._moved_at
+            if self.complete():
+                over = quiet_s >= QUIET_S
+            elif self.released():
+                over = quiet_s >= RELEASED_S
+            else:
+                over = quiet_s >= self.stalled_s
+            if over:
+                self.answered_ns = time.monotonic_ns()
+            return over
+
+    def wait(self, timeout_s: float) -> dict[str, Any]:
+        """Give up waiting: what has not come by now is judged as missing."""
+        del timeout_s
+        self.answered_ns = self.answered_ns or time.monotonic_ns()
+        return {}

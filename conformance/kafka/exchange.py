@@ -1,0 +1,261 @@
+"""What a run over Kafka exchanges with its topics: input goes in as messages, output comes out.
+
+Three threads: one publishes and produces what is published, one consumes the output that is
+committed, one follows the offsets that the engine commits. Confluent's client does the work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.history.event import EventKind
+from tickproof.conformance.kafka import payloads
+from tickproof.conformance.kafka.broker import BrokerAddress
+from tickproof.conformance.kafka.cluster import Cluster, client_library
+from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
+from tickproof.conformance.log_server.frames import UNNUMBERED, Append, Release
+from tickproof.conformance.log_server.input_log import InputLog, PartitionSource
+from tickproof.conformance.log_server.open_loop import OpenLoop
+from tickproof.conformance.log_server.publisher import Publisher
+from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.scenario import Scenario
+from tickproof.generators.layouts import framed
+
+#: Messages that are made, or taken, at once.
+BATCH: Final = 5_000
+#: How often the offsets that the engine commits are asked for.
+OFFSETS_S: Final = 0.05
+#: Stands for the size of a record that is no output of the app.
+ODD: Final = -1
+_NAP_S: Final = 0.02
+_FLUSH_S: Final = 30.0
+#: Topics are made for one run each: data outlives no broker.
+_TOPIC_SETTINGS: Final = {
+    "message.timestamp.type": "LogAppendTime",
+    "max.message.bytes": "16777216",
+}
+
+
+class Exchange:
+    """Topics of one run, and the threads that fill and read them; use it as a context manager.
+
+    ``data`` is what the engine's supervisor is told of them. ``failure`` says what stopped a
+    thread: it is the kit's or the broker's, never the engine's.
+    """
+
+    def __init__(
+        self, address: BrokerAddress, scenario: Scenario, run_id: str, log: InputLog,
+        recorder: Recorder, partitions: Sequence[PartitionSource], publisher: Publisher | OpenLoop,
+        expected: np.ndarray | None, on_event: Callable[..., None],
+    ) -> None:  # fmt: skip
+        self._address, self._scenario, self._log = address, scenario, log
+        self._recorder, self._publisher, self._event = recorder, publisher, on_event
+        self._partitions = list(partitions)
+        self._expected = ExpectedOutput(expected)
+        #: A name that sorts together what belongs together, also where runs go on at once.
+        self.group = f"tickproof-{run_id[:12]}"
+        widths: dict[int, int] = {}
+        for one in self._partitions:
+            widths[one.stream] = max(widths.get(one.stream, 0), one.partition + 1)
+        self.inputs = {f"{self.group}-in-{stream}": stream for stream in sorted(widths)}
+        self.output = f"{self.group}-out"
+        self._width = max(widths.values())
+        self._topics = {name: widths[stream] for name, stream in self.inputs.items()}
+        self._topics |= {self.output: self._width}
+        self._cluster = Cluster(address.kit)
+        self._kafka = client_library()
+        self._produced = [0] * len(self._partitions)
+        self._over = threading.Event()
+        self._wake = threading.Event()
+        self.failure: BaseException | None = None
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(work,), name=f"kafka-{name}", daemon=True)
+            for name, work in (("input", self._feed), ("output", self._record),
+                               ("offsets", self._follow_offsets))
+        ]  # fmt: skip
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What deploy says of the topics, beside host and port."""
+        return {"transport": "kafka", "inputs": list(self.inputs), "output": self.output,
+                "group": self.group}  # fmt: skip
+
+    def __enter__(self) -> Exchange:
+        self._cluster.create(self._topics, _TOPIC_SETTINGS)
+        self._log.changed = self._wake.set
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._wake.set()
+        for thread in self._threads:
+            thread.join()
+        if self.failure is None:
+            with contextlib.suppress(KitStopped):
+                self._cluster.delete([*self._topics])
+
+    def fetched(self, stream: int, partition: int, first: int, end: int) -> None:
+        """Hear that records of the input are about to reach the engine."""
+        self._log.fetched_elsewhere(stream, partition, first, end)
+
+    def completion(self, stalled_s: float) -> Completion:
+        """Return what tells when the engine has given all its output."""
+        log = self._log
+        return Completion(
+            complete=lambda: self._expected.complete,
+            released=lambda: log.ended and log.released >= log.total,
+            position=lambda: (self._recorder.records, log.fetched, log.released, log.published),
+            stalled_s=stalled_s,
+        )
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            self.failure = self.failure or error
+            self._event(EventKind.LOOP_FAILED, text=f"{type(error).__name__}: {error}")
+
+    # -- input --------------------------------------------------------------------------
+
+    def _feed(self) -> None:
+        producer = self._kafka.Producer({
+            "bootstrap.servers": self._address.kit, "enable.idempotence": True, "linger.ms": 2,
+            "queue.buffering.max.messages": 10 * BATCH, "message.max.bytes": 16_000_000,
+            "error_cb": self._failed, "log_level": 0,
+        })  # fmt: skip
+        files = [os.open(one.path, os.O_RDONLY) for one in self._partitions]
+        try:
+            while not self._over.is_set():
+                due_ns = self._publisher.due_ns
+                if due_ns is not None and time.monotonic_ns() >= due_ns:
+                    self._publisher.publish_due()
+                elif not self._produce(producer, files):
+                    producer.poll(0)
+                    self._wake.wait(_nap(due_ns))
+                    self._wake.clear()
+            producer.purge()
+            producer.flush(_FLUSH_S)
+        finally:
+            for file in files:
+                os.close(file)
+
+    def _produce(self, producer: Any, files: Sequence[int]) -> bool:
+        """Produce the next messages of each partition; False where there are none."""
+        published = [state.published for state in self._log.states()]
+        some = False
+        for number, one in enumerate(self._partitions):
+            first = self._produced[number]
+            count = min(published[number] - first, BATCH)
+            if count <= 0:
+                continue
+            some = True
+            stride = one.record_size + 4
+            region = os.pread(files[number], count * stride, first * stride)
+            layout = payloads.input_layout(self._scenario.app, one.record_size)
+            records = np.frombuffer(region, framed(layout))["payload"]
+            made = payloads.messages(self._scenario.app, records)
+            topic = list(self.inputs)[one.stream]
+            for key, value in zip(made.keys, made.values, strict=True):
+                self._send(producer, topic, one.partition, key, value)
+            self._produced[number] = first + count
+            producer.poll(0)
+        return some
+
+    def _send(
+        self, producer: Any, topic: str, partition: int, key: bytes | None, value: bytes
+    ) -> None:
+        while not self._over.is_set():
+            try:
+                producer.produce(topic, value, key, partition)
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                return
+
+    def _failed(self, error: Any) -> None:
+        if error.fatal() or error.code() == self._kafka.KafkaError._ALL_BROKERS_DOWN:
+            self.failure = self.failure or KitStopped(f"the Kafka broker: {error.str()}")
+
+    # -- output -------------------------------------------------------------------------
+
+    def _record(self) -> None:
+        consumer = self._kafka.Consumer({
+            "bootstrap.servers": self._address.kit, "group.id": f"{self.group}-kit",
+            "enable.auto.commit": False, "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 20, "error_cb": self._failed, "log_level": 0,
+        })  # fmt: skip
+        try:
+            consumer.assign([
+                self._kafka.TopicPartition(self.output, partition, 0)
+                for partition in range(self._width)
+            ])  # fmt: skip
+            while not self._over.is_set():
+                self._take(consumer.consume(BATCH, _NAP_S))
+        finally:
+            consumer.close()
+
+    def _take(self, messages: Sequence[Any]) -> None:
+        found: dict[int, list[bytes | None]] = {}
+        for message in messages:
+            if message.error() is None:
+                found.setdefault(message.partition(), []).append(message.value())
+        size = self._scenario.output_size
+        for partition, values in found.items():
+            outputs = payloads.outputs(self._scenario.app, size, values)
+            self._append(partition, outputs.payloads, size)
+            for odd in outputs.odd:
+                region = np.frombuffer(len(odd).to_bytes(4, "little") + odd, np.uint8)
+                self._append(partition, region, ODD, 1)
+            self._expected.see(outputs.payloads["payload"])
+
+    def _append(
+        self, writer: int, records: np.ndarray, size: int, count: int | None = None
+    ) -> None:
+        region = memoryview(records.tobytes())
+        number = len(records) if count is None else count
+        self._recorder.append(Append(0, writer, UNNUMBERED, number, region, size), 0)
+
+    # -- offsets ------------------------------------------------------------------------
+
+    def _follow_offsets(self) -> None:
+        """Take offsets that the engine's group has committed as RELEASE."""
+        consumer = self._kafka.Consumer({
+            "bootstrap.servers": self._address.kit, "group.id": self.group,
+            "enable.auto.commit": False, "isolation.level": "read_committed",
+            "error_cb": self._failed, "log_level": 0,
+        })  # fmt: skip
+        wanted = [
+            self._kafka.TopicPartition(list(self.inputs)[one.stream], one.partition)
+            for one in self._partitions
+        ]
+        try:
+            while not self._over.wait(OFFSETS_S):
+                try:
+                    found = consumer.committed(wanted, timeout=5)
+                except self._kafka.KafkaException:
+                    continue  # offsets of an open transaction: they are unstable for now
+                for one in found:
+                    if one.error is None and one.offset > 0:
+                        self._release(self.inputs[one.topic], one.partition, one.offset)
+        finally:
+            consumer.close()
+
+    def _release(self, stream: int, partition: int, offset: int) -> None:
+        ends = {(s.stream, s.partition): s.published for s in self._log.states()}
+        self._log.release(Release(stream, partition, min(offset, ends[stream, partition])))
+
+
+def _nap(due_ns: int | None) -> float:
+    if due_ns is None:
+        return _NAP_S
+    return max(0.0, min(_NAP_S, (due_ns - time.monotonic_ns()) / 1e9))

@@ -1,0 +1,32 @@
+"""One broker for all runs of a command, in whichever of its processes they are played."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import threading
+from dataclasses import asdict
+from typing import Final
+
+from tickproof.conformance.kafka.broker import Broker, BrokerAddress
+
+#: Says to the processes that this one starts where its broker is.
+VARIABLE: Final = "TICKPROOF_BROKER"
+_lock = threading.Lock()
+_broker: Broker | None = None
+
+
+def address() -> BrokerAddress:
+    """Return where the broker is; starts one where there is none. Raises KafkaUnavailable.
+
+    It ends with the process that started it. One that has died is not replaced: what it held
+    is gone, and the runs that used it end with that reason.
+    """
+    global _broker
+    with _lock:
+        if VARIABLE not in os.environ:
+            _broker = Broker()
+            atexit.register(_broker.close)
+            os.environ[VARIABLE] = json.dumps(asdict(_broker.address))
+        return BrokerAddress(**json.loads(os.environ[VARIABLE]))
