@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tickproof.conformance.errors import InvalidFile, RequestError
+from tickproof.conformance.errors import InvalidFile, KafkaUnavailable, RequestError
 from tickproof.conformance.text import shown
 
 if TYPE_CHECKING:
@@ -72,13 +72,13 @@ RUN = click.argument(
 
 
 class Command(click.Command):
-    """A command that reports impossible requests and unusable files as wrong usage."""
+    """A command that reports as wrong usage what cannot be: requests, files, a broker."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except (RequestError, InvalidFile) as error:
+        except (RequestError, InvalidFile, KafkaUnavailable) as error:
             raise click.UsageError(str(error), ctx) from error
 
 

@@ -1,0 +1,197 @@
+"""A real broker: transactions of both protocols, and an end with the kit, however that ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import confluent_kafka
+import psutil
+import pytest
+
+from tests.long import LONG
+from tickproof.conformance.errors import KafkaUnavailable
+from tickproof.conformance.kafka.broker import Broker
+from tickproof.conformance.kafka.cluster import Cluster
+from tickproof.conformance.kafka.jvm import Jvm
+
+ROOT = Path(__file__).parents[2]
+KIT = """
+from tickproof.conformance.kafka.broker import Broker
+with Broker() as broker:
+    print(broker.pid, flush=True)
+    input()
+"""
+
+
+def features(port: int) -> bytes:
+    """Ask what a broker can do (ApiVersions 3), and return its answer."""
+    name = b"\x04kit"
+    body = struct.pack(">hhih", 18, 3, 1, -1) + b"\0" + name + name + b"\0"
+    with socket.create_connection(("127.0.0.1", port), 10) as link:
+        link.sendall(struct.pack(">i", len(body)) + body)
+        with link.makefile("rb") as answer:
+            return answer.read(struct.unpack(">i", answer.read(4))[0])
+
+
+def send_in_transaction(port: int, topic: str, *, commit: bool) -> None:
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": f"127.0.0.1:{port}", "transactional.id": uuid.uuid4().hex,
+         "log_level": 0}
+    )  # fmt: skip
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic, b"kept" if commit else b"aborted")
+    (producer.commit_transaction if commit else producer.abort_transaction)(20)
+
+
+def committed(address: str, topic: str) -> list[bytes]:
+    """Return what one reader of committed records sees up to the end."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": address, "group.id": uuid.uuid4().hex, "enable.partition.eof": True,
+         "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+    )  # fmt: skip
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    found: list[bytes] = []
+    while (message := consumer.poll(20)) is not None and message.error() is None:
+        found.append(message.value())
+    consumer.close()
+    assert message is not None
+    assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
+    return found
+
+
+def name() -> str:
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+def test_topics_are_there_when_made_and_gone_when_removed(cluster):
+    one, two = name(), name()
+    cluster.create({one: 4, two: 1})
+    there = cluster.partitions()
+    assert (there[one], there[two]) == (4, 1)
+    ids = cluster.topic_ids([one, two])
+    assert {len(found) for found in ids.values()} == {16}
+    assert ids[one] != ids[two]
+    cluster.delete([one])
+    assert one not in cluster.partitions()
+    assert two in cluster.partitions()
+
+
+def test_what_the_cluster_refuses_is_told(cluster):
+    made = name()
+    cluster.create({made: 1})
+    with pytest.raises(KafkaUnavailable, match=f"cannot make topic {made}: .*already exists"):
+        cluster.create({made: 1})
+    with pytest.raises(KafkaUnavailable, match=r"cannot remove topic nowhere: "):
+        cluster.delete(["nowhere"])
+
+
+def test_a_cluster_that_is_not_there_is_told():
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(KafkaUnavailable, match=f"Kafka at {address}: "):
+            Cluster(address).id(0.5)
+    with pytest.raises(KafkaUnavailable, match=r"settings of the Kafka client: .*no\.such"):
+        Cluster(address, {"no.such": "setting"})
+
+
+def test_committed_records_are_seen_and_aborted_ones_are_not(broker, cluster):
+    topic = name()
+    cluster.create({topic: 1})
+    send_in_transaction(broker.address.engine_port, topic, commit=False)
+    send_in_transaction(broker.address.engine_port, topic, commit=True)
+    assert committed(broker.address.kit, topic) == [b"kept"]
+    assert broker.returncode is None
+
+
+def test_a_new_broker_has_the_protocol_of_new_clusters(broker):
+    # Finalized features: the name, then the highest and the lowest level.
+    assert b"transaction.version\0\2\0\2" in features(broker.address.engine_port)
+
+
+def test_the_older_protocol_works_and_a_death_is_seen(kafka, tmp_path, monkeypatch, wait_until):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Broker(transaction_version=0) as older:
+        assert b"transaction.version\0\2\0\2" not in features(older.address.engine_port)
+        assert b"group.version\0\1\0\1" in features(older.address.engine_port)
+        Cluster(older.address.kit).create({"topic": 1})
+        send_in_transaction(older.address.engine_port, "topic", commit=True)
+        assert committed(older.address.kit, "topic") == [b"kept"]
+        os.kill(older.pid, signal.SIGKILL)
+        assert wait_until(lambda: older.returncode is not None)
+        assert older.returncode == -signal.SIGKILL
+        assert any("controller activation" in line for line in older.log_tail())
+        # Nobody else gets its ports while its clients still know them.
+        with socket.socket() as other, pytest.raises(OSError, match="already in use"):
+            other.bind(("127.0.0.1", older.address.engine_port))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=LONG)])
+def test_nothing_outlives_the_kit(kafka, tmp_path, wait_until, end):
+    kit = subprocess.Popen(
+        [sys.executable, "-c", KIT], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    with kit:
+        java = psutil.Process(int(kit.stdout.readline()))
+        reaper = java.parent()
+        assert "kafka.Kafka" in java.cmdline()
+        assert len(list(tmp_path.iterdir())) == 1
+        kit.send_signal(end)
+    assert wait_until(lambda: not reaper.is_running())
+    assert not java.is_running()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"heap_mb": 4}, r"did not come up: it ended with status 1; its log: .*heap"),
+        ({"limit_s": 0.1}, r"did not come up: no answer after 0\.1 s"),
+    ],
+)
+def test_a_broker_that_does_not_come_up_is_told_and_leaves_nothing(
+    kafka, tmp_path, monkeypatch, options, words
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = psutil.Process().children(recursive=True)
+    with pytest.raises(KafkaUnavailable, match=words):
+        Broker(**options)
+    assert list(tmp_path.iterdir()) == []
+    assert set(psutil.Process().children(recursive=True)) <= set(before)
+
+
+def test_a_port_that_is_taken_is_told(kafka, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(KafkaUnavailable, match=rf"port {port} of 127\.0\.0\.1: Address"):
+            Broker(engine_port=port)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_java_the_error_says_what_to_do(monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(KafkaUnavailable, match=r"JAVA_HOME=/nowhere: .*tickproof\[kafka\]"):
+        Broker()
+
+
+def test_without_the_client_library_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "confluent_kafka.admin", None)
+    with pytest.raises(KafkaUnavailable, match=r"confluent-kafka .*pip install 'tickproof\["):
+        Broker()
+
+
+def test_its_log_may_be_gone(tmp_path):
+    jvm = Jvm.__new__(Jvm)
+    jvm.log = tmp_path / "nowhere"
+    assert jvm.tail() == ()
