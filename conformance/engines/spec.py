@@ -52,7 +52,7 @@ class Claims:
     """What the engine promises for one app with given params.
 
     ``freshness_s`` is set exactly where params has inputs = "two". ``latency`` is the name
-    of an SLA profile, or None.
+    of an SLA profile, or None. ``transport``: what it speaks.
     """
 
     state: str
@@ -61,6 +61,7 @@ class Claims:
     rescale: str
     freshness_s: float | None = None
     latency: str | None = None
+    transport: str = "log"
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict."""
@@ -160,7 +161,7 @@ class EngineSpec:
             raise ValueError(f"{self.name} does not offer {app} with {dict(params)}")
         table = self._model.apps.offered()[app]
         layers = [self._model.claims, table, *table.overrides_for(params.values())]
-        merged: dict[str, Any] = {}
+        merged: dict[str, Any] = {"transport": self.transports[0]}
         for layer in layers:
             merged |= layer.claims_set()
         merged["survives"] = tuple(merged["survives"])

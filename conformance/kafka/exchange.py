@@ -7,6 +7,7 @@ committed, one follows the offsets that the engine commits. Confluent's client d
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
@@ -54,9 +55,10 @@ class Exchange:
     def __init__(
         self, address: BrokerAddress, scenario: Scenario, run_id: str, log: InputLog,
         recorder: Recorder, partitions: Sequence[PartitionSource], publisher: Publisher | OpenLoop,
-        expected: np.ndarray | None, on_event: Callable[..., None],
+        expected: np.ndarray | None, startup_s: float, on_event: Callable[..., None],
     ) -> None:  # fmt: skip
         self._address, self._scenario, self._log = address, scenario, log
+        self._startup_s = startup_s
         self._recorder, self._publisher, self._event = recorder, publisher, on_event
         self._partitions = list(partitions)
         self._expected = ExpectedOutput(expected)
@@ -73,6 +75,9 @@ class Exchange:
         self._cluster = Cluster(address.kit)
         self._kafka = client_library()
         self._produced = [0] * len(self._partitions)
+        #: Set once the engine reads its input: before, it could only fall behind.
+        self._reads = threading.Event()
+        self._reads_by = math.inf
         self._over = threading.Event()
         self._wake = threading.Event()
         self.failure: BaseException | None = None
@@ -103,6 +108,11 @@ class Exchange:
         if self.failure is None:
             with contextlib.suppress(KitStopped):
                 self._cluster.delete([*self._topics])
+
+    def observed(self, moment: str) -> None:
+        """Hear of a moment of one of the engine's connections."""
+        if moment.startswith("fetched"):
+            self._reads.set()
 
     def fetched(self, stream: int, partition: int, first: int, end: int) -> None:
         """Hear that records of the input are about to reach the engine."""
@@ -136,7 +146,7 @@ class Exchange:
         files = [os.open(one.path, os.O_RDONLY) for one in self._partitions]
         try:
             while not self._over.is_set():
-                due_ns = self._publisher.due_ns
+                due_ns = self._due_ns()
                 if due_ns is not None and time.monotonic_ns() >= due_ns:
                     self._publisher.publish_due()
                 elif not self._produce(producer, files):
@@ -148,6 +158,14 @@ class Exchange:
         finally:
             for file in files:
                 os.close(file)
+
+    def _due_ns(self) -> int | None:
+        """Return when to publish next: not before the engine reads, or has had time to start."""
+        due_ns = self._publisher.due_ns
+        if due_ns is None or self._reads.is_set():
+            return due_ns
+        self._reads_by = min(self._reads_by, time.monotonic() + self._startup_s)
+        return due_ns if time.monotonic() >= self._reads_by else None
 
     def _produce(self, producer: Any, files: Sequence[int]) -> bool:
         """Produce the next messages of each partition; False where there are none."""

@@ -61,7 +61,7 @@ class Needs(Table):
     ``survives``: the engine must claim all of them. Every other field: one of
     the values must be offered or claimed (``app``, ``emit``, ``inputs``: the
     engine offers it; ``state``, ``delivery``, ``rescale``: the claim is one of them;
-    ``latency``: "claimed", a service level at all).
+    ``latency``: "claimed", a service level at all; ``transport``: what the engine speaks).
     """
 
     app: _Words[App] = ()
@@ -72,6 +72,7 @@ class Needs(Table):
     emit: _Words[Literal["every", "some", "rejects", "verdicts"]] = ()
     inputs: _Words[Literal["merged", "two"]] = ()
     latency: _Words[Literal["claimed"]] = ()
+    transport: _Words[Literal["log", "kafka"]] = ()
 
 
 class Requirement(Table):

@@ -78,7 +78,7 @@ class RunLoop:
                 self._ask_drain()
             return False
         if not self._drain.done:
-            if time.monotonic() > self._drain_deadline():
+            if isinstance(self._drain, Pending) and time.monotonic() > self._drain_deadline():
                 self._drain_overdue(self._drain)
             return False
         if self._faults.busy:
@@ -138,7 +138,7 @@ class RunLoop:
         slowed_s = self._run.sink.spent_s + self._run.server.links.spent_s
         return base + self._timeouts.drain_s + slowed_s
 
-    def _drain_overdue(self, drain: Pending | Completion) -> None:
+    def _drain_overdue(self, drain: Pending) -> None:
         try:
             drain.wait(0)
         except EngineFailure as failure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def open_servers(
         faults.holds_connections = False
     if spec.kafka is not None:
         servers = _over_kafka(
-            scenario, built, run_id, log, recorder, publisher, faults, stack, event, port
+            spec, scenario, built, run_id, log, recorder, publisher, faults, stack, event, port
         )
     else:
         log_server = LogServer(log, recorder, sink, event, port, faults.observe, publisher)
@@ -76,19 +77,25 @@ def open_servers(
 
 
 def _over_kafka(
-    scenario: Scenario, built: BuiltInput, run_id: str, log: InputLog, recorder: Recorder,
-    publisher: Publisher | OpenLoop, faults: FaultController, stack: contextlib.ExitStack,
-    event: Callable[..., None], port: int,
+    spec: EngineSpec, scenario: Scenario, built: BuiltInput, run_id: str, log: InputLog,
+    recorder: Recorder, publisher: Publisher | OpenLoop, faults: FaultController,
+    stack: contextlib.ExitStack, event: Callable[..., None], port: int,
 ) -> Servers:  # fmt: skip
     address = shared_broker.address()
     inputs = [_payloads(scenario.app, one) for one in built.partitions]
     expected = expected_output.of(scenario.app, scenario.params, inputs)
     exchange = Exchange(
-        address, scenario, run_id, log, recorder, built.partitions, publisher, expected, event
-    )
+        address, scenario, run_id, log, recorder, built.partitions, publisher, expected,
+        spec.timeouts.startup_s, event,
+    )  # fmt: skip
     stack.enter_context(exchange)
+
+    def observe(moment: str, connection: int) -> Future[bool] | None:
+        exchange.observed(moment)
+        return faults.observe(moment, connection)
+
     roles = Roles(exchange.inputs, {exchange.output})
-    proxy = Proxy(address.engine_port, roles, event, faults.observe, port, exchange.fetched)
+    proxy = Proxy(address.engine_port, roles, event, observe, port, exchange.fetched)
     stack.enter_context(proxy)
     return Servers(proxy, publisher, exchange.data, exchange.completion, exchange)
 

@@ -143,7 +143,7 @@ class ScenarioPlayer:
         context = Context(
             request.seed, request.profile, market=market,
             latency=level(self.spec, name), recovery_s=self.spec.timeouts.recovery_s,
-            offers=self.offers,
+            offers=self.offers, transport=self.spec.transports[0],
         )  # fmt: skip
         if name in self.points:
             return draw(name, context, space.entry(name))

@@ -76,6 +76,10 @@ def import_suites() -> None:
 
 def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) -> None:
     """Raise NotClaimed where app or ``claims`` (as in run.json) are not what a test needs."""
+    transport = claims.get("transport", "log")
+    if needs.transport and transport not in needs.transport:
+        spoken = " or ".join(needs.transport)
+        raise NotClaimed(f"does not apply: about the transport {spoken}; it speaks {transport}")
     played = {"app": scenario.app, **scenario.params}
     for name in ("app", "inputs", "emit"):
         wanted = getattr(needs, name)

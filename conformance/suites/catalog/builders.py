@@ -15,6 +15,9 @@ from tickproof.generators.market import EventTimes
 
 #: Input larger than this many times the quick size only in profile full.
 FULL_SCALE: Final = 5
+#: Over Kafka a pace is this many times slower, and an input without one no longer than that.
+KAFKA_SHARE: Final = 3
+KAFKA_MOST: Final = 200_000
 #: Claims of an engine that survives all that a scenario may do to it.
 SURVIVES: Final = ("worker", "coordinator", "engine", "connection")
 
@@ -27,6 +30,7 @@ class Context:
     the engine claims to survive there. market: recipe keys of kind market-csv, or None for a
     generated market. latency: name of the SLA profile that tier 5 plays. recovery_s: the
     engine's own limit of a recovery. offers: what there is to draw points of the fault space from.
+    transport: what the engine speaks.
     """
 
     seed: int
@@ -38,6 +42,7 @@ class Context:
     carrier: Carrier | None = None
     survives: tuple[str, ...] = SURVIVES
     offers: tuple[Offer, ...] = EVERYTHING
+    transport: str = "log"
 
     @property
     def carried_by(self) -> Carrier:
@@ -91,8 +96,21 @@ def draw(name: str, context: Context, entry: Entry | None = None) -> Scenario:
     digest = hashlib.sha256(f"{context.seed}:{name}".encode()).digest()
     seed = int.from_bytes(digest[:6], "little")
     drawn = entry.build(context, random.Random(seed))
+    if context.transport == "kafka":
+        drawn = _over_kafka(drawn)
     recipe = {"seed": seed, **drawn.recipe}
     return replace(drawn, name=name, recipe=recipe, sink=replace(drawn.sink, seed=seed))
+
+
+def _over_kafka(drawn: Scenario) -> Scenario:
+    """Return a scenario at a pace that engines keep up with whose records are JSON messages."""
+    records = drawn.recipe.get("records", 0)
+    fewer = min(records, KAFKA_MOST) if drawn.rate is None else records // KAFKA_SHARE
+    return replace(
+        drawn, recipe=drawn.recipe | ({"records": fewer} if records else {}),
+        rate=drawn.rate and drawn.rate / KAFKA_SHARE,
+        faults=tuple(replace(f, burst=f.burst // KAFKA_SHARE) for f in drawn.faults),
+    )  # fmt: skip
 
 
 def seconds(name: str) -> float:
