@@ -46,7 +46,7 @@ def test_command_line_needs_no_extras():
     # Nor hypothesis: its import takes longer than `--help` may.
     code = (
         "import sys\n"
-        "for name in ('pyspark', 'pandas', 'hypothesis', 'jsonschema'):\n"
+        "for name in ('pyspark', 'pandas', 'hypothesis', 'jsonschema', 'confluent_kafka'):\n"
         "    sys.modules[name] = None\n"
         "import tickproof.conformance.cli.main\n"
     )

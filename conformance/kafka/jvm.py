@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import subprocess
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -37,7 +38,7 @@ class Jvm:
     """A program that runs in ``workspace``, with all jars of a folder; ``log`` is what it prints.
 
     The reaper of engines stands between: when the kit dies, however it dies, the program is
-    killed and ``workspace`` removed. Not safe from several threads.
+    killed and ``workspace`` removed. Safe from any thread.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Jvm:
             *self._sharing(), f"-Djava.io.tmpdir={workspace.tmp}", *flags, "-cp", classes,
             *arguments,
         ]  # fmt: skip
+        self._reading = threading.Lock()
         self._lines: list[str] = []
         self._rest = b""
         self._reaper, self._open = launch(
@@ -114,8 +116,9 @@ class Jvm:
             self._reaper.kill()
             self._reaper.wait()
         self._read(0)
-        if (status := self._open.pop("status", None)) is not None:
-            os.close(status)
+        with self._reading:
+            if (status := self._open.pop("status", None)) is not None:
+                os.close(status)
         if self._making is not None:
             self._making.unlink(missing_ok=True)
 
@@ -133,9 +136,11 @@ class Jvm:
 
     def _read(self, limit_s: float) -> bool:
         """Take lines of the reaper that come within a time; False when no more will come."""
-        status = self._open.get("status")
-        if status is None:
-            return False
+        with self._reading:
+            status = self._open.get("status")
+            return status is not None and self._read_from(status, limit_s)
+
+    def _read_from(self, status: int, limit_s: float) -> bool:
         poll = select.poll()
         poll.register(status, select.POLLIN)
         while poll.poll(limit_s * 1000):

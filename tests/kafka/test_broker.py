@@ -11,7 +11,6 @@ import sys
 import uuid
 from pathlib import Path
 
-import confluent_kafka
 import psutil
 import pytest
 
@@ -21,6 +20,7 @@ from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.cluster import Cluster
 from tickproof.conformance.kafka.jvm import Jvm
 
+confluent_kafka = pytest.importorskip("confluent_kafka")
 ROOT = Path(__file__).parents[2]
 KIT = """
 from tickproof.conformance.kafka.broker import Broker
