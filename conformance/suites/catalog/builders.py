@@ -109,7 +109,10 @@ def _over_kafka(drawn: Scenario) -> Scenario:
     return replace(
         drawn, recipe=drawn.recipe | ({"records": fewer} if records else {}),
         rate=drawn.rate and drawn.rate / KAFKA_SHARE,
-        faults=tuple(replace(f, burst=f.burst // KAFKA_SHARE) for f in drawn.faults),
+        faults=tuple(
+            replace(step, burst=step.burst // KAFKA_SHARE)
+            for step in drawn.faults if step.do != "late"  # the broker fences what is late
+        ),
     )  # fmt: skip
 
 
