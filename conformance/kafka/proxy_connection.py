@@ -257,7 +257,10 @@ class Connection:
         elif exchange.head.key in wire.NAMES_BROKERS:
             await self._send(self._named_brokers(frame, exchange))
         elif isinstance(exchange.meaning, FetchRequest):
+            frame = self._named_leaders(frame, exchange)
             await self._send_fetched(frame, exchange, exchange.meaning)
+        elif isinstance(exchange.meaning, ProduceRequest):
+            await self._send_taken(self._named_leaders(frame, exchange), exchange)
         elif exchange.has_effect:
             await self._send_taken(frame, exchange)
         else:
@@ -270,6 +273,13 @@ class Connection:
             with self._counted():
                 hub.topics.learn(wire.topic_ids(frame[4:], exchange.head))
         return memoryview(wire.with_port(frame, hub.upstream_port, self._port))
+
+    def _named_leaders(self, frame: memoryview, exchange: Exchange) -> memoryview:
+        with self._counted():
+            body = frame[4:]
+            led = wire.with_leaders_port(body, exchange.head, self._hub.upstream_port, self._port)
+            return frame if led is body else sized(bytes(led))
+        return frame
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:

@@ -56,6 +56,8 @@ _FLEXIBLE: Final = {
 }  # fmt: skip
 #: Answers in which brokers are named.
 NAMES_BROKERS: Final = frozenset((Api.METADATA, Api.FIND_COORDINATOR, Api.DESCRIBE_CLUSTER))
+#: From which version on an answer with an error may say who leads a partition.
+_NAMES_LEADERS: Final = {Api.PRODUCE: 10, Api.FETCH: 16}
 #: From which version on a topic goes by its id.
 _BY_ID: Final = {Api.PRODUCE: 13, Api.FETCH: 13, Api.OFFSET_COMMIT: 10}
 
@@ -185,6 +187,11 @@ def fetch_request(frame: memoryview, head: Header) -> FetchRequest:
 
 def fetched(frame: memoryview, head: Header) -> list[Fetched]:
     """Read the answer to a Fetch: the partitions for which it brings something."""
+    return _fetched(frame, head)[0]
+
+
+def _fetched(frame: memoryview, head: Header) -> tuple[list[Fetched], int]:
+    """Read the answer to a Fetch; return with what it brings where the topics end."""
     fields, version = _answer(frame, head), head.version
     fields.skip(4 + (6 if version >= 7 else 0))
     found = []
@@ -207,7 +214,7 @@ def fetched(frame: memoryview, head: Header) -> list[Fetched]:
                 found.append(Fetched(topic, partition, watermark, field, records))
             fields.tags()
         fields.tags()
-    return found
+    return found, fields.at
 
 
 def without_records(
@@ -445,6 +452,21 @@ def with_port(frame: memoryview, port: int, instead: int) -> bytes:
     return bytes(frame).replace(
         _LOCALHOST + struct.pack(">i", port), _LOCALHOST + struct.pack(">i", instead)
     )
+
+
+def with_leaders_port(frame: memoryview, head: Header, port: int, instead: int) -> memoryview:
+    """Return an answer to a Produce or Fetch that names leaders by another port, if any.
+
+    A broker says who leads a partition where a client asked too early, say; whoever follows
+    that is past the proxy.
+    """
+    if head.version < _NAMES_LEADERS[Api(head.key)]:
+        return frame
+    # Records may hold any bytes; what names leaders is behind them.
+    end = _fetched(frame, head)[1] if head.key == Api.FETCH else 0
+    if len(frame) - end <= len(_LOCALHOST):
+        return frame
+    return memoryview(bytes(frame[:end]) + with_port(frame[end:], port, instead))
 
 
 def topic_ids(frame: memoryview, head: Header) -> dict[bytes, str]:

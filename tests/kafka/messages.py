@@ -70,7 +70,9 @@ def request(key: int, version: int, flexible: bool, body: bytes, client: str = "
 Partitions = Mapping[Topic, Mapping[int, bytes]]
 
 
-def fetch_answer(version: int, records: Partitions, tags: int = 0) -> memoryview:
+def fetch_answer(
+    version: int, records: Partitions, tags: int = 0, leaders: bytes = b""
+) -> memoryview:
     w = Writer(version >= 12, version >= 13)
     topics = []
     for topic, partitions in records.items():
@@ -88,7 +90,7 @@ def fetch_answer(version: int, records: Partitions, tags: int = 0) -> memoryview
         topics.append(w.topic(topic) + w.array(found) + w.tags(tags))
     head = struct.pack(">i", 7) + w.tags(tags) + struct.pack(">i", 0)
     session = struct.pack(">hi", 0, 9) if version >= 7 else b""
-    return memoryview(head + session + w.array(topics) + w.tags(tags))
+    return memoryview(head + session + w.array(topics) + w.tags(tags) + leaders)
 
 
 def fetch_request(version: int, positions: Mapping[Topic, Mapping[int, int]]) -> memoryview:

@@ -138,6 +138,28 @@ def test_ids_of_topics_in_real_metadata() -> None:
     assert names and topics & names.keys()
 
 
+def test_port_in_an_answer_that_names_a_leader() -> None:
+    # Of a broker 4.1.0, to a Produce that came before the topic had a leader (error 6).
+    answer = memoryview(bytes.fromhex(
+        "000000020002116f75742d36663861316238393535646402000000010006ffffffffffffffffffffffffffff"
+        "ffffffffffffffffffff0100010009000000010000000000000000000001001502000000010a3132372e302e"
+        "302e310000969b0000"
+    ))  # fmt: skip
+    head = Header(Api.PRODUCE, 10, 2)
+    assert wire.produce_errors(answer, head) == {("out-6f8a1b8955dd", 1): 6}
+    changed = wire.with_leaders_port(answer, head, 0x969B, 4711)
+    assert bytes(changed).count(struct.pack(">i", 4711)) == 1
+    assert wire.with_leaders_port(changed, head, 4711, 0x969B) == answer
+
+
+def test_records_that_look_like_a_leader_stay_as_they_are() -> None:
+    named = b"\x0a127.0.0.1" + struct.pack(">i", 4711)
+    data = messages.batch(0, 1, body=named)
+    frame = messages.fetch_answer(16, {UUID: {0: data}}, leaders=named)
+    changed = bytes(wire.with_leaders_port(frame, Header(Api.FETCH, 16, 7), 4711, 4712))
+    assert changed == bytes(frame)[:-4] + struct.pack(">i", 4712)
+
+
 # -- every version -------------------------------------------------------------------------------
 
 

@@ -1,0 +1,217 @@
+"""The proxy between a real broker and real clients: what it sees, and how it holds them."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.kafka.copier import (
+    WAIT_S,
+    Copier,
+    Reader,
+    Stage,
+    client,
+    producer,
+    staged,
+    wait_until,
+)
+from tests.long import LONG
+from tickproof.conformance.kafka.broker import Broker
+from tickproof.conformance.kafka.proxy import Proxy
+from tickproof.conformance.kafka.traffic import Roles
+
+
+@contextmanager
+def reading(stage: Stage, isolation: str = "read_committed") -> Iterator[Reader]:
+    reader = Reader(stage, isolation)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def test_every_moment_of_a_transaction_is_seen_in_order(broker: Broker) -> None:
+    with staged(broker) as stage, reading(stage) as reader:
+        stage.feed(500)
+        with Copier(stage):
+            reader.wait_for(500)
+        seen = [moment for moment, _ in stage.moments]
+        first = [seen.index(one) for one in ("fetched", "stage-received", "staged", "stage-acked")]
+        first += [seen.index(one) for one in ("commit-received", "committed", "commit-acked")]
+        assert first == sorted(first)
+        times = Counter(seen)
+        assert times["commit-received"] == times["committed"] == stage.proxy.traffic.commits
+        assert times["staged"] == times["stage-acked"] and not times["appended"]
+        assert times["offsets-taken"] >= times["committed"]
+        traffic = stage.proxy.traffic
+        assert (traffic.transactional, traffic.plain, traffic.fetched) == (500, 0, 500)
+        # Each record once, and each fetch goes on where the one before ended.
+        for partition in range(2):
+            parts = [(a, b) for _, one, a, b in stage.fetches if one == partition]
+            assert parts[0][0] == 0 and parts[-1][1] == 250
+            assert all(a[1] == b[0] for a, b in pairwise(parts))
+        assert stage.proxy.failure is None and not traffic.malformed and not traffic.unread
+
+
+def test_every_moment_of_plain_output_is_seen_in_order(broker: Broker) -> None:
+    with staged(broker) as stage:
+        sink = producer(stage.engine)
+        sink.produce(stage.output, b"0")
+        assert sink.flush(WAIT_S) == 0
+        wait_until(lambda: "append-acked" in (moment for moment, _ in stage.moments))
+        # A broker that knows of a new topic only just then has it sent again.
+        assert list(dict.fromkeys(moment for moment, _ in stage.moments)) == [
+            "append-received", "appended", "append-acked",
+        ]  # fmt: skip
+        assert stage.proxy.traffic.plain == 1
+
+
+def test_topics_of_the_engine_alone_are_no_output(broker: Broker) -> None:
+    with staged(broker) as stage:
+        sink = producer(stage.engine, **{"transactional.id": f"t-{stage.name}"})
+        sink.init_transactions(WAIT_S)
+        sink.begin_transaction()
+        # The input stands for any topic that is not the output.
+        sink.produce(stage.input, b"state")
+        sink.commit_transaction(WAIT_S)
+        wait_until(lambda: stage.proxy.traffic.commits)
+        seen = {moment for moment, _ in stage.moments}
+        # What holds state is a commit, and no output.
+        assert "commit-received" in seen and not seen & {"staged", "appended"}
+        assert stage.proxy.traffic.transactional == 0
+
+
+def test_a_commit_that_is_lost_leaves_its_transaction_open(broker: Broker) -> None:
+    lost: list[int] = []
+
+    def observer(moment: str, connection: int) -> Future[bool] | None:
+        if moment != "commit-received" or lost:
+            return None
+        lost.append(connection)
+        done: Future[bool] = Future()
+        done.set_result(True)
+        return done
+
+    with staged(broker, observer=observer) as stage:
+        sink = producer(
+            stage.engine,
+            **{"transactional.id": f"t-{stage.name}", "reconnect.backoff.ms": 60_000,
+               "reconnect.backoff.max.ms": 60_000, "transaction.timeout.ms": 60_000},
+        )  # fmt: skip
+        sink.init_transactions(WAIT_S)
+        sink.begin_transaction()
+        sink.produce(stage.output, b"0", partition=0)
+        with pytest.raises(KafkaException):
+            sink.commit_transaction(2)
+        assert lost and stage.seen("frame-lost") == [{"connection": lost[0]}]
+        assert stage.proxy.traffic.commits == 0 and stage.proxy.traffic.transactional == 1
+        with reading(stage, "read_uncommitted") as dirty, reading(stage) as clean:
+            wait_until(lambda: dirty.read() == 1)
+            assert clean.read() == 0
+
+
+def test_a_connection_is_held_until_the_observer_is_done(broker: Broker) -> None:
+    done: Future[bool] = Future()
+
+    def observer(moment: str, _: int) -> Future[bool] | None:
+        return done if moment == "appended" else None
+
+    with staged(broker, observer=observer) as stage, reading(stage) as reader:
+        sink = producer(stage.engine)
+        sink.produce(stage.output, b"0")
+        wait_until(lambda: (stage.moments and stage.moments[-1][0] == "appended") or sink.poll(0))
+        # The broker has it, and the client does not know.
+        reader.wait_for(1)
+        left = sink.flush(0.2)
+        assert left == 1 and stage.moments[-1][0] == "appended"
+        done.set_result(False)
+        assert sink.flush(WAIT_S) == 0
+        wait_until(lambda: stage.moments[-1][0] == "append-acked")
+
+
+def test_clients_are_led_to_the_port_that_they_came_by(broker: Broker) -> None:
+    with staged(broker) as stage:
+        with socket.create_server(("127.0.0.1", 0)) as second:
+            stage.proxy.listen_on(second.dup())
+            ports = {stage.proxy.port, int(second.getsockname()[1])}
+            assert len(ports) == 1
+        found = AdminClient(client(stage.engine)).list_topics(timeout=WAIT_S).brokers
+        assert [f"{one.host}:{one.port}" for one in found.values()] == [stage.engine]
+
+
+def test_what_is_no_kafka_is_turned_away(broker: Broker) -> None:
+    with staged(broker) as stage:
+        for raw in (b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x08\x7f\x00\0\0\0\0\0\1", b"\0\0\0\0"):
+            with socket.create_connection(("127.0.0.1", stage.proxy.port), WAIT_S) as sock:
+                sock.sendall(raw)
+                with contextlib.suppress(ConnectionResetError):
+                    assert sock.recv(1) == b""
+        wait_until(lambda: len(stage.seen("not-greeted")) == 3)
+        assert stage.proxy.wait_idle(WAIT_S) and stage.proxy.failure is None
+
+
+def test_what_a_dead_client_has_sent_is_handled(broker: Broker) -> None:
+    """A Produce of which nobody reads the answer has its effect, and is over before idle."""
+    with staged(broker) as stage, reading(stage) as reader:
+        kept: list[Future[bool]] = []
+
+        def hold(moment: str, _: int) -> Future[bool] | None:
+            if moment == "append-received" and not kept:
+                kept.append(Future())
+                return kept[0]
+            return None
+
+        stage.observer = hold
+        program = (
+            "from confluent_kafka import Producer\n"
+            f"sink = Producer({{'bootstrap.servers': '{stage.engine}'}})\n"
+            f"sink.produce('{stage.output}', b'0', partition=0)\n"
+            "sink.flush()\n"
+        )
+        with subprocess.Popen([sys.executable, "-c", program]) as killed:
+            wait_until(lambda: kept)
+            killed.kill()
+        kept[0].set_result(False)
+        assert stage.proxy.wait_idle(WAIT_S)
+        reader.wait_for(1)
+
+
+def test_without_a_broker_the_kit_has_failed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    with Proxy(port, Roles({}, ()), lambda *_, **__: None) as proxy:
+        with socket.create_connection(("127.0.0.1", proxy.port), WAIT_S) as sock:
+            assert sock.recv(1) == b""
+        assert isinstance(proxy.failure, ConnectionError)
+        assert str(port) in str(proxy.failure)
+
+
+def test_a_taken_port_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=str(port)):
+            Proxy(1, Roles({}, ()), lambda *_, **__: None, port=port)
+
+
+@LONG
+def test_a_broker_that_dies_is_the_kit_s_failure() -> None:
+    with Broker() as own, staged(own) as stage:
+        stage.feed(10)
+        with reading(stage) as reader, contextlib.suppress(AssertionError):
+            with Copier(stage):
+                reader.wait_for(10)
+                own.close()
+                wait_until(lambda: stage.proxy.failure)
+        assert isinstance(stage.proxy.failure, ConnectionError)
+        assert stage.proxy.wait_idle(WAIT_S)
