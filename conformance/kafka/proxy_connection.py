@@ -275,11 +275,10 @@ class Connection:
         return memoryview(wire.with_port(frame, hub.upstream_port, self._port))
 
     def _named_leaders(self, frame: memoryview, exchange: Exchange) -> memoryview:
+        body = led = frame[4:]
         with self._counted():
-            body = frame[4:]
             led = wire.with_leaders_port(body, exchange.head, self._hub.upstream_port, self._port)
-            return frame if led is body else sized(bytes(led))
-        return frame
+        return frame if led is body else sized(bytes(led))
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:

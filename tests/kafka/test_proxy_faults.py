@@ -1,0 +1,115 @@
+"""Faults of connections through the proxy: each fires, shows in an event, and is survived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.kafka.copier import Copier, Reader, Stage, staged, wait_until
+from tickproof.conformance.kafka.broker import Broker
+from tickproof.conformance.scenario import FaultStep
+
+RECORDS = 60
+
+
+class Play:
+    """A copier that goes on while one fault after the other strikes it."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.reader = stage, Reader(stage)
+
+    def copied(self) -> None:
+        """Feed more, and see each record once in the output, in the end."""
+        self.stage.feed(RECORDS)
+        self.reader.wait_for(self.stage.fed)
+
+    def strike(self, do: Any, target: Any, **fields: Any) -> dict[str, Any]:
+        """Carry a fault out, feed what it can meet, and return its event when it is over."""
+        self.copied()
+        links, before = self.stage.proxy.links, len(self.stage.seen("link"))
+        step = FaultStep(do, target, "fetched", **fields)
+        struck = links.aim(step)()
+        assert struck["connections"] and not struck["pids"]
+        self.copied()
+        wait_until(lambda: len(self.stage.seen("link")) > before, f"the end of {step}")
+        (event,) = self.stage.seen("link")[before:]
+        assert (event["do"], event["target"]) == (do, target) and event["count"] >= 1
+        assert not links.busy
+        self.copied()
+        return event
+
+    def reconnected(self, side: str) -> bool:
+        return any(one["target"] == side for one in self.stage.seen("reconnected"))
+
+
+@pytest.fixture(scope="module")
+def play(broker: Broker) -> Iterator[Play]:
+    with staged(broker) as stage, Copier(stage):
+        playing = Play(stage)
+        yield playing
+        playing.reader.close()
+        assert stage.proxy.failure is None and not stage.proxy.traffic.malformed
+
+
+@pytest.mark.parametrize("side", ["source", "sink"])
+def test_cut(play: Play, side: str) -> None:
+    event = play.strike("cut", side)
+    # The answer broke off in the middle, for certain: what was sent has arrived.
+    assert 0 < event["sent"] < event["whole"]
+    assert event["connection"] in event["connections"]
+    wait_until(lambda: play.reconnected(side))
+
+
+@pytest.mark.parametrize("side", ["source", "sink"])
+def test_half_open(play: Play, side: str) -> None:
+    event = play.strike("half-open", side, seconds=0.3)
+    assert event["connections"] and event["from_ns"]
+    wait_until(lambda: play.reconnected(side))
+
+
+@pytest.mark.parametrize("side", ["source", "sink"])
+@pytest.mark.parametrize(
+    ("do", "fields"),
+    [("delay", {"lag_s": 0.1}), ("throttle", {"rate": 20_000.0}), ("drip", {})],
+)
+def test_slow_answers(play: Play, side: str, do: str, fields: dict[str, float]) -> None:
+    event = play.strike(do, side, seconds=0.3, **fields)
+    assert event["bytes"] > 0
+
+
+def test_refused_output_comes_again(play: Play) -> None:
+    refused_before = play.stage.proxy.traffic.errors.copy()
+    play.strike("refuse", "sink", seconds=0.3)
+    # The broker has seen nothing of it: the answer was the proxy's.
+    assert play.stage.proxy.traffic.errors[0, 19] == refused_before[0, 19]
+
+
+def test_silence_hides_what_is_there(play: Play) -> None:
+    fetched = len(play.stage.fetches)
+    event = play.strike("silence", "source", seconds=0.3)
+    assert event["count"] >= 1
+    assert len(play.stage.fetches) > fetched
+
+
+def test_a_side_without_connections_cannot_be_struck(broker: Broker) -> None:
+    with staged(broker) as stage:
+        for side in ("source", "sink"):
+            with pytest.raises(LookupError, match=f"no connection of the {side} was open"):
+                stage.proxy.links.aim(FaultStep("cut", side, "fetched"))  # type: ignore[arg-type]
+
+
+def test_a_dead_engine_is_waited_for_no_longer(broker: Broker) -> None:
+    """What lasts ends when the engine is dead, and the proxy is idle soon."""
+    with staged(broker) as stage:
+        with Copier(stage):
+            playing = Play(stage)
+            playing.copied()
+            stage.proxy.links.aim(FaultStep("half-open", "source", "fetched", seconds=60))()
+            wait_until(lambda: stage.proxy.links.busy)
+            stage.proxy.release_waits(True)
+            assert not stage.proxy.links.busy
+            playing.copied()
+            playing.reader.close()
+            stage.proxy.release_waits(False)
