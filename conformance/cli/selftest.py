@@ -24,7 +24,9 @@ _NAMED: Final = 8
 )  # fmt: skip
 @click.option("--sound", is_flag=True, help="Sound engines only.")
 @click.option(
-    "--engine", type=click.Choice(["miniature", "spark"]), help="Only what is made of this engine."
+    "--engine",
+    type=click.Choice(["miniature", "spark", "kafka-miniature"]),
+    help="Only what is made of this engine.",
 )
 @options.number(
     "--runs", click.IntRange(0), 0,

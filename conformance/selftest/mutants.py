@@ -24,7 +24,7 @@ from tickproof.conformance.text import shown
 #: On the command line a mutant is "mutant:ID" and a sound variant "variant:ID".
 MUTANT: Final = "mutant"
 VARIANT: Final = "variant"
-Original = Literal["miniature", "single", "spark"]
+Original = Literal["miniature", "single", "spark", "kafka-miniature"]
 #: What the Spark engine imports; a copy of it lies in the mutant's folder and is found first.
 _LIBRARY: Final = "tickproof/reference"
 

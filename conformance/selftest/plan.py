@@ -12,7 +12,7 @@ from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest import mutants
-from tickproof.conformance.selftest.mutants import Mutant, SoundVariant
+from tickproof.conformance.selftest.mutants import Copy, Mutant, SoundVariant
 from tickproof.conformance.selftest.trial import Task, alone, tests_of
 from tickproof.conformance.suites.catalog import Context, draw, seconds
 from tickproof.conformance.text import shown
@@ -23,7 +23,11 @@ SOUND: Final = ("miniature", "single", "minimal")
 #: half selftest each sound engine one of twice as many.
 SHARE: Final = 4
 #: How long an engine takes to start, in seconds: only used to order the trials.
-_START_S: Final = {"miniature": 1.0, "single": 1.0, "minimal": 1.0, "spark": 20.0}
+_START_S: Final = {
+    "miniature": 1.0, "single": 1.0, "minimal": 1.0, "spark": 20.0, "kafka-miniature": 5.0,
+}  # fmt: skip
+#: Copies of these are tried only when they are asked for: they need a broker.
+_ASKED_FOR: Final = ("kafka-miniature",)
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ def chosen(
     known = mutants.available(fixtures)
     variants = mutants.sound_variants(fixtures)
     _check(only, [*(m.id for m in known), *(v.id for v in variants), *SOUND])
-    wrong = [m for m in known if base in (None, m.engine) and (not only or m.id in only)]
+    wrong = [m for m in known if _is_asked_for(m, only, base)]
     if sound:
         wrong = []
     elif half:
@@ -95,7 +99,7 @@ def _sound_ones(
     everything = tuple(tests_of())
     number = 0
     for variant in variants:
-        if base in (None, variant.engine) and (not only or variant.id in only):
+        if _is_asked_for(variant, only, base):
             toml = mutants.make(variant, fixtures, folder / "sound_variants" / variant.id)
             # Most variants are slow: they promise no latency.
             mine = [
@@ -112,6 +116,12 @@ def _sound_ones(
             scenarios = tuple(mine[number % of_plain :: of_plain])
             yield Engine(name, spec.find(name, fixtures), name, scenarios)
             number += 1
+
+
+def _is_asked_for(copy: Copy, only: Sequence[str], base: str | None) -> bool:
+    if only and copy.id not in only:
+        return False
+    return copy.engine == base or (base is None and (bool(only) or copy.engine not in _ASKED_FOR))
 
 
 def _app(scenario: str) -> str:

@@ -25,7 +25,8 @@ ALL = mutants.available(fixtures())
 VARIANTS = mutants.sound_variants(fixtures())
 #: Where time counts, other tests beside are noise: those are left to `tickproof selftest`.
 TIMED = {one.id for one in registry.load().values() if one.family == "LT"}
-LIVE = [m for m in ALL if m.requirement not in TIMED]
+#: Those of the miniature over Kafka are played by `tickproof selftest --engine kafka-miniature`.
+LIVE = [m for m in ALL if m.requirement not in TIMED and m.engine != "kafka-miniature"]
 
 
 def needs_spark(mutant: Mutant) -> None:
