@@ -90,7 +90,8 @@ class FaultStep:
     fraction: armed once this part of the input was fetched; 1.0 is its last record.
     burst: records published at once when the step is due: the backlog that it meets.
     delay_s: from the moment to the fault. seconds: how long a fault lasts; of connections,
-    from the first thing that it meets. cut: wait for a RELEASE before the fault, so that
+    from the first thing that it meets. down_s: how long a killed engine stays down before it is
+    started again. cut: wait for a RELEASE before the fault, so that
     there is a cut to recover from.
     """
 
@@ -108,6 +109,7 @@ class FaultStep:
     workers: int = 0
     cuts: int = 0
     idle_s: float = 0.0
+    down_s: float = 0.0
 
     @property
     def ends_engine(self) -> bool:
@@ -147,8 +149,9 @@ class FaultStep:
             "engine": "the engine", "source": "the source", "sink": "the sink",
             "state": "the folder of the state",
         }[self.target]  # fmt: skip
+        down = f", which stays down for {self.down_s:g} s" if self.down_s else ""
         return {
-            "kill": f"SIGKILL of {whom}",
+            "kill": f"SIGKILL of {whom}{down}",
             "pause": f"SIGSTOP {length} of {whom}",
             "cut": f"connections to {whom} reset in the middle of a reply",
             "late": f"connections to {whom} reset, what was under way handled late",
@@ -288,7 +291,7 @@ class Scenario:
     def longest_s(self, records: int, life_s: float) -> float:
         """Return how long a run may take if every limit is used up; ``life_s``: of one life."""
         paced = 3 * records / self.rate if self.rate else 0.0
-        faults = sum(s.seconds + s.delay_s + s.idle_s + life_s for s in self.faults)
+        faults = sum(s.seconds + s.delay_s + s.idle_s + s.down_s + life_s for s in self.faults)
         hold = self.hold[1] if self.hold else 0.0
         return paced + faults + life_s + hold + self.sink.stall_s + self.sink.budget_s
 

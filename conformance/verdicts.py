@@ -155,6 +155,11 @@ class Reason(enum.StrEnum):
     ENDLESS = "ENDLESS", "The output has no end: more than 20 times the input."
     FOREIGN_PID = "FOREIGN_PID", "topology names a process that is not the engine's own."
     UNNAMED = "UNNAMED", "A process that topology did not name fetched or sent records."
+    HELD_UP = (
+        "HELD_UP",
+        "Output that can be read came later after a death than the claimed timeouts allow.",
+        "A transaction stays open until its timeout: end it when the engine starts again.",
+    )
     IDLE_WORKERS = (
         "IDLE_WORKERS",
         "No process that topology calls a worker did anything, while another did the work.",

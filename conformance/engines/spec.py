@@ -86,7 +86,9 @@ class EngineSpec:
         )
         kafka = model.kafka
         #: None where the engine speaks the log protocol.
-        self.kafka = kafka and KafkaTimeouts(kafka.session_timeout_ms, kafka.transaction_timeout_ms)
+        self.kafka: KafkaTimeouts | None = None
+        if kafka is not None:
+            self.kafka = KafkaTimeouts(kafka.session_timeout_ms, kafka.transaction_timeout_ms)
         self.known_gaps: dict[str, str] = dict(model.known_gaps)
         self.apps: tuple[str, ...] = tuple(model.apps.offered())
         self._argv, self._prepare = engine.argv, engine.prepare

@@ -111,6 +111,7 @@ class Step(Table):
     workers: Annotated[int, Field(ge=0, le=1_024)] = 0
     cuts: Annotated[int, Field(ge=0, le=10_000)] = 0
     idle_s: _Seconds = 0.0
+    down_s: _Seconds = 0.0
 
     @model_validator(mode="after")
     def _applies(self) -> Step:
@@ -122,6 +123,8 @@ class Step(Table):
                 raise wrong(f"a number above 0 for {self.do}", getattr(self, key), key)
             if self.do not in those and getattr(self, key):
                 raise wrong(f"only with {', '.join(sorted(those))}", getattr(self, key), key)
+        if self.down_s and (self.do, self.target) != ("kill", "engine"):
+            raise wrong("only with kill of the engine", self.down_s, "down_s")
         if self.do != "corrupt" and self.damage != FaultStep.damage:
             raise wrong("only with corrupt", self.damage, "damage")
         for key in ("fraction", "burst", "cut"):

@@ -42,6 +42,7 @@ class EventKind(enum.StrEnum):
     FRAME_LOST = "frame-lost"
     HAVE = "have"
     HAVE_AFTER_FENCE = "have-after-fence"
+    KAFKA_OUTPUT = "kafka-output"
     LINK = "link"
     LINK_MISSED = "link-missed"
     LOOP_FAILED = "loop-failed"

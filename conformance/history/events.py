@@ -86,6 +86,22 @@ class AnsweredWhileDraining(Event, kind=EventKind.ANSWERED_WHILE_DRAINING):
     """topology was answered after drain had been asked for."""
 
 
+class KafkaOutput(Event, kind=EventKind.KAFKA_OUTPUT):
+    """What became of the output of a run over Kafka, at its end.
+
+    ``produced``: records that the broker took on the output topic. ``committed``: those of them
+    that a consumer sees that reads what is committed; the others were aborted, or are left open.
+    """
+
+    produced: int
+    committed: int
+
+    @property
+    def aborted(self) -> int:
+        """Records that were produced and that nobody will see."""
+        return max(0, self.produced - self.committed)
+
+
 class Drained(Event, kind=EventKind.DRAINED):
     """The engine answered drain.
 

@@ -78,6 +78,8 @@ class Exchange:
         #: Set once the engine reads its input: before, it could only fall behind.
         self._reads = threading.Event()
         self._reads_by = math.inf
+        #: How many records of output the broker took; the runner points it at the proxy.
+        self.produced: Callable[[], int] = lambda: 0
         self._over = threading.Event()
         self._wake = threading.Event()
         self.failure: BaseException | None = None
@@ -105,6 +107,9 @@ class Exchange:
         self._wake.set()
         for thread in self._threads:
             thread.join()
+        self._event(
+            EventKind.KAFKA_OUTPUT, produced=self.produced(), committed=self._recorder.records
+        )
         if self.failure is None:
             with contextlib.suppress(KitStopped):
                 self._cluster.delete([*self._topics])

@@ -59,6 +59,8 @@ class ProcessFaultInjector:
         #: When the last fault was carried out or undone (time.monotonic), 0 before the first.
         self.touched_at = 0.0
         self._killed = False
+        #: Until then (time.monotonic) a dead engine is not started again.
+        self.down_until = 0.0
         #: Until then (time.monotonic) what the engine does may be the consequence of a fault.
         self._aftermath_until = 0.0
         self._killed_members: set[Member] = set()
@@ -106,7 +108,7 @@ class ProcessFaultInjector:
         if step.do == "rescale":
             return partial(self._rescale, step, live)
         if step.ends_engine:
-            return partial(self._kill_engine, live)
+            return partial(self._kill_engine, live, step.down_s)
         victims = self._victims(step, live, members)
         inject = self._pause if step.do == "pause" else self._kill
         return partial(inject, victims, step, live)
@@ -133,8 +135,8 @@ class ProcessFaultInjector:
         working = [member for member in found if member.pid in at_work]
         return [self._random.choice(working or found)]
 
-    def _kill_engine(self, live: Engine) -> dict[str, Any]:
-        self.touched_at = time.monotonic()
+    def _kill_engine(self, live: Engine, down_s: float = 0.0) -> dict[str, Any]:
+        self.touched_at = self.down_until = time.monotonic() + down_s
         self._killed = True
         return {"pids": live.kill()}
 

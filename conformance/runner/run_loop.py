@@ -177,7 +177,8 @@ class RunLoop:
             raise EngineFailure(Code.TIME_LIMIT, "the run was not over at the limit of all limits")
         process = self._engine.process
         if self._engine.killed:
-            if self._faults.busy or process.returncode is None:
+            down = time.monotonic() < self._engine.injector.down_until
+            if self._faults.busy or process.returncode is None or down:
                 return
             self._events.add(EventKind.EXITED, returncode=process.returncode)
             self._forget_drain()

@@ -62,8 +62,9 @@ def open_servers(
         faults.holds_connections = False
     if spec.kafka is not None:
         servers = _over_kafka(
-            spec, scenario, built, run_id, log, recorder, publisher, faults, stack, event, port
-        )
+            spec, scenario, built, run_id, log, recorder, publisher, faults, stack, event, tell,
+            port,
+        )  # fmt: skip
     else:
         log_server = LogServer(log, recorder, sink, event, port, faults.observe, publisher)
         stack.enter_context(log_server)
@@ -79,7 +80,7 @@ def open_servers(
 def _over_kafka(
     spec: EngineSpec, scenario: Scenario, built: BuiltInput, run_id: str, log: InputLog,
     recorder: Recorder, publisher: Publisher | OpenLoop, faults: FaultController,
-    stack: contextlib.ExitStack, event: Callable[..., None], port: int,
+    stack: contextlib.ExitStack, event: Callable[..., None], tell: Callable[..., Any], port: int,
 ) -> Servers:  # fmt: skip
     address = shared_broker.address()
     inputs = [_payloads(scenario.app, one) for one in built.partitions]
@@ -97,6 +98,12 @@ def _over_kafka(
     roles = Roles(exchange.inputs, {exchange.output})
     proxy = Proxy(address.engine_port, roles, event, observe, port, exchange.fetched)
     stack.enter_context(proxy)
+    exchange.produced = lambda: proxy.traffic.plain + proxy.traffic.transactional
+    assert spec.kafka is not None
+    tell(kafka={
+        "session_s": spec.kafka.session_ms / 1e3, "transaction_s": spec.kafka.transaction_ms / 1e3,
+        "transaction_version": address.transaction_version,
+    })  # fmt: skip
     return Servers(proxy, publisher, exchange.data, exchange.completion, exchange)
 
 

@@ -18,7 +18,7 @@ from tickproof.conformance.suites.catalog import Context, draw, seconds
 from tickproof.conformance.text import shown
 
 #: Sound engines that are always tried; Spark only beside a mutant of it.
-SOUND: Final = ("miniature", "single", "minimal")
+SOUND: Final = ("miniature", "single", "minimal", "kafka-miniature")
 #: A sound variant plays one scenario of so many, each of them others, unless it is asked for; in a
 #: half selftest each sound engine one of twice as many.
 SHARE: Final = 4
@@ -26,8 +26,9 @@ SHARE: Final = 4
 _START_S: Final = {
     "miniature": 1.0, "single": 1.0, "minimal": 1.0, "spark": 20.0, "kafka-miniature": 5.0,
 }  # fmt: skip
-#: Copies of these are tried only when they are asked for: they need a broker.
-_ASKED_FOR: Final = ("kafka-miniature",)
+#: These speak Kafka. They, and what is made of them, are tried only when they are asked for:
+#: they need a broker.
+KAFKA: Final = ("kafka-miniature",)
 
 
 @dataclass(frozen=True)
@@ -96,21 +97,21 @@ def _sound_ones(
     base: str | None, share: int, of_plain: int,
 ) -> Iterator[Engine]:  # fmt: skip
     """Yield sound engines, each with other scenarios: every ``share``-th of a variant."""
-    everything = tuple(tests_of())
     number = 0
     for variant in variants:
         if _is_asked_for(variant, only, base):
             toml = mutants.make(variant, fixtures, folder / "sound_variants" / variant.id)
             # Most variants are slow: they promise no latency.
             mine = [
-                s for s in everything
+                s for s in tests_of(transport=_transport(variant.engine))
                 if not alone(s) and (not variant.apps or _app(s) in variant.apps)
             ]  # fmt: skip
             scenarios = tuple(mine[number % share :: share] or mine[:1])
             yield Engine(variant.id, toml, variant.engine, scenarios, variant=variant)
             number += 1
     for name in SOUND if base is None else {base}.intersection(SOUND):
-        if not only or name in only:
+        everything = tuple(tests_of(transport=_transport(name)))
+        if name in only or (not only and (base == name or name not in KAFKA)):
             # A part is for shared machines: no timing tests, see above.
             mine = everything if of_plain == 1 else [s for s in everything if not alone(s)]
             scenarios = tuple(mine[number % of_plain :: of_plain])
@@ -121,7 +122,11 @@ def _sound_ones(
 def _is_asked_for(copy: Copy, only: Sequence[str], base: str | None) -> bool:
     if only and copy.id not in only:
         return False
-    return copy.engine == base or (base is None and (bool(only) or copy.engine not in _ASKED_FOR))
+    return copy.engine == base or (base is None and (bool(only) or copy.engine not in KAFKA))
+
+
+def _transport(base: str) -> str:
+    return "kafka" if base in KAFKA else "log"
 
 
 def _app(scenario: str) -> str:
@@ -136,13 +141,15 @@ def _check(only: Sequence[str], known: Sequence[str]) -> None:
 
 def _mutant(mutant: Mutant, fixtures: Path, folder: Path) -> Engine:
     toml = mutants.make(mutant, fixtures, folder / "mutants" / mutant.id)
-    return Engine(mutant.id, toml, mutant.engine, scenarios_of([mutant]), mutant=mutant)
+    transport = _transport(mutant.engine)
+    scenarios = scenarios_of([mutant], transport)
+    return Engine(mutant.id, toml, mutant.engine, scenarios, mutant=mutant)
 
 
-def scenarios_of(of: Sequence[Mutant]) -> tuple[str, ...]:
+def scenarios_of(of: Sequence[Mutant], transport: str = "log") -> tuple[str, ...]:
     """Return the scenarios that decide what the mutants name."""
     named = {requirement for mutant in of for requirement in mutant.breaks}
-    return tuple(tests_of(named))
+    return tuple(tests_of(named, transport))
 
 
 def halved(of: Sequence[Mutant]) -> list[Mutant]:

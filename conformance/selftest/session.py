@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.reports.json_report import this_host, this_kit
 from tickproof.conformance.selftest import model, plan
 from tickproof.conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
@@ -35,6 +36,8 @@ def run(
     uncovered: requirements without a mutant; selection: what was asked for, in words.
     """
     started = datetime.now(UTC)
+    if any(engine.base in plan.KAFKA for engine in engines):
+        shared_broker.address()  # one for all processes
     folder = out / "runs"
     shutil.rmtree(folder, ignore_errors=True)
     mutants = {engine.id: engine.mutant for engine in engines if engine.mutant}

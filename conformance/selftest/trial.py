@@ -41,13 +41,24 @@ class Task:
     folder: Path
 
 
-def tests_of(requirements: set[str] | None = None) -> dict[str, list[tuple[str, Any]]]:
-    """Return scenario -> (requirement, test), where a test of ``requirements`` needs it."""
+def tests_of(
+    requirements: set[str] | None = None, transport: str = ""
+) -> dict[str, list[tuple[str, Any]]]:
+    """Return scenario -> (requirement, test), where a test of ``requirements`` needs it.
+
+    ``transport``: leave out what does not apply to an engine that speaks it.
+    """
     import_suites()
-    return {
-        scenario: judges for scenario, judges in JUDGES.items()
-        if requirements is None or requirements & {requirement for requirement, _ in judges}
-    }  # fmt: skip
+    known = registry.load()
+    found = {}
+    for scenario, judges in JUDGES.items():
+        mine = [
+            (requirement, judge) for requirement, judge in judges
+            if not transport or transport in (known[requirement].needs.transport or (transport,))
+        ]  # fmt: skip
+        if mine and (requirements is None or requirements & {one for one, _ in mine}):
+            found[scenario] = mine
+    return found
 
 
 @cache
@@ -63,8 +74,8 @@ def attempt(task: Task) -> Trial:
     One more stands for what blocks them, if none of them does.
     """
     began = time.monotonic()
-    judges = tests_of()[task.scenario]
     spec = _spec(task.toml)
+    judges = tests_of(transport=spec.transports[0])[task.scenario]
     player = ScenarioPlayer(spec, Request(out=task.folder, seed=task.seed))
     found = [_outcome(player, task, requirement, judge) for requirement, judge in judges]
     # What blocks one of them may be a requirement that the scenario does not decide.

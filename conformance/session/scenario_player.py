@@ -144,6 +144,7 @@ class ScenarioPlayer:
             request.seed, request.profile, market=market,
             latency=level(self.spec, name), recovery_s=self.spec.timeouts.recovery_s,
             offers=self.offers, transport=self.spec.transports[0],
+            **_timeouts(self.spec),
         )  # fmt: skip
         if name in self.points:
             return draw(name, context, space.entry(name))
@@ -203,6 +204,14 @@ class ScenarioPlayer:
                     file.write(line.encode())
 
         return feed
+
+
+def _timeouts(spec: EngineSpec) -> dict[str, float]:
+    """Return the timeouts that an engine over Kafka claims, in seconds, as Context has them."""
+    if spec.kafka is None:
+        return {}
+    return {"session_s": spec.kafka.session_ms / 1e3,
+            "transaction_s": spec.kafka.transaction_ms / 1e3}  # fmt: skip
 
 
 def offered(spec: EngineSpec) -> dict[Carrier, dict[str, Any]]:

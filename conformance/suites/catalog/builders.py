@@ -30,7 +30,7 @@ class Context:
     the engine claims to survive there. market: recipe keys of kind market-csv, or None for a
     generated market. latency: name of the SLA profile that tier 5 plays. recovery_s: the
     engine's own limit of a recovery. offers: what there is to draw points of the fault space from.
-    transport: what the engine speaks.
+    transport: what the engine speaks; over Kafka, the timeouts of its sessions and transactions.
     """
 
     seed: int
@@ -43,6 +43,8 @@ class Context:
     survives: tuple[str, ...] = SURVIVES
     offers: tuple[Offer, ...] = EVERYTHING
     transport: str = "log"
+    session_s: float = 3.0
+    transaction_s: float = 10.0
 
     @property
     def carried_by(self) -> Carrier:

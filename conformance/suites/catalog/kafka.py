@@ -1,0 +1,66 @@
+"""The scenarios of T3 that only Kafka has: open transactions, sessions that end, time-outs."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from tickproof.conformance.scenario import FaultStep, Moment, Scenario, Target
+from tickproof.conformance.suites.catalog.builders import Context, carried, scenario
+from tickproof.conformance.suites.catalog.carriers import STATE_FIRST
+
+#: What lies beyond a time-out of the engine does so by as much.
+BEYOND_S: Final = 2.0
+#: A down-time that is well within the time-out of a transaction, as a share of it.
+WITHIN: Final = 0.25
+
+
+def _kills(context: Context, *steps: FaultStep) -> Scenario:
+    return carried(context, context.records(90_000), rate=60_000, faults=steps)
+
+
+def _kill(
+    rng: random.Random, target: Target, at: Moment, low: float, high: float, *,
+    cut: bool = False, down_s: float = 0.0,
+) -> FaultStep:  # fmt: skip
+    fraction = round(rng.uniform(low, high), 3)
+    return FaultStep("kill", target, at, fraction=fraction, cut=cut, down_s=down_s)
+
+
+@scenario("kafka-open-transactions", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    # Both within one time-out: the first transaction may still be open at the second death.
+    return _kills(
+        context, _kill(rng, "engine", "staged", 0.2, 0.35, cut=True),
+        _kill(rng, "engine", "staged", 0.55, 0.7),
+    )  # fmt: skip
+
+
+@scenario("kafka-short-downtime", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    down_s = round(min(context.transaction_s * WITHIN, 3.0), 3)
+    return _kills(context, _kill(rng, "engine", "losing", 0.3, 0.6, cut=True, down_s=down_s))
+
+
+@scenario("kafka-long-downtime", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    down_s = max(context.transaction_s, context.session_s) + BEYOND_S
+    return _kills(context, _kill(rng, "engine", "losing", 0.3, 0.6, cut=True, down_s=down_s))
+
+
+@scenario("kafka-lost-session", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    # At a produce that is not answered yet, so that the one who is paused has a transaction open.
+    step = FaultStep(
+        "pause", "worker", "staged", fraction=round(rng.uniform(0.3, 0.5), 3),
+        seconds=context.session_s + BEYOND_S,
+    )  # fmt: skip
+    return _kills(context, step)
+
+
+@scenario("kafka-rebalance", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _kills(
+        context, _kill(rng, "worker", "committing", 0.2, 0.4),
+        _kill(rng, "worker", "committing", 0.6, 0.8),
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""Tier 3 over Kafka: what an engine's transactions, sessions and time-outs are good for.
+
+The values are judged as everywhere. The proof that a fault met something is Kafka's own: output
+that was produced and that nobody will see, or input that another worker read meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from tickproof.conformance.history import events
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, whole
+from tickproof.conformance.suites.judge import Fail, Unknown, decides
+from tickproof.conformance.suites.require import forbidden_repeats, require_fired, require_no
+from tickproof.conformance.verdicts import Reason
+
+#: What a machine that is busy with others may add to the time that is claimed.
+_SPARE_S: Final = 10.0
+
+
+def _exact(history: History, faults: int = 1) -> None:
+    require_no(history, whole(history), (*VALUES, *LOSS, *CHANGED, *forbidden_repeats(history)))
+    require_fired(history, faults)
+
+
+def _require_aborted(history: History) -> None:
+    """Expect that output was produced in a transaction that did not end well."""
+    ended = history.all(events.KafkaOutput)[-1:]
+    if not any(one.aborted for one in ended):
+        raise Unknown(
+            Reason.NOTHING_IN_FLIGHT, "output produced in a transaction that was left open",
+            "every record that the broker took was committed",
+        )  # fmt: skip
+
+
+@decides("KA-OPEN-TRANSACTION", "kafka-open-transactions")
+def test_two_transactions_are_left_open(history: History) -> None:
+    _exact(history, 2)
+    _require_aborted(history)
+
+
+@decides("KA-DOWNTIME", "kafka-short-downtime")
+def test_a_downtime_within_the_time_out_of_a_transaction(history: History) -> None:
+    _exact(history)
+
+
+@decides("KA-DOWNTIME", "kafka-long-downtime")
+def test_a_downtime_beyond_the_time_out_of_a_transaction(history: History) -> None:
+    _exact(history)
+
+
+@decides("KA-LOST-SESSION", "kafka-lost-session")
+def test_a_worker_comes_back_after_its_session(history: History) -> None:
+    _exact(history)
+    (fault,) = history.faults[:1]
+    resumed = [row.t_ns for row in history.all(events.Resumed)]
+    end_ns = min(resumed, default=0)
+    fetches = history.fetches
+    meanwhile = (fetches["t_ns"] > fault.struck_ns) & (fetches["t_ns"] < end_ns)
+    read = {(one.stream, one.partition): one.fetched for one in fault.partitions}
+    again = [
+        (int(row["stream"]), int(row["partition"])) for row in fetches[meanwhile]
+        if row["base"] < read[int(row["stream"]), int(row["partition"])]
+    ]  # fmt: skip
+    if not again:
+        raise Unknown(
+            Reason.NOTHING_IN_FLIGHT, "another worker that reads again what the paused one had",
+            "no input was read a second time while it stood still",
+        )  # fmt: skip
+
+
+@decides("KA-REBALANCE", "kafka-rebalance")
+def test_workers_die_while_a_commit_is_under_way(history: History) -> None:
+    _exact(history, 2)
+
+
+@decides("KA-NOT-HELD-UP", "kafka-rebalance")
+def test_readers_are_held_up_no_longer_than_claimed(history: History) -> None:
+    """A reader of what is committed waits for open transactions: no longer than they may last."""
+    require_fired(history, 1)
+    claimed_s = history.run["kafka"]["session_s"] + history.run["kafka"]["transaction_s"]
+    arrivals = np.sort(outputs(history).arrivals["t_ns"])
+    for fault in history.faults:
+        later = arrivals[arrivals > fault.struck_ns]
+        if not len(later):
+            continue
+        waited_s = float(later[0] - fault.struck_ns) / 1e9
+        if waited_s > claimed_s + _SPARE_S:
+            raise Fail(
+                Reason.HELD_UP, f"output that can be read within {claimed_s:g} s of a death",
+                f"the first came {waited_s:.1f} s after it", fault=fault.text,
+            )  # fmt: skip
