@@ -28,6 +28,7 @@ FAMILIES: Final = {
     "EO": "Exactly-once under faults",
     "DL": "Delivery",
     "BP": "Back-pressure",
+    "KA": "Kafka",
     "LT": "Latency",
     "HO": "Host",
 }

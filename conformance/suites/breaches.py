@@ -95,6 +95,7 @@ RECOVERY: Final = (
     "EO-SCHEDULE", "EO-COVERING", "EO-WORKER-DEATH-BACKLOG", "EO-EARLY-DEATH", "EO-UNEVEN",
     "EO-SOME", "EO-TAIL", "EO-PASSTHROUGH-DEATH", "EO-MARKET-WORKER-DEATH",
     "EO-MARKET-ENGINE-DEATH", "EO-TWO-STREAMS-DEATH", "LT-RECOVERY",
+    "KA-OPEN-TRANSACTION", "KA-DOWNTIME", "KA-LOST-SESSION", "KA-REBALANCE",
 )  # fmt: skip
 SECOND_FAULT: Final = "EO-TWO-DEATHS"
 #: An engine that is refused what it had released, and ends by that, has no cut to go back to.
