@@ -11,9 +11,10 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
 from tickproof.conformance.errors import TickproofError
@@ -33,6 +34,7 @@ LATE_S: Final = 10.0
 #: ... and so long for its own writer, once the engine has sent other output again.
 LATE_MORE_S: Final = 0.5
 _RESET: Final = struct.pack("ii", 1, 0)
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _Result = TypeVar("_Result")
 
 
@@ -82,10 +84,15 @@ class Links:
     Used in the thread of the server alone, but for `aim` and what it returns.
     ``spent_s``: seconds of faults that the engine had to bear so far: deadlines grow by
     them. ``touched_at``: when the last fault struck or ended (time.monotonic), 0 before.
+    ``impossible``: faults that cannot be carried out, with the reason.
     """
 
-    def __init__(self, log: Withholds, on_event: Callable[..., None], loop: Loop) -> None:
+    def __init__(
+        self, log: Withholds, on_event: Callable[..., None], loop: Loop,
+        impossible: Mapping[str, str] = _NOTHING,
+    ) -> None:  # fmt: skip
         self._log, self._event, self._loop = log, on_event, loop
+        self._impossible = impossible
         self._links: set[Link] = set()
         self._armed: list[FaultStep] = []
         #: Whose reply is being cut in the middle.
@@ -148,7 +155,12 @@ class Links:
         return step.target not in self._away or bool(self._found(step.target))
 
     def aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
-        """Return what strikes; both raise LookupError where the side has no connection."""
+        """Return what strikes; both raise LookupError where the side has no connection.
+
+        So does a fault that is impossible here.
+        """
+        if why := self._impossible.get(step.do):
+            raise LookupError(why)
         self._loop.call(partial(self._present, step.target))
         return partial(self._loop.call, partial(self._strike, step))
 

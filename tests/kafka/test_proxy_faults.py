@@ -100,6 +100,12 @@ def test_a_side_without_connections_cannot_be_struck(broker: Broker) -> None:
                 stage.proxy.links.aim(FaultStep("cut", side, "fetched"))  # type: ignore[arg-type]
 
 
+def test_output_cannot_be_late(play: Play) -> None:
+    with pytest.raises(LookupError, match="meets the broker's fencing"):
+        play.stage.proxy.links.aim(FaultStep("late", "sink", "fetched"))
+    assert not play.stage.proxy.links.busy
+
+
 def test_a_dead_engine_is_waited_for_no_longer(broker: Broker) -> None:
     """What lasts ends when the engine is dead, and the proxy is idle soon."""
     with staged(broker) as stage:
