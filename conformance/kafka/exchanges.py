@@ -7,18 +7,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tickproof.conformance.kafka import wire
+from tickproof.conformance.kafka import transaction_messages, wire
 from tickproof.conformance.kafka.fields import Malformed
 from tickproof.conformance.kafka.traffic import Topics, Traffic
+from tickproof.conformance.kafka.transaction_messages import GroupAdded, Offsets, TransactionEnd
 from tickproof.conformance.kafka.wire import (
     Api,
     FetchRequest,
-    GroupAdded,
     Header,
-    Offsets,
     ProduceRequest,
     Topic,
-    TransactionEnd,
 )
 
 #: What a request means, None where it means nothing here.
@@ -132,7 +130,7 @@ class Conversation:
                 if exchange.records:
                     exchange.moments = STAGED if produced.transactional else PLAIN
             case _:
-                exchange.meaning = meaning = wire.transaction_request(frame, head)
+                exchange.meaning = meaning = transaction_messages.transaction_request(frame, head)
                 match meaning:
                     case Offsets(producer_id=producer_id):
                         if producer_id is not None:
@@ -183,7 +181,7 @@ class Conversation:
                 return bool(records)
             case None | FetchRequest():
                 return True
-        if error := wire.transaction_error(frame, head):
+        if error := transaction_messages.transaction_error(frame, head):
             traffic.errors[head.key, error] += 1
             return False
         if isinstance(end := exchange.meaning, TransactionEnd):

@@ -102,7 +102,7 @@ def _flexible(key: int, version: int) -> bool:
     return version >= _FLEXIBLE[Api(key)]
 
 
-def _request(frame: memoryview, head: Header) -> Fields:
+def request_fields(frame: memoryview, head: Header) -> Fields:
     """Return the fields of a request behind its header."""
     fields = Fields(frame, _HEADER.size, flexible=False)
     fields.text()
@@ -111,14 +111,14 @@ def _request(frame: memoryview, head: Header) -> Fields:
     return fields
 
 
-def _answer(frame: memoryview, head: Header) -> Fields:
+def answer_fields(frame: memoryview, head: Header) -> Fields:
     """Return the fields of the answer to a request behind its header."""
     fields = Fields(frame, 4, _flexible(head.key, head.version))
     fields.tags()
     return fields
 
 
-def _topic(fields: Fields, head: Header) -> Topic:
+def topic_field(fields: Fields, head: Header) -> Topic:
     """Read a topic: its name, or its id."""
     by_id = _BY_ID.get(Api(head.key))
     return fields.uuid() if by_id and head.version >= by_id else fields.text() or ""
@@ -166,14 +166,14 @@ class Fetched(NamedTuple):
 
 def fetch_request(frame: memoryview, head: Header) -> FetchRequest:
     """Read a Fetch."""
-    fields, version = _request(frame, head), head.version
+    fields, version = request_fields(frame, head), head.version
     if version < 15:
         fields.i32()
     max_wait_ms = fields.i32()
     fields.skip(4 + 4 + 1 + (8 if version >= 7 else 0))
     positions = []
     for _ in fields.items():
-        topic = _topic(fields, head)
+        topic = topic_field(fields, head)
         for _ in fields.items():
             partition = fields.i32()
             if version >= 9:
@@ -192,11 +192,11 @@ def fetched(frame: memoryview, head: Header) -> list[Fetched]:
 
 def _fetched(frame: memoryview, head: Header) -> tuple[list[Fetched], int]:
     """Read the answer to a Fetch; return with what it brings where the topics end."""
-    fields, version = _answer(frame, head), head.version
+    fields, version = answer_fields(frame, head), head.version
     fields.skip(4 + (6 if version >= 7 else 0))
     found = []
     for _ in fields.items():
-        topic = _topic(fields, head)
+        topic = topic_field(fields, head)
         for _ in fields.items():
             partition = fields.i32()
             fields.i16()
@@ -260,12 +260,12 @@ class ProduceRequest:
 
 def produce_request(frame: memoryview, head: Header) -> ProduceRequest:
     """Read a Produce."""
-    fields = _request(frame, head)
+    fields = request_fields(frame, head)
     transactional_id, acks = fields.text(), fields.i16()
     fields.i32()
     produced, partitions = [], []
     for _ in fields.items():
-        topic, numbers = _topic(fields, head), []
+        topic, numbers = topic_field(fields, head), []
         for _ in fields.items():
             numbers.append(partition := fields.i32())
             produced += [Produced(topic, partition, one) for one in batches(fields.blob())]
@@ -277,10 +277,10 @@ def produce_request(frame: memoryview, head: Header) -> ProduceRequest:
 
 def produce_errors(frame: memoryview, head: Header) -> dict[tuple[Topic, int], int]:
     """Read the answer to a Produce: the error of each partition, 0 for none."""
-    fields, version = _answer(frame, head), head.version
+    fields, version = answer_fields(frame, head), head.version
     found = {}
     for _ in fields.items():
-        topic = _topic(fields, head)
+        topic = topic_field(fields, head)
         for _ in fields.items():
             partition = fields.i32()
             found[topic, partition] = fields.i16()
@@ -334,116 +334,6 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-# -- offsets and transactions ------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Offsets:
-    """Offsets of a group, committed by themselves or (``producer_id``) in a transaction."""
-
-    group: str
-    offsets: tuple[Position, ...]
-    producer_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupAdded:
-    """A group whose offsets become part of a transaction (AddOffsetsToTxn)."""
-
-    group: str
-    producer_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionEnd:
-    """The end of a transaction, by commit or abort (EndTxn)."""
-
-    transactional_id: str
-    producer_id: int
-    epoch: int
-    commit: bool
-
-
-def transaction_request(
-    frame: memoryview, head: Header
-) -> Offsets | GroupAdded | TransactionEnd | None:
-    """Read what commits offsets or is part of a transaction; None for any other request."""
-    match head.key:
-        case Api.OFFSET_COMMIT:
-            return _offset_commit(frame, head)
-        case Api.TXN_OFFSET_COMMIT:
-            return _txn_offset_commit(frame, head)
-        case Api.ADD_OFFSETS_TO_TXN:
-            fields = _request(frame, head)
-            fields.text()
-            producer_id = fields.i64()
-            fields.i16()
-            return GroupAdded(fields.text() or "", producer_id)
-        case Api.END_TXN:
-            fields = _request(frame, head)
-            transactional_id = fields.text() or ""
-            return TransactionEnd(
-                transactional_id, fields.i64(), fields.i16(), commit=bool(fields.i8())
-            )
-    return None
-
-
-def _offset_commit(frame: memoryview, head: Header) -> Offsets:
-    fields, version = _request(frame, head), head.version
-    group = fields.text() or ""
-    fields.i32()
-    fields.text()
-    if version >= 7:
-        fields.text()
-    if version <= 4:
-        fields.i64()
-    return Offsets(group, _offsets(fields, head, with_epoch=version >= 6))
-
-
-def _txn_offset_commit(frame: memoryview, head: Header) -> Offsets:
-    fields = _request(frame, head)
-    fields.text()
-    group, producer_id = fields.text() or "", fields.i64()
-    fields.i16()
-    if head.version >= 3:
-        fields.i32()
-        fields.text()
-        fields.text()
-    return Offsets(group, _offsets(fields, head, with_epoch=head.version >= 2), producer_id)
-
-
-def _offsets(fields: Fields, head: Header, with_epoch: bool) -> tuple[Position, ...]:
-    found = []
-    for _ in fields.items():
-        topic = _topic(fields, head)
-        for _ in fields.items():
-            found.append(Position(topic, fields.i32(), fields.i64()))
-            if with_epoch:
-                fields.i32()
-            fields.text()
-            fields.tags()
-        fields.tags()
-    return tuple(found)
-
-
-def transaction_error(frame: memoryview, head: Header) -> int:
-    """Read the answer to one of these requests: the first error that is none 0, or 0."""
-    fields = _answer(frame, head)
-    if head.key != Api.OFFSET_COMMIT or head.version >= 3:
-        fields.i32()
-    if head.key in (Api.END_TXN, Api.ADD_OFFSETS_TO_TXN):
-        return fields.i16()
-    errors = []
-    for _ in fields.items():
-        _topic(fields, head)
-        for _ in fields.items():
-            fields.i32()
-            errors.append(fields.i16())
-            fields.tags()
-        fields.tags()
-    return next((error for error in errors if error), 0)
-
-
 # -- brokers and topics ------------------------------------------------------------------------
 
 
@@ -474,7 +364,7 @@ def topic_ids(frame: memoryview, head: Header) -> dict[bytes, str]:
     found: dict[bytes, str] = {}
     if head.version < 10:
         return found
-    fields = _answer(frame, head)
+    fields = answer_fields(frame, head)
     fields.i32()
     for _ in fields.items():
         fields.i32()

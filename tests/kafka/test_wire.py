@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kafka import messages
-from tickproof.conformance.kafka import wire
+from tickproof.conformance.kafka import transaction_messages, wire
 from tickproof.conformance.kafka.fields import Fields, Malformed
 from tickproof.conformance.kafka.record_batches import batches
-from tickproof.conformance.kafka.wire import Api, GroupAdded, Header, Offsets, Topic, TransactionEnd
+from tickproof.conformance.kafka.transaction_messages import GroupAdded, Offsets, TransactionEnd
+from tickproof.conformance.kafka.wire import Api, Header, Topic
 
 UUID = bytes(range(16))
 
@@ -91,29 +92,29 @@ def test_records_of_a_real_produce(one: Vector) -> None:
 @pytest.mark.parametrize("one", of(Api.TXN_OFFSET_COMMIT) + of(Api.OFFSET_COMMIT), ids=name)
 def test_offsets_of_a_real_commit(one: Vector) -> None:
     head, asked, answer = one.frames
-    found = wire.transaction_request(asked, head)
+    found = transaction_messages.transaction_request(asked, head)
     assert isinstance(found, Offsets) and found.group
     assert (found.producer_id is not None) == (head.key == Api.TXN_OFFSET_COMMIT)
     assert {(p.partition, p.offset) for p in found.offsets} <= {(0, 5), (1, 5), (0, 3)}
     assert all(str(position.topic).startswith("in-") for position in found.offsets)
-    assert wire.transaction_error(answer, head) == 0
+    assert transaction_messages.transaction_error(answer, head) == 0
 
 
 @pytest.mark.parametrize("one", of(Api.END_TXN), ids=name)
 def test_end_of_a_real_transaction(one: Vector) -> None:
     head, asked, answer = one.frames
-    found = wire.transaction_request(asked, head)
+    found = transaction_messages.transaction_request(asked, head)
     assert isinstance(found, TransactionEnd)
     assert found.commit and found.transactional_id and found.producer_id >= 0
-    assert wire.transaction_error(answer, head) == 0
+    assert transaction_messages.transaction_error(answer, head) == 0
 
 
 @pytest.mark.parametrize("one", of(Api.ADD_OFFSETS_TO_TXN), ids=name)
 def test_group_added_to_a_real_transaction(one: Vector) -> None:
     head, asked, answer = one.frames
-    found = wire.transaction_request(asked, head)
+    found = transaction_messages.transaction_request(asked, head)
     assert isinstance(found, GroupAdded) and found.group
-    assert wire.transaction_error(answer, head) == 0
+    assert transaction_messages.transaction_error(answer, head) == 0
 
 
 @pytest.mark.parametrize("one", of(Api.METADATA) + of(Api.FIND_COORDINATOR), ids=name)
@@ -279,10 +280,19 @@ READERS: dict[Api, list[Callable[[memoryview, Header], object]]] = {
     Api.FETCH: [wire.fetch_request, wire.fetched],
     Api.PRODUCE: [wire.produce_request, wire.produce_errors],
     Api.METADATA: [wire.topic_ids],
-    Api.OFFSET_COMMIT: [wire.transaction_request, wire.transaction_error],
-    Api.TXN_OFFSET_COMMIT: [wire.transaction_request, wire.transaction_error],
-    Api.ADD_OFFSETS_TO_TXN: [wire.transaction_request, wire.transaction_error],
-    Api.END_TXN: [wire.transaction_request, wire.transaction_error],
+    Api.OFFSET_COMMIT: [
+        transaction_messages.transaction_request,
+        transaction_messages.transaction_error,
+    ],
+    Api.TXN_OFFSET_COMMIT: [
+        transaction_messages.transaction_request,
+        transaction_messages.transaction_error,
+    ],
+    Api.ADD_OFFSETS_TO_TXN: [
+        transaction_messages.transaction_request,
+        transaction_messages.transaction_error,
+    ],
+    Api.END_TXN: [transaction_messages.transaction_request, transaction_messages.transaction_error],
 }
 
 
