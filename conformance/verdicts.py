@@ -259,6 +259,9 @@ SEVERITY: tuple[Verdict, ...] = (
     Verdict.KIT_ERROR,
 )
 
+#: How the words of a not-claimed begin where the requirement is about something else.
+DOES_NOT_APPLY = "does not apply"
+
 #: A promise was tested, and held or not.
 JUDGED: frozenset[Verdict] = frozenset(
     (Verdict.PASS, Verdict.FAIL, Verdict.KNOWN_GAP, Verdict.GAP_FIXED)

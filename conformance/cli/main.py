@@ -30,6 +30,7 @@ from tickproof.conformance.cli import (
     recorded,
     run,
     selftest,
+    survey,
 )
 from tickproof.conformance.engines import interruption
 from tickproof.conformance.reports import machine
@@ -94,6 +95,7 @@ def cli() -> None:
 
 for command in (
     run.run,
+    survey.survey,
     recorded.check,
     explain.explain,
     recorded.replay,

@@ -178,6 +178,11 @@ def judge_all(
             statuses.append(EXIT_KIT_ERROR)
     if len(reports) > 1:
         terminal.comparison(console, reports)
+    return worst_status(statuses)
+
+
+def worst_status(statuses: Sequence[int]) -> int:
+    """Return the exit status of a command that judged several engines, at least one."""
     return min(statuses, key=_STATUS_ORDER.index)
 
 

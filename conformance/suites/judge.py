@@ -17,6 +17,7 @@ from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements.registry import Needs
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.verdicts import DOES_NOT_APPLY
 
 Judge = Callable[[History], None]
 F = TypeVar("F", bound=Judge)
@@ -79,7 +80,8 @@ def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) ->
     transport = claims.get("transport", "log")
     if needs.transport and transport not in needs.transport:
         spoken = " or ".join(needs.transport)
-        raise NotClaimed(f"does not apply: about the transport {spoken}; it speaks {transport}")
+        about = f"about the transport {spoken}; it speaks {transport}"
+        raise NotClaimed(f"{DOES_NOT_APPLY}: {about}")
     played = {"app": scenario.app, **scenario.params}
     for name in ("app", "inputs", "emit"):
         wanted = getattr(needs, name)

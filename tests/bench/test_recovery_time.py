@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bench.handmade import Moves
-from tickproof.conformance.bench.engines.recovery import beyond, recovery, silence
+from tickproof.conformance.bench.engines.recovery import beyond, recovery, silence, silences
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.testing.output_log import output_log
@@ -43,17 +43,21 @@ def test_silence_is_the_longest_gap_from_the_kill_on(times, kill):
 
 @pytest.fixture
 def played(tmp_path):
-    """Return a run of an app with a kill; rows: (second, payload)."""
+    """Return a run of an app with a kill, or with several; rows: (second, payload)."""
 
     def play(app, rows, releases, kill_s, inputs=None):
+        kills = kill_s if isinstance(kill_s, tuple) else (kill_s,)
         released = [(int(t * SECOND), p, n) for t, p, n in releases]
         run = Moves([100, 100], [], released, None).run(tmp_path, app, inputs)
         dtype = COUNT_OUT if app == "count" else opaque(52)
         payloads = np.array([payload for _, payload in rows], dtype)
         run.outputs(output_log(payloads, t_ns=[int(t * SECOND) for t, _ in rows]))
-        run.events(FiredFault(
-            t_ns=int(kill_s * SECOND), step=FaultStep("kill", "worker", "fetched"), moment="",
-            text="", outputs=0, partitions=(), pids=(),
+        run.events(*(
+            FiredFault(
+                t_ns=int(at * SECOND), step=FaultStep("kill", "worker", "fetched"), moment="",
+                text="", outputs=0, partitions=(), pids=(),
+            )
+            for at in kills
         ))  # fmt: skip
         return run.history()
 
@@ -102,3 +106,12 @@ def test_the_payload_of_passthrough_tells_its_partition(played):
     history = played("passthrough", sorted(rows, key=lambda row: row[0]), [], 4.5, inputs)
     # Partition 0 has records 0, 2 and 12: it is silent from 3 s to 13 s.
     assert recovery(history).output_s == pytest.approx(10.0)
+
+
+def test_each_kill_has_its_silence_up_to_the_next_fault(played):
+    key, other = int(keys_of(0)[0]), int(keys_of(1)[0])
+    rows = [(t, (key, t, 0)) for t in (1, 2, 3, 5, 6, 7, 8)]
+    rows += [(t, (other, t, 0)) for t in (1, 2, 3, 6, 7, 9)]
+    history = played("count", sorted(rows), [], (3.5, 6.5, 9.5))
+    # From 3 s to 6 s, from 7 s to 9 s; after the last kill nothing came.
+    assert silences(history) == [pytest.approx(3.0), pytest.approx(2.0)]

@@ -13,6 +13,7 @@ import numpy as np
 
 from tickproof.conformance.checkers.expected import Groups, answered, payload_words
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.scenario import App, Do
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.generators.layouts import opaque
 from tickproof.generators.placement import Placement
@@ -21,6 +22,10 @@ from tickproof.generators.placement import Placement
 USUAL: Final = 0.5
 #: A run has fewer records than this many bits count.
 _N_BITS: Final = 36
+#: Faults that are the death of a process.
+DEATHS: Final[frozenset[Do]] = frozenset(("kill", "corrupt"))
+#: Apps of which it can be told what brings something new, and to which partition it belongs.
+APPS: Final[tuple[App, ...]] = ("passthrough", "count")
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,27 @@ def recovery(history: History) -> Recovery:
     after = [_worst([silence(t, kill_ns) for t in times]) for times in lists]
     before = [_worst([silence(t[t <= kill_ns], half_ns) for t in times]) for times in lists]
     return Recovery(*after, *before)
+
+
+def silences(history: History) -> list[float]:
+    """Return the seconds without output after each kill of a run of one of APPS.
+
+    The longest silence of a partition, from its last output before the kill on and up to the
+    next fault; the worst of all partitions. A kill after which none had anything new left to
+    come before the next fault is left out.
+    """
+    faults = history.faults
+    struck_ns = [fault.struck_ns or fault.t_ns for fault in faults]
+    t_ns, partition = _new_outputs(history)
+    found = []
+    for number, fault in enumerate(faults):
+        if fault.step.do not in DEATHS:
+            continue
+        until_ns = min(struck_ns[number + 1 :], default=np.iinfo(np.int64).max)
+        times = [t_ns[(partition == p) & (t_ns < until_ns)] for p in np.unique(partition)]
+        after = [silence(t, struck_ns[number]) for t in times]
+        found += [max(seen)] if (seen := [one for one in after if one is not None]) else []
+    return found
 
 
 def silence(t_ns: np.ndarray, kill_ns: int) -> float | None:

@@ -1,0 +1,59 @@
+"""``tickproof survey``: several engines, several seeds, one table."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Final
+
+import click
+
+from tickproof.conformance.cli import options
+from tickproof.conformance.cli.options import Command
+from tickproof.conformance.reports import machine, style
+
+#: A random first seed leaves room for the others.
+_FIRST: Final = 2**32
+
+
+@click.command(cls=Command)
+@click.argument("engines", nargs=-1, metavar="ENGINE...")
+@options.number("--seeds", click.IntRange(1, 100), 3, "Judge each engine with so many seeds.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 101), metavar="N",
+    help="The first seed; the others follow it. Default: random, and printed.",
+)  # fmt: skip
+@click.option(
+    "--profile", type=click.Choice(["quick", "full"]), default="quick", show_default=True,
+    help="How many and how long runs are made; quick leaves out latency (tier 5).",
+)  # fmt: skip
+@click.option(
+    "--tier", "tiers", type=int, multiple=True, metavar="N", help="Only this tier (repeatable)."
+)
+@click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these requirements.")
+@options.out("tickproof-out/survey", "the table, reports, runs and packs go")
+@options.parallel
+def survey(
+    engines: tuple[str, ...], seeds: int, seed: int | None, profile: str, tiers: tuple[int, ...],
+    only: tuple[str, ...], out: Path, parallel: int | None,
+) -> int:  # fmt: skip
+    """Judge each ENGINE with several seeds, and write a table of what they kept of their promises.
+
+    ENGINE as in `tickproof run`. The table is survey.md, the same as data survey.json. The exit
+    status is the worst of `tickproof run` for any of them.
+    """
+    from tickproof.conformance.session import run_command
+    from tickproof.conformance.session.request import Request
+    from tickproof.conformance.survey import command
+
+    request = Request(
+        out=out, profile=profile, tiers=tiers,
+        only=options.parts([part.upper() for part in only]),
+        workers=parallel or machine.runs_at_once(),
+    )  # fmt: skip
+    first = secrets.randbelow(_FIRST) if seed is None else seed
+    console = style.console()
+    selected = run_command.select(request)
+    specs = options.load_engines(engines, out)
+    run_command.check(request, specs, console)
+    return command.run(specs, selected, request, range(first, first + seeds), console)

@@ -1,0 +1,1 @@
+"""Several engines judged with several seeds, and a table of what they kept of their promises."""

@@ -1,0 +1,177 @@
+"""From the reports of several seeds to one row of an engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tickproof.conformance.engines.spec import Claims, EngineSpec
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.fault_space.offers import APPS
+from tickproof.conformance.pack import writer
+from tickproof.conformance.reports import json_report, judged
+from tickproof.conformance.reports.json_report import Report, Result
+from tickproof.conformance.survey import run_figures
+from tickproof.conformance.survey.promises import Promises
+from tickproof.conformance.survey.result import (
+    ClaimSet,
+    EngineRow,
+    Failure,
+    Session,
+    Settings,
+    State,
+    Tally,
+)
+from tickproof.conformance.survey.source_lines import code_lines
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, Verdict
+
+PACKS: Final = "packs"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One engine judged with one seed. report: None where the kit broke before there was one."""
+
+    seed: int
+    folder: Path
+    report: Report | None
+
+
+def row(
+    spec: EngineSpec, sessions: Sequence[Judged], promises: Promises, out: Path,
+    say: Callable[[str], None],
+) -> EngineRow:  # fmt: skip
+    """Return what an engine came to; packs of its failures are made in ``out``/packs."""
+    figures = run_figures.of_sessions([(one.folder, one.report) for one in sessions if one.report])
+    return EngineRow(
+        engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
+        claims=_claims(spec),
+        settings=_settings(spec),
+        code_lines=code_lines(spec.path.parent),
+        sessions=[
+            Session(
+                seed=one.seed,
+                verdict=one.report.verdict if one.report else None,
+                isolation=one.report.isolation if one.report else None,
+                report=one.folder.relative_to(out).as_posix(),
+            )
+            for one in sessions
+        ],
+        runs=figures.runs,
+        faults=dict(sorted(figures.faults.items())),
+        deaths=figures.deaths,
+        recovery=figures.recovery,
+        requirements=tallies([one.report for one in sessions]),
+        failures=_failures(sessions, promises, out, say),
+    )
+
+
+def _claims(spec: EngineSpec) -> list[ClaimSet]:
+    apps: dict[tuple[str, str, tuple[str, ...], str], list[str]] = {}
+    for app, params in APPS.values():
+        if spec.offers(app, params):
+            one: Claims = spec.claims(app, params)
+            name = " ".join([app, *(f"{key}={value}" for key, value in params.items())])
+            key = (one.state, one.delivery, tuple(sorted(one.survives)), one.rescale)
+            apps.setdefault(key, []).append(name)
+    return [
+        ClaimSet(apps=names, state=state, delivery=delivery, survives=[*survives], rescale=rescale)
+        for (state, delivery, survives, rescale), names in apps.items()
+    ]
+
+
+def _settings(spec: EngineSpec) -> Settings:
+    limits, kafka = spec.timeouts, spec.kafka
+    return Settings(
+        transport=spec.transports[0],
+        startup_timeout_s=limits.startup_s,
+        drain_timeout_s=limits.drain_s,
+        recovery_timeout_s=limits.recovery_s,
+        cut_timeout_s=limits.cut_s,
+        session_timeout_ms=kafka.session_ms if kafka else None,
+        transaction_timeout_ms=kafka.transaction_ms if kafka else None,
+    )
+
+
+def tallies(reports: Sequence[Report | None]) -> list[Tally]:
+    """Return each requirement over all seeds, in the order of the reports; None: no report."""
+    found: dict[str, list[Result]] = {}
+    for report in reports:
+        for result in report.requirements if report else ():
+            found.setdefault(result.id, []).append(result)
+    made = []
+    for id_, results in found.items():
+        state = state_of(results, len(reports))
+        whys = {} if state is State.HELD else {judged.why(one): None for one in results}
+        verdicts = dict(Counter(one.verdict for one in results))
+        why = "; ".join(filter(None, whys)) if state is not State.FAILED else ""
+        made.append(Tally(id=id_, title=results[0].title, state=state, verdicts=verdicts, why=why))
+    return made
+
+
+def state_of(results: Sequence[Result], seeds: int) -> State:
+    """Return what the results of one requirement come to: a doubt in one seed is a doubt."""
+    verdicts = {result.verdict for result in results}
+    if Verdict.FAIL in verdicts:
+        return State.FAILED
+    doubtful = verdicts & {Verdict.UNKNOWN, Verdict.BLOCKED, Verdict.KIT_ERROR}
+    if doubtful or len(results) < seeds:
+        return State.UNDECIDED
+    if verdicts & {Verdict.KNOWN_GAP, Verdict.GAP_FIXED}:
+        return State.KNOWN_GAP
+    if Verdict.PASS in verdicts:
+        return State.HELD
+    if all(result.actual.startswith(DOES_NOT_APPLY) for result in results):
+        return State.NOT_APPLICABLE
+    return State.NOT_CLAIMED
+
+
+def _failures(
+    sessions: Sequence[Judged], promises: Promises, out: Path, say: Callable[[str], None]
+) -> list[Failure]:
+    failed: dict[str, list[tuple[Judged, Result]]] = {}
+    for session in sessions:
+        for result in session.report.requirements if session.report else ():
+            if result.verdict is Verdict.FAIL:
+                failed.setdefault(result.id, []).append((session, result))
+    made = []
+    for id_, found in failed.items():
+        session, result = found[0]
+        run = session.folder / result.run if result.run else None
+        pack = out / PACKS / f"{session.folder.name}-{id_}{writer.SUFFIX}"
+        packed = run is not None and _packed(run, pack, say)
+        made.append(
+            Failure(
+                id=id_,
+                title=result.title,
+                failed_in=len(found),
+                of=len(sessions),
+                confirmed=len(found) == len(sessions),
+                seed=session.seed,
+                reason=result.reason,
+                headline=" ".join(result.story.headline),
+                stimulus=result.stimulus,
+                expected=result.expected,
+                actual=result.actual,
+                reproduce=result.reproduce,
+                run=run.relative_to(out).as_posix() if run else "",
+                pack=pack.relative_to(out).as_posix() if packed else "",
+                breaks=promises.broken_by(id_),
+            )
+        )
+    return made
+
+
+def _packed(run: Path, pack: Path, say: Callable[[str], None]) -> bool:
+    """Make a pack of a run; a run of which none can be made keeps its folder."""
+    try:
+        pack.parent.mkdir(exist_ok=True)
+        pack.unlink(missing_ok=True)
+        writer.pack(run, pack)
+    except (HistoryError, OSError) as error:
+        say(f"no pack of {run}: {error}")
+        return False
+    return True

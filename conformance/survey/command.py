@@ -1,0 +1,95 @@
+"""`tickproof survey`: judge engines with several seeds, write survey.json and survey.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pydantic
+from rich.console import Console
+from rich.text import Text
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import KafkaUnavailable
+from tickproof.conformance.kafka import jars
+from tickproof.conformance.kafka.cluster import client_library
+from tickproof.conformance.reports import json_report
+from tickproof.conformance.reports.json_report import Report
+from tickproof.conformance.requirements.registry import Requirement
+from tickproof.conformance.session import run_command
+from tickproof.conformance.session.request import Request
+from tickproof.conformance.survey import collection, markdown, promises, result
+from tickproof.conformance.survey.collection import Judged
+from tickproof.conformance.survey.result import Software, Survey
+
+
+def run(
+    specs: Sequence[EngineSpec], selected: Mapping[str, Requirement], request: Request,
+    seeds: Sequence[int], console: Console,
+) -> int:  # fmt: skip
+    """Judge each engine with each seed; returns the worst exit status.
+
+    Sessions go to ``request.out``/seedN, the table of all to survey.json and survey.md.
+    Raises InvalidFile for a promises.toml, before anything is started; OSError where the
+    table cannot be written.
+    """
+    said = [promises.beside(spec.path) for spec in specs]
+    out = request.out
+    started = datetime.now(UTC)
+    sessions: list[list[Judged]] = [[] for _ in specs]
+    statuses = []
+    for number, seed in enumerate(seeds, 1):
+        began = datetime.now(UTC)
+        console.print(Text(f"seed {seed}, {number} of {len(seeds)}", style="dim"))
+        asked = replace(request, seed=seed, out=out / f"seed{seed}")
+        folders = run_command.engine_folders(specs, asked.out)
+        statuses.append(run_command.judge_all(specs, selected, asked, console))
+        for found, folder in zip(sessions, folders, strict=True):
+            found.append(Judged(seed, folder, _report(folder, began)))
+    rows = [
+        collection.row(spec, found, one, out, lambda text: console.print(Text(text)))
+        for spec, found, one in zip(specs, sessions, said, strict=True)
+    ]
+    survey = Survey(
+        format=result.FORMAT,
+        kit=json_report.this_kit(),
+        host=json_report.this_host(),
+        software=_software(specs),
+        profile=request.profile,
+        seeds=list(seeds),
+        only=list(request.only),
+        started=started,
+        ended=datetime.now(UTC),
+        exit_status=run_command.worst_status(statuses),
+        engines=rows,
+    )
+    written = (result.write(survey, out), markdown.write(survey, out))
+    console.print()
+    for line in markdown.brief(survey):
+        console.print(Text(line), soft_wrap=True)
+    for path in written:
+        console.print(Text(f"  {path}", style="dim"), soft_wrap=True)
+    return survey.exit_status
+
+
+def _report(folder: Path, began: datetime) -> Report | None:
+    """Return the report of the session that just ended; None where it left none."""
+    try:
+        report = json_report.read(folder / json_report.FILE_NAME)
+    except (OSError, pydantic.ValidationError):
+        return None
+    return report if report.started >= began else None
+
+
+def _software(specs: Sequence[EngineSpec]) -> Software:
+    if all(spec.kafka is None for spec in specs):
+        return Software()
+    try:
+        library = client_library()
+        client = f"confluent-kafka {library.version()[0]}, librdkafka {library.libversion()[0]}"
+        broker = jars.load(jars.BROKER).coordinates[0].rpartition(":")[2]
+        return Software(java=jars.find_java().version, broker=broker, client=client)
+    except KafkaUnavailable:
+        return Software()

@@ -1,0 +1,183 @@
+"""survey.json: what a survey found, as data that all its other forms are drawn from."""
+
+from __future__ import annotations
+
+import enum
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tickproof.conformance.reports.json_report import Engine, Host, Kit
+from tickproof.conformance.verdicts import Verdict
+
+FORMAT: Final = 1
+FILE_NAME: Final = "survey.json"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class State(enum.StrEnum):
+    """What a requirement came to over all seeds."""
+
+    HELD = "held"
+    FAILED = "failed"
+    KNOWN_GAP = "known-gap"
+    UNDECIDED = "undecided"
+    NOT_CLAIMED = "not-claimed"
+    NOT_APPLICABLE = "not-applicable"
+
+
+#: States that answer the question whether a promise holds.
+JUDGED: Final = frozenset((State.HELD, State.FAILED, State.KNOWN_GAP))
+
+
+class Software(_Model):
+    """Versions of what engines were judged over; None where nothing was."""
+
+    java: str | None = None
+    broker: str | None = None
+    client: str | None = None
+
+
+class ClaimSet(_Model):
+    """What an engine claims for some of its apps."""
+
+    apps: list[str] = Field(description="such as count emit=every")
+    state: str
+    delivery: str
+    survives: list[str]
+    rescale: str
+
+
+class Settings(_Model):
+    """Time limits of engine.toml; those of Kafka are None for an engine that speaks no Kafka."""
+
+    transport: str
+    startup_timeout_s: float
+    drain_timeout_s: float
+    recovery_timeout_s: float
+    cut_timeout_s: float
+    session_timeout_ms: int | None
+    transaction_timeout_ms: int | None
+
+
+class Session(_Model):
+    """One engine judged with one seed; without a verdict where the kit itself broke."""
+
+    seed: int
+    verdict: Verdict | None
+    isolation: str | None
+    report: str = Field(description="folder of report.json, relative to this file")
+
+
+class Tally(_Model):
+    """One requirement over all seeds."""
+
+    id: str
+    title: str
+    state: State
+    verdicts: dict[Verdict, int] = Field(description="in how many seeds it came out so")
+    why: str = Field(default="", description="why it was not judged, where it was not")
+
+
+class Recovery(_Model):
+    """Seconds without output after a kill: the longest silence of a partition.
+
+    samples: kills that it could be seen of, in runs of passthrough and count.
+    """
+
+    samples: int = Field(ge=0)
+    p50_s: float | None
+    p95_s: float | None
+    longest_s: float | None
+
+
+class Quote(_Model):
+    """A sentence of the engine's own documents."""
+
+    says: str
+    source: str
+
+
+class Failure(_Model):
+    """A promise that did not hold, as the first of the seeds that failed shows it."""
+
+    id: str
+    title: str
+    failed_in: int = Field(ge=1)
+    of: int = Field(ge=1, description="seeds")
+    confirmed: bool = Field(description="it failed in each of the seeds")
+    seed: int
+    reason: str
+    headline: str
+    stimulus: str
+    expected: str
+    actual: str
+    reproduce: str
+    run: str = Field(description="run folder, relative to this file; may be empty")
+    pack: str = Field(description="the run as one file, relative to this file; may be empty")
+    breaks: Quote | None = None
+
+
+class EngineRow(_Model):
+    """One engine over all seeds."""
+
+    engine: Engine
+    claims: list[ClaimSet]
+    settings: Settings
+    code_lines: int = Field(ge=0, description="of the files beside engine.toml")
+    sessions: list[Session]
+    runs: int = Field(ge=0)
+    faults: dict[str, int] = Field(description="faults that were carried out in these runs")
+    deaths: int = Field(ge=0, description="those of them that killed processes")
+    recovery: Recovery
+    requirements: list[Tally]
+    failures: list[Failure]
+
+    def count(self, *states: State) -> int:
+        """Return how many requirements came to one of these states."""
+        return sum(one.state in states for one in self.requirements)
+
+    @property
+    def held(self) -> int:
+        """Promises that held in each of the seeds."""
+        return self.count(State.HELD)
+
+    @property
+    def judged(self) -> int:
+        """Promises of which can be said whether they hold."""
+        return self.count(*JUDGED)
+
+
+class Survey(_Model):
+    """Engines judged with the same seeds on one machine."""
+
+    format: Literal[1]
+    kit: Kit
+    host: Host
+    software: Software
+    profile: str
+    seeds: list[int]
+    only: list[str] = Field(description="what was asked for; empty: everything")
+    started: datetime
+    ended: datetime
+    exit_status: int
+    engines: list[EngineRow]
+
+
+def write(survey: Survey, folder: Path) -> Path:
+    """Write survey.json into a folder, whole or not at all; returns its path."""
+    path = folder / FILE_NAME
+    part = path.with_suffix(".json.part")
+    part.write_text(survey.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    part.replace(path)
+    return path
+
+
+def read(path: Path) -> Survey:
+    """Read a survey.json. Raises pydantic.ValidationError for anything else."""
+    return Survey.model_validate_json(path.read_text(encoding="utf-8"))
