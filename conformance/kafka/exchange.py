@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -37,7 +38,8 @@ OFFSETS_S: Final = 0.05
 #: Stands for the size of a record that is no output of the app.
 ODD: Final = -1
 _NAP_S: Final = 0.02
-_FLUSH_S: Final = 30.0
+_FLUSH_S: Final = 5.0
+_CONNECT_S: Final = 2.0
 #: Topics are made for one run each: data outlives no broker.
 _TOPIC_SETTINGS: Final = {
     "message.timestamp.type": "LogAppendTime",
@@ -206,8 +208,17 @@ class Exchange:
                 return
 
     def _failed(self, error: Any) -> None:
-        if error.fatal() or error.code() == self._kafka.KafkaError._ALL_BROKERS_DOWN:
+        """Hear of an error of a client: a broker that is there is asked again by the client."""
+        if error.fatal() or not self._broker_answers():
             self.failure = self.failure or KitStopped(f"the Kafka broker: {error.str()}")
+
+    def _broker_answers(self) -> bool:
+        host, _, port = self._address.kit.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), _CONNECT_S).close()
+        except OSError:
+            return False
+        return True
 
     # -- output -------------------------------------------------------------------------
 
