@@ -1,0 +1,85 @@
+"""When an engine that cannot be asked to drain counts as drained."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickproof.conformance.kafka import completion, expected_output
+from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
+from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER
+
+NUMBERS = st.lists(st.integers(-3, 3), max_size=12)
+
+
+def numbers(values: list[int]) -> np.ndarray:
+    return np.array([(value,) for value in values], NUMBER)
+
+
+@given(NUMBERS, st.lists(NUMBERS, max_size=4))
+def test_output_is_complete_once_each_came_often_enough(due: list[int], came: list[list[int]]):
+    expected, seen = ExpectedOutput(numbers(due)), Counter[int]()
+    for values in came:
+        expected.see(numbers(values))
+        seen.update(values)
+        assert expected.complete == (Counter(due) <= seen)
+
+
+def test_what_nobody_knows_is_never_complete() -> None:
+    expected = ExpectedOutput(None)
+    expected.see(numbers([1]))
+    assert not expected.complete
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-(2**62), 2**62)), max_size=20))
+def test_points_of_count(rows: list[tuple[int, int]]) -> None:
+    records = np.array(rows, COUNT_IN)
+    every, last, totals = set(), {}, Counter[int]()
+    ranks = Counter[int]()
+    for key, value in rows:
+        ranks[key] += 1
+        totals[key] = (totals[key] + value + 2**63) % 2**64 - 2**63
+        last[key] = (key, ranks[key], totals[key])
+        every.add(last[key])
+    for emit, due in (("every", every), ("some", set(last.values()))):
+        found = expected_output.of("count", {"emit": emit}, [records])
+        assert found is not None and found.dtype == COUNT_OUT
+        assert set(map(tuple, found.tolist())) == due
+
+
+class Clock:
+    """Stands for the time that passes between two looks."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    @staticmethod
+    def monotonic_ns() -> int:
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("complete", "released", "quiet_s"),
+    [(True, True, completion.QUIET_S), (False, True, completion.RELEASED_S), (False, False, 30.0)],
+)
+def test_how_long_it_has_to_be_quiet(monkeypatch, complete, released, quiet_s) -> None:
+    clock, position = Clock(), [0]
+    monkeypatch.setattr(completion, "time", clock)
+    drained = Completion(lambda: complete, lambda: released, lambda: (position[0],), 30.0)
+    assert not drained.done
+    clock.now += quiet_s - 0.1
+    assert not drained.done
+    position[0] += 1  # something came: it begins anew
+    assert not drained.done
+    clock.now += quiet_s - 0.1
+    assert not drained.done
+    clock.now += 0.2
+    assert drained.done and drained.answered_ns
+    position[0] += 1  # nothing takes it back
+    assert drained.done
