@@ -115,6 +115,10 @@ class ProcessFaultInjector:
 
     def _victims(self, step: FaultStep, live: Engine, members: Sequence[Member]) -> list[Member]:
         intact = [member for member in members if self.intact(member)]
+        if step.target == "worker":
+            paused = {one.member for one in self._paused}
+            # Who stands still already is struck only if there is nobody else.
+            intact = [member for member in intact if member not in paused] or intact
         if step.target == "coordinator":
             found = [member for member in intact if member.role == "coordinator"]
             if not found:

@@ -130,7 +130,9 @@ def test_data_of_another_size_is_odd(odd: str) -> None:
 
 
 def test_white_space_in_a_message_is_none() -> None:
-    found = payloads.outputs("count", COUNT_OUT.itemsize, [GOOD, b'{\n "k": 1,\n"n":2,"total":3\n}'])
+    found = payloads.outputs(
+        "count", COUNT_OUT.itemsize, [GOOD, b'{\n "k": 1,\n"n":2,"total":3\n}']
+    )
     assert len(found.payloads) == 2
 
 

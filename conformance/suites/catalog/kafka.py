@@ -15,8 +15,12 @@ BEYOND_S: Final = 2.0
 WITHIN: Final = 0.25
 
 
-def _kills(context: Context, *steps: FaultStep) -> Scenario:
-    return carried(context, context.records(90_000), rate=60_000, faults=steps)
+#: Slow enough that there is input left when a worker comes back.
+_SLOWLY: Final = 7_500
+
+
+def _kills(context: Context, *steps: FaultStep, rate: float = 60_000) -> Scenario:
+    return carried(context, context.records(90_000), rate=rate, faults=steps)
 
 
 def _kill(
@@ -48,14 +52,32 @@ def _(context: Context, rng: random.Random) -> Scenario:
     return _kills(context, _kill(rng, "engine", "losing", 0.3, 0.6, cut=True, down_s=down_s))
 
 
-@scenario("kafka-lost-session", STATE_FIRST)
-def _(context: Context, rng: random.Random) -> Scenario:
+def _lost_session(context: Context, rng: random.Random) -> FaultStep:
     # At a produce that is not answered yet, so that the one who is paused has a transaction open.
-    step = FaultStep(
-        "pause", "worker", "staged", fraction=round(rng.uniform(0.3, 0.5), 3),
+    return FaultStep(
+        "pause", "worker", "staged", fraction=round(rng.uniform(0.2, 0.3), 3),
         seconds=context.session_s + BEYOND_S,
     )  # fmt: skip
-    return _kills(context, step)
+
+
+@scenario("kafka-lost-session", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _kills(context, _lost_session(context, rng), rate=_SLOWLY)
+
+
+@scenario("kafka-lost-session-and-death", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    # The other one dies behind the open transaction, and is back before that ends.
+    other = _kill(rng, "worker", "fetched", 0.32, 0.36)
+    return _kills(context, _lost_session(context, rng), other, rate=_SLOWLY)
+
+
+@scenario("kafka-worker-in-transaction", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _kills(
+        context, _kill(rng, "worker", "staged", 0.2, 0.4),
+        _kill(rng, "worker", "staged", 0.6, 0.8),
+    )  # fmt: skip
 
 
 @scenario("kafka-rebalance", STATE_FIRST)

@@ -1,0 +1,163 @@
+"""Whole runs over a real broker: a sound engine passes, and what goes wrong gets its right name."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from tickproof.conformance.engines.spec import EngineSpec, load
+from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.history import events
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.kafka import shared_broker
+from tickproof.conformance.kafka.broker import Broker
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.runner.run import play
+from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.suites import test_t3, test_t3_kafka
+from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.evidence import LOSS, VALUES, whole
+from tickproof.conformance.suites.judge import Fail
+from tickproof.conformance.suites.require import require_correct, require_no
+
+TOML = """
+[engine]
+name = "made-up"
+version = "1"
+language = "python"
+argv = ["{python}", "{here}/app.py"]
+startup_timeout_s = 10
+recovery_timeout_s = 3
+transports = ["kafka"]
+
+[kafka]
+session_timeout_ms = 3000
+transaction_timeout_ms = 10000
+
+[claims]
+state = "exactly-once"
+delivery = "exactly-once"
+survives = ["engine"]
+rescale = "none"
+
+[apps.count]
+emit = ["every"]
+"""
+#: Copies its input to its output as it is: no point of count among it.
+COPIES = """
+import os
+from confluent_kafka import Consumer, Producer
+env = os.environ
+consumer = Consumer({"bootstrap.servers": env["TICKPROOF_BOOTSTRAP"],
+                     "group.id": env["TICKPROOF_GROUP"], "auto.offset.reset": "earliest"})
+producer = Producer({"bootstrap.servers": env["TICKPROOF_BOOTSTRAP"]})
+consumer.subscribe([env["TICKPROOF_IN"]])
+while True:
+    for message in consumer.consume(500, 0.1):
+        if message.error() is None:
+            producer.produce(env["TICKPROOF_OUT"], message.value())
+    producer.flush()
+"""
+ENDS = "import sys; sys.exit('no such option')"
+
+
+@pytest.fixture
+def miniature(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> EngineSpec:
+    monkeypatch.setenv(shared_broker.VARIABLE, json.dumps(asdict(broker.address)))
+    return load(fixtures() / "engines" / "kafka-miniature")
+
+
+def drawn(name: str, records: int = 6_000) -> Scenario:
+    scenario = draw(name, Context(seed=5, transport="kafka"))
+    return replace(scenario, recipe=scenario.recipe | {"records": records})
+
+
+def made(folder: Path, app: str) -> EngineSpec:
+    folder.mkdir()
+    (folder / "app.py").write_text(app)
+    (folder / "engine.toml").write_text(TOML)
+    return load(folder)
+
+
+def test_a_sound_engine_is_exact_though_it_is_killed_in_open_transactions(
+    miniature: EngineSpec, tmp_path: Path
+) -> None:
+    play(drawn("kafka-open-transactions", 12_000), miniature, tmp_path / "run", seed=5)
+    history = History(tmp_path / "run")
+    test_t3_kafka.test_two_transactions_are_left_open(history)
+    assert len(history.faults) == 2
+    assert history.run["claims"]["transport"] == "kafka"
+    assert history.run["kafka"]["transaction_s"] == 10
+    (output,) = history.all(events.KafkaOutput)
+    assert output.committed == 12_000 < output.produced
+    assert output.aborted == output.produced - 12_000
+
+
+def test_a_worker_that_dies_is_started_again(miniature: EngineSpec, tmp_path: Path) -> None:
+    play(drawn("count-worker-death", 12_000), miniature, tmp_path / "run", seed=5)
+    history = History(tmp_path / "run")
+    test_t3.test_totals_after_a_worker_death(history)
+    (fault,) = history.faults
+    assert fault.step.target == "worker" and len(fault.pids) == 1
+
+
+def test_an_engine_stays_down_for_as_long_as_it_is_told(
+    miniature: EngineSpec, tmp_path: Path
+) -> None:
+    step = FaultStep("kill", "engine", "fetched", fraction=0.3, down_s=2.5)
+    scenario = replace(drawn("count-engine-death"), faults=(step,))
+    play(scenario, miniature, tmp_path / "run", seed=5)
+    history = History(tmp_path / "run")
+    require_correct(history)
+    (fault,) = history.faults
+    again = [one.t_ns for one in history.all(events.Started) if one.resume]
+    assert again[0] - fault.struck_ns >= 2.4e9
+    assert "stays down for 2.5 s" in fault.text
+
+
+def test_output_that_is_no_point_is_kept_and_named(miniature: EngineSpec, tmp_path: Path) -> None:
+    play(drawn("count"), made(tmp_path / "engine", COPIES), tmp_path / "run", seed=5)
+    history = History(tmp_path / "run")
+    assert history.all(events.OddOutput)
+    assert b'{"k":' in (tmp_path / "run" / "output" / "s0.odd").read_bytes()
+    with pytest.raises(Fail) as failure:
+        require_no(history, whole(history), (*VALUES,))
+    assert failure.value.code == "wrong-size"
+
+
+def test_an_engine_that_ends_at_once_has_lost_all(miniature: EngineSpec, tmp_path: Path) -> None:
+    play(drawn("count"), made(tmp_path / "engine", ENDS), tmp_path / "run", seed=5)
+    history = History(tmp_path / "run")
+    with pytest.raises(Fail) as failure:
+        require_no(history, whole(history), LOSS)
+    assert failure.value.code == "lost"
+    stderr = (tmp_path / "run" / "stderr.log").read_text()
+    assert "no such option" in stderr
+    assert stderr.count("worker 0 ended with 1") >= 2
+
+
+def test_a_broker_that_dies_is_the_kits_failure(
+    kafka: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = load(fixtures() / "engines" / "kafka-miniature")
+    with Broker() as own:
+        monkeypatch.setenv(shared_broker.VARIABLE, json.dumps(asdict(own.address)))
+        killed = threading.Event()
+
+        def kill(row: dict) -> None:
+            if row["event"] == "progress" and row["outputs"] and not killed.is_set():
+                killed.set()
+                os.kill(own.pid, signal.SIGKILL)
+
+        scenario = replace(drawn("count", 40_000), rate=4_000.0)
+        with pytest.raises(KitStopped, match="broker"):
+            play(scenario, spec, tmp_path / "run", seed=5, listener=kill)
+    assert killed.is_set()
+    history = History(tmp_path / "run")
+    assert history.ended["how"] == "kit-error"
