@@ -75,6 +75,10 @@ class TierOrder:
             self._waiting.remove(tier)
             self._finish(tier)
 
+    def scenarios(self, tiers: Iterable[int]) -> set[str]:
+        """Return the scenarios that tests of some tiers still need."""
+        return {scenario for tier in tiers for _, scenario in self._undecided(tier)}
+
     def _undecided(self, tier: int) -> list[tuple[str, str]]:
         return sorted(pair for pair in self._missing if self._tier_of[pair[0]] == tier)
 

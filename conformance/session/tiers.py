@@ -51,6 +51,8 @@ def run_session(engine: Path, request: Request, on_event: OnEvent) -> list[Outco
     timed = {registry.LATENCY_TIER} & order.tiers
     for tiers, workers in ((order.tiers - timed, request.workers), (timed, 1)):
         if tiers and not order.broken:
+            # Each process takes a second or two to start: none that would find nothing to do.
+            workers = max(1, min(workers, len(order.scenarios(tiers))))
             together = replace(request, out=runs, tiers=tuple(sorted(tiers)), workers=workers)
             _run_tiers(engine, together, order)
         order.finish(tiers)

@@ -32,6 +32,15 @@ def order(tmp_path: Path, told: list[tuple[str, Verdict]]) -> TierOrder:
     return TierOrder(engine, Request(), {id_: known[id_] for id_ in (LOW, HIGH)}, tmp_path, tell)
 
 
+def test_scenarios_that_are_still_needed_are_known_by_tier(order: TierOrder) -> None:
+    low, high = (registry.load()[one].tier for one in (LOW, HIGH))
+    of_both = order.scenarios({low, high})
+    assert of_both == order.scenarios({low}) | order.scenarios({high})
+    assert "count" in order.scenarios({high})
+    decide(order, HIGH, Verdict.PASS)
+    assert order.scenarios({high}) == set()
+
+
 def decide(order: TierOrder, requirement: str, verdict: Verdict) -> None:
     import_suites()
     for scenario, judges in JUDGES.items():
