@@ -19,8 +19,8 @@ _NAMED: Final = 8
 @click.command(cls=Command)
 @click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these mutants or engines.")
 @click.option(
-    "--half", is_flag=True,
-    help="Half of the mutants, with each requirement; a part of the sound runs.",
+    "--part", is_flag=True,
+    help="A mutant for each requirement, and a few runs of each sound engine.",
 )  # fmt: skip
 @click.option("--sound", is_flag=True, help="Sound engines only.")
 @click.option(
@@ -36,7 +36,7 @@ _NAMED: Final = 8
 @options.out("tickproof-out/selftest", "reports and runs go")
 @options.parallel
 def selftest(
-    only: tuple[str, ...], half: bool, sound: bool, engine: str | None, runs: int, seed: int,
+    only: tuple[str, ...], part: bool, sound: bool, engine: str | None, runs: int, seed: int,
     out: Path, parallel: int | None,
 ) -> int:  # fmt: skip
     """Try every mutant, which has to fail, and every sound engine, which must not."""
@@ -44,11 +44,11 @@ def selftest(
     from tickproof.conformance.selftest import markdown, model, mutants, plan, session, terminal
     from tickproof.conformance.session import run_command
 
-    if half and (only or sound):
-        raise click.UsageError("--half: expected without --only and --sound")
+    if part and (only or sound):
+        raise click.UsageError("--part: expected without --only and --sound")
     ids = options.parts(only)
     run_command.check_out(out)
-    engines = plan.chosen(fixtures(), out, only=ids, base=engine, half=half, sound=sound)
+    engines = plan.chosen(fixtures(), out, only=ids, base=engine, part=part, sound=sound, seed=seed)
     known = mutants.available(fixtures())
     console = style.console()
     console.print(Text(f"seed {seed}, {len(engines)} engines", style="dim"))
@@ -57,7 +57,7 @@ def selftest(
             engines, out.resolve(), seed=seed, workers=parallel or machine.runs_at_once(),
             runs=runs,
             uncovered=[] if ids or sound else plan.without_mutant(known),
-            selection=_selection(ids, half, sound, engine), on_trial=progress,
+            selection=_selection(ids, part, sound, engine), on_trial=progress,
         )  # fmt: skip
     model.write(report, out)
     markdown.write(report, out)
@@ -65,13 +65,13 @@ def selftest(
     return report.exit_status
 
 
-def _selection(ids: tuple[str, ...], half: bool, sound: bool, engine: str | None) -> str:
+def _selection(ids: tuple[str, ...], part: bool, sound: bool, engine: str | None) -> str:
     """Say in words what was asked for."""
     what = ", ".join(ids) or "all mutants and all sound engines"
     if len(ids) > _NAMED:
         what = f"{len(ids)} mutants and engines by name"
-    if half:
-        what = "half of the mutants, a part of the runs of sound engines"
+    if part:
+        what = "a mutant for each requirement, a few runs of each sound engine"
     if sound:
         what = f"sound engines{f': {what}' if ids else ''}"
     return f"{what}, of {engine} only" if engine else what

@@ -19,9 +19,10 @@ from tickproof.conformance.text import shown
 
 #: Sound engines that are always tried; Spark only beside a mutant of it.
 SOUND: Final = ("miniature", "single", "minimal", "kafka-miniature")
-#: A sound variant plays one scenario of so many, each of them others, unless it is asked for; in a
-#: half selftest each sound engine one of twice as many.
+#: A sound variant plays one scenario of so many, each of them others, unless it is asked for.
 SHARE: Final = 4
+#: In a part of a selftest each sound engine plays one scenario of so many; others with each seed.
+SHARE_OF_PART: Final = 24
 #: How long an engine takes to start, in seconds: only used to order the trials.
 _START_S: Final = {
     "miniature": 1.0, "single": 1.0, "minimal": 1.0, "spark": 20.0, "kafka-miniature": 5.0,
@@ -62,13 +63,14 @@ def without_mutant(of: Iterable[Mutant]) -> list[str]:
 
 def chosen(
     fixtures: Path, folder: Path, *, only: Sequence[str] = (), base: str | None = None,
-    half: bool = False, sound: bool = False,
+    part: bool = False, sound: bool = False, seed: int = 0,
 ) -> list[Engine]:  # fmt: skip
     """Return the engines to try; copies of them are made under ``folder``.
 
-    only: ids (empty: all). base: only what is made of this engine. half: see `halved`.
-    sound: no mutants; sound variants then play all scenarios. Raises RequestError, and InvalidFile
-    for a file that cannot be used.
+    only: ids (empty: all). base: only what is made of this engine. part: the mutants of
+    `covering`, and sound engines on a few scenarios, which ``seed`` turns to others. sound: no
+    mutants; sound variants then play all scenarios. Raises RequestError, and InvalidFile for a
+    file that cannot be used.
     """
     known = mutants.available(fixtures)
     variants = mutants.sound_variants(fixtures)
@@ -76,12 +78,16 @@ def chosen(
     wrong = [m for m in known if _is_asked_for(m, only, base)]
     if sound:
         wrong = []
-    elif half:
-        # Half a selftest is for shared machines, where timing tests say little and cost most.
-        wrong = halved([m for m in wrong if not any(map(alone, scenarios_of([m])))])
+    elif part:
+        # A part is for shared machines, where timing tests say little and cost most.
+        wrong = covering([m for m in wrong if not any(map(alone, scenarios_of([m])))], seed)
     found = [_mutant(mutant, fixtures, folder) for mutant in wrong]
-    shares = (2 * SHARE, 2 * SHARE) if half else (1, 1) if sound or only else (SHARE, 1)
-    found += _sound_ones(fixtures, folder, variants, only, base, *shares)
+    first = 0
+    if part:
+        first, shares = seed, (SHARE_OF_PART, SHARE_OF_PART)
+    else:
+        shares = (1, 1) if sound or only else (SHARE, 1)
+    found += _sound_ones(fixtures, folder, variants, only, base, first, *shares)
     of_spark = [m for m in wrong if m.engine == "spark"]
     if of_spark and base == "spark":
         # What fails a mutant of Spark must not fail Spark; `run spark` judges all of it.
@@ -94,10 +100,10 @@ def chosen(
 
 def _sound_ones(
     fixtures: Path, folder: Path, variants: Sequence[SoundVariant], only: Sequence[str],
-    base: str | None, share: int, of_plain: int,
+    base: str | None, first: int, share: int, of_plain: int,
 ) -> Iterator[Engine]:  # fmt: skip
-    """Yield sound engines, each with other scenarios: every ``share``-th of a variant."""
-    number = 0
+    """Yield sound engines, each with other scenarios: every ``share``-th, from ``first``."""
+    number = first
     for variant in variants:
         if _is_asked_for(variant, only, base):
             toml = mutants.make(variant, fixtures, folder / "sound_variants" / variant.id)
@@ -152,25 +158,22 @@ def scenarios_of(of: Sequence[Mutant], transport: str = "log") -> tuple[str, ...
     return tuple(tests_of(named, transport))
 
 
-def halved(of: Sequence[Mutant]) -> list[Mutant]:
-    """Return about half of the mutants, always the same, by id.
+def covering(of: Sequence[Mutant], seed: int = 0) -> list[Mutant]:
+    """Return few mutants, by id, that name every requirement which all of them name.
 
-    First those that cover the requirements which all of them name, most for the time first;
-    then, up to the half, others in equal steps over the ids.
+    Those that name most are taken first, the quickest of them before others, and among equals
+    those that ``seed`` turns to.
     """
     left = {requirement for mutant in of for requirement in mutant.breaks}
-    taken: dict[str, Mutant] = {}
-    most = (len(of) + 1) // 2
+    taken: list[Mutant] = []
     by_id = sorted(of, key=lambda m: m.id)
+    turned = [by_id[(place + seed) % len(by_id)] for place in range(len(by_id))]
     cost = {m.id: sum(seconds_of(name, m.engine) for name in scenarios_of([m])) for m in of}
-    while left and len(taken) < most:
-        best = max(by_id, key=lambda m: (len(left.intersection(m.breaks)), -cost[m.id]))
-        taken[best.id] = best
-        left -= set(best.breaks)
-    rest = [m for m in by_id if m.id not in taken]
-    missing = most - len(taken)
-    picked = [rest[number * len(rest) // missing] for number in range(missing)]
-    return sorted([*taken.values(), *picked], key=lambda m: m.id)
+    while left:
+        best = max(turned, key=lambda m: (len(left.intersection(m.breaks)), -cost[m.id]))
+        taken.append(best)
+        left.difference_update(best.breaks)
+    return sorted(taken, key=lambda m: m.id)
 
 
 def rounds(engines: Sequence[Engine], folder: Path, seed: int) -> Iterator[list[Task]]:

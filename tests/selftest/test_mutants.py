@@ -34,7 +34,7 @@ def needs_spark(mutant: Mutant) -> None:
         pytest.skip("pyspark is not installed: pip install 'tickproof[spark]'")
 
 
-@LONG  # `tickproof selftest` plays the same, and CI half of it
+@LONG  # `tickproof selftest` plays the same, and CI a part of it
 @pytest.mark.parametrize("mutant", LIVE, ids=lambda mutant: mutant.id)
 def test_what_it_names_fails_it(mutant: Mutant, tmp_path: Path) -> None:
     needs_spark(mutant)

@@ -1,4 +1,4 @@
-"""What a selftest tries: the half, the order, requirements without a mutant."""
+"""What a selftest tries: a part, the order, requirements without a mutant."""
 
 from __future__ import annotations
 
@@ -26,31 +26,32 @@ def ids(found: list[Mutant]) -> list[str]:
     return [mutant.id for mutant in found]
 
 
-def test_the_half_covers_each_requirement_where_it_can() -> None:
+def test_a_part_covers_each_requirement_with_few() -> None:
     few = [made("a", "SL-DOUBLE"), made("b", "ST-TOTALS"), made("c", "SL-DOUBLE-WRAPS"),
            made("d", "SL-DOUBLE", "ST-TOTALS"), made("e", "ST-WRAPS")]  # fmt: skip
-    half = plan.halved(few)
-    assert ids(half) == ["c", "d", "e"]
-    assert ids(plan.halved(few[::-1])) == ids(half)
+    part = plan.covering(few)
+    assert ids(part) == ["c", "d", "e"]
+    assert ids(plan.covering(few[::-1])) == ids(part)
 
 
-def test_the_half_is_filled_up_with_others() -> None:
-    many = [made(f"m{number}", "SL-DOUBLE") for number in range(9)]
-    assert len(plan.halved(many)) == 5
+def test_each_of_several_equals_gets_its_turn() -> None:
+    equals = [made(f"m{number}", "SL-DOUBLE") for number in range(9)]
+    turns = [ids(plan.covering(equals, seed)) for seed in range(9)]
+    assert sorted(turns) == [[mutant.id] for mutant in equals]
 
 
-def test_the_half_of_all_mutants_covers_what_fits_into_it() -> None:
+@pytest.mark.parametrize("seed", [1, 2, 50])
+def test_a_part_of_all_mutants_covers_every_requirement(seed: int) -> None:
     timed = {one.id for one in registry.load().values() if one.tier == registry.LATENCY_TIER}
     everything = [m for m in mutants.available(fixtures()) if m.requirement not in timed]
-    half = plan.halved(everything)
-    assert len(half) == (len(everything) + 1) // 2
-    covered = {requirement for mutant in half for requirement in mutant.breaks}
-    named = {requirement for mutant in everything for requirement in mutant.breaks}
-    assert covered == named
+    part = plan.covering(everything, seed)
+    assert len(part) <= len(everything) / 2
+    covered = {requirement for mutant in part for requirement in mutant.breaks}
+    assert covered == {requirement for mutant in everything for requirement in mutant.breaks}
 
 
-def test_the_half_of_nothing_is_nothing() -> None:
-    assert plan.halved([]) == []
+def test_a_part_of_nothing_is_nothing() -> None:
+    assert plan.covering([]) == []
 
 
 def test_every_requirement_has_a_mutant() -> None:
@@ -74,7 +75,7 @@ def test_a_mutant_plays_the_scenarios_of_what_it_names_only(tmp_path: Path) -> N
     mutant(folder, "wrong-app", DEFECT)
     sound_variant(folder, "harmless", HARMLESS)
     engines = {engine.id: engine for engine in plan.chosen(folder, tmp_path / "out")}
-    assert engines.keys() == {"wrong-app", "harmless", *plan.SOUND}
+    assert engines.keys() == {"wrong-app", "harmless", *plan.SOUND} - {*plan.KAFKA}
     assert engines["wrong-app"].scenarios == ("double",)
     assert set(engines["harmless"].scenarios) <= {"double"}
     assert len(engines["miniature"].scenarios) > 30
@@ -90,14 +91,33 @@ def test_spark_is_tried_on_what_fails_its_mutants(tmp_path: Path) -> None:
     assert len(engines) >= 7
 
 
-@pytest.mark.parametrize(("asked", "share"), [({}, 4), ({"half": True}, 8), ({"sound": True}, 1)])
+@pytest.mark.parametrize(("asked", "share"), [({}, 4), ({"sound": True}, 1)])
 def test_sound_variants_share_the_scenarios(tmp_path: Path, asked: dict, share: int) -> None:
     engines = [e for e in plan.chosen(fixtures(), tmp_path, base="miniature", **asked)
                if e.variant and not e.variant.apps]  # fmt: skip
     assert len(engines) > share
-    everything = {scenario for scenario in plan.tests_of() if not plan.alone(scenario)}
+    everything = {
+        scenario for scenario in plan.tests_of(transport="log") if not plan.alone(scenario)
+    }
     assert set().union(*(engine.scenarios for engine in engines)) == everything
     assert all(len(e.scenarios) <= len(everything) // share + 1 for e in engines)
+
+
+def test_sound_engines_of_a_part_play_a_few_scenarios_and_all_of_them_in_turn(tmp_path: Path):
+    folder = house(tmp_path / "fixtures")
+    mutant(folder, "wrong-app", DEFECT)
+    sound_variant(folder, "harmless", HARMLESS)
+    played = {"single": set(), "harmless": set()}
+    for seed in range(plan.SHARE_OF_PART):
+        engines = {e.id: e for e in plan.chosen(folder, tmp_path / "out", part=True, seed=seed)}
+        assert engines.keys() == {"wrong-app", "harmless", *plan.SOUND} - {*plan.KAFKA}
+        for name, seen in played.items():
+            assert 0 < len(engines[name].scenarios) <= 4
+            seen.update(engines[name].scenarios)
+    assert played["single"] == {
+        one for one in plan.tests_of(transport="log") if not plan.alone(one)
+    }
+    assert played["harmless"] == {"double"}
 
 
 def test_rounds_begin_with_the_longest_and_repeat_sound_engines_only(tmp_path: Path) -> None:
