@@ -14,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 SPARK = (
     "tests/spark_check/test_same_verdicts.py",
     "tests/spark_check/test_blocks.py",
+    "tests/spark_check/test_check_spark.py",
     "tests/reference/test_streaming.py",
     "tests/reference/test_checkpoints.py",
 )

@@ -16,6 +16,7 @@ import pytest
 from tests.docs.blocks import KINDS, ROOT, Block, all_blocks
 from tests.docs.commands import NoSuchCommand, check
 from tests.docs.playing import play
+from tests.long import LONG
 
 BLOCKS = all_blocks()
 CONSOLE = [block for block in BLOCKS if block.kind in ("console", "yaml")]
@@ -101,6 +102,7 @@ def test_the_programs_of_the_reference_run_without_spark(tmp_path):
                    check=True, timeout=60)  # fmt: skip
 
 
+@LONG
 def test_the_first_program_of_the_reference_prints_what_is_shown(tmp_path):
     pytest.importorskip("pyspark")
     pytest.importorskip("pandas")

@@ -48,12 +48,12 @@ def quotes_first(served: Served) -> list[list[int]]:
 @pytest.mark.parametrize(
     ("app", "params", "coalesce"),
     [
-        ("passthrough", {}, True),
+        pytest.param("passthrough", {}, True, marks=LONG),
         ("double", {}, False),
         pytest.param("double", {}, True, marks=LONG),
         ("count", {"emit": "every"}, True),
         pytest.param("count", {"emit": "every"}, False, marks=LONG),
-        ("market-spread", {"inputs": "merged", "emit": "rejects"}, True),
+        pytest.param("market-spread", {"inputs": "merged", "emit": "rejects"}, True, marks=LONG),
         pytest.param("market-spread", {"inputs": "merged", "emit": "verdicts"}, True, marks=LONG),
         ("market-spread", {"inputs": "merged", "emit": "verdicts"}, False),
         pytest.param("market-spread", {"inputs": "two", "emit": "rejects"}, False, marks=LONG),

@@ -29,11 +29,13 @@ from tickproof.conformance.suites.judge import Fail
 ELSEWHERE = fixtures() / "rogues" / "elsewhere.py"
 
 
-def engine(folder: Path, *cheat: object) -> Path:
+def engine(folder: Path, *cheat: object, drain_s: int = 30) -> Path:
     """Write an engine.toml that runs engine single, cheating; honest without a cheat."""
     folder.mkdir()
     single = fixtures() / "engines" / "single"
     text = (single / "engine.toml").read_text("utf-8").replace("{here}", str(single))
+    assert "drain_timeout_s = 30" in text
+    text = text.replace("drain_timeout_s = 30", f"drain_timeout_s = {drain_s}")
     if cheat:
         words = "".join(f', "{word}"' for word in (ELSEWHERE, *cheat))
         first, _, rest = text.partition("argv = ")
@@ -119,7 +121,8 @@ def test_a_service_that_was_started_before_is_out_of_reach(tmp_path, kind):
     name = f"rogue-{uuid.uuid4().hex}"
     with server(("127.0.0.1", 0) if kind == "tcp" else f"\0{name}") as address:
         where = address[1] if kind == "tcp" else f"@{name}"
-        history = played(engine(tmp_path / "e", "service", where), Level.SANDBOX)
+        # Without its service the engine never drains: that is waited for, and nothing else.
+        history = played(engine(tmp_path / "e", "service", where, drain_s=5), Level.SANDBOX)
     with pytest.raises(Fail):
         judges.test_totals_after_an_engine_death(history)
 

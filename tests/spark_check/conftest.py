@@ -19,13 +19,24 @@ def recorded(tmp_path_factory):
     return shared(tmp_path_factory)
 
 
+#: For small histories: to compile for speed costs more than it saves.
+FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
 @pytest.fixture(scope="session")
 def spark():
     from tickproof.conformance.spark_check.spark import session
 
-    with session("local[2]") as started:
-        started.conf.set("spark.sql.shuffle.partitions", "2")
-        yield started
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("JDK_JAVA_OPTIONS", FLAGS)
+        with session("local[2]") as started:
+            for key, value in {"spark.sql.shuffle.partitions": "2", **INTERPRETED}.items():
+                started.conf.set(key, value)
+            yield started
 
 
 @pytest.fixture

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from tests.long import LONG
 from tickproof.conformance import spark_check
 from tickproof.conformance.cli.main import cli
+from tickproof.conformance.spark_check import spark as starting
+from tickproof.conformance.verdicts import EXIT_OK
 
 
 @pytest.fixture
@@ -47,7 +51,21 @@ def test_master_that_spark_does_not_know_is_named(recorded, sessions):
     assert "--spark: Spark did not start on moon://x" in done.err
 
 
-def test_verdict_and_status_are_those_of_the_local_check(recorded, sessions):
+def test_verdict_and_status_are_those_of_the_local_check(recorded, spark, monkeypatch):
+    monkeypatch.setattr(starting, "session", lambda _master: contextlib.nullcontext(spark))
+    local, done = (
+        CliRunner().invoke(
+            cli, ["check", str(recorded.run("double")), *words], standalone_mode=False
+        )
+        for words in ((), ("--spark", "--master", "local[1]"))
+    )
+    assert (done.return_value, done.output) == (local.return_value, local.output)
+    assert done.return_value == EXIT_OK
+    assert "SL-DOUBLE" in done.output
+
+
+@LONG
+def test_a_command_of_its_own_says_the_same(recorded, sessions):
     run = recorded.run("double")
     local = sessions.tickproof("check", run)
     done = sessions.tickproof("check", run, "--spark", "--master", "local[1]")

@@ -25,31 +25,33 @@ SCENARIOS = (
     "count-hot-key", "count-some", "count-engine-death-backlog", "market-merged-verdicts",
     "market-merged-rejects", "market-two-verdicts", "market-two-rejects", "market-two-after-accept",
 )  # fmt: skip
-#: (scenario, change, what the judges must say of it).
+#: (scenario, change, what the judges must say of it): one of each kind of finding.
 CHANGED = [
-    ("passthrough", t.drop_all, "lost"),
-    ("passthrough-drain-first", t.gap, "gap"),
     ("passthrough-drain-first", t.changed_again, "conflict"),
     ("empty-input", t.invent, "invented"),
-    ("count", t.changed_again, "conflict"),
     ("count", cases.UNKNOWN_KEY[0], "unknown-key"),
+    ("count-edges", t.empty_input, "NOT_SEEN"),
+    ("market-merged-verdicts", cases.WRONG_VERDICT[0], "wrong-verdict"),
+    ("market-merged-rejects", t.drop_all, "lost"),
+    ("market-two-verdicts", cases._unknown_quote, "unknown-quote"),
+    ("market-two-fresh", cases._stale, "stale-quote"),
+    ("market-two-rejects", t.drop_all, "must-reject"),
+]  # fmt: skip
+CHANGED_TOO = [
+    ("passthrough", t.drop_all, "lost"),
+    ("passthrough-drain-first", t.gap, "gap"),
+    ("count", t.changed_again, "conflict"),
     ("count", cases.BEYOND[0], "beyond-input"),
     ("count", t.engine_failure, "TIMEOUT"),
     ("double", t.empty_input, "NOT_SEEN"),
-    ("count-edges", t.empty_input, "NOT_SEEN"),
     ("count-slow-acks", t.late, "EARLY_DRAIN"),
     ("count-engine-death", t.no_fault, "KILL_MISSED"),
-    ("market-merged-verdicts", cases.WRONG_VERDICT[0], "wrong-verdict"),
     ("market-merged-verdicts", t.alter(where=12), "wrong-verdict"),
     ("market-merged-verdicts", t.alter(where=10), "invented"),
     ("market-merged-verdicts", cases._unknown_quote, "wrong-verdict"),
-    ("market-merged-rejects", t.drop_all, "lost"),
     ("market-boundaries", cases._wrong_in("ratio"), "wrong-verdict"),
     ("market-two-verdicts", t.alter(where=12), "wrong-verdict"),
-    ("market-two-verdicts", cases._unknown_quote, "unknown-quote"),
     ("market-two-verdicts", cases._before_all_quotes, "from-the-future"),
-    ("market-two-fresh", cases._stale, "stale-quote"),
-    ("market-two-rejects", t.drop_all, "must-reject"),
 ]  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("many_parts")
@@ -80,14 +82,22 @@ def dict_of(outcome) -> dict:
     return outcome.to_json() | {"seconds": 0}
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS[::2])
+def few(scenarios):
+    """Give every second scenario each day, the others where all are asked for."""
+    return [*scenarios[::2], *(pytest.param(one, marks=LONG) for one in scenarios[1::2])]
+
+
+@pytest.mark.parametrize("scenario", few(SCENARIOS[::2]))
 def test_sound_history(recorded, spark, scenario):
     outcomes, found = agree(recorded.run(scenario), spark)
     assert found.checked > 0
     assert {outcome.verdict for outcome in outcomes} <= {Verdict.PASS, Verdict.UNKNOWN}
 
 
-@pytest.mark.parametrize(("scenario", "change", "reason"), CHANGED)
+@pytest.mark.parametrize(
+    ("scenario", "change", "reason"),
+    [*CHANGED, *(pytest.param(*one, marks=LONG) for one in CHANGED_TOO)],
+)
 def test_changed_history(copy_of, spark, scenario, change, reason):
     folder = copy_of(scenario)
     change(folder)
@@ -97,7 +107,7 @@ def test_changed_history(copy_of, spark, scenario, change, reason):
 
 @pytest.mark.parametrize(
     "scenario",
-    [*SCENARIOS[1::2], *(pytest.param(one, marks=LONG) for one in SCENARIOS[::2])],
+    [*few(SCENARIOS[1::2]), *(pytest.param(one, marks=LONG) for one in SCENARIOS[::2])],
 )
 def test_history_with_much_damage(copy_of, spark, scenario):
     folder = copy_of(scenario)
@@ -107,6 +117,7 @@ def test_history_with_much_damage(copy_of, spark, scenario):
     assert Verdict.FAIL in {outcome.verdict for outcome in outcomes}
 
 
+@LONG
 def test_outputs_are_led_to_their_orders_only_where_symbols_are_wrong(copy_of, spark, monkeypatch):
     led = []
     by_order = values.by_order
@@ -124,7 +135,7 @@ def test_outputs_are_led_to_their_orders_only_where_symbols_are_wrong(copy_of, s
 # -- what the driver holds -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scenario", ["count-edges", "double", "market-merged-verdicts"])
+@pytest.mark.parametrize("scenario", few(["count-edges", "double", "market-merged-verdicts"]))
 def test_driver_reads_no_input(copy_of, spark, monkeypatch, scenario):
     folder = copy_of(scenario)
     damaged(3)(folder)
