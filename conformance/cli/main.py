@@ -27,6 +27,7 @@ from tickproof.conformance.cli import (
     latency,
     lists,
     mutate,
+    new_engine,
     recorded,
     run,
     selftest,
@@ -111,6 +112,7 @@ for command in (
     kafka.kafka,
     cache.cache,
     mutate.mutate,
+    new_engine.new_engine,
     lists.engines,
     lists.requirements,
 ):

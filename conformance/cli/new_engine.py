@@ -1,0 +1,34 @@
+"""``tickproof new-engine``: a folder to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tickproof.conformance.cli import options
+from tickproof.conformance.cli.options import Command
+
+
+@click.command("new-engine", cls=Command)
+@click.argument("name")
+@click.option(
+    "--kafka/--log", "kafka", default=None, help="What it speaks: Kafka, or the kit's own log."
+)
+@click.option(
+    "--lang", type=click.Choice(["python", "java", "go", "node"]), default="python",
+    show_default=True, help="Not each is there for each transport yet.",
+)  # fmt: skip
+@click.option(
+    "--out", type=options.FOLDER, default=Path(), help="Where the folder NAME goes. Default: here."
+)
+def new_engine(name: str, kafka: bool | None, lang: str, out: Path) -> None:
+    """Write a folder NAME with an engine that passes tier 0, to make your own of it."""
+    from tickproof.conformance.engines import starters
+
+    if kafka is None:
+        raise click.UsageError("expected --kafka or --log")
+    made = starters.write(name, "kafka" if kafka else "log", lang, out)
+    for path in sorted(made.parent.iterdir()):
+        click.echo(path)
+    click.echo(f"now: tickproof run {made} --tier 0")

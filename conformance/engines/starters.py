@@ -1,0 +1,80 @@
+"""Engines to start from: a folder with an engine.toml and an adapter or app that pass tier 0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tickproof.conformance.engines.spec import FILE_NAME
+from tickproof.conformance.errors import RequestError
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.text import shown
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_OWN_NAME: Final = re.compile(r'^name = ".*"$', re.MULTILINE)
+_VERSION: Final = re.compile(r'^version = ".*"$', re.MULTILINE)
+_ABOUT: Final = re.compile(r"\A(?:#.*\n)+")
+
+
+@dataclass(frozen=True)
+class Starter:
+    """Files below fixtures/: an engine.toml, and what is copied beside it as it is."""
+
+    settings: str
+    files: tuple[str, ...]
+
+
+#: (transport, language) -> what to start from.
+STARTERS: Final[Mapping[tuple[str, str], Starter]] = {
+    ("log", "python"): Starter(
+        f"engines/minimal/{FILE_NAME}", ("engines/minimal/adapter.py",)
+    ),
+    ("kafka", "python"): Starter(
+        f"starters/kafka-python/{FILE_NAME}",
+        ("starters/kafka-python/app.py", "engines/bytewax/run.py", "engines/bytewax/prepare.py"),
+    ),
+    ("kafka", "java"): Starter(
+        f"engines/kafka-streams/{FILE_NAME}",
+        tuple(
+            f"engines/kafka-streams/{name}"
+            for name in ("App.java", "jars.toml", "run.py", "prepare.py")
+        ),
+    ),
+}  # fmt: skip
+
+
+def write(name: str, transport: str, language: str, parent: Path) -> Path:
+    """Write the folder of a new engine into ``parent``; returns the path of its engine.toml.
+
+    Raises RequestError: no such starter, a name that is none, or a folder that exists or
+    cannot be written.
+    """
+    starter = STARTERS.get((transport, language))
+    if starter is None:
+        there = [lang for spoken, lang in STARTERS if spoken == transport]
+        expected = f"not yet with --{transport}: expected one of {', '.join(there)}"
+        raise RequestError(f"--lang: {expected}; got {language}")
+    if not _NAME.fullmatch(name):
+        expected = "small letters, digits and dashes, the first a letter, at most 40"
+        raise RequestError(f"NAME: expected {expected}; got {shown(repr(name), 80)}")
+    folder = parent / name
+    try:
+        folder.mkdir(parents=True)
+        for file in starter.files:
+            source = fixtures() / file
+            (folder / source.name).write_bytes(source.read_bytes())
+        settings = (fixtures() / starter.settings).read_text("utf-8")
+        (folder / FILE_NAME).write_text(_renamed(settings, name), "utf-8")
+    except OSError as error:
+        expected = f"expected a folder that can be made, got {folder}"
+        raise RequestError(f"NAME: {expected}: {error.strerror}") from error
+    return folder / FILE_NAME
+
+
+def _renamed(settings: str, name: str) -> str:
+    text = _OWN_NAME.sub(f'name = "{name}"', settings, count=1)
+    text = _VERSION.sub('version = "0.1.0"', text, count=1)
+    return _ABOUT.sub("", text)

@@ -1,0 +1,71 @@
+"""`tickproof new-engine`: what it writes is judged as it stands."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.docs.blocks import ROOT
+from tests.long import LONG
+from tickproof.conformance.engines import spec, starters
+from tickproof.conformance.errors import RequestError
+
+
+def judged(folder, toml, *words):
+    """Judge an engine of a folder; returns requirement -> verdict."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tickproof", "run", str(toml), *words],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (report,) = folder.glob("tickproof-out/*/report.json")
+    rows = json.loads(report.read_text())["requirements"]
+    return {one["id"]: one["verdict"] for one in rows}
+
+
+@pytest.mark.parametrize("what", starters.STARTERS, ids="-".join)
+def test_a_starter_loads_under_its_new_name(what, tmp_path):
+    made = spec.load(starters.write("my-own", *what, tmp_path / "below"))
+    assert made.path == tmp_path / "below" / "my-own" / "engine.toml"
+    assert (made.name, made.version) == ("my-own", "0.1.0")
+    assert made.transports == (what[0],)
+    assert made.language == what[1]
+    assert made.command()
+    assert made.preparation() or what[0] == "log"
+
+
+def test_the_starter_over_the_log_passes_tier_0(tmp_path):
+    found = judged(tmp_path, starters.write("mine", "log", "python", tmp_path), "--tier", "0")
+    assert set(found.values()) == {"pass"}
+
+
+@LONG
+def test_the_starter_of_kafka_streams_passes_tier_0(tmp_path):
+    if shutil.which("javac") is None:
+        pytest.skip("no javac")
+    pytest.importorskip("confluent_kafka")
+    made = starters.write("mine", "kafka", "java", tmp_path)
+    assert judged(tmp_path, made, "--tier", "0")["SL-PASSTHROUGH"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("name", "transport", "language", "said"),
+    [
+        ("mine", "kafka", "go", "--lang: not yet with --kafka: expected one of python, java"),
+        ("mine", "log", "node", "--lang: not yet with --log: expected one of python; got node"),
+        ("../mine", "log", "python", "NAME: expected small letters"),
+        ("Mine", "log", "python", "NAME: expected small letters"),
+        ("there", "log", "python", "there: File exists"),
+    ],
+)
+def test_what_cannot_be_is_an_error_that_says_what_can(name, transport, language, said, tmp_path):
+    (tmp_path / "there").mkdir()
+    with pytest.raises(RequestError, match=said):
+        starters.write(name, transport, language, tmp_path)
+    assert list(tmp_path.iterdir()) == [tmp_path / "there"]
