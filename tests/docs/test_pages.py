@@ -10,7 +10,9 @@ from tickproof.conformance.requirements import registry
 
 PROTOCOL = (docs.DOCS / "protocol.md").read_text("utf-8")
 CLAUSES = docs.clauses(PROTOCOL)
-AREAS = {"eut", "toml", "ctl", "proc", "log", "conn", "out", "app", "ms", "fair", "lat", "host"}
+AREAS = {
+    "eut", "toml", "ctl", "proc", "log", "conn", "out", "app", "ms", "fair", "lat", "host", "kafka",
+}  # fmt: skip
 
 
 def requirement(identity="PR-ONE", clauses=("ctl-one",), **needs):
