@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Final
 
 from tickproof.conformance.scenario import FaultStep, Moment, Scenario, Target
@@ -16,7 +17,7 @@ WITHIN: Final = 0.25
 
 
 #: Slow enough that there is input left when a worker comes back.
-_SLOWLY: Final = 7_500
+_SLOWLY: Final = 5_000
 
 
 def _kills(context: Context, *steps: FaultStep, rate: float = 60_000) -> Scenario:
@@ -56,7 +57,7 @@ def _lost_session(context: Context, rng: random.Random) -> FaultStep:
     # At a produce that is not answered yet, so that the one who is paused has a transaction open.
     return FaultStep(
         "pause", "worker", "staged", fraction=round(rng.uniform(0.2, 0.3), 3),
-        seconds=context.session_s + BEYOND_S,
+        seconds=2 * context.session_s + BEYOND_S,
     )  # fmt: skip
 
 
@@ -67,9 +68,12 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("kafka-lost-session-and-death", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    # The other one dies behind the open transaction, and is back before that ends.
-    other = _kill(rng, "worker", "fetched", 0.32, 0.36)
-    return _kills(context, _lost_session(context, rng), other, rate=_SLOWLY)
+    # The other one has taken over, and dies behind the transaction that is still open.
+    paused = _lost_session(context, rng)
+    taken_over = (context.session_s + BEYOND_S) * _SLOWLY / context.records(90_000)
+    other = replace(paused, do="kill", at="fetched", seconds=0.0,
+                    fraction=round(min(paused.fraction + taken_over, 0.95), 3))  # fmt: skip
+    return _kills(context, paused, other, rate=_SLOWLY)
 
 
 @scenario("kafka-worker-in-transaction", STATE_FIRST)
