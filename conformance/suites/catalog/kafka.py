@@ -57,7 +57,7 @@ def _lost_session(context: Context, rng: random.Random) -> FaultStep:
     # At a produce that is not answered yet, so that the one who is paused has a transaction open.
     return FaultStep(
         "pause", "worker", "staged", fraction=round(rng.uniform(0.2, 0.3), 3),
-        seconds=2 * context.session_s + BEYOND_S,
+        seconds=1.5 * context.session_s + BEYOND_S,
     )  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def _(context: Context, rng: random.Random) -> Scenario:
 def _(context: Context, rng: random.Random) -> Scenario:
     # The other one has taken over, and dies behind the transaction that is still open.
     paused = _lost_session(context, rng)
-    taken_over = (context.session_s + BEYOND_S) * _SLOWLY / context.records(90_000)
+    taken_over = (context.session_s + BEYOND_S / 2) * _SLOWLY / context.records(90_000)
     other = replace(paused, do="kill", at="fetched", seconds=0.0,
                     fraction=round(min(paused.fraction + taken_over, 0.95), 3))  # fmt: skip
     return _kills(context, paused, other, rate=_SLOWLY)
