@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -88,7 +89,8 @@ def _software(specs: Sequence[EngineSpec]) -> Software:
         return Software()
     try:
         library = client_library()
-        client = f"confluent-kafka {library.version()[0]}, librdkafka {library.libversion()[0]}"
+        package = importlib.metadata.version("confluent-kafka")
+        client = f"confluent-kafka {package}, librdkafka {library.libversion()[0]}"
         broker = jars.load(jars.BROKER).coordinates[0].rpartition(":")[2]
         return Software(java=jars.find_java().version, broker=broker, client=client)
     except KafkaUnavailable:

@@ -237,8 +237,13 @@ def _recovery(found: Recovery) -> str:
 def _bounds(settings: Settings) -> str:
     if settings.session_timeout_ms is None or settings.transaction_timeout_ms is None:
         return f"recovery {settings.recovery_timeout_s:g} s"
-    session, transaction = settings.session_timeout_ms, settings.transaction_timeout_ms
-    return f"session {session / 1000:g} s, transaction {transaction / 1000:g} s"
+    session = _bound(settings.session_timeout_ms)
+    return f"session {session}, transaction {_bound(settings.transaction_timeout_ms)}"
+
+
+def _bound(limit_ms: int) -> str:
+    """Return a timeout in words; an engine that has none states the least that can be written."""
+    return "none" if limit_ms <= 1 else f"{limit_ms / 1000:g} s"
 
 
 def _claims(claims: ClaimSet, alone: bool) -> str:
