@@ -90,6 +90,8 @@ class FaultController:
         self.links: Links | None = None
         #: Whether a connection is held during the strike; not where latency is measured.
         self.holds_connections = True
+        #: The connection at whose moment the current step fires, 0 where it is no matter of one.
+        self.connection = 0
         #: What went wrong in a thread that fired; the runner raises it.
         self.failure: BaseException | None = None
 
@@ -210,7 +212,7 @@ class FaultController:
         with self._lock:
             if self._busy or self.current is not step:
                 return None
-            self._busy = True
+            self._busy, self.connection = True, connection
         carried_out: Future[bool] = Future()
         threading.Thread(
             target=self._strike, args=(step, moment, carried_out), name="fault", daemon=True
@@ -264,7 +266,7 @@ class FaultController:
         with self._lock:
             if self._busy:
                 return None
-            self._busy = True
+            self._busy, self.connection = True, 0
         self._fire(step, at)
         return step
 

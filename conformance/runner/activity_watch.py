@@ -80,6 +80,11 @@ class ActivityWatch:
         with self._lock:
             return {pid for pid, done in work(self._looks, named).items() if done.worked}
 
+    def holders(self, connection: int) -> tuple[int, ...]:
+        """Return which processes held a connection at the last look; none where that is unknown."""
+        with self._lock:
+            return self._pids.get(connection, ())
+
     def _follow(self) -> None:
         while True:
             self._wake.wait()

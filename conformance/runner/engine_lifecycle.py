@@ -188,9 +188,10 @@ class EngineUnderTest:
             self.look()
             return self._members
 
-    def aim(self, step: FaultStep) -> Injection:
+    def aim(self, step: FaultStep, connection: int = 0) -> Injection:
         """Find the targets of a fault step; raises LookupError where there are none.
 
+        ``connection``: the one at whose moment it comes; of several workers its own is struck.
         May ask the engine for its topology first.
         """
         if self._process is None or self._process.returncode is not None:
@@ -200,7 +201,8 @@ class EngineUnderTest:
             self.topology(self._spec.timeouts.recovery_s)
         elif by_name:
             self.look()
-        return self.injector.aim(step, self._process, self._members)
+        holders = self._watch.holders(connection) if self._watch is not None else ()
+        return self.injector.aim(step, self._process, self._members, holders)
 
     def watch_state(self) -> StateWatch:
         """Watch the folder of the state; raises OSError."""

@@ -107,7 +107,9 @@ class LiveRun:
     def _aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
         """Find the targets of a step; see `FaultController`."""
         links = step.target in ("source", "sink")
-        return self.server.links.aim(step) if links else self.engine.aim(step)
+        if links:
+            return self.server.links.aim(step)
+        return self.engine.aim(step, self.faults.connection)
 
     def _on_line(self, direction: str, line: str, t_ns: int) -> None:
         """Record a control line; an answer is held against the run as it stands right now."""

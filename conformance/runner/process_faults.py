@@ -97,8 +97,14 @@ class ProcessFaultInjector:
 
     # -- injections ---------------------------------------------------------------
 
-    def aim(self, step: FaultStep, live: Engine, members: Sequence[Member]) -> Injection:
-        """Find the targets of a fault step; raises LookupError where there are none."""
+    def aim(
+        self, step: FaultStep, live: Engine, members: Sequence[Member],
+        holders: Collection[int] = (),
+    ) -> Injection:  # fmt: skip
+        """Find the targets of a fault step; raises LookupError where there are none.
+
+        ``holders``: pids of those at whose moment it comes.
+        """
         if step.do == "corrupt":
             if newest(self.state_dir) is None:
                 raise LookupError("the folder of the state holds no file with content")
@@ -109,11 +115,13 @@ class ProcessFaultInjector:
             return partial(self._rescale, step, live)
         if step.ends_engine:
             return partial(self._kill_engine, live, step.down_s)
-        victims = self._victims(step, live, members)
+        victims = self._victims(step, live, members, holders)
         inject = self._pause if step.do == "pause" else self._kill
         return partial(inject, victims, step, live)
 
-    def _victims(self, step: FaultStep, live: Engine, members: Sequence[Member]) -> list[Member]:
+    def _victims(
+        self, step: FaultStep, live: Engine, members: Sequence[Member], holders: Collection[int]
+    ) -> list[Member]:
         intact = [member for member in members if self.intact(member)]
         if step.target == "worker":
             paused = {one.member for one in self._paused}
@@ -135,6 +143,8 @@ class ProcessFaultInjector:
             raise LookupError("topology names no living worker apart from argv's process")
         if step.target == "workers":
             return found
+        if aimed := [member for member in found if member.pid in holders]:
+            return [self._random.choice(aimed)]
         at_work = self.at_work([member.pid for member in members])
         working = [member for member in found if member.pid in at_work]
         return [self._random.choice(working or found)]
