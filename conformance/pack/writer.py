@@ -161,7 +161,8 @@ def _redactor(source: Path, folder: Path) -> Redactor:
         folders.append((word, str(place)))
     folders += [("run", str(path)) for path in (source, source.absolute(), source.resolve())]
     folders += [("temp", str(folder))]
-    tokens = {str(line["data"]["token"]) for line in deploys}
+    # A run over Kafka has none.
+    tokens = {str(line["data"]["token"]) for line in deploys if "token" in line["data"]}
     spoken = " ".join(_spoken(history, folder))
     return Redactor(history.run.get(provenance.MADE_AT, {}), folders, tokens, spoken)
 

@@ -17,6 +17,7 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker
+from tickproof.conformance.pack.writer import pack
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import FaultStep, Scenario
@@ -25,6 +26,7 @@ from tickproof.conformance.suites.catalog import Context, draw
 from tickproof.conformance.suites.evidence import LOSS, VALUES, whole
 from tickproof.conformance.suites.judge import Fail
 from tickproof.conformance.suites.require import require_correct, require_no
+from tickproof.conformance.verdicts import Verdict
 
 TOML = """
 [engine]
@@ -105,6 +107,9 @@ def test_a_worker_that_dies_is_started_again(miniature: EngineSpec, tmp_path: Pa
     test_t3.test_totals_after_a_worker_death(history)
     (fault,) = history.faults
     assert fault.step.target == "worker" and len(fault.pids) == 1
+    # A run over Kafka makes a pack like any other.
+    packed = pack(tmp_path / "run", tmp_path / "run.zip")
+    assert packed.outcomes and {one.verdict for one in packed.outcomes} == {Verdict.PASS}
 
 
 def test_an_engine_stays_down_for_as_long_as_it_is_told(

@@ -78,6 +78,7 @@ class FakeSession:
             Outcome(
                 id_, verdict, reason="lost" if verdict is Verdict.FAIL else "",
                 reproduce=f"tickproof run x --seed {request.seed}", actual="|<b>`x`",
+                run=str(request.out / "runs" / "session" / "gone"),
             )
             for id_ in request.only
         ]  # fmt: skip
@@ -122,6 +123,9 @@ def test_a_failure_is_confirmed_if_it_came_with_each_seed(surveyed, tmp_path):
     assert {(f.failed_in, f.confirmed, f.seed) for f in once.failures} == {(1, False, 6)}
     assert (never.held, never.judged, never.failures) == (2, 2, [])
     assert (always.held, always.judged, always.code_lines) == (0, 2, 2)
+    # A run of which no pack can be made costs no table.
+    assert [f.pack for f in always.failures] == ["", ""]
+    assert always.failures[0].run.startswith("seed5/always")
     page = (tmp_path / "out/survey.md").read_text()
     assert "with 1 of 3 seeds: not confirmed" in page
     assert page == markdown.page(found)
