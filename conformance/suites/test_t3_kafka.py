@@ -53,8 +53,23 @@ def test_a_downtime_beyond_the_time_out_of_a_transaction(history: History) -> No
     _exact(history)
 
 
+@decides("KA-LOST-SESSION", "kafka-partition-returns")
+def test_partitions_go_to_another_worker_and_come_back(history: History) -> None:
+    _session_lost(history)
+
+
 @decides("KA-LOST-SESSION", "kafka-lost-session")
-def test_a_worker_comes_back_after_its_session(history: History) -> None:
+def test_a_worker_comes_back_into_its_transaction(history: History) -> None:
+    _session_lost(history)
+
+
+@decides("KA-LOST-SESSION", "kafka-fenced")
+def test_a_worker_comes_back_after_its_transaction(history: History) -> None:
+    _session_lost(history)
+
+
+def _session_lost(history: History) -> None:
+    """Everything is right, and somebody else read what the paused worker had."""
     _exact(history)
     fault = history.faults[0]
     fetches = history.fetches[history.fetches["t_ns"] > fault.struck_ns]
@@ -64,11 +79,6 @@ def test_a_worker_comes_back_after_its_session(history: History) -> None:
             Reason.NOTHING_IN_FLIGHT, "somebody who reads again what the paused one had",
             "no input was read a second time: it kept its session",
         )  # fmt: skip
-
-
-@decides("KA-LOST-SESSION", "kafka-lost-session-and-death")
-def test_another_worker_dies_behind_an_open_transaction(history: History) -> None:
-    _exact(history, 2)
 
 
 @decides("KA-REBALANCE", "kafka-rebalance")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Final
 
 from tickproof.conformance.scenario import FaultStep, Moment, Scenario, Target
@@ -53,27 +52,30 @@ def _(context: Context, rng: random.Random) -> Scenario:
     return _kills(context, _kill(rng, "engine", "losing", 0.3, 0.6, cut=True, down_s=down_s))
 
 
-def _lost_session(context: Context, rng: random.Random) -> FaultStep:
-    # At a produce that is not answered yet, so that the one who is paused has a transaction open.
-    return FaultStep(
-        "pause", "worker", "staged", fraction=round(rng.uniform(0.2, 0.3), 3),
-        seconds=1.5 * context.session_s + BEYOND_S,
-    )  # fmt: skip
+def _lost_session(context: Context, rng: random.Random, at: Moment, beyond_s: float) -> Scenario:
+    step = FaultStep(
+        "pause", "worker", at, fraction=round(rng.uniform(0.2, 0.3), 3), seconds=beyond_s + BEYOND_S
+    )
+    return _kills(context, step, rate=_SLOWLY)
 
 
+@scenario("kafka-partition-returns", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _lost_session(context, rng, "fetched", 1.5 * context.session_s)
+
+
+# At a produce that is not answered yet, so that the one who is paused has a transaction open.
 @scenario("kafka-lost-session", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    return _kills(context, _lost_session(context, rng), rate=_SLOWLY)
+    return _lost_session(context, rng, "staged", 1.5 * context.session_s)
 
 
-@scenario("kafka-lost-session-and-death", STATE_FIRST)
+@scenario("kafka-fenced", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    # The other one has taken over, and dies behind the transaction that is still open.
-    paused = _lost_session(context, rng)
-    taken_over = (context.session_s + BEYOND_S / 2) * _SLOWLY / context.records(90_000)
-    other = replace(paused, do="kill", at="fetched", seconds=0.0,
-                    fraction=round(min(paused.fraction + taken_over, 0.95), 3))  # fmt: skip
-    return _kills(context, paused, other, rate=_SLOWLY)
+    # The broker has aborted its transaction when it wakes, and fenced it.
+    return _lost_session(
+        context, rng, "staged", max(1.5 * context.session_s, context.transaction_s)
+    )
 
 
 @scenario("kafka-worker-in-transaction", STATE_FIRST)
