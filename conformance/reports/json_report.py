@@ -218,7 +218,9 @@ def build(
 
 
 def _missing(required: Iterable[str], results: Iterable[Result]) -> list[str]:
+    results = list(results)
     found = {result.id for result in results if result.verdict in JUDGED}
+    found |= {result.id for result in results if not judged.applies(result)}
     return [id_ for id_ in required if id_ not in found]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Protocol
 
-from tickproof.conformance.verdicts import JUDGED, SEVERITY, Verdict
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, JUDGED, SEVERITY, Verdict
 
 
 class _Result(Protocol):
@@ -27,6 +27,11 @@ def why(result: _Result) -> str:
     return result.reason if result.verdict is Verdict.UNKNOWN else result.actual
 
 
+def applies(result: _Result) -> bool:
+    """Tell whether a requirement says something of such an engine at all."""
+    return result.verdict in JUDGED or not result.actual.startswith(DOES_NOT_APPLY)
+
+
 def groups(results: Iterable[_Result]) -> list[tuple[Verdict, str, list[str]]]:
     """Return (verdict, why, ids) of what was not judged: worst first, then the most."""
     rest = [result for result in results if result.verdict not in JUDGED]
@@ -39,15 +44,19 @@ def groups(results: Iterable[_Result]) -> list[tuple[Verdict, str, list[str]]]:
 
 
 def share(results: Sequence[_Result]) -> str:
-    """Return "64 of 86 judged"."""
+    """Return "64 of 86 judged", of those that apply."""
     judged = sum(result.verdict in JUDGED for result in results)
-    return f"{judged} of {len(results)} judged"
+    return f"{judged} of {sum(map(applies, results))} judged"
 
 
 def rest(results: Iterable[_Result]) -> str:
-    """Return "12 not-claimed (10 offers no app double, 2 ...), 1 unknown (...)", or ""."""
+    """Return "12 not-claimed (10 offers no app double, 2 ...), 1 unknown (...)", or "".
+
+    What does not apply is left out.
+    """
     parts = []
-    for verdict, rows in groupby(groups(results), key=lambda row: row[0]):
+    applying = groups(filter(applies, results))
+    for verdict, rows in groupby(applying, key=lambda row: row[0]):
         whys = [(reason, len(ids)) for _, reason, ids in rows]
         number = sum(count for _, count in whys)
         said = ", ".join(f"{count} {reason}" if reason else str(count) for reason, count in whys)

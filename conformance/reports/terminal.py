@@ -19,7 +19,7 @@ from tickproof.conformance.reports.json_report import FILE_NAME, Report, Result
 from tickproof.conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
 from tickproof.conformance.requirements.hints import advice, halves
 from tickproof.conformance.text import shortened, shown
-from tickproof.conformance.verdicts import Reason, Verdict
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, Reason, Verdict
 
 _FIELD_LIMIT: Final = 600
 _ID_LIMIT: Final = 40
@@ -306,6 +306,8 @@ def _not_claimed(console: Console, results: Sequence[Result]) -> None:
     for number, (verdict, why, ids) in enumerate(rows):
         line = badge(verdict, console)
         named = ", ".join(shown(id_, _ID_LIMIT) for id_ in ids)
+        if why.startswith(DOES_NOT_APPLY):
+            named = f"{len(ids)} requirements"
         line.append(f"  {shown(why, _REST_LIMIT)}: {named}" if why else f"  {named}", "default")
         console.print(Padding(line, (0 if number else 1, 0, 0, 2), expand=False))
 

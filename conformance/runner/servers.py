@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.faults.controller import FaultController
-from tickproof.conformance.kafka import expected_output, payloads, shared_broker
 from tickproof.conformance.kafka.completion import Completion
-from tickproof.conformance.kafka.exchange import Exchange
-from tickproof.conformance.kafka.proxy import Proxy
-from tickproof.conformance.kafka.traffic import Roles
-from tickproof.conformance.log_server.input_log import InputLog, PartitionSource
+from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.open_loop import OpenLoop
 from tickproof.conformance.log_server.publisher import Publisher
 from tickproof.conformance.log_server.recorder import Recorder
 from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.log_server.sink import Sink
 from tickproof.conformance.scenario import Scenario
-from tickproof.generators.layouts import framed
 from tickproof.generators.partitions import BuiltInput
+
+if TYPE_CHECKING:
+    from tickproof.conformance.kafka.exchange import Exchange
+    from tickproof.conformance.kafka.proxy import Proxy
 
 
 @dataclass(frozen=True)
@@ -61,10 +57,13 @@ def open_servers(
         publisher = OpenLoop(log, built.plan, scenario.pace, faults.limit, folder, tell)
         faults.holds_connections = False
     if spec.kafka is not None:
-        servers = _over_kafka(
+        from tickproof.conformance.runner.kafka_servers import open_over_kafka
+
+        proxy, exchange = open_over_kafka(
             spec, scenario, built, run_id, log, recorder, publisher, faults, stack, event, tell,
             port,
         )  # fmt: skip
+        servers = Servers(proxy, publisher, exchange.data, exchange.completion, exchange)
     else:
         log_server = LogServer(log, recorder, sink, event, port, faults.observe, publisher)
         stack.enter_context(log_server)
@@ -75,38 +74,3 @@ def open_servers(
     faults.opened = lambda: server.connections
     faults.links = server.links
     return servers
-
-
-def _over_kafka(
-    spec: EngineSpec, scenario: Scenario, built: BuiltInput, run_id: str, log: InputLog,
-    recorder: Recorder, publisher: Publisher | OpenLoop, faults: FaultController,
-    stack: contextlib.ExitStack, event: Callable[..., None], tell: Callable[..., Any], port: int,
-) -> Servers:  # fmt: skip
-    address = shared_broker.address()
-    inputs = [_payloads(scenario.app, one) for one in built.partitions]
-    expected = expected_output.of(scenario.app, scenario.params, inputs)
-    exchange = Exchange(
-        address, scenario, run_id, log, recorder, built.partitions, publisher, expected,
-        spec.timeouts.startup_s, event,
-    )  # fmt: skip
-    stack.enter_context(exchange)
-
-    def observe(moment: str, connection: int) -> Future[bool] | None:
-        exchange.observed(moment)
-        return faults.observe(moment, connection)
-
-    roles = Roles(exchange.inputs, {exchange.output})
-    proxy = Proxy(address.engine_port, roles, event, observe, port, exchange.fetched)
-    stack.enter_context(proxy)
-    exchange.produced = lambda: proxy.traffic.plain + proxy.traffic.transactional
-    assert spec.kafka is not None
-    tell(kafka={
-        "session_s": spec.kafka.session_ms / 1e3, "transaction_s": spec.kafka.transaction_ms / 1e3,
-        "transaction_version": address.transaction_version,
-    })  # fmt: skip
-    return Servers(proxy, publisher, exchange.data, exchange.completion, exchange)
-
-
-def _payloads(app: str, source: PartitionSource) -> np.ndarray:
-    layout = payloads.input_layout(app, source.record_size)
-    return np.fromfile(source.path, framed(layout))["payload"]

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.reports.json_report import this_host, this_kit
 from tickproof.conformance.selftest import model, plan
 from tickproof.conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
@@ -37,6 +36,8 @@ def run(
     """
     started = datetime.now(UTC)
     if any(engine.base in plan.KAFKA for engine in engines):
+        from tickproof.conformance.kafka import shared_broker
+
         shared_broker.address()  # one for all processes
     folder = out / "runs"
     shutil.rmtree(folder, ignore_errors=True)

@@ -25,7 +25,6 @@ from tickproof.conformance.fault_space.offers import offers
 from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
-from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.reports import json_report, junit, terminal
 from tickproof.conformance.reports.json_report import FaultSpace, Report, Selection
 from tickproof.conformance.reports.live import SessionProgress
@@ -254,6 +253,8 @@ def _judge(
         (folder / name).unlink(missing_ok=True)
     request = replace(request, isolation=request.isolation or isolation.best(spec))
     if spec.kafka is not None:
+        from tickproof.conformance.kafka import shared_broker
+
         shared_broker.address()  # one for all processes of the session
     started = datetime.now(UTC)
     outcomes = with_stories(_outcomes(spec, request, folder, view))

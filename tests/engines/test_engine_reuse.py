@@ -23,23 +23,21 @@ from tickproof.conformance.runner.run import play
 from tickproof.conformance.suites.catalog import Context, draw
 from tickproof.conformance.suites.require import require_correct
 
-UNDEPLOY = """
-    def _op_undeploy(self, request: dict) -> None:
-        for child in list(self.children.values()):
-            self.selector.unregister(child.pipe)
-            os.kill(child.pid, signal.SIGKILL)
-            os.waitpid(child.pid, 0)
-        self.job, self.children = {}, {}
+#: The end of the miniature's own op undeploy.
+ANSWERS = """        self.draining.clear()
         self._answer(request["id"])
 
     def _op_stop("""
 
 
-def miniature(folder: Path, undeploy: str = UNDEPLOY) -> EngineSpec:
-    """Return a miniature with the op undeploy."""
+def miniature(folder: Path, answer: str = 'self._answer(request["id"])') -> EngineSpec:
+    """Return a copy of the miniature that answers undeploy in another way."""
     shutil.copytree(fixtures() / "engines" / "miniature", folder)
     path = folder / "adapter.py"
-    path.write_text(path.read_text("utf-8").replace("\n    def _op_stop(", undeploy, 1), "utf-8")
+    source = path.read_text("utf-8")
+    assert source.count(ANSWERS) == 1
+    changed = ANSWERS.replace('self._answer(request["id"])', answer)
+    path.write_text(source.replace(ANSWERS, changed), "utf-8")
     return load(folder / "engine.toml")
 
 
@@ -119,8 +117,7 @@ def test_an_engine_that_recovered_is_kept_too(spec, tmp_path, pool):
 
 
 def test_a_failed_engine_is_ended(tmp_path, pool):
-    prints = UNDEPLOY.replace('self._answer(request["id"])', 'print("noise", flush=True)')
-    spec = miniature(tmp_path / "engine", prints)
+    spec = miniature(tmp_path / "engine", 'print("noise", flush=True)')
     first = run("count", spec, tmp_path / "1", pool)
     assert first.ended["code"] == "BAD_LINE"
     assert not lives(pids(first, events.Started)[0])
@@ -144,10 +141,8 @@ def test_an_engine_that_died_in_between_fails_the_next_run(spec, tmp_path, pool)
 
 
 def test_what_it_says_between_two_runs_fails_the_second(tmp_path, pool):
-    spec = miniature(tmp_path / "engine", UNDEPLOY.replace(
-        'self._answer(request["id"])',
-        'self._answer(request["id"]); time.sleep(0.3); print("noise", flush=True)',
-    ))  # fmt: skip
+    says = 'self._answer(request["id"]); time.sleep(0.3); print("noise", flush=True)'
+    spec = miniature(tmp_path / "engine", says)
     first = run("count", spec, tmp_path / "1", pool)
     assert first.ended == {"how": "completed"}
     engine = pool._idle.engine

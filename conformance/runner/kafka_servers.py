@@ -1,0 +1,63 @@
+"""What serves a run over Kafka: topics, what fills and reads them, and a proxy before the broker.
+
+Imported only for such a run: what it needs takes a while to load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.faults.controller import FaultController
+from tickproof.conformance.kafka import expected_output, payloads, shared_broker
+from tickproof.conformance.kafka.exchange import Exchange
+from tickproof.conformance.kafka.proxy import Proxy
+from tickproof.conformance.kafka.traffic import Roles
+from tickproof.conformance.log_server.input_log import InputLog, PartitionSource
+from tickproof.conformance.log_server.open_loop import OpenLoop
+from tickproof.conformance.log_server.publisher import Publisher
+from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.scenario import Scenario
+from tickproof.generators.layouts import framed
+from tickproof.generators.partitions import BuiltInput
+
+
+def open_over_kafka(
+    spec: EngineSpec, scenario: Scenario, built: BuiltInput, run_id: str, log: InputLog,
+    recorder: Recorder, publisher: Publisher | OpenLoop, faults: FaultController,
+    stack: contextlib.ExitStack, event: Callable[..., None], tell: Callable[..., Any], port: int,
+) -> tuple[Proxy, Exchange]:  # fmt: skip
+    """Open both, in the ``stack`` that closes them; raises KafkaUnavailable, and OSError."""
+    address = shared_broker.address()
+    inputs = [_payloads(scenario.app, one) for one in built.partitions]
+    expected = expected_output.of(scenario.app, scenario.params, inputs)
+    exchange = Exchange(
+        address, scenario, run_id, log, recorder, built.partitions, publisher, expected,
+        spec.timeouts.startup_s, event,
+    )  # fmt: skip
+    stack.enter_context(exchange)
+
+    def observe(moment: str, connection: int) -> Future[bool] | None:
+        exchange.observed(moment)
+        return faults.observe(moment, connection)
+
+    roles = Roles(exchange.inputs, {exchange.output})
+    proxy = Proxy(address.engine_port, roles, event, observe, port, exchange.fetched)
+    stack.enter_context(proxy)
+    exchange.produced = lambda: proxy.traffic.plain + proxy.traffic.transactional
+    assert spec.kafka is not None
+    tell(kafka={
+        "session_s": spec.kafka.session_ms / 1e3, "transaction_s": spec.kafka.transaction_ms / 1e3,
+        "transaction_version": address.transaction_version,
+    })  # fmt: skip
+    return proxy, exchange
+
+
+def _payloads(app: str, source: PartitionSource) -> np.ndarray:
+    layout = payloads.input_layout(app, source.record_size)
+    return np.fromfile(source.path, framed(layout))["payload"]
