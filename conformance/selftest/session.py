@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -46,9 +47,13 @@ def run(
     planned = 0
     for tasks in plan.rounds(engines, folder, seed):
         planned += len(tasks)
-        for trial in _each_tried(tasks, workers, mutants):
+        tried = chain(
+            _each_tried(tasks, workers, mutants), _survivors_tried(tasks, mutants, trials)
+        )
+        for trial in tried:
             kept = trial if _needs_a_look(trial, mutants.get(trial.subject)) else _dropped(trial)
             trials.append(kept)
+            planned = max(planned, len(trials))
             on_trial(len(trials), planned, trial)
         if _sound_runs(trials, mutants) >= runs or not any(e.repeats for e in engines):
             break
@@ -79,6 +84,27 @@ def _each_tried(tasks: Sequence[Task], workers: int, mutants: dict[str, Mutant])
                 if not left or not _void(trial, mutants.get(task.subject)):
                     yield trial
                     break
+
+
+def _survivors_tried(
+    tasks: Sequence[Task], mutants: dict[str, Mutant], trials: Sequence[Trial]
+) -> Iterable[Trial]:
+    """Yield the trials of mutants that ``trials`` left alive once more, one by one.
+
+    A fault that has to meet a moment may miss it beside other runs. Begins when it is asked for
+    the first: ``trials`` then holds all that came before.
+    """
+    living = {
+        id_ for id_, mutant in mutants.items()
+        if not all(
+            any(_kills(cell, mutant, requirement) for trial in trials for cell in trial.cells
+                if trial.subject == id_)
+            for requirement in mutant.breaks
+        )
+    }  # fmt: skip
+    for task in tasks:
+        if task.subject in living:
+            yield from _tried([task], 1)
 
 
 def _void(trial: Trial, mutant: Mutant | None) -> bool:

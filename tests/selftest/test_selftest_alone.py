@@ -96,3 +96,28 @@ def test_only_what_a_mutant_names_has_to_be_decided(monkeypatch: pytest.MonkeyPa
     assert not session._void(of_another, spikes)
     assert session._void(of_another, None)
     assert session._void(trial(task("m", "service"), Verdict.UNKNOWN, "KIT_FLOOR"), spikes)
+
+
+def test_a_mutant_that_nothing_has_killed_is_tried_once_more(monkeypatch) -> None:
+    from tickproof.conformance.resources import fixtures
+    from tickproof.conformance.selftest import mutants
+
+    known = {id_: mutants.find(f"mutant:{id_}", fixtures()) for id_ in ("no-have", "torn-quote")}
+    tasks = [task(id_, "count") for id_ in known]
+    killed = Cell(
+        requirement=known["no-have"].requirement, test="t", verdict=Verdict.FAIL,
+        reason=known["no-have"].shows, said="", headline="",
+    )  # fmt: skip
+    monkeypatch.setattr(session, "_kills", lambda cell, _mutant, _requirement: cell == killed)
+    first = trial(tasks[0], Verdict.FAIL).model_copy(update={"cells": [killed]})
+    again: list[str] = []
+
+    def tried(some, workers):
+        assert workers == 1
+        again.extend(one.subject for one in some)
+        return [trial(one, Verdict.FAIL) for one in some]
+
+    monkeypatch.setattr(session, "_tried", tried)
+    trials = [first, trial(tasks[1], Verdict.PASS)]
+    assert len(list(session._survivors_tried(tasks, known, trials))) == 1
+    assert again == ["torn-quote"]
