@@ -301,6 +301,8 @@ def _pair(facts: Facts, outcome: Outcome, index: int, near: Aftermath | None) ->
 
 def _numbered(facts: Facts, index: int) -> str:
     writer, seq = facts.log.writer_seq(np.array([index]))
+    if _over_kafka(facts):
+        return f"partition {int(writer[0])} of the output"
     if int(seq[0]) == UNNUMBERED:
         return f"writer {int(writer[0])}, unnumbered"
     return f"writer {int(writer[0])}, seq {int(seq[0]):,}"
@@ -352,9 +354,14 @@ def shared(facts: Facts, near: Aftermath | None) -> list[str]:
     return [", ".join(said) + "."]
 
 
+def _over_kafka(facts: Facts) -> bool:
+    """Tell whether a writer is a partition of the output topic, and HAVE nothing that exists."""
+    return facts.history.claims.get("transport") == "kafka"
+
+
 def _have(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
     """Say what the engine had asked of the sink after the fault, and been told."""
-    if near is None:
+    if near is None or _over_kafka(facts):
         return []
     row = facts.log.arrivals[facts.log.rows(np.array([index]))[0]]
     writer, seq = int(row["writer"]), int(row["first_seq"])
