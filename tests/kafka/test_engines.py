@@ -20,6 +20,9 @@ OURS = "kafka-miniature"
 STREAMS = pytest.param(
     "kafka-streams", marks=[LONG, pytest.mark.skipif(not shutil.which("javac"), reason="no javac")]
 )
+GO = pytest.param(
+    "kafka-go", marks=[LONG, pytest.mark.skipif(not shutil.which("go"), reason="no Go")]
+)
 BYTEWAX = pytest.param(
     "bytewax",
     marks=[
@@ -63,6 +66,7 @@ def count_with_a_death(
         pytest.param(OURS, (1,), marks=LONG),
         pytest.param(*STREAMS.values, (0, 1), marks=STREAMS.marks),
         pytest.param(*STREAMS.values, (1,), marks=STREAMS.marks),
+        pytest.param(*GO.values, (0, 1), marks=GO.marks),
     ],
 )
 def test_each_point_comes_once_over_a_death(
