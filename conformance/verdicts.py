@@ -158,7 +158,7 @@ class Reason(enum.StrEnum):
     HELD_UP = (
         "HELD_UP",
         "Output that can be read came later after a death than the claimed timeouts allow.",
-        "A transaction stays open until its timeout: end it when the engine starts again.",
+        "a transaction stays open until its timeout: end it when the engine starts again",
     )
     IDLE_WORKERS = (
         "IDLE_WORKERS",

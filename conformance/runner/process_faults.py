@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -150,9 +151,12 @@ class ProcessFaultInjector:
         return [self._random.choice(working or found)]
 
     def _kill_engine(self, live: Engine, down_s: float = 0.0) -> dict[str, Any]:
-        self.touched_at = self.down_until = time.monotonic() + down_s
+        self.touched_at = time.monotonic()
         self._killed = True
-        return {"pids": live.kill()}
+        self.down_until = math.inf
+        pids = live.kill()
+        self.touched_at = self.down_until = time.monotonic() + down_s
+        return {"pids": pids}
 
     def _rescale(self, step: FaultStep, live: Engine) -> dict[str, Any]:
         """Stop the engine as `tickproof` stops any: it promises no more than its last cut."""

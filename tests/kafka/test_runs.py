@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import LONG
 from tickproof.conformance.engines.spec import EngineSpec, load
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history import events
@@ -101,6 +102,7 @@ def test_a_sound_engine_is_exact_though_it_is_killed_in_open_transactions(
     assert output.aborted == output.produced - 12_000
 
 
+@LONG
 def test_a_worker_that_dies_is_started_again(miniature: EngineSpec, tmp_path: Path) -> None:
     play(drawn("count-worker-death", 12_000), miniature, tmp_path / "run", seed=5)
     history = History(tmp_path / "run")
@@ -112,6 +114,7 @@ def test_a_worker_that_dies_is_started_again(miniature: EngineSpec, tmp_path: Pa
     assert packed.outcomes and {one.verdict for one in packed.outcomes} == {Verdict.PASS}
 
 
+@LONG
 def test_an_engine_stays_down_for_as_long_as_it_is_told(
     miniature: EngineSpec, tmp_path: Path
 ) -> None:
@@ -136,6 +139,7 @@ def test_output_that_is_no_point_is_kept_and_named(miniature: EngineSpec, tmp_pa
     assert failure.value.code == "wrong-size"
 
 
+@LONG
 def test_an_engine_that_ends_at_once_has_lost_all(miniature: EngineSpec, tmp_path: Path) -> None:
     play(drawn("count"), made(tmp_path / "engine", ENDS), tmp_path / "run", seed=5)
     history = History(tmp_path / "run")

@@ -48,7 +48,13 @@ class Trial:
         self._topics = [f"{self._name}-in", f"{self._name}-out"]
         sizes = {"max.message.bytes": str(LARGEST)}
         Cluster(broker.kit).create(dict.fromkeys(self._topics, PARTITIONS), sizes)
-        self._producer = Producer({"bootstrap.servers": broker.kit, "message.max.bytes": LARGEST})
+        self._producer = Producer(
+            {
+                "enable.idempotence": True,
+                "bootstrap.servers": broker.kit,
+                "message.max.bytes": LARGEST,
+            }
+        )
         (folder / "state").mkdir()
         self._environment = os.environ | {
             "TICKPROOF_BOOTSTRAP": f"{HOST}:{broker.engine_port}",

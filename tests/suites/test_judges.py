@@ -99,6 +99,8 @@ def test_rejected(copy_of, scenario, judge, tamper, code):
 @pytest.mark.parametrize(("scenario", "judge", "tamper", "reason"), _cases(UNKNOWNS))
 def test_unknown(copy_of, scenario, judge, tamper, reason):
     folder = copy_of(scenario)
+    if reason != "KILL_MISSED" and History(folder).missed_faults:
+        pytest.skip("on this machine a fault of the recorded run missed its moment")
     tamper(folder)
     with pytest.raises(Unknown) as unknown:
         judge(History(folder))
