@@ -51,9 +51,9 @@ class ExpectedOutput:
 class Completion:
     """The answer to drain that such an engine cannot give; what waits for it asks ``done``.
 
-    It is given once all output was seen, or all input was released, and nothing has come for a
-    while. An engine that does neither is done when nothing has moved for ``stalled_s``: what is
-    missing then is lost.
+    It is given once all output was seen, or all input was released and no open transaction hides
+    output, and nothing has come for a while. An engine that does neither is done when nothing
+    has moved for ``stalled_s``: what is missing then is lost.
     """
 
     complete: Callable[[], bool]

@@ -80,6 +80,8 @@ class Exchange:
         #: Set once the engine reads its input: before, it could only fall behind.
         self._reads = threading.Event()
         self._reads_by = math.inf
+        #: Whether an open transaction hides output from those who read what is committed.
+        self._hidden = False
         #: How many records of output the broker took; the runner points it at the proxy.
         self.produced: Callable[[], int] = lambda: 0
         self._over = threading.Event()
@@ -130,7 +132,7 @@ class Exchange:
         log = self._log
         return Completion(
             complete=lambda: self._expected.complete,
-            released=lambda: log.ended and log.released >= log.total,
+            released=lambda: log.ended and log.released >= log.total and not self._hidden,
             position=lambda: (self._recorder.records, log.fetched, log.released, log.published),
             stalled_s=stalled_s,
         )
@@ -268,6 +270,11 @@ class Exchange:
             "enable.auto.commit": False, "isolation.level": "read_committed",
             "error_cb": self._failed, "log_level": 0,
         })  # fmt: skip
+        everything = self._kafka.Consumer({
+            "bootstrap.servers": self._address.kit, "group.id": f"{self.group}-kit",
+            "enable.auto.commit": False, "isolation.level": "read_uncommitted",
+            "error_cb": self._failed, "log_level": 0,
+        })  # fmt: skip
         wanted = [
             self._kafka.TopicPartition(list(self.inputs)[one.stream], one.partition)
             for one in self._partitions
@@ -281,8 +288,20 @@ class Exchange:
                 for one in found:
                     if one.error is None and one.offset > 0:
                         self._release(self.inputs[one.topic], one.partition, one.offset)
+                if self._log.ended and self._log.released >= self._log.total:
+                    self._hidden = self._ends(consumer) != self._ends(everything)
         finally:
             consumer.close()
+            everything.close()
+
+    def _ends(self, consumer: Any) -> list[int]:
+        """Return where the output ends for a consumer: the last stable offset, or the very last."""
+        found = []
+        for partition in range(self._width):
+            place = self._kafka.TopicPartition(self.output, partition)
+            with contextlib.suppress(self._kafka.KafkaException):
+                found.append(consumer.get_watermark_offsets(place, timeout=5)[1])
+        return found
 
     def _release(self, stream: int, partition: int, offset: int) -> None:
         ends = {(s.stream, s.partition): s.published for s in self._log.states()}
