@@ -199,7 +199,7 @@ class EngineUnderTest:
         by_name = not step.ends_engine and step.target != "state"
         if by_name and not all(map(self.injector.intact, self._members)):
             self.topology(self._spec.timeouts.recovery_s)
-        elif by_name:
+        elif by_name and not step.burst:
             self.look()
         holders = self._watch.holders(connection) if self._watch is not None else ()
         return self.injector.aim(step, self._process, self._members, holders)

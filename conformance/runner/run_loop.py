@@ -16,6 +16,7 @@ from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka.completion import Completion
 from tickproof.conformance.runner.live_run import STEP_S, LiveRun
+from tickproof.conformance.scenario import FaultStep
 
 PROGRESS_S: Final = 0.2
 #: The same where latency is measured: each step takes the interpreter from the log server.
@@ -46,6 +47,8 @@ class RunLoop:
         #: The sum of all positions, and when it last changed.
         self._position, self._moved_at = -1, 0.0
         self._progress_at = 0.0
+        #: The step with a burst before which there was a look.
+        self._looked_before: FaultStep | None = None
 
     def run_until_drained(self) -> None:
         """Wait until all input is published, every fault fired and drain answered.
@@ -71,6 +74,7 @@ class RunLoop:
         """Do what is due; True when the run is over."""
         if self._faults.current and self._faults.current.at == "checkpoint":
             self._checkpoint_when_quiet()
+        self._look_before_a_burst()
         self._faults.fire_if_idle(lambda: self._run.publisher.held_back)
         self._give_up_if_stuck()
         if self._drain is None:
@@ -87,6 +91,15 @@ class RunLoop:
         self._forget_drain()
         self._look_at_the_end()
         return self._faults.fire_now("drained") is None and not self._engine.killed
+
+    def _look_before_a_burst(self) -> None:
+        """See who works before a backlog is made: a look takes a while, in which one shrinks."""
+        step = self._faults.current
+        if step is None or not step.burst or step is self._looked_before:
+            return
+        if self._log.fetched >= step.fraction * self._log.total / 2:
+            self._looked_before = step
+            self._engine.look()
 
     def _record_progress(self) -> None:
         now = time.monotonic()

@@ -188,4 +188,4 @@ def kill(rng: random.Random, target: str, low: float, high: float, **rest: Any) 
 def kill_in_backlog(context: Context, rng: random.Random, target: str) -> FaultStep:
     """Publish a burst at once, and kill at the first fetch of it: a fast engine is soon done."""
     step = kill(rng, target, 0.3, 0.4)
-    return replace(step, burst=context.records(40_000), delay_s=0.0)
+    return replace(step, burst=context.records(50_000), delay_s=0.0)
