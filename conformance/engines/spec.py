@@ -46,6 +46,16 @@ class KafkaTimeouts:
     session_ms: int
     transaction_ms: int
 
+    @property
+    def session_s(self) -> float:
+        """How long a dead member keeps its place in the group, in seconds."""
+        return self.session_ms / 1e3
+
+    @property
+    def transaction_s(self) -> float:
+        """How long a transaction that nobody ends stays open, in seconds."""
+        return self.transaction_ms / 1e3
+
 
 @dataclass(frozen=True)
 class Claims:

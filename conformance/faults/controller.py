@@ -342,6 +342,7 @@ class FaultController:
             number=self._next,
             text=str(step),
             writing=writing,
+            connection=self.connection,
             **facts,
             **before,
         )

@@ -15,6 +15,7 @@ class FiredFault(Event, kind=EventKind.FAULT):
     t_ns: when it began (``at_ns`` in the file); struck_ns: when it was done (``t_ns`` there).
     moment: what it came at, as in the schedule. partitions, outputs (records), total (records
     of the input): at the moment. pids: processes that it met. connections: those that it met.
+    connection: the one whose moment it was, 0 where it was no matter of one.
     file, size and left (bytes before and after), how: the file that was damaged. owed: records
     fetched whose output had not arrived, where each record gives one; else 0. cuts: of this life
     until then, each seen by its RELEASE. idle_s: how long nothing had come, at "idle". writing: at
@@ -31,6 +32,7 @@ class FiredFault(Event, kind=EventKind.FAULT):
     partitions: tuple[PartitionState, ...]
     pids: tuple[int, ...]
     connections: tuple[int, ...] = ()
+    connection: int = 0
     file: str = ""
     size: int = 0
     left: int = 0

@@ -14,7 +14,7 @@ from typing import Final
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.kafka import jars
-from tickproof.conformance.kafka.cluster import Cluster, client_library
+from tickproof.conformance.kafka.cluster import Cluster, client_library, listens
 from tickproof.conformance.kafka.jvm import Jvm
 from tickproof.conformance.text import shown
 
@@ -114,7 +114,7 @@ class Broker:
             self._release()
             raise
         try:
-            self._await_answer(kit, began + limit_s, limit_s)
+            self._await_answer(began + limit_s, limit_s)
         except BaseException:
             self._jvm.kill()
             self._release()
@@ -180,9 +180,9 @@ class Broker:
         features = f"transactions-{self.address.transaction_version}.checkpoint"
         (data / "bootstrap.checkpoint").write_bytes((_FORMATTED / features).read_bytes())
 
-    def _await_answer(self, port: int, deadline: float, limit_s: float) -> None:
+    def _await_answer(self, deadline: float, limit_s: float) -> None:
         """Wait for an answer about the cluster that names this one."""
-        while not _listening(port):
+        while not listens(self.address.kit):
             self._expect_life(deadline, limit_s)
             time.sleep(_LOOK_S)
         cluster = Cluster(self.address.kit)
@@ -222,14 +222,6 @@ def _reserve(*ports: int) -> list[socket.socket]:
                 "expected one that is free"
             ) from error
     return held
-
-
-def _listening(port: int) -> bool:
-    try:
-        socket.create_connection((HOST, port), _CONNECT_S).close()
-    except OSError:
-        return False
-    return True
 
 
 def _new_id() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -12,6 +13,7 @@ from tickproof.conformance.text import shown
 #: How long one request may take, and a topic to be there or gone.
 LIMIT_S: Final = 30.0
 _LOOK_S: Final = 0.02
+_CONNECT_S: Final = 2.0
 
 
 def client_library() -> Any:
@@ -23,6 +25,16 @@ def client_library() -> Any:
             f"Kafka needs the package confluent-kafka ({error}); pip install 'tickproof[kafka]'"
         ) from error
     return confluent_kafka
+
+
+def listens(address: str) -> bool:
+    """Tell whether something takes connections at host:port."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_S).close()
+    except OSError:
+        return False
+    return True
 
 
 class Cluster:

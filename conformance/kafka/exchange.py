@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,11 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.errors import KafkaUnavailable, KitStopped
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka import payloads
 from tickproof.conformance.kafka.broker import BrokerAddress
-from tickproof.conformance.kafka.cluster import Cluster, client_library
+from tickproof.conformance.kafka.cluster import Cluster, client_library, listens
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
 from tickproof.conformance.log_server.frames import UNNUMBERED, Append, Release
 from tickproof.conformance.log_server.input_log import InputLog, PartitionSource
@@ -39,7 +38,6 @@ OFFSETS_S: Final = 0.05
 ODD: Final = -1
 _NAP_S: Final = 0.02
 _FLUSH_S: Final = 5.0
-_CONNECT_S: Final = 2.0
 #: Topics are made for one run each: data outlives no broker.
 _TOPIC_SETTINGS: Final = {
     "message.timestamp.type": "LogAppendTime",
@@ -69,13 +67,17 @@ class Exchange:
         widths: dict[int, int] = {}
         for one in self._partitions:
             widths[one.stream] = max(widths.get(one.stream, 0), one.partition + 1)
-        self.inputs = {f"{self.group}-in-{stream}": stream for stream in sorted(widths)}
+        self._topic_of = {stream: f"{self.group}-in-{stream}" for stream in sorted(widths)}
+        self.inputs = {name: stream for stream, name in self._topic_of.items()}
         self.output = f"{self.group}-out"
         self._width = max(widths.values())
         self._topics = {name: widths[stream] for name, stream in self.inputs.items()}
         self._topics |= {self.output: self._width}
         self._cluster = Cluster(address.kit)
         self._kafka = client_library()
+        self._client = {
+            "bootstrap.servers": address.kit, "error_cb": self._failed, "log_level": 0
+        }  # fmt: skip
         self._produced = [0] * len(self._partitions)
         #: Set once the engine reads its input: before, it could only fall behind.
         self._reads = threading.Event()
@@ -115,7 +117,7 @@ class Exchange:
             EventKind.KAFKA_OUTPUT, produced=self.produced(), committed=self._recorder.records
         )
         if self.failure is None:
-            with contextlib.suppress(KitStopped):
+            with contextlib.suppress(KafkaUnavailable):
                 self._cluster.delete([*self._topics])
 
     def observed(self, moment: str) -> None:
@@ -147,10 +149,9 @@ class Exchange:
     # -- input --------------------------------------------------------------------------
 
     def _feed(self) -> None:
-        producer = self._kafka.Producer({
-            "bootstrap.servers": self._address.kit, "enable.idempotence": True, "linger.ms": 2,
+        producer = self._kafka.Producer(self._client | {
+            "enable.idempotence": True, "linger.ms": 2,
             "queue.buffering.max.messages": 10 * BATCH, "message.max.bytes": 16_000_000,
-            "error_cb": self._failed, "log_level": 0,
         })  # fmt: skip
         files = [os.open(one.path, os.O_RDONLY) for one in self._partitions]
         try:
@@ -191,7 +192,7 @@ class Exchange:
             layout = payloads.input_layout(self._scenario.app, one.record_size)
             records = np.frombuffer(region, framed(layout))["payload"]
             made = payloads.messages(self._scenario.app, records)
-            topic = list(self.inputs)[one.stream]
+            topic = self._topic_of[one.stream]
             for key, value in zip(made.keys, made.values, strict=True):
                 self._send(producer, topic, one.partition, key, value)
             self._produced[number] = first + count
@@ -211,25 +212,19 @@ class Exchange:
 
     def _failed(self, error: Any) -> None:
         """Hear of an error of a client: a broker that is there is asked again by the client."""
-        if error.fatal() or not self._broker_answers():
+        if error.fatal() or not listens(self._address.kit):
             self.failure = self.failure or KitStopped(f"the Kafka broker: {error.str()}")
 
-    def _broker_answers(self) -> bool:
-        host, _, port = self._address.kit.rpartition(":")
-        try:
-            socket.create_connection((host, int(port)), _CONNECT_S).close()
-        except OSError:
-            return False
-        return True
+    def _consumer(self, group: str, isolation: str = "read_committed") -> Any:
+        return self._kafka.Consumer(self._client | {
+            "group.id": group, "enable.auto.commit": False, "isolation.level": isolation,
+            "fetch.wait.max.ms": 20,
+        })  # fmt: skip
 
     # -- output -------------------------------------------------------------------------
 
     def _record(self) -> None:
-        consumer = self._kafka.Consumer({
-            "bootstrap.servers": self._address.kit, "group.id": f"{self.group}-kit",
-            "enable.auto.commit": False, "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 20, "error_cb": self._failed, "log_level": 0,
-        })  # fmt: skip
+        consumer = self._consumer(f"{self.group}-kit")
         try:
             consumer.assign([
                 self._kafka.TopicPartition(self.output, partition, 0)
@@ -265,18 +260,10 @@ class Exchange:
 
     def _follow_offsets(self) -> None:
         """Take offsets that the engine's group has committed as RELEASE."""
-        consumer = self._kafka.Consumer({
-            "bootstrap.servers": self._address.kit, "group.id": self.group,
-            "enable.auto.commit": False, "isolation.level": "read_committed",
-            "error_cb": self._failed, "log_level": 0,
-        })  # fmt: skip
-        everything = self._kafka.Consumer({
-            "bootstrap.servers": self._address.kit, "group.id": f"{self.group}-kit",
-            "enable.auto.commit": False, "isolation.level": "read_uncommitted",
-            "error_cb": self._failed, "log_level": 0,
-        })  # fmt: skip
+        consumer = self._consumer(self.group)
+        everything = self._consumer(f"{self.group}-kit", "read_uncommitted")
         wanted = [
-            self._kafka.TopicPartition(list(self.inputs)[one.stream], one.partition)
+            self._kafka.TopicPartition(self._topic_of[one.stream], one.partition)
             for one in self._partitions
         ]
         try:

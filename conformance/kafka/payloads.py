@@ -140,7 +140,6 @@ _NAMES: Final = {
     "market-spread": {name: name for name in _SCHEMAS["market-spread"].names},
 }
 _LAYOUTS: Final = {"double": NUMBER, "count": COUNT_OUT, "market-spread": VERDICT}
-assert COUNT_IN.itemsize == 16
 
 
 def outputs(app: str, size: int, values: Sequence[bytes | None]) -> Outputs:
@@ -192,8 +191,9 @@ def _together(app: str, size: int, values: list[bytes]) -> np.ndarray:
         raise ValueError("expected one JSON object a message, with each member")
     columns: dict[str, Any] = {name: table[name] for name in _SCHEMAS[app].names}
     if app == "passthrough":
-        data = bytes.fromhex("".join(columns["data"].to_pylist()))
-        if any(len(text) != 2 * size for text in columns["data"].to_pylist()):
+        texts = columns["data"].to_pylist()
+        data = bytes.fromhex("".join(texts))
+        if any(len(text) != 2 * size for text in texts):
             raise ValueError("expected data of another size")
         records["payload"] = np.frombuffer(data, opaque(size)) if size else records["payload"]
         return records

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from tickproof import conformance
-from tickproof.conformance.reports import judged, machine
+from tickproof.conformance.reports import judged, machine, whole_file
 from tickproof.conformance.verdicts import JUDGED, Outcome, Verdict, exit_status, worst
 
 if TYPE_CHECKING:
@@ -322,11 +322,7 @@ def _plain(value: Any) -> JsonValue:
 
 def write(report: Report, folder: Path) -> Path:
     """Write report.json into a folder, whole or not at all; returns its path."""
-    path = folder / FILE_NAME
-    part = path.with_suffix(".json.part")
-    part.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    part.replace(path)
-    return path
+    return whole_file.write(folder / FILE_NAME, report.model_dump_json(indent=2) + "\n")
 
 
 def read(path: Path) -> Report:

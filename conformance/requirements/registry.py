@@ -75,6 +75,10 @@ class Needs(Table):
     latency: _Words[Literal["claimed"]] = ()
     transport: _Words[Literal["log", "kafka"]] = ()
 
+    def applies_over(self, transport: str) -> bool:
+        """Tell whether a requirement says anything of an engine that speaks ``transport``."""
+        return not self.transport or transport in self.transport
+
 
 class Requirement(Table):
     """One promise. ``clauses`` are ids of docs/protocol.md that it checks."""

@@ -201,8 +201,15 @@ class EngineUnderTest:
             self.topology(self._spec.timeouts.recovery_s)
         elif by_name and not step.burst:
             self.look()
-        holders = self._watch.holders(connection) if self._watch is not None else ()
+        holders = self._holders(connection) if by_name else ()
         return self.injector.aim(step, self._process, self._members, holders)
+
+    def _holders(self, connection: int) -> tuple[int, ...]:
+        if self._watch is None or not connection:
+            return ()
+        if not self._watch.holders(connection):
+            self._watch.look()  # it is newer than the last look
+        return self._watch.holders(connection)
 
     def watch_state(self) -> StateWatch:
         """Watch the folder of the state; raises OSError."""
@@ -234,8 +241,8 @@ class EngineUnderTest:
         limits, kafka = self._spec.timeouts, self._spec.kafka
         if self._completion is not None and kafka is not None:
             # What is left open ends by itself after these: nobody may be called lossy before.
-            by_itself_s = (kafka.session_ms + kafka.transaction_ms) / 1e3
-            return self._completion(max(limits.recovery_s, by_itself_s + limits.startup_s))
+            by_itself_s = kafka.session_s + kafka.transaction_s + limits.startup_s
+            return self._completion(max(limits.recovery_s, by_itself_s))
         return self.process.submit("drain")
 
     def rss_bytes(self) -> int:

@@ -52,7 +52,7 @@ def open_over_kafka(
     exchange.produced = lambda: proxy.traffic.plain + proxy.traffic.transactional
     assert spec.kafka is not None
     tell(kafka={
-        "session_s": spec.kafka.session_ms / 1e3, "transaction_s": spec.kafka.transaction_ms / 1e3,
+        "session_s": spec.kafka.session_s, "transaction_s": spec.kafka.transaction_s,
         "transaction_version": address.transaction_version,
     })  # fmt: skip
     return proxy, exchange

@@ -92,7 +92,8 @@ class LiveRun:
         self.engine = EngineUnderTest(
             self.spec, scenario, self._id, folder, self._seed, opened.data,
             [widths[stream] for stream in sorted(widths)], self._on_line, self.events,
-            self._pool, self._isolation, self.server.listen_on, opened.completion,
+            self._pool, self._isolation, self.server.listen_on,
+            opened.exchange.completion if opened.exchange else None,
         )  # fmt: skip
         if scenario.pace is None:  # a look would hold up what is measured
             watch = ActivityWatch(self.events, lambda: self.server.port, self.engine.living)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.faults.controller import FaultController
-from tickproof.conformance.kafka.completion import Completion
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.open_loop import OpenLoop
 from tickproof.conformance.log_server.publisher import Publisher
@@ -29,14 +28,12 @@ if TYPE_CHECKING:
 class Servers:
     """What serves one run, in the ``stack`` that closes it.
 
-    data: how the engine reaches it, for deploy. completion: what tells that an engine has
-    drained that cannot be asked, given how long it may stand still.
+    data: how the engine reaches it, for deploy. exchange: where it is reached over Kafka.
     """
 
     server: LogServer | Proxy
     publisher: Publisher | OpenLoop
     data: dict[str, Any]
-    completion: Callable[[float], Completion] | None = None
     exchange: Exchange | None = None
 
 
@@ -63,7 +60,7 @@ def open_servers(
             spec, scenario, built, run_id, log, recorder, publisher, faults, stack, event, tell,
             port,
         )  # fmt: skip
-        servers = Servers(proxy, publisher, exchange.data, exchange.completion, exchange)
+        servers = Servers(proxy, publisher, exchange.data, exchange)
     else:
         log_server = LogServer(log, recorder, sink, event, port, faults.observe, publisher)
         stack.enter_context(log_server)

@@ -14,6 +14,7 @@ from typing import Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tickproof.conformance.reports import whole_file
 from tickproof.conformance.reports.json_report import Host, Kit
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
 
@@ -168,8 +169,4 @@ def accusations(subject: Subject, trial: Trial) -> tuple[list[str], list[str]]:
 
 def write(report: SelfTest, folder: Path) -> Path:
     """Write selftest.json into a folder, whole or not at all; returns its path."""
-    path = folder / FILE_NAME
-    part = path.with_suffix(".json.part")
-    part.write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
-    return path
+    return whole_file.write(folder / FILE_NAME, report.model_dump_json(indent=1) + "\n")

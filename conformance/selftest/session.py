@@ -94,13 +94,12 @@ def _survivors_tried(
     A fault that has to meet a moment may miss it beside other runs. Begins when it is asked for
     the first: ``trials`` then holds all that came before.
     """
+    cells: dict[str, list[Cell]] = {}
+    for trial in trials:
+        cells.setdefault(trial.subject, []).extend(trial.cells)
     living = {
         id_ for id_, mutant in mutants.items()
-        if not all(
-            any(_kills(cell, mutant, requirement) for trial in trials for cell in trial.cells
-                if trial.subject == id_)
-            for requirement in mutant.breaks
-        )
+        if not all(kill_of(mutant, one, cells.get(id_, [])).killed for one in mutant.breaks)
     }  # fmt: skip
     for task in tasks:
         if task.subject in living:

@@ -54,7 +54,7 @@ def tests_of(
     for scenario, judges in JUDGES.items():
         mine = [
             (requirement, judge) for requirement, judge in judges
-            if not transport or transport in (known[requirement].needs.transport or (transport,))
+            if not transport or known[requirement].needs.applies_over(transport)
         ]  # fmt: skip
         if mine and (requirements is None or requirements & {one for one, _ in mine}):
             found[scenario] = mine

@@ -210,8 +210,7 @@ def _timeouts(spec: EngineSpec) -> dict[str, float]:
     """Return the timeouts that an engine over Kafka claims, in seconds, as Context has them."""
     if spec.kafka is None:
         return {}
-    return {"session_s": spec.kafka.session_ms / 1e3,
-            "transaction_s": spec.kafka.transaction_ms / 1e3}  # fmt: skip
+    return {"session_s": spec.kafka.session_s, "transaction_s": spec.kafka.transaction_s}
 
 
 def offered(spec: EngineSpec) -> dict[Carrier, dict[str, Any]]:

@@ -78,7 +78,7 @@ def import_suites() -> None:
 def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) -> None:
     """Raise NotClaimed where app or ``claims`` (as in run.json) are not what a test needs."""
     transport = claims.get("transport", "log")
-    if needs.transport and transport not in needs.transport:
+    if not needs.applies_over(transport):
         spoken = " or ".join(needs.transport)
         about = f"about the transport {spoken}; it speaks {transport}"
         raise NotClaimed(f"{DOES_NOT_APPLY}: {about}")

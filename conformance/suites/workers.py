@@ -6,6 +6,8 @@ processes hold) is never a counterexample.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tickproof.conformance.history import events
@@ -101,6 +103,8 @@ def require_at_work(history: History, fault: FiredFault) -> None:
         return
     done = life[-1].work()
     struck = [(pid, done[pid]) for pid in fault.pids if pid in done]
+    if _held_alone(life[-1].looks, fault.connection) & {pid for pid, _ in struck}:
+        return  # it had fetched, or sent, at this very moment
     if struck and not any(one.worked for _, one in struck):
         said = "; ".join(f"pid {pid}: no record, {one.share:.2%}" for pid, one in struck[:8])
         raise Unknown(
@@ -108,6 +112,12 @@ def require_at_work(history: History, fault: FiredFault) -> None:
             "a victim that had fetched or sent records, or used processor time as one who works",
             f"{said} of the engine's processor time", fault=fault.text,
         )  # fmt: skip
+
+
+def _held_alone(looks: Sequence[Activity], connection: int) -> set[int]:
+    """Return the process that held a connection when it was last seen, if it was one alone."""
+    seen = [one.pids for look in looks for one in look.used if one.connection == connection]
+    return set(seen[-1]) if seen and len(seen[-1]) == 1 else set()
 
 
 def require_standstill(history: History) -> None:

@@ -25,7 +25,7 @@ from tickproof.conformance.survey.result import (
     Tally,
 )
 from tickproof.conformance.survey.source_lines import code_lines
-from tickproof.conformance.verdicts import DOES_NOT_APPLY, Verdict
+from tickproof.conformance.verdicts import Verdict
 
 PACKS: Final = "packs"
 
@@ -123,7 +123,7 @@ def state_of(results: Sequence[Result], seeds: int) -> State:
         return State.KNOWN_GAP
     if Verdict.PASS in verdicts:
         return State.HELD
-    if all(result.actual.startswith(DOES_NOT_APPLY) for result in results):
+    if not any(map(judged.applies, results)):
         return State.NOT_APPLICABLE
     return State.NOT_CLAIMED
 

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from tickproof.conformance.reports import whole_file
 from tickproof.conformance.survey.result import (
     JUDGED,
     ClaimSet,
@@ -33,11 +34,7 @@ _MARKUP: Final = re.compile(r"([\\`*_\[\]|#~])")
 
 def write(survey: Survey, folder: Path) -> Path:
     """Write survey.md into a folder, whole or not at all; returns its path."""
-    path = folder / FILE_NAME
-    part = path.with_suffix(".md.part")
-    part.write_text(page(survey), encoding="utf-8")
-    part.replace(path)
-    return path
+    return whole_file.write(folder / FILE_NAME, page(survey))
 
 
 def page(survey: Survey) -> str:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tickproof.conformance.reports import whole_file
 from tickproof.conformance.reports.json_report import Engine, Host, Kit
 from tickproof.conformance.verdicts import Verdict
 
@@ -171,11 +172,7 @@ class Survey(_Model):
 
 def write(survey: Survey, folder: Path) -> Path:
     """Write survey.json into a folder, whole or not at all; returns its path."""
-    path = folder / FILE_NAME
-    part = path.with_suffix(".json.part")
-    part.write_text(survey.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    part.replace(path)
-    return path
+    return whole_file.write(folder / FILE_NAME, survey.model_dump_json(indent=2) + "\n")
 
 
 def read(path: Path) -> Survey:

@@ -24,7 +24,7 @@ from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.suites import test_t3, test_t3_kafka
 from tickproof.conformance.suites.catalog import Context, draw
-from tickproof.conformance.suites.evidence import LOSS, VALUES, whole
+from tickproof.conformance.suites.evidence import LOSS, VALUES, outputs, whole
 from tickproof.conformance.suites.judge import Fail
 from tickproof.conformance.suites.require import require_correct, require_no
 from tickproof.conformance.verdicts import Verdict
@@ -49,6 +49,8 @@ delivery = "exactly-once"
 survives = ["engine"]
 rescale = "none"
 
+[apps.passthrough]
+
 [apps.count]
 emit = ["every"]
 """
@@ -58,7 +60,8 @@ import os
 from confluent_kafka import Consumer, Producer
 env = os.environ
 consumer = Consumer({"bootstrap.servers": env["TICKPROOF_BOOTSTRAP"],
-                     "group.id": env["TICKPROOF_GROUP"], "auto.offset.reset": "earliest"})
+                     "group.id": env["TICKPROOF_GROUP"], "auto.offset.reset": "earliest",
+                     "auto.commit.interval.ms": 100})
 producer = Producer({"bootstrap.servers": env["TICKPROOF_BOOTSTRAP"]})
 consumer.subscribe([env["TICKPROOF_IN"]])
 while True:
@@ -67,6 +70,20 @@ while True:
             producer.produce(env["TICKPROOF_OUT"], message.value())
     producer.flush()
 """
+#: Before it copies, it leaves a transaction open, as a process that died would.
+HIDES = (
+    """
+import os
+from confluent_kafka import Producer
+left = Producer({"bootstrap.servers": os.environ["TICKPROOF_BOOTSTRAP"],
+                 "transactional.id": os.urandom(8).hex(), "transaction.timeout.ms": 8000})
+left.init_transactions()
+left.begin_transaction()
+left.produce(os.environ["TICKPROOF_OUT"], b"{}", partition=0)
+left.flush()
+"""
+    + COPIES
+)
 ENDS = "import sys; sys.exit('no such option')"
 
 
@@ -137,6 +154,18 @@ def test_output_that_is_no_point_is_kept_and_named(miniature: EngineSpec, tmp_pa
     with pytest.raises(Fail) as failure:
         require_no(history, whole(history), (*VALUES,))
     assert failure.value.code == "wrong-size"
+
+
+def test_output_that_an_open_transaction_hides_is_waited_for(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(shared_broker.VARIABLE, json.dumps(asdict(broker.address)))
+    play(drawn("passthrough"), made(tmp_path / "engine", HIDES), tmp_path / "run", seed=5)
+    history = History(tmp_path / "run")
+    # All was released at once, and all came when the coordinator had ended the transaction.
+    require_correct(history)
+    came_ns = outputs(history).arrivals["t_ns"][-1]
+    assert came_ns - history.releases["t_ns"].max() > 1e9
 
 
 @LONG

@@ -132,7 +132,7 @@ def _without_workers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _idle(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _unseen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     assert any(row["event"] == "activity" for row in rows)
     for row in (row for row in rows if row["event"] == "activity"):
         row["used"] = [[number, pids, 0, 0] for number, pids, *_ in row["used"]]
@@ -140,8 +140,16 @@ def _idle(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def _idle(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for row in (row for row in rows if row["event"] == "fault"):
+        row["connection"] = 0
+    return _unseen(rows)
+
+
 #: Topology says nothing of those who spoke to the log.
 unnamed = partial(events, change=_without_workers)
+#: No process was seen to do anything, but a fault came on a connection of one.
+all_unseen = partial(events, change=_unseen)
 #: No process was seen to do anything.
 all_idle = partial(events, change=_idle)
 

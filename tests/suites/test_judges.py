@@ -24,6 +24,7 @@ from tickproof.conformance.suites.judge import (
     import_suites,
 )
 from tickproof.conformance.suites.outcomes import outcome_of
+from tickproof.conformance.suites.workers import require_at_work
 from tickproof.conformance.verdicts import Verdict
 
 import_suites()
@@ -163,3 +164,16 @@ def test_registry_judges_and_catalog_name_each_other():
     assert set(JUDGES) == set(CATALOG)
     for id_, _, judge in ALL:
         assert f".test_t{known[id_].tier}" in judge.__module__, id_
+
+
+def test_who_is_struck_at_a_moment_of_its_own_connection_was_at_work(copy_of):
+    folder = copy_of("count-worker-death")
+    if not History(folder).faults:
+        pytest.skip("on this machine the fault of the recorded run missed its moment")
+    tampering.all_unseen(folder)
+    history = History(folder)
+    require_at_work(history, history.faults[0])
+    tampering.all_idle(folder)
+    history = History(folder)
+    with pytest.raises(Unknown, match="NOT_AT_WORK"):
+        require_at_work(history, history.faults[0])

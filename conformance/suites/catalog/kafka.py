@@ -78,17 +78,17 @@ def _(context: Context, rng: random.Random) -> Scenario:
     )
 
 
+def _two_workers_die(context: Context, rng: random.Random, at: Moment) -> Scenario:
+    return _kills(
+        context, _kill(rng, "worker", at, 0.2, 0.4), _kill(rng, "worker", at, 0.6, 0.8)
+    )  # fmt: skip
+
+
 @scenario("kafka-worker-in-transaction", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    return _kills(
-        context, _kill(rng, "worker", "staged", 0.2, 0.4),
-        _kill(rng, "worker", "staged", 0.6, 0.8),
-    )  # fmt: skip
+    return _two_workers_die(context, rng, "staged")
 
 
 @scenario("kafka-rebalance", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    return _kills(
-        context, _kill(rng, "worker", "committing", 0.2, 0.4),
-        _kill(rng, "worker", "committing", 0.6, 0.8),
-    )  # fmt: skip
+    return _two_workers_die(context, rng, "committing")

@@ -1,0 +1,13 @@
+"""Files of a report: a reader sees the old or the new one, never a part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a text file, whole or not at all; returns its path. Raises OSError."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+    return path
