@@ -68,6 +68,7 @@ class Engine:
         #: Where the engine reaches the kit in its sandbox, None outside of one; see `start`.
         self.listener: socket.socket | None = None
         self._above = 0
+        self._roster = Roster(0, run_id)  # of nobody, until it is started
         self.pid = 0
         self._stderr_path = stderr_path
         self._stderr_limit = stderr_limit
@@ -358,7 +359,11 @@ class Engine:
 
     def living(self) -> list[process_table.Proc]:
         """Return the processes of the engine that live now, those it has not named too."""
-        return [] if self._gone() else process_table.own(self._above, self.run_id)
+        if self._gone():
+            return []
+        if self._roster.closed:
+            return process_table.below(self._above)
+        return process_table.own(self._above, self.run_id)
 
     def _followed(self) -> list[process_table.Proc]:
         # Only the reaper knows when none is left: a reading of the process table misses a

@@ -99,6 +99,11 @@ def entry(run_id: str) -> bytes:
     return f"{RUN_VARIABLE}={run_id}".encode()
 
 
+def below(root: int) -> list[Proc]:
+    """Return the living descendants of ``root``."""
+    return [proc for proc in descendants(table(), root) if living(proc)]
+
+
 def own(root: int, run_id: str) -> list[Proc]:
     """Return the living processes of an engine: below ``root``, or carrying the run's id."""
     processes = table()

@@ -147,9 +147,10 @@ class Roster:
         noticed yet.
         """
         named = []
+        self._look()
         for row in processes:
             given, role, name = row["pid"], row["role"], row["name"]
-            if (pid := self.pid_of(given)) is None:
+            if (pid := self._seen.get(given) if self.closed else given) is None:
                 raise _gone(given, role, name)
             named.append(self._member(pid, role, name))
         # An engine that keeps restarting its workers must not use up the descriptors.
@@ -163,13 +164,21 @@ class Roster:
 
         None when there is no such process. One that has died keeps the pid that it had.
         """
-        if not self._depth:
-            return given
+        self._look()
+        return self._seen.get(given) if self.closed else given
+
+    @property
+    def closed(self) -> bool:
+        """Whether the engine has a pid namespace of its own: no process leaves ``above``."""
+        return self._depth > 0
+
+    def _look(self) -> None:
+        if not self.closed:
+            return
         for proc in process_table.descendants(process_table.table(), self._above):
             known = process_table.pids(proc.pid)
-            if len(known) > self._depth and known[self._depth] == given:
-                self._seen[given] = proc.pid
-        return self._seen.get(given)
+            if len(known) > self._depth:
+                self._seen[known[self._depth]] = proc.pid
 
     def _member(self, pid: int, role: str, name: str) -> Member:
         known = self._known.get((pid, role, name))

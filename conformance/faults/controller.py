@@ -226,9 +226,10 @@ class FaultController:
         """Fire in a thread of its own."""
         fired = False
         try:
-            if step.at == "losing" or step.delay_s or not self.holds_connections:
-                self._await_flight(step)
-            fired = self._fire(step, moment)
+            threading.Event().wait(step.delay_s)
+            # No connection is held: the engine may have done all that it had.
+            loose = step.at == "losing" or step.delay_s or not self.holds_connections
+            fired = self._fire(step, moment, awaits_flight=bool(loose))
         finally:
             carried_out.set_result(fired and step.at == "losing")
 
@@ -299,10 +300,9 @@ class FaultController:
             self._go_on()
         self._event(EventKind.FAULT_MISSED, step=step.to_json(), why=why)
 
-    def _await_flight(self, step: FaultStep) -> None:
-        """Wait out the delay of a step, and then a little until data is in flight."""
+    def _await_flight(self) -> None:
+        """Wait a little until data is in flight."""
         pause = threading.Event()
-        pause.wait(step.delay_s)
         deadline = time.monotonic() + IN_FLIGHT_WAIT_S
         while not self._in_flight() and time.monotonic() < deadline:
             pause.wait(0.0005)
@@ -320,9 +320,11 @@ class FaultController:
         fetched = self._log.fetched
         return fetched > self._log.released or (self._one_each and fetched > self._recorder.records)
 
-    def _fire(self, step: FaultStep, moment: str) -> bool:
+    def _fire(self, step: FaultStep, moment: str, *, awaits_flight: bool = False) -> bool:
         try:
             strike = self._deed(step)
+            if awaits_flight:
+                self._await_flight()
             writing = self._await_writing() if step.at == "cutting" else ""
             before = self._evidence(step)  # in the moment before the strike
             self._striking = True

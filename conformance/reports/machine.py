@@ -35,12 +35,12 @@ def usable_cpus() -> int:
 
 
 def runs_at_once() -> int:
-    """Return how many runs this machine plays at the same time: they wait as long as they compute.
+    """Return how many runs this machine plays at the same time: they wait longer than they compute.
 
-    Two a processor where there are 4 GiB of memory for each, for an engine may need as much.
+    Three a processor where there are 4 GiB of memory for each, for an engine may need as much.
     """
     cpus = usable_cpus()
-    return max(cpus, min(2 * cpus, memory_bytes() // (4 << 30)))
+    return max(cpus, min(3 * cpus, memory_bytes() // (4 << 30)))
 
 
 def memory_bytes() -> int:

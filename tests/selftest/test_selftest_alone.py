@@ -104,12 +104,15 @@ def test_a_mutant_that_nothing_has_killed_is_tried_once_more(monkeypatch) -> Non
 
     known = {id_: mutants.find(f"mutant:{id_}", fixtures()) for id_ in ("no-have", "torn-quote")}
     tasks = [task(id_, "count") for id_ in known]
-    killed = Cell(
-        requirement=known["no-have"].requirement, test="t", verdict=Verdict.FAIL,
-        reason=known["no-have"].shows, said="", headline="",
-    )  # fmt: skip
-    monkeypatch.setattr(session, "_kills", lambda cell, _mutant, _requirement: cell == killed)
-    first = trial(tasks[0], Verdict.FAIL).model_copy(update={"cells": [killed]})
+    killed = [
+        Cell(
+            requirement=one, test="t", verdict=Verdict.FAIL, reason=known["no-have"].shows,
+            said="", headline="",
+        )
+        for one in known["no-have"].breaks
+    ]  # fmt: skip
+    monkeypatch.setattr(session, "_kills", lambda cell, _mutant, _requirement: cell in killed)
+    first = trial(tasks[0], Verdict.FAIL).model_copy(update={"cells": killed})
     again: list[str] = []
 
     def tried(some, workers):
