@@ -7,6 +7,7 @@ promises and which claims select it; the suites say how it is decided.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
@@ -114,8 +115,18 @@ class _ExactlyOnce(Table):
 def load(folder: Path = HERE) -> dict[str, Requirement]:
     """Return every requirement by id, by family and then in file order.
 
-    Raises InvalidFile with every mistake of the first file that has one.
+    The kit's own files are read once. Raises InvalidFile with every mistake of the first file
+    that has one.
     """
+    return dict(_own()) if folder == HERE else _read(folder)
+
+
+@cache
+def _own() -> dict[str, Requirement]:
+    return _read(HERE)
+
+
+def _read(folder: Path) -> dict[str, Requirement]:
     found: dict[str, Requirement] = {}
     for family in FAMILIES:
         path, errors = folder / f"{family}.toml", []

@@ -6,6 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import examples
 from tests.service_level.made_figures import CI, FAST, NAMES, RECOVERY, run
 from tickproof.conformance.service_level import decision
 from tickproof.conformance.verdicts import SEVERITY, Verdict
@@ -88,7 +89,7 @@ def verdict(profile, found):
     return decision.decide(profile, found).verdict
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.data(), st.sampled_from((CI, RECOVERY)), figures().filter(bool))
 def test_worse_figures_never_make_the_verdict_better(data, profile, found):
     at = data.draw(st.integers(0, len(found) - 1))
@@ -119,7 +120,7 @@ def disturbed(draw, one, rate):
     )  # fmt: skip
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.data(), st.sampled_from((CI, RECOVERY)), figures(noisy=(0.0,)))
 def test_noise_never_makes_a_fail_nor_a_pass(data, profile, found):
     quiet = [
@@ -134,7 +135,7 @@ def test_noise_never_makes_a_fail_nor_a_pass(data, profile, found):
         assert after is not Verdict.PASS
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data(), figures().filter(bool), st.booleans())
 def test_a_wrong_answer_always_fails(data, found, attested):
     at = data.draw(st.integers(0, len(found) - 1))
@@ -150,7 +151,7 @@ class Problem:
     probe, status, value, wanted = "governor", "UNOBSERVABLE", "no such file", "performance"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from((CI, RECOVERY)), figures())
 def test_the_order_of_the_runs_means_nothing_and_reasons_fit_the_verdict(profile, found):
     decided = decision.decide(profile, found)
@@ -162,7 +163,7 @@ def test_the_order_of_the_runs_means_nothing_and_reasons_fit_the_verdict(profile
     assert decided.verdict is (verdicts[0] if verdicts else Verdict.PASS)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sampled_from((CI, RECOVERY)), figures())
 def test_asking_for_more_runs_comes_to_an_end(profile, found):
     most = profile.runs.most + profile.runs.void_most
