@@ -359,11 +359,7 @@ class Engine:
 
     def living(self) -> list[process_table.Proc]:
         """Return the processes of the engine that live now, those it has not named too."""
-        if self._gone():
-            return []
-        if self._roster.closed:
-            return process_table.below(self._above)
-        return process_table.own(self._above, self.run_id)
+        return [] if self._gone() else self._roster.living()
 
     def _followed(self) -> list[process_table.Proc]:
         # Only the reaper knows when none is left: a reading of the process table misses a
@@ -383,9 +379,7 @@ class Engine:
 
     def _sweep(self) -> None:
         """Do the reaper's work after it was killed or held up."""
-        left = process_table.kill_all(
-            lambda: process_table.own(self._above, self.run_id), lambda: True, KILL_TIMEOUT_S
-        )
+        left = process_table.kill_all(self._roster.living, lambda: True, KILL_TIMEOUT_S)
         self._reaper.kill()
         if left:
             pids = ", ".join(str(proc.pid) for proc in left)

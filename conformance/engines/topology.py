@@ -172,6 +172,12 @@ class Roster:
         """Whether the engine has a pid namespace of its own: no process leaves ``above``."""
         return self._depth > 0
 
+    def living(self) -> list[process_table.Proc]:
+        """Return the processes of the engine that live now, those it has not named too."""
+        if self.closed:
+            return process_table.below(self._above)
+        return process_table.own(self._above, self._run_id)
+
     def _look(self) -> None:
         if not self.closed:
             return

@@ -6,6 +6,7 @@ import pytest
 
 from tests.docs.blocks import ROOT, blocks
 from tests.docs.playing import play
+from tests.long import LONG
 
 PAGE = ROOT / "docs" / "tutorial.md"
 
@@ -26,7 +27,9 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tutorial")
 
 
-@pytest.mark.parametrize("number", range(1, 6))
+@pytest.mark.parametrize(
+    "number", [1, 2, pytest.param(3, marks=LONG), pytest.param(4, marks=LONG), 5]
+)
 def test_a_step_is_judged_as_the_page_says(number, folder):
     # Files of earlier steps are there even when this step is run alone.
     for step in sections()[:number]:

@@ -55,7 +55,7 @@ def quotes_first(served: Served) -> list[list[int]]:
         pytest.param("count", {"emit": "every"}, False, marks=LONG),
         pytest.param("market-spread", {"inputs": "merged", "emit": "rejects"}, True, marks=LONG),
         pytest.param("market-spread", {"inputs": "merged", "emit": "verdicts"}, True, marks=LONG),
-        ("market-spread", {"inputs": "merged", "emit": "verdicts"}, False),
+        pytest.param("market-spread", {"inputs": "merged", "emit": "verdicts"}, False, marks=LONG),
         pytest.param("market-spread", {"inputs": "two", "emit": "rejects"}, False, marks=LONG),
         ("market-spread", {"inputs": "two", "emit": "verdicts"}, True),
     ],

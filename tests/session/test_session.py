@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import LONG
 from tickproof import conformance
 from tickproof.conformance.resources import fixtures
 
@@ -123,7 +124,7 @@ def plain(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+@pytest.mark.parametrize("workers", [pytest.param([], marks=LONG), ["-n", "2"]])
 def test_suites_run_under_plain_pytest_in_an_empty_folder(tmp_path, workers):
     done = plain(
         tmp_path, "--engine", "miniature", "--tickproof-only", "SL-PASSTHROUGH",

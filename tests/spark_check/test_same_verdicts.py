@@ -107,7 +107,7 @@ def test_changed_history(copy_of, spark, scenario, change, reason):
 
 @pytest.mark.parametrize(
     "scenario",
-    [*few(SCENARIOS[1::2]), *(pytest.param(one, marks=LONG) for one in SCENARIOS[::2])],
+    [*few(SCENARIOS[1::2])[::2], *(pytest.param(one, marks=LONG) for one in SCENARIOS[::2])],
 )
 def test_history_with_much_damage(copy_of, spark, scenario):
     folder = copy_of(scenario)
@@ -196,6 +196,7 @@ def test_error_in_a_part_is_raised_as_it_was_there(copy_of, spark, monkeypatch):
     assert "emit: expected 'every' or 'some', got 'sometimes'" in local
 
 
+@LONG
 def test_records_larger_than_a_slice(copy_of, spark, monkeypatch):
     monkeypatch.setattr(blocks, "SLICE_BYTES", 4 << 20)
     folder = copy_of("large-payloads")
