@@ -107,7 +107,7 @@ def test_changed_history(copy_of, spark, scenario, change, reason):
 
 @pytest.mark.parametrize(
     "scenario",
-    [*few(SCENARIOS[1::2])[::2], *(pytest.param(one, marks=LONG) for one in SCENARIOS[::2])],
+    [pytest.param(one, marks=[LONG] * (one not in SCENARIOS[1::8])) for one in SCENARIOS],
 )
 def test_history_with_much_damage(copy_of, spark, scenario):
     folder = copy_of(scenario)
