@@ -40,8 +40,11 @@ class Bench:
         return carried_out is not None and carried_out.result(DEADLINE_S)
 
     def deed(self, step):
-        self.done.append(step)
-        return lambda: {"pids": [1]}
+        def strike():
+            self.done.append(step)
+            return {"pids": [1]}
+
+        return strike
 
     def note(self, event, **fields):
         self.events.append((event, fields))
