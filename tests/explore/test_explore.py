@@ -91,6 +91,7 @@ def test_forgotten_second_life_is_found_shrunk_and_saved(sessions, shrink_s, mos
     assert result["evidence"]["schedule"]
 
 
+@LONG
 def test_sound_engine_survives_a_short_search(sessions):
     done = sessions.tickproof(
         "explore", "miniature", "--budget", "6s", "--seed", 5, "--out", "out", "--save", "kept"

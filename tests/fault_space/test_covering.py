@@ -31,7 +31,7 @@ def completed(chosen: list[Value], excluded: set[frozenset[Value]]) -> bool:
     return not missing or any(completed([*chosen, value], excluded) for value in missing[0])
 
 
-@settings(max_examples=examples(24))
+@settings(max_examples=examples(40))
 @given(st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), max_size=12))
 def test_all_pairs_that_can_be_are_covered_and_no_others(more):
     excluded = [*SOUND, *(pair for pair in more if type(pair[0]) is not type(pair[1]))]

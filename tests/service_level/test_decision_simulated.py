@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from tests.long import examples
+from tests.long import ASKED
 from tests.service_level.made_figures import CI, FAST, run
 from tickproof.conformance.service_level import decision
 from tickproof.conformance.verdicts import Verdict
 
-TRIALS = examples(800)
+TRIALS = 400 if ASKED else 200
 LIMIT = CI.limits["p99"]
 
 
