@@ -165,6 +165,10 @@ def test_records_that_a_restart_left_behind(mutant_run):
     text = " ".join(made.lines)
     missing = history.input_records - len(outputs(history))
     assert f"{missing:,} records that must give an output gave none" in text
+    if not bases(history, restart_ns(history)):  # all input had come before it was back
+        assert "nothing was fetched after it" in text
+        assert re.search(r"All of them were not fetched after the kill, [\d,]+ of them at no", text)
+        return
     # What HAVE says was sent is skipped too, of records that were fetched after the restart.
     assert re.search("the engine went on behind|were first fetched after it", text), text
 
