@@ -79,6 +79,16 @@ def environment(pid: int) -> list[bytes]:
         return [entry for entry in file.read().split(b"\0") if entry]
 
 
+def command_line(pid: int) -> str:
+    """Return the arguments of a process, with blanks between them; empty where it is gone."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+            arguments = file.read().split(b"\0")
+    except OSError:
+        return ""
+    return b" ".join(arguments).decode("utf-8", "backslashreplace").strip()
+
+
 def pids(pid: int) -> list[int]:
     """Return all pids of a process: as this one sees it, ... as its own namespace does.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 import sys
@@ -99,6 +100,10 @@ class EngineSpec:
         self.kafka: KafkaTimeouts | None = None
         if kafka is not None:
             self.kafka = KafkaTimeouts(kafka.session_timeout_ms, kafka.transaction_timeout_ms)
+        #: Role -> expression in the command lines of its processes; empty: argv is one worker.
+        self.roles: dict[str, str] = {}
+        if kafka is not None and kafka.roles is not None:
+            self.roles = kafka.roles.expressions()
         self.known_gaps: dict[str, str] = dict(model.known_gaps)
         self.apps: tuple[str, ...] = tuple(model.apps.offered())
         self._argv, self._prepare = engine.argv, engine.prepare
@@ -110,12 +115,13 @@ class EngineSpec:
     def command(self) -> list[str]:
         """Return what to run, its first item an absolute path; else raises InvalidFile.
 
-        argv; for an engine that speaks Kafka, the supervisor that starts argv once a worker.
+        argv; for an engine that speaks Kafka, the supervisor that starts argv.
         """
         argv = self._runnable("argv", self._argv)
         if self.kafka is None:
             return argv
-        return [sys.executable, "-I", "-S", str(_SUPERVISOR), self.name, self.version, *argv]
+        supervisor = [sys.executable, "-I", "-S", str(_SUPERVISOR), self.name, self.version]
+        return [*supervisor, json.dumps(self.roles), *argv]
 
     def preparation(self) -> list[str]:
         """Return the command ``prepare`` in the same way; empty where there is none."""

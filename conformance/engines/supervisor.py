@@ -1,9 +1,12 @@
 """Starts and restarts the workers of an engine that has no control plane of its own.
 
-A script: ``supervisor.py NAME VERSION ARGV...``. It answers the control protocol on stdin and
-stdout (docs/protocol.md, section 3) for an engine that is only a command: deploy starts ARGV
+A script: ``supervisor.py NAME VERSION ROLES ARGV...``. It answers the control protocol on stdin
+and stdout (docs/protocol.md, section 3) for an engine that is only a command: deploy starts ARGV
 once for each worker, with the variables of section 8; a worker that ends is started again; stop
-kills them all. It touches no data. Only the standard library: it starts with every engine.
+kills them all. ROLES, a JSON object, has a regular expression for each role: where it is not
+empty, ARGV is started once and is the whole engine, and a process has the role whose expression
+is found in its command line. It touches no data. Only the standard library, and what is beside
+it: it starts with every engine.
 """
 
 from __future__ import annotations
@@ -11,12 +14,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
 import sys
 import time
 from typing import Any
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 (-I drops it)
+import process_table
 
 #: A worker that has ended is started again after so long; twice as long each time it ends at once.
 RESTART_S = 0.2
@@ -25,13 +32,16 @@ MOST_RESTART_S = 3.0
 SETTLED_S = 10.0
 #: Where the output of a worker goes: stdout is for control lines.
 _STDERR = 2
+#: For all processes to end after SIGKILL.
+_KILL_S = 10.0
 
 
 class Supervisor:
     """The workers of one engine, and the requests about them."""
 
-    def __init__(self, name: str, version: str, argv: list[str]) -> None:
+    def __init__(self, name: str, version: str, roles: dict[str, str], argv: list[str]) -> None:
         self._name, self._version, self._argv = name, version, argv
+        self._roles = {role: re.compile(pattern) for role, pattern in roles.items()}
         self._job: dict[str, Any] = {}
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
         self._started: dict[int, float] = {}
@@ -72,20 +82,35 @@ class Supervisor:
             answer |= {"name": self._name, "version": self._version, "protocol": 1}
         elif op == "deploy":
             self._job = request
-            for worker in range(request["workers"]):
+            for worker in range(1 if self._roles else request["workers"]):
                 self._start(worker)
         elif op == "topology":
-            answer["processes"] = [
-                {"pid": process.pid, "role": "worker", "name": f"worker {worker}"}
-                for worker, process in sorted(self._workers.items())
-                if process.poll() is None
-            ] or [{"pid": os.getpid(), "role": "engine", "name": "supervisor"}]
+            answer["processes"] = (self._known_by_role() if self._roles else self._copies()) or [
+                {"pid": os.getpid(), "role": "engine", "name": "supervisor"}
+            ]
         elif op == "stop":
             self._end_workers()
         else:
             answer |= {"ok": False, "error": f"no op {op!r}", "definite": True}
         os.write(1, json.dumps(answer).encode() + b"\n")
         return bool(op == "stop")
+
+    def _copies(self) -> list[dict[str, Any]]:
+        return [
+            {"pid": process.pid, "role": "worker", "name": f"worker {worker}"}
+            for worker, process in sorted(self._workers.items())
+            if process.poll() is None
+        ]
+
+    def _known_by_role(self) -> list[dict[str, Any]]:
+        """Return the processes in whose command line the expression of a role is found."""
+        found = []
+        for proc in _own():
+            line = process_table.command_line(proc.pid)
+            role = next((role for role, known in self._roles.items() if known.search(line)), None)
+            if role is not None:
+                found.append({"pid": proc.pid, "role": role, "name": f"{role} {proc.pid}"})
+        return found
 
     def _start(self, worker: int) -> None:
         job, data = self._job, self._job["data"]
@@ -94,17 +119,17 @@ class Supervisor:
             for stream, topic in enumerate(data["inputs"])
         }
         params = {f"TICKPROOF_{name.upper()}": value for name, value in job["params"].items()}
+        number = {} if self._roles else {"TICKPROOF_WORKER": str(worker)}
         os.makedirs(job["state_dir"], exist_ok=True)  # noqa: PTH103 (pathlib takes a while)
         self._workers[worker] = subprocess.Popen(
             self._argv, stdin=subprocess.DEVNULL, stdout=_STDERR,
-            env=os.environ | topics | params | {
+            env=os.environ | topics | params | number | {
                 "TICKPROOF_BOOTSTRAP": f"{data['host']}:{data['port']}",
                 "TICKPROOF_OUT": data["output"],
                 "TICKPROOF_GROUP": data["group"],
                 "TICKPROOF_APP": job["app"],
                 "TICKPROOF_STATE": job["state_dir"],
                 "TICKPROOF_WORKERS": str(job["workers"]),
-                "TICKPROOF_WORKER": str(worker),
             },
         )  # fmt: skip
         self._started[worker] = time.monotonic()
@@ -121,18 +146,27 @@ class Supervisor:
             self._due[worker] = now + self._pauses[worker]
             text = f"supervisor: worker {worker} ended with {process.returncode}\n"
             os.write(_STDERR, text.encode())
+            if self._roles:
+                self._kill()
         for worker in [worker for worker, due in self._due.items() if due <= now]:
             self._start(worker)
 
     def _end_workers(self) -> None:
-        for process in self._workers.values():
-            process.kill()
-        for process in self._workers.values():
-            process.wait()
+        self._kill()
         self._workers.clear()
         self._due.clear()
+
+    def _kill(self) -> None:
+        """Kill every process of the engine, the daemons too."""
+        ended = lambda: all(each.poll() is not None for each in self._workers.values())  # noqa: E731
+        process_table.kill_all(_own, ended, _KILL_S)
+
+
+def _own() -> list[process_table.Proc]:
+    """Return the living processes of the engine, without this one."""
+    return process_table.own(os.getpid(), os.environ[process_table.RUN_VARIABLE])
 
 
 if __name__ == "__main__":
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
-        Supervisor(sys.argv[1], sys.argv[2], sys.argv[3:]).run()
+        Supervisor(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4:]).run()

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from tickproof.conformance.strict_toml import Table, did_you_mean, matching, quoted
+from tickproof.conformance.strict_toml import Table, did_you_mean, matching, quoted, wrong
 from tickproof.conformance.text import shown
+
+
+def _expression(text: str) -> str:
+    """Accept a regular expression that can be compiled, and that nothing at all does not match."""
+    expected = "a regular expression that empty text does not match"
+    try:
+        if re.search(text, ""):
+            raise wrong(expected, text)
+    except re.error as error:
+        raise wrong(f"{expected} ({error})", text) from None
+    return text
+
 
 State = Literal["none", "at-most-once", "at-least-once", "exactly-once"]
 Delivery = Literal["at-least-once", "exactly-once"]
@@ -23,6 +36,7 @@ Text = Annotated[str, Field(min_length=1, max_length=200)]
 ProfileName = Annotated[str, Field(min_length=1, max_length=40)]
 Argument = Annotated[str, matching(r"[^\x00]*", "text without NUL")]
 Milliseconds = Annotated[int, Field(gt=0, le=3_600_000)]
+Expression = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_expression)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
 CLAIMS = ("state", "delivery", "survives", "rescale", "latency")
@@ -43,11 +57,23 @@ class EngineTable(Table):
     cut_timeout_s: Seconds = 6.0
 
 
+class RolesTable(Table):
+    """[kafka.roles]: how the processes of an engine that is one command are known."""
+
+    worker: Expression
+    coordinator: Expression | None = None
+
+    def expressions(self) -> dict[str, str]:
+        """Return the roles that are named, each with its expression."""
+        return self.model_dump(exclude_none=True)
+
+
 class KafkaTable(Table):
     """[kafka]: the timeouts of the engine's clients, which bound how soon it can recover."""
 
     session_timeout_ms: Milliseconds
     transaction_timeout_ms: Milliseconds
+    roles: RolesTable | None = None
 
 
 class _ClaimsTable(Table):

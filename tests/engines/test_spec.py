@@ -163,6 +163,30 @@ def test_one_defect_one_error(load, old, new, error):
     assert any(error in line for line in errors_of(load, text, {"EO-PAUSE"}))
 
 
+def over_kafka(roles: str) -> str:
+    timeouts = "session_timeout_ms = 3000\ntransaction_timeout_ms = 10000\n"
+    return GOOD.replace('["log"]', '["kafka"]') + f"[kafka]\n{timeouts}[kafka.roles]\n{roles}\n"
+
+
+@pytest.mark.parametrize(
+    ("roles", "error"),
+    [
+        ('coordinator = "Driver"', "[kafka.roles] worker: missing"),
+        ('worker = "a"\nmaster = "b"', "[kafka.roles] master: unknown key"),
+        ('worker = "("', "a regular expression that empty text does not match (missing ), unter"),
+        ('worker = "x*"', "a regular expression that empty text does not match; got 'x*'"),
+    ],
+)
+def test_roles_that_know_nobody(load, roles, error):
+    assert any(error in line for line in errors_of(load, over_kafka(roles)))
+
+
+def test_roles_go_to_the_supervisor(load, tmp_path):
+    (tmp_path / "adapter.py").touch()
+    command = load(over_kafka("worker = 'Executor \\d+'")).command()
+    assert command[command.index("1.4.0") + 1] == '{"worker": "Executor \\\\d+"}'
+
+
 def test_all_errors_of_a_file_are_told(load):
     text = GOOD.replace('name = "example"', "nom = 1").replace("freshness_s = 5", "")
     errors = errors_of(load, text.replace('"planned"', '""'), {"SL-DOUBLE"})

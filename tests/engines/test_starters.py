@@ -40,6 +40,7 @@ def test_a_starter_loads_under_its_new_name(what, tmp_path):
     assert made.preparation() or what[0] == "log"
 
 
+@LONG
 def test_the_starter_over_the_log_passes_tier_0(tmp_path):
     found = judged(tmp_path, starters.write("mine", "log", "python", tmp_path), "--tier", "0")
     assert set(found.values()) == {"pass"}

@@ -41,8 +41,8 @@ class Trial:
         loaded = spec.load(spec.find(engine, fixtures()))
         if preparation := loaded.preparation():
             subprocess.run(preparation, check=True, timeout=300)
-        whole = loaded.command()  # that of the supervisor, which the name and the version end
-        self._command = whole[whole.index(loaded.version) + 1 :]
+        whole = loaded.command()  # that of the supervisor, up to name, version and roles
+        self._command = whole[whole.index(loaded.version) + 2 :]
         self._folder, self._kit = folder, broker.kit
         self._name = f"trial-{uuid.uuid4().hex[:8]}"
         self._topics = [f"{self._name}-in", f"{self._name}-out"]
@@ -67,7 +67,7 @@ class Trial:
         }
         self._environment |= {f"TICKPROOF_{key.upper()}": value for key, value in params.items()}
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
-        for number in range(workers):
+        for number in range(1 if loaded.roles else workers):
             self._start(number)
 
     def __enter__(self) -> Trial:

@@ -49,7 +49,7 @@ def quotes_first(served: Served) -> list[list[int]]:
     ("app", "params", "coalesce"),
     [
         pytest.param("passthrough", {}, True, marks=LONG),
-        ("double", {}, False),
+        pytest.param("double", {}, False, marks=LONG),
         pytest.param("double", {}, True, marks=LONG),
         ("count", {"emit": "every"}, True),
         pytest.param("count", {"emit": "every"}, False, marks=LONG),

@@ -124,7 +124,7 @@ def plain(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("workers", [pytest.param([], marks=LONG), ["-n", "2"]])
+@pytest.mark.parametrize("workers", [[], pytest.param(["-n", "2"], marks=LONG)])
 def test_suites_run_under_plain_pytest_in_an_empty_folder(tmp_path, workers):
     done = plain(
         tmp_path, "--engine", "miniature", "--tickproof-only", "SL-PASSTHROUGH",
