@@ -43,6 +43,7 @@ class EventKind(enum.StrEnum):
     HAVE = "have"
     HAVE_AFTER_FENCE = "have-after-fence"
     KAFKA_OUTPUT = "kafka-output"
+    KAFKA_TRANSACTIONS = "kafka-transactions"
     LINK = "link"
     LINK_MISSED = "link-missed"
     LOOP_FAILED = "loop-failed"

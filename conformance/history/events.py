@@ -102,6 +102,17 @@ class KafkaOutput(Event, kind=EventKind.KAFKA_OUTPUT):
         return max(0, self.produced - self.committed)
 
 
+class KafkaTransactions(Event, kind=EventKind.KAFKA_TRANSACTIONS):
+    """What the broker noted of the engine's transactions, at the end of a run.
+
+    ``begun``: how many times a transaction began. ``aborted_ns``: when it aborted one, by whose
+    wish ever, to a millisecond; of very many only the first.
+    """
+
+    begun: int
+    aborted_ns: tuple[int, ...]
+
+
 class Drained(Event, kind=EventKind.DRAINED):
     """The engine answered drain.
 

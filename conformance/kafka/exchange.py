@@ -22,6 +22,7 @@ from tickproof.conformance.kafka import payloads
 from tickproof.conformance.kafka.broker import BrokerAddress
 from tickproof.conformance.kafka.cluster import Cluster, client_library, listens
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
+from tickproof.conformance.kafka.transaction_log import State, TransactionLog
 from tickproof.conformance.log_server.frames import UNNUMBERED, Append, Release
 from tickproof.conformance.log_server.input_log import InputLog, PartitionSource
 from tickproof.conformance.log_server.open_loop import OpenLoop
@@ -38,6 +39,8 @@ OFFSETS_S: Final = 0.05
 ODD: Final = -1
 _NAP_S: Final = 0.02
 _FLUSH_S: Final = 5.0
+#: So many aborted transactions of a run are noted.
+_ABORTED: Final = 1_000
 #: Topics are made for one run each: data outlives no broker.
 _TOPIC_SETTINGS: Final = {
     "message.timestamp.type": "LogAppendTime",
@@ -103,6 +106,7 @@ class Exchange:
 
     def __enter__(self) -> Exchange:
         self._cluster.create(self._topics, _TOPIC_SETTINGS)
+        self._transactions = TransactionLog(self._address.kit, self.group)
         self._log.changed = self._wake.set
         for thread in self._threads:
             thread.start()
@@ -118,7 +122,20 @@ class Exchange:
         )
         if self.failure is None:
             with contextlib.suppress(KafkaUnavailable):
+                self._note_transactions()
                 self._cluster.delete([*self._topics])
+        self._transactions.close()
+
+    def _note_transactions(self) -> None:
+        """Note what became of the engine's transactions, by the broker's own account."""
+        since_1970_ns = time.time_ns() - time.monotonic_ns()
+        states = self._transactions.read()
+        aborted = [one for one in states if one.state is State.PREPARE_ABORT]
+        self._event(
+            EventKind.KAFKA_TRANSACTIONS,
+            begun=sum(one.state is State.ONGOING for one in states),
+            aborted_ns=[one.t_ms * 1_000_000 - since_1970_ns for one in aborted[:_ABORTED]],
+        )
 
     def observed(self, moment: str) -> None:
         """Hear of a moment of one of the engine's connections."""

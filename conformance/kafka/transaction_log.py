@@ -1,7 +1,7 @@
-"""When a broker's transactions began and ended, and how committed offsets moved.
+"""When a broker's transactions began and ended.
 
-Both are read out of the broker's own topics, with the broker's own times. Only a broker of
-the kit lets anyone read them, and keeps all that was ever written there.
+It is read out of the broker's own topic, with the broker's own times. Only a broker of the kit
+lets anyone read it, and keeps all that was ever written there.
 """
 
 from __future__ import annotations
@@ -17,14 +17,11 @@ from tickproof.conformance.kafka.cluster import client_library
 from tickproof.conformance.kafka.fields import Fields, Malformed
 
 TRANSACTIONS: Final = "__transaction_state"
-OFFSETS: Final = "__consumer_offsets"
 #: How long the topic's end may take to be found and read.
 LIMIT_S: Final = 30.0
 _MESSAGES: Final = 5_000
 #: How long a message may be on its way that a read at the end still finds.
 _PATIENCE_S: Final = 0.05
-#: Versions of keys that stand for an offset of a group; others describe the group.
-_OFFSET_KEYS: Final = (0, 1)
 
 
 class State(IntEnum):
@@ -55,17 +52,6 @@ class TransactionState:
     state: State
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
-    """A group has committed an offset of a partition; offset None: it was forgotten."""
-
-    t_ms: int
-    group: str
-    topic: str
-    partition: int
-    offset: int | None
-
-
 def transaction_state(t_ms: int, key: bytes, value: bytes | None) -> TransactionState | None:
     """Read a message of `TRANSACTIONS`; None for what describes no state.
 
@@ -84,92 +70,51 @@ def transaction_state(t_ms: int, key: bytes, value: bytes | None) -> Transaction
     return TransactionState(t_ms, transactional_id, producer_id, epoch, timeout_ms, state)
 
 
-def committed_offset(t_ms: int, key: bytes, value: bytes | None) -> CommittedOffset | None:
-    """Read a message of `OFFSETS`; None for what describes no offset. Raises Malformed."""
-    fields = Fields(memoryview(key), 0, flexible=False)
-    if fields.i16() not in _OFFSET_KEYS:
-        return None
-    group, topic, partition = fields.text() or "", fields.text() or "", fields.i32()
-    offset = None if value is None else Fields(memoryview(value), 2, flexible=False).i64()
-    return CommittedOffset(t_ms, group, topic, partition, offset)
-
-
 class TransactionLog:
-    """States of transactional ids with a prefix, as they come; use it as a context manager."""
+    """States of transactional ids with a prefix, from now on; use it as a context manager.
+
+    Raises KafkaUnavailable.
+    """
 
     def __init__(self, address: str, prefix: str) -> None:
-        self._prefix = prefix
-        self._topic = _Topic(address, TRANSACTIONS, "read_uncommitted")
+        self._address, self._prefix = address, prefix
+        self._kafka = client_library()
+        self._at_end = False
+        self._eof = self._kafka.KafkaError._PARTITION_EOF
+        self._consumer = self._kafka.Consumer({
+            "bootstrap.servers": address, "group.id": "tickproof", "enable.auto.commit": False,
+            "enable.partition.eof": True, "isolation.level": "read_uncommitted", "log_level": 0,
+            "fetch.wait.max.ms": 10, "reconnect.backoff.max.ms": 200,
+        })  # fmt: skip
+        self._place = self._kafka.TopicPartition(TRANSACTIONS, 0)
+        #: Where to begin; the topic itself begins with its first use.
+        self._first = self._last() if self._is_there() else 0
+        self._begun = False
 
     def __enter__(self) -> TransactionLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._topic.close()
-
-    def read(self, limit_s: float = LIMIT_S) -> list[TransactionState]:
-        """Return what has come since the last time. Raises KafkaUnavailable."""
-        found = (transaction_state(*message) for message in self._topic.read(limit_s))
-        return [one for one in found if one and one.transactional_id.startswith(self._prefix)]
-
-
-class CommittedOffsets:
-    """Offsets that one group commits, as they move; use it as a context manager.
-
-    Offsets within a transaction are seen once that is committed.
-    """
-
-    def __init__(self, address: str, group: str) -> None:
-        self._group = group
-        self._topic = _Topic(address, OFFSETS, "read_committed")
-        self._offsets: dict[tuple[str, int], int] = {}
-
-    def __enter__(self) -> CommittedOffsets:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._topic.close()
-
-    @property
-    def offsets(self) -> dict[tuple[str, int], int]:
-        """Where each partition (topic, number) stood at the last `read`."""
-        return dict(self._offsets)
-
-    def read(self, limit_s: float = LIMIT_S) -> list[CommittedOffset]:
-        """Return what has come since the last time. Raises KafkaUnavailable."""
-        found = (committed_offset(*message) for message in self._topic.read(limit_s))
-        new = [one for one in found if one and one.group == self._group]
-        for one in new:
-            if one.offset is None:
-                self._offsets.pop((one.topic, one.partition), None)
-            else:
-                self._offsets[one.topic, one.partition] = one.offset
-        return new
-
-
-class _Topic:
-    """A topic of one partition that the broker keeps for itself, read message by message."""
-
-    def __init__(self, address: str, name: str, isolation: str) -> None:
-        self._kafka = client_library()
-        self._name, self._address = name, address
-        #: Whether the topic, which begins with its first use, was there.
-        self._begun = self._at_end = False
-        self._eof = self._kafka.KafkaError._PARTITION_EOF
-        self._consumer = self._kafka.Consumer({
-            "bootstrap.servers": address, "group.id": "tickproof", "enable.auto.commit": False,
-            "enable.partition.eof": True, "isolation.level": isolation, "log_level": 0,
-            "fetch.wait.max.ms": 10, "reconnect.backoff.max.ms": 200,
-        })  # fmt: skip
+        self.close()
 
     def close(self) -> None:
+        """Leave the broker."""
         self._consumer.close()
 
-    def read(self, limit_s: float) -> Iterator[tuple[int, bytes, bytes | None]]:
+    def read(self, limit_s: float = LIMIT_S) -> list[TransactionState]:
+        """Return what has come since the last time. Raises KafkaUnavailable, Malformed."""
+        found = (transaction_state(*message) for message in self._messages(limit_s))
+        return [one for one in found if one and one.transactional_id.startswith(self._prefix)]
+
+    def _messages(self, limit_s: float) -> Iterator[tuple[int, bytes, bytes | None]]:
         """Give time, key and value of what has come, until nothing is left."""
         deadline = time.monotonic() + limit_s
-        if not self._begun and not self._begin(limit_s):
-            return
+        if not self._begun:
+            if not self._is_there():
+                return
+            self._place.offset = self._first
+            self._consumer.assign([self._place])
+            self._begun = True
         while True:
             messages = self._consumer.consume(_MESSAGES, _PATIENCE_S)
             # The end is told of once, until something comes after it.
@@ -185,19 +130,22 @@ class _Topic:
             if time.monotonic() > deadline:
                 raise self._unavailable(f"its end was not read within {limit_s:g} s")
 
-    def _begin(self, limit_s: float) -> bool:
-        """Find the partitions; False while there is no such topic."""
+    def _is_there(self) -> bool:
         try:
-            topics = self._consumer.list_topics(timeout=limit_s).topics
+            topics = self._consumer.list_topics(timeout=LIMIT_S).topics
         except self._kafka.KafkaException as error:
             raise self._unavailable(str(error)) from error
-        if self._name not in topics:
+        if TRANSACTIONS not in topics:
             return False
-        if (width := len(topics[self._name].partitions)) != 1:
+        if (width := len(topics[TRANSACTIONS].partitions)) != 1:
             raise self._unavailable(f"it has {width} partitions, expected 1")
-        self._consumer.assign([self._kafka.TopicPartition(self._name, 0, 0)])
-        self._begun = True
         return True
 
+    def _last(self) -> int:
+        try:
+            return int(self._consumer.get_watermark_offsets(self._place, timeout=LIMIT_S)[1])
+        except self._kafka.KafkaException as error:
+            raise self._unavailable(str(error)) from error
+
     def _unavailable(self, why: str) -> KafkaUnavailable:
-        return KafkaUnavailable(f"{self._name} at {self._address}: {why}")
+        return KafkaUnavailable(f"{TRANSACTIONS} at {self._address}: {why}")

@@ -51,6 +51,16 @@ def test_a_downtime_within_the_time_out_of_a_transaction(history: History) -> No
 @decides("KA-DOWNTIME", "kafka-long-downtime")
 def test_a_downtime_beyond_the_time_out_of_a_transaction(history: History) -> None:
     _exact(history)
+    ended = history.all(events.KafkaTransactions)[-1:]
+    if not any(one.begun for one in ended):
+        return  # an engine without transactions leaves none open
+    struck_ns = history.faults[0].struck_ns
+    back_ns = min(one.t_ns for one in history.all(events.Started, resume=True))
+    if not any(struck_ns < t_ns < back_ns for t_ns in ended[0].aborted_ns):
+        raise Unknown(
+            Reason.NOTHING_IN_FLIGHT, "a transaction that the broker aborted while it was down",
+            "the broker aborted none before the engine was started again",
+        )  # fmt: skip
 
 
 @decides("KA-LOST-SESSION", "kafka-partition-returns")

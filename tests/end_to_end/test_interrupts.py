@@ -8,6 +8,8 @@ import signal
 
 import pytest
 
+from tests.long import LONG
+
 ONLY = "SL-PASSTHROUGH,PR-DRAIN-WAITS"
 
 
@@ -27,7 +29,7 @@ def _started(sessions, wait_until, workers):
     return process
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=LONG), 2])
 def test_ctrl_c(sessions, wait_until, workers):
     process = _started(sessions, wait_until, workers)
     os.killpg(process.pid, signal.SIGINT)
@@ -71,7 +73,7 @@ def test_sigterm_ends_a_session_as_ctrl_c_does(sessions, wait_until, workers, gr
     _ended_as_asked(sessions, wait_until, workers, "ended by SIGTERM")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=LONG), 2])
 def test_a_session_ends_when_nobody_reads_its_output(sessions, wait_until, workers):
     process = sessions.start(
         "run", sessions.rogue("Polite"), "--only", ONLY, "--out", "out", "-n", workers, "-v"
@@ -97,7 +99,7 @@ def test_a_list_that_nobody_reads_is_no_error(sessions, arguments):
     assert said in ("", "tickproof: ended because its output was closed")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=LONG), 2])
 def test_no_process_outlives_a_killed_kit(sessions, wait_until, workers):
     process = _started(sessions, wait_until, workers)
     process.kill()

@@ -182,6 +182,7 @@ def test_wrong_schedules_and_options_are_usage_errors(sessions, schedule, tmp_pa
     assert sessions.runs() == []
 
 
+@LONG
 def test_ctrl_c_ends_a_search_and_leaves_nothing(sessions):
     search = sessions.start("explore", "miniature", "--budget", "90s", "--out", "out")
     for line in search.stdout:

@@ -7,10 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tickproof.conformance.history.events import PartitionState
+from tickproof.conformance.history.events import KafkaTransactions, PartitionState, Started
 from tickproof.conformance.history.fired_fault import FiredFault
 from tickproof.conformance.scenario import FaultStep, Scenario
-from tickproof.conformance.suites.judge import Fail
+from tickproof.conformance.suites.judge import Fail, Unknown
+from tickproof.conformance.suites.test_t3_kafka import (
+    test_a_downtime_beyond_the_time_out_of_a_transaction as judge_downtime,
+)
 from tickproof.conformance.suites.test_t3_kafka import (
     test_readers_are_held_up_no_longer_than_claimed as judge,
 )
@@ -55,3 +58,43 @@ def test_output_that_comes_later_is_held_up(tmp_path: Path) -> None:
     with pytest.raises(Fail, match=f"within {CLAIMED_S} s of a death") as failure:
         judge(history(tmp_path / "run", CLAIMED_S + SPARE_S + 0.1))
     assert failure.value.code == "HELD_UP"
+
+
+def long_downtime(folder: Path, begun: int, *aborted_s: float):
+    """Make a run that is exact, with a death at 1 s and a start at 12 s."""
+    numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
+    step = FaultStep("kill", "engine", "losing", fraction=0.5, down_s=11.0)
+    run = RunFolder(
+        folder, Scenario("kafka-long-downtime", "passthrough", {}, {}, faults=(step,)),
+        make_input=given_input({(0, 0): numbers}),
+        kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
+    )  # fmt: skip
+    run.outputs(output_log(numbers, t_ns=np.full(RECORDS, 13 * SECOND, np.int64)))
+    run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS), (13 * SECOND, 0, 0, 0, RECORDS)])
+    state = PartitionState(0, 0, RECORDS, RECORDS, RECORDS, 0)
+    run.events(
+        FiredFault(
+            t_ns=SECOND, struck_ns=SECOND, step=step, moment="losing", text="SIGKILL",
+            outputs=0, total=RECORDS, partitions=(state,), pids=(7,),
+        ),
+        Started(t_ns=12 * SECOND, pid=8, resume=True),
+        KafkaTransactions(
+            t_ns=14 * SECOND, begun=begun, aborted_ns=tuple(int(s * SECOND) for s in aborted_s)
+        ),
+    )  # fmt: skip
+    return run.history()
+
+
+@pytest.mark.parametrize(("begun", "aborted_s"), [(2, (11.2,)), (0, ())])
+def test_a_downtime_is_long_if_the_broker_aborts_what_was_open(
+    tmp_path: Path, begun: int, aborted_s: tuple[float, ...]
+) -> None:
+    judge_downtime(long_downtime(tmp_path / "run", begun, *aborted_s))
+
+
+@pytest.mark.parametrize("aborted_s", [(), (0.5,), (12.5,)])
+def test_a_downtime_in_which_nothing_was_aborted_shows_nothing(
+    tmp_path: Path, aborted_s: tuple[float, ...]
+) -> None:
+    with pytest.raises(Unknown, match="aborted none before the engine was started again"):
+        judge_downtime(long_downtime(tmp_path / "run", 2, *aborted_s))
