@@ -32,6 +32,10 @@ STARTERS: Final[Mapping[tuple[str, str], Starter]] = {
     ("log", "python"): Starter(
         f"engines/minimal/{FILE_NAME}", ("engines/minimal/adapter.py",)
     ),
+    ("log", "go"): Starter(
+        f"starters/log-go/{FILE_NAME}", ("starters/log-go/main.go", "starters/log-go/go.mod")
+    ),
+    ("log", "node"): Starter(f"starters/log-node/{FILE_NAME}", ("starters/log-node/adapter.mjs",)),
     ("kafka", "python"): Starter(
         f"starters/kafka-python/{FILE_NAME}",
         ("starters/kafka-python/app.py", "engines/bytewax/run.py", "engines/bytewax/prepare.py"),
@@ -41,6 +45,15 @@ STARTERS: Final[Mapping[tuple[str, str], Starter]] = {
         tuple(
             f"engines/kafka-streams/{name}"
             for name in ("App.java", "jars.toml", "run.py", "prepare.py")
+        ),
+    ),
+    ("kafka", "go"): Starter(
+        f"engines/kafka-go/{FILE_NAME}",
+        tuple(
+            f"engines/kafka-go/{name}"
+            for name in (
+                "main.go", "apps.go", "states.go", "go.mod", "go.sum", "run.py", "prepare.py"
+            )
         ),
     ),
 }  # fmt: skip

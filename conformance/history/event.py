@@ -135,6 +135,7 @@ _READ: Final[Mapping[str, Any]] = {
     "pids": tuple,
     "connections": tuple,
     "empty": tuple,
+    "aborted_ns": tuple,
 }
 
 

@@ -89,6 +89,8 @@ class Exchange:
         self._hidden = False
         #: How many records of output the broker took; the runner points it at the proxy.
         self.produced: Callable[[], int] = lambda: 0
+        #: How often the engine asked where topics begin or end; likewise.
+        self.looked: Callable[[], int] = lambda: 0
         self._over = threading.Event()
         self._wake = threading.Event()
         self.failure: BaseException | None = None
@@ -187,9 +189,12 @@ class Exchange:
                 os.close(file)
 
     def _due_ns(self) -> int | None:
-        """Return when to publish next: not before the engine reads, or has had time to start."""
+        """Return when to publish next: not before the engine reads, or has had time to start.
+
+        Some look where the input ends, and fetch only what is there: an empty topic, never.
+        """
         due_ns = self._publisher.due_ns
-        if due_ns is None or self._reads.is_set():
+        if due_ns is None or self._reads.is_set() or self.looked():
             return due_ns
         self._reads_by = min(self._reads_by, time.monotonic() + self._startup_s)
         return due_ns if time.monotonic() >= self._reads_by else None

@@ -17,9 +17,10 @@ from tickproof.conformance.kafka.broker import Broker
 
 LIMIT_S = 60.0
 OURS = "kafka-miniature"
-STREAMS = pytest.param(
-    "kafka-streams", marks=[LONG, pytest.mark.skipif(not shutil.which("javac"), reason="no javac")]
-)
+JAVAC = pytest.mark.skipif(not shutil.which("javac"), reason="no javac")
+STREAMS = pytest.param("kafka-streams", marks=[LONG, JAVAC])
+FLINK = pytest.param("flink", marks=[LONG, JAVAC])
+SPARK = pytest.param("spark-kafka", marks=LONG)
 GO = pytest.param(
     "kafka-go", marks=[LONG, pytest.mark.skipif(not shutil.which("go"), reason="no Go")]
 )
@@ -67,6 +68,7 @@ def count_with_a_death(
         pytest.param(*STREAMS.values, (0, 1), marks=STREAMS.marks),
         pytest.param(*STREAMS.values, (1,), marks=STREAMS.marks),
         pytest.param(*GO.values, (0, 1), marks=GO.marks),
+        pytest.param(*FLINK.values, (0,), marks=FLINK.marks),
     ],
 )
 def test_each_point_comes_once_over_a_death(
@@ -84,7 +86,7 @@ def test_each_point_comes_at_least_once_over_a_death(
     assert counted(seen).keys() == counted(oracle.points(records)).keys()
 
 
-@pytest.mark.parametrize("engine", [pytest.param(OURS, marks=LONG), STREAMS, BYTEWAX])
+@pytest.mark.parametrize("engine", [pytest.param(OURS, marks=LONG), STREAMS, BYTEWAX, SPARK])
 def test_the_last_point_of_each_key_comes_under_some(
     engine: str, tmp_path: Path, broker: Broker, records: list[Keyed]
 ) -> None:
@@ -96,7 +98,7 @@ def test_the_last_point_of_each_key_comes_under_some(
 
 
 @pytest.mark.parametrize("emit", ["verdicts", "rejects"])
-@pytest.mark.parametrize("engine", [OURS, STREAMS, BYTEWAX])
+@pytest.mark.parametrize("engine", [OURS, STREAMS, BYTEWAX, FLINK])
 def test_orders_are_judged_by_the_quote_before_them(
     engine: str, emit: str, tmp_path: Path, broker: Broker
 ) -> None:
@@ -109,7 +111,7 @@ def test_orders_are_judged_by_the_quote_before_them(
         assert counted(played(trial, due)) == counted(due), trial.said()
 
 
-@pytest.mark.parametrize("engine", [OURS, STREAMS, BYTEWAX])
+@pytest.mark.parametrize("engine", [OURS, STREAMS, BYTEWAX, FLINK, SPARK])
 def test_passthrough_changes_no_byte(engine: str, tmp_path: Path, broker: Broker) -> None:
     rng = random.Random(7)
     sizes = [1, 2, 100, 65_536, 1 << 20]

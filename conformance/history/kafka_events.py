@@ -1,0 +1,32 @@
+"""The events that only runs over Kafka have; events.py has them all."""
+
+from __future__ import annotations
+
+from tickproof.conformance.history.event import Event, EventKind
+
+
+class KafkaOutput(Event, kind=EventKind.KAFKA_OUTPUT):
+    """What became of the output of a run over Kafka, at its end.
+
+    ``produced``: records that the broker took on the output topic. ``committed``: those of them
+    that a consumer sees that reads what is committed; the others were aborted, or are left open.
+    """
+
+    produced: int
+    committed: int
+
+    @property
+    def aborted(self) -> int:
+        """Records that were produced and that nobody will see."""
+        return max(0, self.produced - self.committed)
+
+
+class KafkaTransactions(Event, kind=EventKind.KAFKA_TRANSACTIONS):
+    """What the broker noted of the engine's transactions, at the end of a run.
+
+    ``begun``: how many times a transaction began. ``aborted_ns``: when it aborted one, by whose
+    wish ever, to a millisecond; of very many only the first.
+    """
+
+    begun: int
+    aborted_ns: tuple[int, ...]
