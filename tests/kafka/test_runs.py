@@ -84,6 +84,17 @@ left.flush()
 """
     + COPIES
 )
+#: Fetches nothing as long as the topic is empty.
+LOOKS = (
+    """
+import os, time
+from confluent_kafka import Consumer, TopicPartition
+looks = Consumer({"bootstrap.servers": os.environ["TICKPROOF_BOOTSTRAP"], "group.id": "none"})
+while looks.get_watermark_offsets(TopicPartition(os.environ["TICKPROOF_IN"], 0), 10)[1] == 0:
+    time.sleep(0.1)
+"""
+    + COPIES
+)
 ENDS = "import sys; sys.exit('no such option')"
 
 
@@ -166,6 +177,18 @@ def test_output_that_an_open_transaction_hides_is_waited_for(
     require_correct(history)
     came_ns = outputs(history).arrivals["t_ns"][-1]
     assert came_ns - history.releases["t_ns"].max() > 1e9
+
+
+def test_input_comes_though_an_engine_fetches_only_what_is_there(
+    miniature: EngineSpec, tmp_path: Path
+) -> None:
+    toml = made(tmp_path / "engine", LOOKS).path
+    toml.write_text(TOML.replace("startup_timeout_s = 10", "startup_timeout_s = 60"))
+    play(drawn("passthrough"), load(toml), tmp_path / "run", seed=5)
+    history = History(tmp_path / "run")
+    require_correct(history)
+    (started,) = history.all(events.Started)
+    assert history.publishes["t_ns"].min() - started.t_ns < 60e9  # it was not waited for in vain
 
 
 @LONG
