@@ -64,6 +64,8 @@ class ProcessFaultInjector:
         self.down_until = 0.0
         #: Until then (time.monotonic) what the engine does may be the consequence of a fault.
         self._aftermath_until = 0.0
+        #: When a coordinator died and argv's process lived on (time.monotonic), 0 before.
+        self.coordinator_died_at = 0.0
         self._killed_members: set[Member] = set()
         #: How many workers the next life has, 0: as many as the scenario says.
         self.workers = 0
@@ -179,6 +181,8 @@ class ProcessFaultInjector:
         if not pids:
             raise LookupError(f"{_named(victims)} ended by themselves")
         self._killed_members.update(victims)
+        if step.target == "coordinator" and not self._killed:
+            self.coordinator_died_at = time.monotonic()
         return {"pids": pids}
 
     def _pause(self, victims: list[Member], step: FaultStep, _live: Engine) -> dict[str, Any]:

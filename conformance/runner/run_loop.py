@@ -82,6 +82,9 @@ class RunLoop:
                 self._ask_drain()
             return False
         if not self._drain.done:
+            if self._engine.injector.coordinator_died_at > self._drain_asked:
+                self._forget_drain()  # who had taken the request is gone
+                return False
             if isinstance(self._drain, Pending) and time.monotonic() > self._drain_deadline():
                 self._drain_overdue(self._drain)
             return False

@@ -95,6 +95,16 @@ def test_a_supervisor_that_outlives_the_coordinator_is_left_to_recover(tmp_path)
     judges.test_totals_after_the_death_of_the_coordinator(history)
 
 
+def test_a_drain_that_died_with_its_coordinator_is_asked_for_again(tmp_path):
+    steps = [FaultStep("kill", "coordinator", "draining", fraction=f) for f in (0.3, 0.7)]
+    made = sound_variant("supervised-coordinator", tmp_path / "e")
+    history = played(made, "count-coordinator-death", *steps)
+    completed(history)
+    assert len(history.all(events.Started)) == 1
+    assert len(history.all(events.DrainAsked)) == 3
+    judges.test_totals_after_the_death_of_the_coordinator(history)
+
+
 #: argv's process waits for the coordinator and ends with a status of its own.
 WAITING = (
     "adapter.py",
