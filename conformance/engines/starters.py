@@ -27,34 +27,26 @@ class Starter:
     files: tuple[str, ...]
 
 
+def _starter(folder: str, *names: str) -> Starter:
+    """Return a starter that lies in one folder as a whole."""
+    return Starter(f"{folder}/{FILE_NAME}", tuple(f"{folder}/{name}" for name in names))
+
+
 #: (transport, language) -> what to start from.
 STARTERS: Final[Mapping[tuple[str, str], Starter]] = {
-    ("log", "python"): Starter(
-        f"engines/minimal/{FILE_NAME}", ("engines/minimal/adapter.py",)
-    ),
-    ("log", "go"): Starter(
-        f"starters/log-go/{FILE_NAME}", ("starters/log-go/main.go", "starters/log-go/go.mod")
-    ),
-    ("log", "node"): Starter(f"starters/log-node/{FILE_NAME}", ("starters/log-node/adapter.mjs",)),
+    ("log", "python"): _starter("engines/minimal", "adapter.py"),
+    ("log", "go"): _starter("starters/log-go", "main.go", "go.mod"),
+    ("log", "node"): _starter("starters/log-node", "adapter.mjs"),
     ("kafka", "python"): Starter(
         f"starters/kafka-python/{FILE_NAME}",
         ("starters/kafka-python/app.py", "engines/bytewax/run.py", "engines/bytewax/prepare.py"),
     ),
-    ("kafka", "java"): Starter(
-        f"engines/kafka-streams/{FILE_NAME}",
-        tuple(
-            f"engines/kafka-streams/{name}"
-            for name in ("App.java", "jars.toml", "run.py", "prepare.py")
-        ),
+    ("kafka", "java"): _starter(
+        "engines/kafka-streams", "App.java", "jars.toml", "run.py", "prepare.py"
     ),
-    ("kafka", "go"): Starter(
-        f"engines/kafka-go/{FILE_NAME}",
-        tuple(
-            f"engines/kafka-go/{name}"
-            for name in (
-                "main.go", "apps.go", "states.go", "go.mod", "go.sum", "run.py", "prepare.py"
-            )
-        ),
+    ("kafka", "go"): _starter(
+        "engines/kafka-go",
+        "main.go", "apps.go", "states.go", "go.mod", "go.sum", "run.py", "prepare.py",
     ),
 }  # fmt: skip
 

@@ -22,7 +22,9 @@ from tickproof.conformance.kafka import payloads
 from tickproof.conformance.kafka.broker import BrokerAddress
 from tickproof.conformance.kafka.cluster import Cluster, client_library, listens
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
+from tickproof.conformance.kafka.traffic import Traffic
 from tickproof.conformance.kafka.transaction_log import State, TransactionLog
+from tickproof.conformance.kafka.wire import Api
 from tickproof.conformance.log_server.frames import UNNUMBERED, Append, Release
 from tickproof.conformance.log_server.input_log import InputLog, PartitionSource
 from tickproof.conformance.log_server.open_loop import OpenLoop
@@ -87,10 +89,8 @@ class Exchange:
         self._reads_by = math.inf
         #: Whether an open transaction hides output from those who read what is committed.
         self._hidden = False
-        #: How many records of output the broker took; the runner points it at the proxy.
-        self.produced: Callable[[], int] = lambda: 0
-        #: How often the engine asked where topics begin or end; likewise.
-        self.looked: Callable[[], int] = lambda: 0
+        #: What has passed the proxy; the runner sets it once there is one.
+        self.traffic = Traffic()
         self._over = threading.Event()
         self._wake = threading.Event()
         self.failure: BaseException | None = None
@@ -120,7 +120,9 @@ class Exchange:
         for thread in self._threads:
             thread.join()
         self._event(
-            EventKind.KAFKA_OUTPUT, produced=self.produced(), committed=self._recorder.records
+            EventKind.KAFKA_OUTPUT,
+            produced=self.traffic.produced,
+            committed=self._recorder.records,
         )
         if self.failure is None:
             with contextlib.suppress(KafkaUnavailable):
@@ -194,7 +196,7 @@ class Exchange:
         Some look where the input ends, and fetch only what is there: an empty topic, never.
         """
         due_ns = self._publisher.due_ns
-        if due_ns is None or self._reads.is_set() or self.looked():
+        if due_ns is None or self._reads.is_set() or self.traffic.requests[Api.LIST_OFFSETS]:
             return due_ns
         self._reads_by = min(self._reads_by, time.monotonic() + self._startup_s)
         return due_ns if time.monotonic() >= self._reads_by else None

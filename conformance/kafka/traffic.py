@@ -63,3 +63,8 @@ class Traffic:
     requests: Counter[int] = field(default_factory=Counter)
     unread: Counter[tuple[int, int]] = field(default_factory=Counter)
     errors: Counter[tuple[int, int]] = field(default_factory=Counter)
+
+    @property
+    def produced(self) -> int:
+        """Records of output that the broker took, in transactions or not."""
+        return self.plain + self.transactional

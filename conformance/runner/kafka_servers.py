@@ -18,7 +18,6 @@ from tickproof.conformance.kafka import expected_output, payloads, shared_broker
 from tickproof.conformance.kafka.exchange import Exchange
 from tickproof.conformance.kafka.proxy import Proxy
 from tickproof.conformance.kafka.traffic import Roles
-from tickproof.conformance.kafka.wire import Api
 from tickproof.conformance.log_server.input_log import InputLog, PartitionSource
 from tickproof.conformance.log_server.open_loop import OpenLoop
 from tickproof.conformance.log_server.publisher import Publisher
@@ -50,8 +49,7 @@ def open_over_kafka(
     roles = Roles(exchange.inputs, {exchange.output})
     proxy = Proxy(address.engine_port, roles, event, observe, port, exchange.fetched)
     stack.enter_context(proxy)
-    exchange.produced = lambda: proxy.traffic.plain + proxy.traffic.transactional
-    exchange.looked = lambda: proxy.traffic.requests[Api.LIST_OFFSETS]
+    exchange.traffic = proxy.traffic
     assert spec.kafka is not None
     tell(kafka={
         "session_s": spec.kafka.session_s, "transaction_s": spec.kafka.transaction_s,
