@@ -136,11 +136,12 @@ def test_pace_does_not_run_ahead_while_the_limit_holds_it_back():
 
 
 def test_hold_is_silence_in_the_middle():
-    log, _ = run(100_000, hold=(0.5, 0.3))
-    gaps = np.diff(log.times)
-    longest = int(gaps.argmax())
-    assert gaps[longest] >= 0.29
-    assert sum(log.rows[longest]) >= RECORDS * 0.5 > sum(log.rows[longest - 1])
+    # At this pace even the tick after a stall publishes less than half.
+    log, _ = run(10_000, hold=(0.5, 0.3))
+    out = [sum(row) for row in log.rows]
+    at = next(row for row, records in enumerate(out) if records >= RECORDS * 0.5)
+    assert 0 < at < len(out) - 1
+    assert log.times[at + 1] - log.times[at] >= 0.29
 
 
 def test_hold_begins_when_all_that_is_out_was_fetched():
