@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from tickproof.conformance.cli.options import Command
-from tickproof.conformance.errors import RequestError
+from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.reports import style
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK
 
@@ -28,8 +28,6 @@ _SHOWN = 10
 @click.option("--missing", is_flag=True, help="Print all pairs that no session covered.")
 def coverage(sessions: tuple[Path, ...], at_least: float | None, missing: bool) -> int:
     """Add up what SESSIONs covered of the fault space: report.json files, or folders of them."""
-    from pydantic import ValidationError
-
     from tickproof.conformance.reports import json_report
     from tickproof.conformance.reports.coverage import added_up
 
@@ -38,9 +36,8 @@ def coverage(sessions: tuple[Path, ...], at_least: float | None, missing: bool) 
         path = session / json_report.FILE_NAME if session.is_dir() else session
         try:
             reports.append(json_report.read(path))
-        except (OSError, ValueError, ValidationError) as error:
-            why = str(error).splitlines()[0]
-            raise RequestError(f"SESSION: {path}: expected a report.json: {why}") from error
+        except HistoryError as error:
+            raise RequestError(f"SESSION: {error}") from error
     added = added_up(reports)
     if not added.sessions:
         raise RequestError("SESSION: none of them played points of the fault space")

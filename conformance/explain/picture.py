@@ -147,9 +147,9 @@ def _lanes(facts: Facts) -> list[tuple[str, np.ndarray, np.ndarray, str]]:
         ("published", history.publishes, "end"),
         ("released", history.releases, "offset"),
     ):
-        times, fresh, _ = _steps(rows, name)
+        times, fresh, _ = steps(rows, name)
         found.append((label, times, fresh, f"{int(fresh.sum()):,}"))
-    times, fresh, again = _steps(history.fetches, "end", "base")
+    times, fresh, again = steps(history.fetches, "end", "base")
     fetched = [("fetched", times, fresh, f"{int(fresh.sum()):,}")]
     if again.any():
         fetched.append((" again", times, again, f"{int(again.sum()):,}"))
@@ -158,7 +158,7 @@ def _lanes(facts: Facts) -> list[tuple[str, np.ndarray, np.ndarray, str]]:
     return [found[0], *fetched, found[1], outputs]
 
 
-def _steps(
+def steps(
     rows: np.ndarray, end: str, base: str | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return times, records new to their partition in each row, and those that came again."""

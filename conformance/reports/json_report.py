@@ -15,10 +15,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    model_validator,
+)
 
 from tickproof import conformance
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history import plain_files
 from tickproof.conformance.reports import judged, machine, whole_file
+from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import JUDGED, Outcome, Verdict, exit_status, worst
 
 if TYPE_CHECKING:
@@ -26,6 +36,8 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 FILE_NAME: Final = "report.json"
+#: The same for people, beside it.
+PAGE_NAME: Final = "report.html"
 SCHEMA_PATH: Final = Path(__file__).with_name("report.schema.json")
 
 #: Longest text of one field; what an engine says must not fill the disk.
@@ -326,8 +338,17 @@ def write(report: Report, folder: Path) -> Path:
 
 
 def read(path: Path) -> Report:
-    """Read a report.json. Raises pydantic.ValidationError for anything else."""
-    return Report.model_validate_json(path.read_text(encoding="utf-8"))
+    """Read a report.json; a link is not followed. Raises HistoryError with what is wrong."""
+    try:
+        text = plain_files.read_bytes(path.parent, path.name)
+        return Report.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        why = f"{place}: {first['msg']}" if place else first["msg"]
+    except OSError as error:
+        why = str(error.strerror)
+    raise HistoryError(f"{path}: expected a report.json: {shown(why, TEXT_LIMIT)}")
 
 
 def schema_text() -> str:

@@ -32,6 +32,11 @@ _LOOKS: Final[Mapping[Verdict, tuple[str, str, str]]] = {
 }
 
 
+def mark(verdict: Verdict) -> str:
+    """Return the symbol of a verdict."""
+    return _LOOKS[verdict][0]
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console that never reads markup, emoji or links into engine text."""
     return _Console(stderr=stderr, markup=False, emoji=False, highlight=False)

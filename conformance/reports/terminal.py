@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tickproof.conformance.explain.picture import plain
 from tickproof.conformance.reports import judged, rejects_by_symbol
-from tickproof.conformance.reports.json_report import FILE_NAME, Report, Result
+from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result
 from tickproof.conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
 from tickproof.conformance.requirements.hints import advice, halves
 from tickproof.conformance.text import shortened, shown
@@ -366,4 +366,4 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
         told = f"{space.covered:,} of {space.pairs:,} pairs covered ({share:.1%})"
         _line(console, "space", f"{told} by {len(space.points)} points")
     _field(console, "not judged", judged.rest(report.requirements))
-    _line(console, "report", str(folder / FILE_NAME))
+    _line(console, "report", str(folder / PAGE_NAME))

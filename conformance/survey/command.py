@@ -8,12 +8,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pydantic
 from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.errors import KafkaUnavailable
+from tickproof.conformance.errors import HistoryError, KafkaUnavailable
 from tickproof.conformance.kafka import jars
 from tickproof.conformance.kafka.cluster import client_library
 from tickproof.conformance.reports import json_report
@@ -79,7 +78,7 @@ def _report(folder: Path, began: datetime) -> Report | None:
     """Return the report of the session that just ended; None where it left none."""
     try:
         report = json_report.read(folder / json_report.FILE_NAME)
-    except (OSError, pydantic.ValidationError):
+    except HistoryError:
         return None
     return report if report.started >= began else None
 

@@ -42,7 +42,7 @@ def test_the_exit_status_is_that_of_the_verdicts(tickproof, engine, session, ver
     assert (report.exit_status, report.seed) == (status, 7)
     assert Path("tickproof-out/toy/junit.xml").is_file()
     assert f"exit status {status}" in out
-    assert "tickproof-out/toy/report.json" in out
+    assert "tickproof-out/toy/report.html" in out
 
 
 def test_options_reach_the_session(tickproof, engine, session, tmp_path):

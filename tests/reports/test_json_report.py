@@ -8,8 +8,8 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.reports import json_report
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -87,7 +87,7 @@ def test_a_report_that_contradicts_itself_is_refused(one_of_each, tmp_path, chan
     path = tmp_path / "report.json"
     path.write_text(json.dumps(json.loads(one_of_each.model_dump_json()) | change))
 
-    with pytest.raises(ValidationError, match=said):
+    with pytest.raises(HistoryError, match=said):
         json_report.read(path)
 
 
@@ -97,7 +97,7 @@ def test_a_result_listed_twice_is_refused(one_of_each, tmp_path):
     path = tmp_path / "report.json"
     path.write_text(json.dumps(document))
 
-    with pytest.raises(ValidationError, match="more than one result for PR-HELLO"):
+    with pytest.raises(HistoryError, match="more than one result for PR-HELLO"):
         json_report.read(path)
 
 

@@ -87,7 +87,7 @@ def test_a_failure_shows_its_counterexample(make_report, outcome):
         "where key 1234567, offset 43,210",
         "reproduce " + report.requirements[0].reproduce,
         "run folder out/toy/runs/a",
-        "report out/toy/report.json",
+        "report out/toy/report.html",
     ):
         assert line in lines
     assert "exit status 1" in text

@@ -1,0 +1,49 @@
+"""``tickproof report``: the HTML page of a session, or of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tickproof.conformance.cli.options import Command
+from tickproof.conformance.errors import HistoryError, RequestError
+
+
+@click.command(cls=Command)
+@click.argument("what", type=click.Path(exists=True, path_type=Path), metavar="SESSION|RUN|PACK")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Default: report.html in the folder of a SESSION; else NAME.html in the working folder.",
+)  # fmt: skip
+def report(what: Path, output: Path | None) -> None:
+    """Make one HTML file of a SESSION (a folder with report.json), a RUN or a PACK.
+
+    A run or a pack is judged again for it, from what it holds alone.
+    """
+    from tickproof.conformance.html_report import page
+    from tickproof.conformance.pack import opened_run
+    from tickproof.conformance.reports import json_report, whole_file
+    from tickproof.conformance.session import recorded_report
+
+    session = what / json_report.FILE_NAME if what.is_dir() else what
+    try:
+        if (what / "run.json").exists() or (what.is_file() and what.suffix != ".json"):
+            with opened_run(what) as folder:
+                text = page.html(recorded_report.of_run(folder), folder)
+            path = output or Path(f"{_name(what)}.html")
+        else:
+            text = page.html(json_report.read(session), session.parent)
+            path = output or session.parent / json_report.PAGE_NAME
+    except HistoryError as error:
+        raise RequestError(f"SESSION|RUN|PACK: {error}") from error
+    try:
+        whole_file.write(path, text)
+    except OSError as error:
+        raise RequestError(f"--output: {path} cannot be written: {error.strerror}") from error
+    click.echo(path)
+
+
+def _name(run: Path) -> str:
+    """Return the name of a run's folder, or of a pack without its endings."""
+    return run.resolve().name.removesuffix(".zip").removesuffix(".tickproof")

@@ -1,0 +1,258 @@
+"""A session as one HTML page: everything that it shows is inside it, and it runs no script."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.explain.stories import opened
+from tickproof.conformance.html_report import svg
+from tickproof.conformance.html_report.run_curves import RunCurves
+from tickproof.conformance.reports import judged, whole_file
+from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result
+from tickproof.conformance.reports.style import TIER_NAMES, mark
+from tickproof.conformance.reports.terminal import where
+from tickproof.conformance.requirements.hints import advice, halves
+from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import SEVERITY, Verdict
+
+#: Longest line of text that a page shows, and most characters of evidence in one entry.
+LINE_LIMIT: Final = 4000
+EVIDENCE_LIMIT: Final = 8000
+#: Close looks at faults in one entry: of a result that is out of the ordinary, and of any other.
+_LOOKS_IF_BAD: Final = 3
+_LOOKS: Final = 1
+#: Verdicts that the page puts first, open, with their story.
+_FIRST: Final = (Verdict.KIT_ERROR, Verdict.FAIL, Verdict.GAP_FIXED, Verdict.UNKNOWN)
+_ASIDE: Final = ("by_symbol", "stderr", "points", "where")
+
+
+@dataclass(frozen=True)
+class RunPictures:
+    """What a page shows of a run: drawn curves, or ``why`` there are none."""
+
+    whole: Markup | None = None
+    looks: Sequence[tuple[str, Markup]] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One requirement as the page shows it.
+
+    causes: what is likely where the run shows no reason. why: what explains it and is said
+    nowhere else in its story. pictures: None without a run, or
+    where ``same_run`` is the id of an entry that has them.
+    """
+
+    result: Result
+    promise: str
+    causes: str
+    where: str
+    why: Sequence[str]
+    evidence: str
+    stderr: Sequence[str]
+    pictures: RunPictures | None
+    same_run: str = ""
+
+    @property
+    def bad(self) -> bool:
+        """Whether it is out of the ordinary."""
+        return self.result.verdict in _FIRST
+
+
+@dataclass(frozen=True)
+class Tier:
+    """The entries of one tier; ``counts``: verdict to number, worst first."""
+
+    number: int
+    name: str
+    counts: Sequence[tuple[Verdict, int]]
+    entries: Sequence[Entry]
+
+    @property
+    def seconds(self) -> float:
+        """How long its runs took, added up."""
+        return sum(entry.result.seconds for entry in self.entries)
+
+
+def html(report: Report, folder: Path) -> str:
+    """Return the page of a session whose runs lie in ``folder``, as `Report` names them.
+
+    A run that cannot be read, or is there no more, costs its pictures only.
+    """
+    entries = _entries(report.requirements, folder)
+    tiers = [
+        Tier(number, TIER_NAMES.get(number, ""), _counted(found), found)
+        for number, found in (
+            (number, list(group))
+            for number, group in groupby(entries, key=lambda entry: entry.result.tier)
+        )
+    ]
+    first = sorted(
+        (entry for entry in entries if entry.bad), key=lambda e: _FIRST.index(e.result.verdict)
+    )
+    return _template().render(
+        report=report, tiers=tiers, first=first, counts=_counted(entries),
+        sentence=sentence(report), share=judged.share(report.requirements),
+        command=command(report), style=_read("report.css"),
+    )  # fmt: skip
+
+
+def write(report: Report, folder: Path) -> Path:
+    """Write report.html beside the report.json of a session; returns its path. Raises OSError."""
+    return whole_file.write(folder / PAGE_NAME, html(report, folder))
+
+
+def sentence(report: Report) -> str:
+    """Return the verdict of a session in words."""
+    counts = Counter(one.verdict for one in report.requirements)
+    match report.verdict:
+        case Verdict.PASS:
+            return "Every promise that was judged held."
+        case Verdict.FAIL | Verdict.GAP_FIXED:
+            broken = counts[Verdict.FAIL]
+            gaps = counts[Verdict.GAP_FIXED]
+            said = [f"{_number(broken, 'promise')} did not hold"] if broken else []
+            said += [f"{_number(gaps, 'known gap')} held after all"] if gaps else []
+            return f"{' and '.join(said)}."
+        case Verdict.UNKNOWN | Verdict.BLOCKED:
+            left = counts[Verdict.UNKNOWN] + counts[Verdict.BLOCKED]
+            return f"Nothing was seen to break, but {_number(left, 'promise')} stayed open."
+        case Verdict.KIT_ERROR:
+            return "The kit itself broke: this says nothing of the engine."
+        case Verdict.KNOWN_GAP:
+            return "Every promise that was judged held, but for gaps that its makers know."
+        case Verdict.NOT_CLAIMED:
+            return "Nothing was judged."
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def command(report: Report) -> str:
+    """Return the command that judges the same again, "" for the report of a recorded run."""
+    if not report.engine.toml:
+        return ""
+    asked = report.selection
+    words = ["tickproof", "run", report.engine.toml, "--seed", str(report.seed)]
+    if report.profile != "quick":
+        words += ["--profile", report.profile]
+    for tier in asked.tiers:
+        words += ["--tier", str(tier)]
+    if asked.only:
+        words += ["--only", ",".join(asked.only)]
+    if asked.require:
+        words += ["--require", ",".join(asked.require)]
+    return " ".join(words)
+
+
+def _entries(results: Sequence[Result], folder: Path) -> list[Entry]:
+    """Return the entries of all results; pictures of a run are drawn for the worst of them."""
+    shows: dict[str, str] = {}
+    for result in sorted(results, key=lambda one: -SEVERITY.index(one.verdict)):
+        if result.run:
+            shows.setdefault(result.run, result.id)
+    found = []
+    for result in results:
+        first = shows.get(result.run, result.id)
+        pictures = None
+        if result.run and first == result.id:
+            pictures = _pictures(result, folder)
+        said, _ = halves(result.promise)
+        story, stderr = result.story, result.evidence.get("stderr")
+        rest = {key: value for key, value in result.evidence.items() if key not in _ASIDE}
+        found.append(Entry(
+            result=result, promise=said, where=where(result),
+            causes=advice(result.id, result.promise, result.story.why, result.evidence)
+            if result.verdict in _FIRST else "",
+            why=[line for line in story.why if line not in (*story.headline, *story.lines)],
+            evidence=_bounded(json.dumps(rest, indent=1, ensure_ascii=False)) if rest else "",
+            stderr=[str(line) for line in stderr] if isinstance(stderr, list) else [],
+            pictures=pictures, same_run="" if first == result.id else first,
+        ))  # fmt: skip
+    return found
+
+
+def _pictures(result: Result, folder: Path) -> RunPictures:
+    """Draw a run that lies below ``folder``; what a report names elsewhere is not looked at."""
+    path = PurePosixPath(result.run)
+    if path.is_absolute() or ".." in path.parts:
+        return RunPictures(why="its run lies elsewhere")
+    try:
+        with opened(folder / path) as history:
+            run = RunCurves(history, _wrong_ns(result))
+            whole = svg.timeline(run, f"The run of {result.id} over time")
+            most = _LOOKS_IF_BAD if result.verdict in _FIRST else _LOOKS
+            looks = [
+                (
+                    f"{from_s:.3f} s to {to_s:.3f} s",
+                    svg.close_look(run, (from_s, to_s), f"{result.id} close to a fault"),
+                )
+                for from_s, to_s in run.close_looks(most)
+            ]
+    except (HistoryError, OSError, ValueError) as error:
+        return RunPictures(why=f"{type(error).__name__}: {error}")
+    return RunPictures(whole, looks)
+
+
+def _wrong_ns(result: Result) -> int | None:
+    """Return when the first wrong output came, where evidence says so."""
+    found = result.evidence.get("where")
+    t_ns = found.get("t_ns") if isinstance(found, dict) else None
+    return t_ns if result.verdict is Verdict.FAIL and type(t_ns) is int else None
+
+
+def _counted(entries: Iterable[Entry]) -> list[tuple[Verdict, int]]:
+    counts = Counter(entry.result.verdict for entry in entries)
+    return [(verdict, counts[verdict]) for verdict in reversed(SEVERITY) if counts[verdict]]
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= EVIDENCE_LIMIT:
+        return text
+    more = f"{len(text) - EVIDENCE_LIMIT:,} more characters in report.json"
+    return f"{text[:EVIDENCE_LIMIT]}\n… {more}"
+
+
+def visible(value: object) -> object:
+    """Return text with every control character and override shown as an escape, lines kept.
+
+    The template's environment calls it for whatever is not markup of the kit's own.
+    """
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "\n".join(shown(line, LINE_LIMIT) for line in value.split("\n"))
+
+
+def _read(name: str) -> Markup:
+    return Markup((Path(__file__).parent / name).read_text("utf-8"))
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, finalize=visible, trim_blocks=True,
+        lstrip_blocks=True, loader=jinja2.FileSystemLoader(Path(__file__).parent),
+    )  # fmt: skip
+    environment.filters |= _FILTERS
+    return environment.get_template("report.html.j2")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+
+
+_FILTERS: Final[Mapping[str, Any]] = {
+    "mark": mark, "duration": _duration, "gib": lambda size: f"{size / 2**30:.0f} GiB",
+}  # fmt: skip

@@ -1,0 +1,47 @@
+"""The report of one recorded run, judged again from its folder alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from tickproof.conformance.explain import with_stories
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.reports import json_report
+from tickproof.conformance.reports.json_report import Engine, Report, Selection
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.session import tiers
+
+#: What stands for the profile of a session.
+PROFILE: Final = "one run"
+#: 2100: a run.json from elsewhere may hold any number.
+_LATEST_S: Final = 4_102_444_800
+
+
+def of_run(folder: Path) -> Report:
+    """Judge a run again and return the report of it, as that of a session with one run.
+
+    Kit and host are those that judge now. Raises HistoryError where it cannot be judged.
+    """
+    outcomes = with_stories(tiers.recheck(folder))
+    known = registry.load()
+    run = History(folder).run
+    engine = run["engine"]
+    began = datetime.fromtimestamp(min(max(run.get("started", 0.0), 0.0), _LATEST_S), UTC)
+    took_ns = max(run.get("ended_ns", 0) - run.get("started_ns", 0), 0)
+    isolation = run.get("isolation")
+    return json_report.build(
+        engine=Engine(
+            name=engine["name"], version=engine["version"], language=engine.get("language", ""),
+            toml="",
+        ),
+        outcomes=[replace(one, run=str(folder)) for one in outcomes],
+        selected={one.requirement: known[one.requirement] for one in outcomes},
+        folder=folder, profile=PROFILE, seed=run["seed"],
+        isolation=isolation if isolation in ("sandbox", "user") else "none",
+        selection=Selection(tiers=[], only=[one.requirement for one in outcomes]),
+        started=began,
+        ended=began + timedelta(seconds=min(took_ns / 1e9, _LATEST_S)),
+    )  # fmt: skip
