@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
 #: The innermost frame of a trace: where it is, and its line of code.
 _KEPT: Final = 2
+_MARKUP: Final = re.compile(r"([\\`*_\[\]|#~])")
 _BLANKS: Final = (" ", "\t", "\\t")  # the last one: a tab that was made safe to print
 
 
@@ -26,6 +29,11 @@ def shown(text: str, limit: int) -> str:
         pieces.append(piece)
         room -= len(piece)
     return "".join(pieces)
+
+
+def as_markdown(text: str, limit: int) -> str:
+    """Return text as `shown` does, with all that Markdown or HTML would read as markup escaped."""
+    return _MARKUP.sub(r"\\\1", html.escape(shown(text, limit), quote=False))
 
 
 def _escaped(char: str) -> str:

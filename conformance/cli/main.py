@@ -18,6 +18,7 @@ import click
 from tickproof.conformance.cli import (
     bench,
     cache,
+    compare,
     coverage,
     explain,
     explore,
@@ -105,6 +106,7 @@ for command in (
     recorded.pack,
     explore.explore,
     coverage.coverage,
+    compare.compare,
     latency.latency,
     latency.profiles,
     host.host,

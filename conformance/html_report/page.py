@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
-import jinja2
 from markupsafe import Markup
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain.stories import opened
-from tickproof.conformance.html_report import svg
+from tickproof.conformance.html_report import svg, templates
 from tickproof.conformance.html_report.run_curves import RunCurves
 from tickproof.conformance.reports import judged, whole_file
 from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result
-from tickproof.conformance.reports.style import TIER_NAMES, mark
+from tickproof.conformance.reports.style import TIER_NAMES
 from tickproof.conformance.reports.terminal import where
 from tickproof.conformance.requirements.hints import advice, halves
-from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
-#: Longest line of text that a page shows, and most characters of evidence in one entry.
-LINE_LIMIT: Final = 4000
+#: Most characters of evidence in one entry.
 EVIDENCE_LIMIT: Final = 8000
 #: Close looks at faults in one entry: of a result that is out of the ordinary, and of any other.
 _LOOKS_IF_BAD: Final = 3
@@ -101,10 +98,10 @@ def html(report: Report, folder: Path) -> str:
     first = sorted(
         (entry for entry in entries if entry.bad), key=lambda e: _FIRST.index(e.result.verdict)
     )
-    return _template().render(
-        report=report, tiers=tiers, first=first, counts=_counted(entries),
+    return templates.render(
+        "report.html.j2", report=report, tiers=tiers, first=first, counts=_counted(entries),
         sentence=sentence(report), share=judged.share(report.requirements),
-        command=command(report), style=_read("report.css"),
+        command=command(report),
     )  # fmt: skip
 
 
@@ -223,36 +220,3 @@ def _bounded(text: str) -> str:
         return text
     more = f"{len(text) - EVIDENCE_LIMIT:,} more characters in report.json"
     return f"{text[:EVIDENCE_LIMIT]}\n… {more}"
-
-
-def visible(value: object) -> object:
-    """Return text with every control character and override shown as an escape, lines kept.
-
-    The template's environment calls it for whatever is not markup of the kit's own.
-    """
-    if not isinstance(value, str) or isinstance(value, Markup):
-        return value
-    return "\n".join(shown(line, LINE_LIMIT) for line in value.split("\n"))
-
-
-def _read(name: str) -> Markup:
-    return Markup((Path(__file__).parent / name).read_text("utf-8"))
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, finalize=visible, trim_blocks=True,
-        lstrip_blocks=True, loader=jinja2.FileSystemLoader(Path(__file__).parent),
-    )  # fmt: skip
-    environment.filters |= _FILTERS
-    return environment.get_template("report.html.j2")
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
-
-
-_FILTERS: Final[Mapping[str, Any]] = {
-    "mark": mark, "duration": _duration, "gib": lambda size: f"{size / 2**30:.0f} GiB",
-}  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tickproof.conformance.errors import InvalidFile, TickproofError
 from tickproof.conformance.history.folder import write_json
+from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.hosts.cores import Cores
 from tickproof.conformance.hosts.model import HostError, Reading, Status
 from tickproof.conformance.latency.figures import RunFigures, as_json
@@ -74,7 +75,7 @@ def read(folder: Path) -> dict[str, Any]:
     """Return the document of a session; raises SessionError."""
     path = folder / FILE_NAME
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = loads(path.read_bytes())
     except FileNotFoundError:
         raise SessionError(f"{path}: not found; expected the folder of a session") from None
     except (OSError, ValueError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -21,7 +20,7 @@ from tickproof.conformance.survey.result import (
     Survey,
     Tally,
 )
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import as_markdown, shown
 
 FILE_NAME: Final = "survey.md"
 #: Characters of a text that comes from an engine.
@@ -29,7 +28,6 @@ _LONGEST: Final = 600
 #: Requirements that a cell names.
 _MOST: Final = 12
 _LINK: Final = re.compile(r"https://[\w./?=&%#~+:-]+")
-_MARKUP: Final = re.compile(r"([\\`*_\[\]|#~])")
 
 
 def write(survey: Survey, folder: Path) -> Path:
@@ -264,7 +262,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def _safe(text: str) -> str:
     """Return text as Markdown that shows it and no more, on one line."""
-    return _MARKUP.sub(r"\\\1", html.escape(shown(text, _LONGEST), quote=False))
+    return as_markdown(text, _LONGEST)
 
 
 def _code(text: str) -> str:

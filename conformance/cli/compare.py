@@ -1,0 +1,68 @@
+"""``tickproof compare``: sessions held against each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tickproof.conformance.cli.options import Command
+from tickproof.conformance.errors import RequestError
+from tickproof.conformance.reports import style
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK
+
+
+@click.command(cls=Command)
+@click.argument(
+    "sessions", nargs=-1, required=True, metavar="SESSION...",
+    type=click.Path(exists=True, path_type=Path),
+)  # fmt: skip
+@click.option("--all", "everything", is_flag=True, help="Every requirement, not what differs.")
+@click.option(
+    "--threshold", type=click.FloatRange(0, 10), default=0.05, show_default=True, metavar="PART",
+    help="By more than this a figure has to be worse.",
+)  # fmt: skip
+@click.option(
+    "--format", "form", type=click.Choice(["terminal", "markdown", "html", "json"]),
+    default="terminal", show_default=True,
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Where a page or JSON goes, instead of standard output.",
+)  # fmt: skip
+def compare(
+    sessions: tuple[Path, ...], everything: bool, threshold: float, form: str, output: Path | None
+) -> int:
+    """Hold SESSIONs against the first of them; exit status 1 where one is worse.
+
+    A SESSION is the folder, or the document, of `tickproof run`, `latency` or `bench engines`.
+    """
+    if output is not None and form == "terminal":
+        raise click.UsageError("--output: expected together with --format markdown, html or json")
+    from tickproof.conformance.compare import comparison, subject, words
+    from tickproof.conformance.compare import output as outputs
+    from tickproof.conformance.reports import whole_file
+
+    subjects = [one for session in sessions for one in subject.read(session)]
+    if len(subjects) < 2:
+        raise RequestError("SESSION: expected at least two engines, or two sessions of one")
+    found = comparison.compare(subjects, threshold)
+    status = EXIT_FAIL if found.regressions else EXIT_OK
+    if form == "terminal":
+        outputs.show(style.console(), found, everything=everything)
+        return status
+    if form == "markdown":
+        text = words.markdown(found, everything=everything)
+    elif form == "html":
+        text = outputs.html(found, everything=everything)
+    else:
+        text = outputs.as_json(found)
+    if output is None:
+        click.echo(text, nl=False)
+        return status
+    try:
+        whole_file.write(output, text)
+    except OSError as error:
+        raise RequestError(f"--output: {output} cannot be written: {error.strerror}") from error
+    click.echo(output)
+    return status

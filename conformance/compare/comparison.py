@@ -1,0 +1,146 @@
+"""Subjects side by side: the first is the one that the others are held against."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+
+from tickproof.conformance.compare.ratio import Ratio, ratio
+from tickproof.conformance.compare.subject import Figure, Subject
+from tickproof.conformance.verdicts import Verdict
+
+#: How good a verdict is for a user of the engine, best first. A gap that is fixed is a promise
+#: that holds; one that is not made, or said not to hold, is worth the same.
+_GOOD: Final = {
+    Verdict.PASS: 0, Verdict.GAP_FIXED: 0, Verdict.NOT_CLAIMED: 1, Verdict.KNOWN_GAP: 1,
+    Verdict.UNKNOWN: 2, Verdict.BLOCKED: 2, Verdict.FAIL: 3, Verdict.KIT_ERROR: 4,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class VerdictRow:
+    """One requirement; ``verdicts`` of all subjects, None where one says nothing of it."""
+
+    id: str
+    title: str
+    tier: int
+    verdicts: tuple[Verdict | None, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether two subjects that say something of it differ."""
+        return len({one for one in self.verdicts if one is not None}) > 1
+
+    def worse(self) -> list[int]:
+        """Return which subjects are worse off than the first."""
+        first, *rest = self.verdicts
+        return [
+            number for number, one in enumerate(rest, 1)
+            if first is not None and one is not None and _GOOD[one] > _GOOD[first]
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FigureCell:
+    """A figure of one subject: its median over ``runs``, and over that of the first.
+
+    ratio: None for the first, and where there are too few runs for an interval.
+    """
+
+    median: float
+    runs: int
+    ratio: Ratio | None
+    worse: bool = False
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """One figure of all subjects, None where one has none."""
+
+    name: str
+    unit: str
+    better: str
+    cells: tuple[FigureCell | None, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that is compared. threshold: a figure has to be worse by more than this part.
+
+    names: of the subjects, none twice.
+    """
+
+    names: tuple[str, ...]
+    verdicts: tuple[VerdictRow, ...]
+    figures: tuple[FigureRow, ...]
+    threshold: float
+
+    @property
+    def regressions(self) -> list[tuple[str, str]]:
+        """(subject, requirement or figure) of all that is worse than with the first subject."""
+        found = [(self.names[at], row.id) for row in self.verdicts for at in row.worse()]
+        return found + [
+            (self.names[at], row.name) for row in self.figures
+            for at, cell in enumerate(row.cells) if cell is not None and cell.worse
+        ]  # fmt: skip
+
+    @property
+    def same(self) -> Counter[Verdict]:
+        """Requirements that came out the same for all that say something of them."""
+        rows = [row.verdicts for row in self.verdicts if not row.changed]
+        return Counter(next(one for one in row if one is not None) for row in rows)
+
+
+def compare(subjects: Sequence[Subject], threshold: float) -> Comparison:
+    """Hold subjects against the first of them."""
+    results = {id_: one for subject in subjects for id_, one in subject.results.items()}
+    verdicts = [
+        VerdictRow(id_, one.title, one.tier, tuple(
+            subject.results[id_].verdict if id_ in subject.results else None
+            for subject in subjects
+        ))
+        for id_, one in results.items()
+    ]  # fmt: skip
+    figures = {name: one for subject in subjects for name, one in subject.figures.items()}
+    rows = [
+        FigureRow(one.name, one.unit, one.better, tuple(
+            _cell(subjects[0].figures.get(name), subject.figures.get(name), threshold,
+                  first=number == 0)
+            for number, subject in enumerate(subjects)
+        ))
+        for name, one in figures.items()
+    ]  # fmt: skip
+    verdicts.sort(key=lambda row: row.tier)
+    return Comparison(_names(subjects), tuple(verdicts), tuple(rows), threshold)
+
+
+def _cell(
+    before: Figure | None, after: Figure | None, threshold: float, *, first: bool
+) -> FigureCell | None:
+    if after is None:
+        return None
+    median, runs = float(np.median(after.values)), len(after.values)
+    found = None if first or before is None else ratio(before.values, after.values)
+    if found is None:
+        return FigureCell(median, runs, None)
+    beyond = found.low if after.better == "lower" else 1 / found.high
+    return FigureCell(median, runs, found, worse=beyond > 1 + threshold)
+
+
+def _names(subjects: Sequence[Subject]) -> tuple[str, ...]:
+    """Name each subject after its engine, numbered where several have the same name."""
+    numbers: Counter[str] = Counter()
+    often = {
+        name: len(list(same)) for name, same in groupby(sorted(one.engine for one in subjects))
+    }
+    found = []
+    for subject in subjects:
+        numbers[subject.engine] += 1
+        number = f" #{numbers[subject.engine]}" if often[subject.engine] > 1 else ""
+        found.append(f"{subject.engine}{number}")
+    return tuple(found)

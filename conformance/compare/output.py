@@ -1,0 +1,74 @@
+"""A comparison on a terminal, as JSON and as an HTML page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tickproof.conformance.compare import words
+from tickproof.conformance.compare.comparison import Comparison, FigureRow
+from tickproof.conformance.html_report import templates
+from tickproof.conformance.reports.style import badge
+from tickproof.conformance.text import shown
+
+FORMAT = 1
+
+
+def show(console: Console, found: Comparison, *, everything: bool) -> None:
+    """Print what differs, or all."""
+    if rows := words.rows(found, everything=everything):
+        table = _table(found, "requirement")
+        for row in rows:
+            table.add_row(
+                Text(row.id), *(badge(one, console) if one else Text("") for one in row.verdicts)
+            )
+        console.print(Padding(table, (0, 0, 1, 0), expand=False))
+    if found.figures:
+        table = _table(found, "median over runs")
+        for figure in found.figures:
+            table.add_row(Text(figure.name), *_cells(figure))
+        console.print(Padding(table, (0, 0, 1, 0), expand=False))
+    if said := words.same(found):
+        console.print(Text(said, style="dim"), soft_wrap=True)
+    style = "bold red" if found.regressions else "bold"
+    console.print(Text(shown(words.verdict(found), 4000), style=style), soft_wrap=True)
+
+
+def _table(found: Comparison, what: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column(what, no_wrap=True)
+    for name in found.names:
+        table.add_column(Text(name), overflow="fold")
+    return table
+
+
+def _cells(row: FigureRow) -> list[Text]:
+    found = []
+    for number, cell in enumerate(row.cells):
+        text = Text("" if cell is None else words.median(row, cell))
+        if cell is not None and number:
+            style = "red" if cell.worse else "dim"
+            text.append(f"\n{words.against(row, cell)}", style=style)
+        found.append(text)
+    return found
+
+
+def as_json(found: Comparison) -> str:
+    """Return a comparison as one JSON object; see docs/compare.md for its keys."""
+    data: dict[str, Any] = {"format": FORMAT, **asdict(found)}
+    data["regressions"] = [{"engine": name, "what": what} for name, what in found.regressions]
+    return json.dumps(data, indent=1) + "\n"
+
+
+def html(found: Comparison, *, everything: bool) -> str:
+    """Return a comparison as a page that needs nothing beside it."""
+    return templates.render(
+        "compare.html.j2", found=found, rows=words.rows(found, everything=everything),
+        words=words, everything=everything,
+    )  # fmt: skip

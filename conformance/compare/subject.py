@@ -1,0 +1,117 @@
+"""What can be compared: sessions of run, latency and bench engines, read from their documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from tickproof.conformance.bench.engines.session import FILE_NAME as BENCH
+from tickproof.conformance.errors import RequestError, TickproofError
+from tickproof.conformance.history import plain_files
+from tickproof.conformance.history.json_lines import loads
+from tickproof.conformance.latency.figures import QUANTILES
+from tickproof.conformance.reports import json_report, judged
+from tickproof.conformance.reports.json_report import Result
+from tickproof.conformance.service_level import report as latency_report
+from tickproof.conformance.text import shown
+
+Better = Literal["lower", "higher"]
+_NAME: Final = 60
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Something measured once in each run. unit: of the values; better: which end is good."""
+
+    name: str
+    unit: str
+    better: Better
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One engine in one session. results: by id, those that say something of such an engine."""
+
+    engine: str
+    where: Path
+    results: Mapping[str, Result] = field(default_factory=dict)
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+
+
+def read(path: Path) -> list[Subject]:
+    """Return what lies in a folder, or in one document: report.json, latency.json, bench.json.
+
+    A bench has one subject for each engine. Raises RequestError.
+    """
+    names = (json_report.FILE_NAME, latency_report.FILE_NAME, BENCH)
+    found = [one for one in map(path.joinpath, names) if one.exists()] if path.is_dir() else [path]
+    if not found:
+        raise RequestError(f"{path}: expected a folder with one of {', '.join(names)}")
+    return [subject for one in found for subject in _document(one)]
+
+
+def _document(path: Path) -> list[Subject]:
+    try:
+        if path.name == latency_report.FILE_NAME:
+            return [_latency(path)]
+        return list(_bench(path)) if path.name == BENCH else [_session(path)]
+    except (TickproofError, OSError) as error:
+        raise RequestError(f"SESSION: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        why = shown(f"{type(error).__name__}: {error}", 300)
+        raise RequestError(f"SESSION: {path}: not as the kit writes it: {why}") from error
+
+
+def _session(path: Path) -> Subject:
+    report = json_report.read(path)
+    results = {one.id: one for one in report.requirements if judged.applies(one)}
+    return Subject(_named(report.engine.name, report.engine.version), path, results)
+
+
+def _latency(path: Path) -> Subject:
+    """Return percentiles over the runs whose answers were right and whose rate was kept."""
+    data = latency_report.read(path.parent)
+    runs = [run for run in latency_report.runs_of(data, path) if not run.wrong and run.percentiles]
+    found = {
+        name: _figure(name, "us", "lower", [run.percentiles.get(name) for run in runs])
+        for name in (*QUANTILES, "max")
+    }
+    engine = data["engine"]
+    return Subject(_named(engine["name"], engine["version"]), path, figures=_some(found))
+
+
+def _bench(path: Path) -> Iterator[Subject]:
+    """Yield rates by app, and silences after kills, of each engine."""
+    data = loads(plain_files.read_bytes(path.parent, path.name))
+    for engine in data["engines"]:
+        found = {}
+        for row in engine["apps"]:
+            name = f"{row['app']}: records/s"
+            found[name] = _figure(name, "/s", "higher", _rounds(row, "rate"))
+        for row in engine["kills"]:
+            name = f"kill of {row['target']}: silence"
+            found[name] = _figure(name, "s", "lower", _rounds(row, "output_s"))
+        yield Subject(_named(engine["name"], engine["version"]), path, figures=_some(found))
+
+
+def _rounds(row: Mapping[str, Any], name: str) -> list[Any]:
+    return [one.get(name) for one in row["rounds"]] if row["status"] == "measured" else []
+
+
+def _figure(name: str, unit: str, better: Better, values: Sequence[Any]) -> Figure:
+    """Return a figure of the values that are finite and above 0."""
+    numbers = [float(one) for one in values if isinstance(one, int | float)]
+    kept = tuple(one for one in numbers if math.isfinite(one) and one > 0)
+    return Figure(shown(name, _NAME), unit, better, kept)
+
+
+def _some(figures: Mapping[str, Figure]) -> dict[str, Figure]:
+    return {name: figure for name, figure in figures.items() if figure.values}
+
+
+def _named(name: object, version: object) -> str:
+    return shown(f"{name} {version}".strip(), _NAME)

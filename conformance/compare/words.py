@@ -1,0 +1,111 @@
+"""A comparison in words, and as a Markdown page for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tickproof.conformance.compare.comparison import Comparison, FigureCell, FigureRow, VerdictRow
+from tickproof.conformance.compare.ratio import Ratio
+from tickproof.conformance.reports.style import mark
+from tickproof.conformance.text import as_markdown
+from tickproof.conformance.verdicts import SEVERITY, Verdict
+
+_LIMIT: Final = 200
+
+
+def rows(found: Comparison, *, everything: bool) -> list[VerdictRow]:
+    """Return the requirements to show: those that differ, or all of them."""
+    return [row for row in found.verdicts if everything or row.changed]
+
+
+def median(row: FigureRow, cell: FigureCell) -> str:
+    """Return "1.25 ms", or "1,234,567 /s"; of how many runs."""
+    value, unit = cell.median, row.unit
+    if unit == "us" and value >= 1000:
+        value, unit = value / 1000, "ms"
+    number = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{number} {unit}"
+
+
+def against(row: FigureRow, cell: FigureCell) -> str:
+    """Return what is known of the ratio to the first subject."""
+    if cell.ratio is None:
+        return f"{cell.runs} runs are too few"
+    said = times(cell.ratio)
+    if not cell.ratio.differs:
+        return f"no difference shown ({said})"
+    good = (cell.ratio.estimate < 1) == (row.better == "lower")
+    return f"{said} {'better' if good else 'worse'}"
+
+
+def times(found: Ratio) -> str:
+    """Return "1.10 times, 1.05 to 1.21"."""
+    return f"{found.estimate:.2f} times, {found.low:.2f} to {found.high:.2f}"
+
+
+def same(found: Comparison) -> str:
+    """Return "the same for all: 90 pass, 2 unknown", "" where nothing is."""
+    counts = found.same
+    said = [f"{counts[one]} {one.value}" for one in reversed(SEVERITY) if counts[one]]
+    return f"the same for all: {', '.join(said)}" if said else ""
+
+
+def verdict(found: Comparison) -> str:
+    """Return the last line: what is worse than with the first subject."""
+    worse = found.regressions
+    if not worse:
+        return f"Nothing is worse than with {found.names[0]}."
+    said = ", ".join(f"{what} ({name})" for name, what in worse[:20])
+    more = f" and {len(worse) - 20} more" if len(worse) > 20 else ""
+    return f"Worse than with {found.names[0]}: {said}{more}."
+
+
+def markdown(found: Comparison, *, everything: bool) -> str:
+    """Return a page with the tables; whatever an engine said is plain text."""
+    return "\n".join(_page(found, everything)) + "\n"
+
+
+def _page(found: Comparison, everything: bool) -> Iterator[str]:
+    names = [as_markdown(name, _LIMIT) for name in found.names]
+    yield f"**{as_markdown(verdict(found), 4000)}**"
+    if shown := rows(found, everything=everything):
+        yield ""
+        yield from _head(["requirement", *names])
+        for row in shown:
+            cells = [_verdict(one) for one in row.verdicts]
+            yield _row([f"{row.id} {as_markdown(row.title, _LIMIT)}", *cells])
+    if said := same(found):
+        yield ""
+        yield f"{said[0].upper()}{said[1:]}."
+    if found.figures:
+        yield ""
+        yield from _head(["median over runs", *names])
+        for figure in found.figures:
+            yield _row([as_markdown(figure.name, _LIMIT), *_figures(figure)])
+        yield ""
+        yield (
+            f"Ratios are to {names[0]}, with an interval that covers at least 95 %. Worse is what "
+            f"is so by more than {found.threshold:.0%}, all of the interval."
+        )
+
+
+def _figures(row: FigureRow) -> Iterator[str]:
+    for number, cell in enumerate(row.cells):
+        if cell is None:
+            yield ""
+        else:
+            said = median(row, cell)
+            yield said if number == 0 else f"{said}: {against(row, cell)}"
+
+
+def _verdict(found: Verdict | None) -> str:
+    return "" if found is None else f"{mark(found)} {found.value}"
+
+
+def _head(cells: Sequence[str]) -> list[str]:
+    return [_row(cells), "|---" * len(cells) + "|"]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,185 @@
+"""`tickproof compare`: what differs, what is worse, in every form; documents of all three kinds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import tickproof as tickproof
+from tests.reports.conftest import hostile as hostile
+from tests.reports.conftest import make_report as make_report
+from tests.reports.conftest import outcome as outcome
+from tickproof.conformance.compare import comparison
+from tickproof.conformance.compare.subject import Figure, Subject
+from tickproof.conformance.latency.figures import RunFigures
+from tickproof.conformance.reports import json_report
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, Outcome, Verdict
+
+IDS = ("PR-HELLO", "ST-TOTALS", "EO-WORKER-DEATH")
+
+
+@pytest.fixture
+def session(make_report, tmp_path):
+    """Write the report of a session in which the three requirements came out as said."""
+
+    def write(name, *verdicts, actual="", engine="toy"):
+        found = [
+            Outcome(id_, verdict, actual=actual) for id_, verdict in zip(IDS, verdicts, strict=True)
+        ]
+        (tmp_path / name).mkdir()
+        json_report.write(make_report(*found, name=engine), tmp_path / name)
+        return tmp_path / name
+
+    return write
+
+
+PASS, FAIL, UNKNOWN, GAP, NOT = (
+    Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN, Verdict.KNOWN_GAP, Verdict.NOT_CLAIMED,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "worse"),
+    [
+        (PASS, PASS, False),
+        (PASS, FAIL, True),
+        (FAIL, PASS, False),
+        (PASS, UNKNOWN, True),
+        (PASS, NOT, True),
+        (PASS, GAP, True),
+        (GAP, NOT, False),
+        (UNKNOWN, FAIL, True),
+        (PASS, Verdict.GAP_FIXED, False),
+        (FAIL, Verdict.KIT_ERROR, True),
+    ],
+)
+def test_worse_is_what_is_worse_for_a_user(tickproof, session, before, after, worse):
+    one, two = session("a", PASS, PASS, before), session("b", PASS, PASS, after)
+    code, out, _ = tickproof("compare", one, two)
+    assert code == worse
+    assert ("EO-WORKER-DEATH" in out) == (before is not after)
+    assert "ST-TOTALS" not in out
+    assert ("Nothing is worse" in out) != worse
+
+
+def test_what_does_not_apply_is_no_difference(tickproof, session):
+    one = session("a", PASS, PASS, PASS)
+    two = session("b", NOT, NOT, NOT, actual=f"{DOES_NOT_APPLY}: about the log")
+    code, out, _ = tickproof("compare", one, two)
+    assert code == 0
+    assert "the same for all: 3 pass" in out
+
+
+def test_all_is_a_matrix(tickproof, session):
+    folders = [session(name, PASS, FAIL, NOT, engine=name) for name in ("one", "two", "three")]
+    code, out, _ = tickproof("compare", "--all", "--format", "markdown", *folders)
+    assert code == 0
+    rows = [line for line in out.splitlines() if line.startswith("| ")]
+    assert rows[0] == "| requirement | one 1.0 | two 1.0 | three 1.0 |"
+    assert [row.split()[1] for row in rows[1:]] == list(IDS)
+    assert all(row.count("|") == 5 for row in rows)
+
+
+def test_two_sessions_of_one_engine_are_numbered(tickproof, session):
+    folders = [session(name, PASS, PASS, verdict) for name, verdict in (("a", PASS), ("b", FAIL))]
+    code, out, _ = tickproof("compare", "--format", "json", *folders)
+    found = json.loads(out)
+    assert code == 1
+    assert found["names"] == ["toy 1.0 #1", "toy 1.0 #2"]
+    assert found["regressions"] == [{"engine": "toy 1.0 #2", "what": "EO-WORKER-DEATH"}]
+
+
+def latency(folder, values):
+    runs = [
+        RunFigures(n, n, f"run-{n}", "completed", percentiles={"p99": value}).to_json()
+        for n, value in enumerate(values, 1)
+    ]
+    folder.mkdir()
+    document = {
+        "format": 1, "profile": {}, "engine": {"name": "toy", "version": "1"}, "seed": 1,
+        "cores": {}, "host": {}, "runs": runs, "reproduce": "",
+    }  # fmt: skip
+    (folder / "latency.json").write_text(json.dumps(document))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("after", "code", "said"),
+    [
+        ([100, 101, 102, 103, 104], 0, "no difference shown"),
+        ([200, 201, 202, 203, 204], 1, "worse"),
+        ([50, 51, 52, 53, 54], 0, "better"),
+        # All of it is worse, and not by more than a twentieth.
+        ([104.1, 104.2, 104.3, 104.4, 104.5], 0, "worse"),
+        ([200, 201], 0, "2 runs are too few"),
+    ],
+)
+def test_percentiles_are_compared_over_runs(tickproof, tmp_path, after, code, said):
+    one = latency(tmp_path / "a", [100, 101, 102, 103, 104])
+    found, out, _ = tickproof("compare", one, latency(tmp_path / "b", after))
+    assert found == code
+    assert said in out
+    assert "p99" in out
+
+
+def test_a_bench_compares_the_engines_in_it(tickproof, tmp_path):
+    def engine(name, rate):
+        rounds = [{"rate": rate + n} for n in range(5)]
+        row = {"app": "count", "status": "measured", "rounds": rounds}
+        return {"name": name, "version": "1", "apps": [row], "kills": []}
+
+    document = {"engines": [engine("one", 1000), engine("two", 500), engine("three", 2000)]}
+    (tmp_path / "bench.json").write_text(json.dumps(document))
+    code, out, _ = tickproof("compare", tmp_path, "--format", "markdown")
+    assert code == 1
+    assert "Worse than with one 1: count: records/s (two 1)." in out
+    assert "| count: records/s | 1,002 /s | 502 /s: 0.50 times, 0.50 to 0.50 worse |" in out
+
+
+def test_the_threshold_is_one_of_the_whole_interval(tmp_path):
+    before = Figure("rate", "/s", "higher", (100, 100, 100, 100, 100))
+    after = Figure("rate", "/s", "higher", (80, 85, 88, 90, 96))
+    subjects = [Subject(name, tmp_path, {}, {"rate": one}) for name, one in
+                (("a", before), ("b", after))]  # fmt: skip
+    assert comparison.compare(subjects, 0.05).regressions == []
+    assert comparison.compare(subjects, 0.0).regressions == [("b", "rate")]
+
+
+def test_what_an_engine_is_called_is_text(tickproof, session, hostile):
+    name = "<script>alert(1)</script>|" + hostile
+    folders = [session(one, PASS, FAIL, PASS, engine=name) for one in ("a", "b")]
+    code, out, _ = tickproof("compare", "--all", "--format", "html", *folders)
+    assert code == 0
+    assert "<script" not in out
+    code, out, _ = tickproof("compare", "--all", "--format", "markdown", *folders)
+    assert "<script" not in out
+    assert {line.replace("\\|", "").count("|") for line in out.splitlines() if line[:1] == "|"} == {
+        4
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("report.json", "{}", "format: Field required"),
+        ("latency.json", "[]", "format: expected 1"),
+        ("bench.json", '{"engines": [{}]}', "bench.json: not as the kit writes it: KeyError"),
+        ("bench.json", "[" * 100_000, "not as the kit writes it"),
+        ("latency.json", "[" * 100_000, "expected JSON"),
+        ("other.txt", "", "expected a folder with one of report.json, latency.json, bench.json"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tickproof, session, tmp_path, name, content, said):
+    good, bad = session("a", PASS, PASS, PASS), tmp_path / "bad"
+    bad.mkdir()
+    (bad / name).write_text(content)
+    code, _, error = tickproof("compare", good, bad)
+    assert code == 2
+    assert said in error
+
+
+def test_one_session_is_too_few(tickproof, session):
+    code, _, error = tickproof("compare", session("a", PASS, PASS, PASS))
+    assert code == 2
+    assert "expected at least two engines" in error
