@@ -1,4 +1,4 @@
-"""``tickproof report``: the HTML page of a session, or of a run."""
+"""``tickproof report``: the HTML page of a session of run or latency, or of one run."""
 
 from __future__ import annotations
 
@@ -17,25 +17,31 @@ from tickproof.conformance.errors import HistoryError, RequestError
     help="Default: report.html in the folder of a SESSION; else NAME.html in the working folder.",
 )  # fmt: skip
 def report(what: Path, output: Path | None) -> None:
-    """Make one HTML file of a SESSION (a folder with report.json), a RUN or a PACK.
+    """Make one HTML file of a SESSION (a folder of `run` or `latency`), a RUN or a PACK.
 
     A run or a pack is judged again for it, from what it holds alone.
     """
     from tickproof.conformance.html_report import page
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.reports import json_report, whole_file
+    from tickproof.conformance.service_level import page as latency_page
+    from tickproof.conformance.service_level import report as latency_report
     from tickproof.conformance.session import recorded_report
 
-    session = what / json_report.FILE_NAME if what.is_dir() else what
+    document = what / json_report.FILE_NAME if what.is_dir() else what
     try:
-        if (what / "run.json").exists() or (what.is_file() and what.suffix != ".json"):
+        if (what / latency_report.FILE_NAME).exists() or what.name == latency_report.FILE_NAME:
+            session = what if what.is_dir() else what.parent
+            text = latency_page.html(latency_report.read(session), session)
+            path = output or session / json_report.PAGE_NAME
+        elif (what / "run.json").exists() or (what.is_file() and what.suffix != ".json"):
             with opened_run(what) as folder:
                 text = page.html(recorded_report.of_run(folder), folder)
             path = output or Path(f"{_name(what)}.html")
         else:
-            text = page.html(json_report.read(session), session.parent)
-            path = output or session.parent / json_report.PAGE_NAME
-    except HistoryError as error:
+            text = page.html(json_report.read(document), document.parent)
+            path = output or document.parent / json_report.PAGE_NAME
+    except (HistoryError, latency_report.SessionError) as error:
         raise RequestError(f"SESSION|RUN|PACK: {error}") from error
     try:
         whole_file.write(path, text)

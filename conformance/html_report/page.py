@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain.stories import opened
-from tickproof.conformance.html_report import svg, templates
+from tickproof.conformance.html_report import templates, timeline
 from tickproof.conformance.html_report.run_curves import RunCurves
 from tickproof.conformance.reports import judged, whole_file
 from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result
@@ -189,12 +189,12 @@ def _pictures(result: Result, folder: Path) -> RunPictures:
     try:
         with opened(folder / path) as history:
             run = RunCurves(history, _wrong_ns(result))
-            whole = svg.timeline(run, f"The run of {result.id} over time")
+            whole = timeline.whole(run, f"The run of {result.id} over time")
             most = _LOOKS_IF_BAD if result.verdict in _FIRST else _LOOKS
             looks = [
                 (
                     f"{from_s:.3f} s to {to_s:.3f} s",
-                    svg.close_look(run, (from_s, to_s), f"{result.id} close to a fault"),
+                    timeline.close_look(run, (from_s, to_s), f"{result.id} close to a fault"),
                 )
                 for from_s, to_s in run.close_looks(most)
             ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import jinja2
 from markupsafe import Markup
+from rich.console import Console
+from rich.text import Text
 
+from tickproof.conformance.reports.json_report import PAGE_NAME
 from tickproof.conformance.reports.style import mark
 from tickproof.conformance.text import shown
 
@@ -26,6 +29,17 @@ def render(name: str, **values: Any) -> str:
     environment.filters |= _FILTERS
     style = Markup((_HERE / "report.css").read_text("utf-8"))
     return environment.get_template(name).render(style=style, **values)
+
+
+def as_extra(write: Callable[[], object], console: Console) -> None:
+    """Write a page. What goes wrong in it costs no verdict, and is said; raises OSError."""
+    try:
+        write()
+    except OSError:
+        raise
+    except Exception as error:
+        why = f"no {PAGE_NAME}: {type(error).__name__}: {error}"
+        console.print(Text(why, style="magenta"), soft_wrap=True)
 
 
 def visible(value: object) -> object:

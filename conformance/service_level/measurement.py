@@ -7,6 +7,8 @@ earns no figure.
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -159,6 +161,16 @@ class RecordedRun:
         epoch_ns = round(run["started"] * 1e9) - run["started_ns"]
         rows = intervals.interval_histograms(self.answers, self.phases, self.table.t0_ns)
         percentiles.write_hlog(self.history.folder / HLOG_FILE, rows, epoch_ns=epoch_ns)
+
+
+def untouched(folder: Path, look: Callable[[], Any]) -> Any:
+    """Call ``look``, and remove the input where it was made again for it."""
+    had_input = (folder / "input").exists()
+    try:
+        return look()
+    finally:
+        if not had_input:
+            shutil.rmtree(folder / "input", ignore_errors=True)
 
 
 def figures(folder: Path, number: int, profile: Profile, *, hlog: bool = False) -> RunFigures:

@@ -11,8 +11,8 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,10 +24,11 @@ from tickproof.conformance.hosts import realtime
 from tickproof.conformance.hosts.attestation import attest
 from tickproof.conformance.hosts.cores import Cores, assign
 from tickproof.conformance.hosts.model import HostError, Reading, Status
+from tickproof.conformance.html_report import templates
 from tickproof.conformance.latency.figures import RunFigures
 from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.reports import style
-from tickproof.conformance.service_level import measurement, report, terminal
+from tickproof.conformance.service_level import measurement, page, report, terminal
 from tickproof.conformance.service_level.decision import decide, more_runs
 from tickproof.conformance.service_level.rounds import Rounds
 from tickproof.conformance.session.run_command import check_out
@@ -149,6 +150,7 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
             written(None)
         raise
     found = written(floor)
+    templates.as_extra(partial(page.write, found, folder), style.console(stderr=True))
     return print_session(found, folder, console, as_json=as_json)
 
 
@@ -222,7 +224,9 @@ def measure_again(folder: Path, console: Console, *, as_json: bool) -> int:
     try:
         runs = [_measure_run_again(folder, run, profile) for run in then]
         if not runs and data.get("floor") is not None:
-            floor = _untouched(folder / "floor-1", lambda: measurement.floor_of(folder / "floor-1"))
+            floor = measurement.untouched(
+                folder / "floor-1", lambda: measurement.floor_of(folder / "floor-1")
+            )
     except HistoryError as error:
         raise report.SessionError(str(error)) from error
     found = report.document(data, runs, floor, decide(profile, runs, problems, floor))
@@ -233,19 +237,9 @@ def _measure_run_again(folder: Path, run: RunFigures, profile: Profile) -> RunFi
     if run.ended == "kit-error":
         return run  # what the kit could not play it cannot measure
     number = run.number
-    return _untouched(
+    return measurement.untouched(
         folder / f"run-{number}",
-        lambda: _untouched(
+        lambda: measurement.untouched(
             folder / f"floor-{number}", lambda: measurement.figures(folder, number, profile)
         ),
     )
-
-
-def _untouched(folder: Path, look: Callable[[], Any]) -> Any:
-    """Call ``look``, and remove the input where it was made again for it."""
-    had_input = (folder / "input").exists()
-    try:
-        return look()
-    finally:
-        if not had_input:
-            shutil.rmtree(folder / "input", ignore_errors=True)

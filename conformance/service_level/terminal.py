@@ -62,7 +62,7 @@ def show(console: Console, document: dict[str, Any], folder: Path) -> None:
     line.append(f" on profile {shown(document['profile']['name'], 60)}", style="bold")
     console.print(line, soft_wrap=True)
     for reason in decision["reasons"]:
-        _field(console, reason["code"], _said(reason, document["host"]))
+        _field(console, reason["code"], said(reason, document["host"]))
     if document["runs"]:
         _limits(console, document)
         _about_runs(console, document["runs"])
@@ -130,7 +130,7 @@ def _limits(console: Console, document: dict[str, Any]) -> None:
     console.print(Padding(table, (0, 0, 0, 2)))
 
 
-def _said(reason: dict[str, Any], host: dict[str, Any]) -> str:
+def said(reason: dict[str, Any], host: dict[str, Any]) -> str:
     """Return the words of a reason; probes of the host are listed further down."""
     statuses = {"HOST_NOT_OK": "NOT_OK", "UNOBSERVABLE_HOST": "UNOBSERVABLE"}
     if reason["code"] not in statuses:

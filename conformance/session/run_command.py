@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ from tickproof.conformance.fault_space.offers import offers
 from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
-from tickproof.conformance.html_report import page
+from tickproof.conformance.html_report import page, templates
 from tickproof.conformance.reports import json_report, junit, terminal
 from tickproof.conformance.reports.json_report import FaultSpace, Report, Selection
 from tickproof.conformance.reports.live import SessionProgress
@@ -172,7 +173,7 @@ def judge_all(
         try:
             json_report.write(report, folder)
             junit.write(report, folder)
-            _write_page(report, folder, console)
+            templates.as_extra(partial(page.write, report, folder), console)
         except OSError as error:
             why = f"the reports cannot be written into {folder}: {error.strerror}"
             _say_kit_error(why, console)
@@ -180,17 +181,6 @@ def judge_all(
     if len(reports) > 1:
         terminal.comparison(console, reports)
     return worst_status(statuses)
-
-
-def _write_page(report: Report, folder: Path, console: Console) -> None:
-    """Write report.html. It is an extra: what goes wrong in it costs no verdict."""
-    try:
-        page.write(report, folder)
-    except OSError:
-        raise
-    except Exception as error:
-        why = f"no {json_report.PAGE_NAME}: {type(error).__name__}: {error}"
-        console.print(Text(why, style="magenta"), soft_wrap=True)
 
 
 def worst_status(statuses: Sequence[int]) -> int:

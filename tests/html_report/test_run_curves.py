@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tickproof.conformance.history.events import FiredFault, Recovered, Started
-from tickproof.conformance.html_report import svg
+from tickproof.conformance.html_report import svg, timeline
 from tickproof.conformance.html_report.run_curves import AFTER_S, BEFORE_S, RunCurves
 from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.testing.output_log import output_log
@@ -103,7 +103,7 @@ def test_close_looks_hold_their_fault_and_its_recovery_and_do_not_overlap(made):
 
 def test_a_run_in_which_nothing_moved_has_a_picture(made):
     run = made()
-    assert "NaN" not in svg.timeline(run, "nothing")
+    assert "NaN" not in timeline.whole(run, "nothing")
     assert run.close_looks(3) == []
 
 
@@ -131,6 +131,6 @@ def test_amounts_are_short(value, said):
 
 def test_labels_of_faults_leave_each_other_room(made):
     run = made(events=[fault(2), fault(2.01), fault(6)])
-    drawn = svg.timeline(run, "three faults")
+    drawn = timeline.whole(run, "three faults")
     assert drawn.count('class="fault"') == 3
     assert drawn.count('class="fault-label"') == 2

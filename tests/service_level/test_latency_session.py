@@ -154,3 +154,27 @@ def test_ctrl_c_leaves_no_process(sessions, wait_until):
     assert done.err.rstrip().splitlines()[-1].startswith("tickproof: interrupted")
     assert "Traceback" not in done.err
     assert wait_until(lambda: not sessions.processes(), 10)
+
+
+def test_a_session_leaves_its_page_and_report_makes_it_again(session):
+    sessions, _, folder = session
+    html = (folder / "report.html").read_text("utf-8")
+    assert "It answers in time: every limit of the profile holds." in html
+    assert html.count('<svg class="timeline"') == 4  # percentiles, and the three slowest runs
+    assert html.count('class="limit" d=') == 2
+    assert "No picture of the run" not in html
+
+    done = sessions.tickproof("report", folder, "-o", "mine.html")
+    assert done.status == 0, done.err
+    assert (sessions.folder / "mine.html").read_text("utf-8") == html
+
+
+def test_runs_that_are_gone_cost_their_pictures_only(session, tmp_path):
+    sessions, _, folder = session
+    (tmp_path / "alone").mkdir()
+    shutil.copy(folder / "latency.json", tmp_path / "alone")
+    done = sessions.tickproof("report", tmp_path / "alone")
+    assert done.status == 0, done.err
+    html = (tmp_path / "alone" / "report.html").read_text("utf-8")
+    assert html.count('<svg class="timeline"') == 1
+    assert html.count("No picture of the run: HistoryError") == 3
