@@ -12,6 +12,7 @@ import numpy as np
 
 from tickproof.conformance.compare.ratio import Ratio, ratio
 from tickproof.conformance.compare.subject import Figure, Subject
+from tickproof.conformance.errors import RequestError
 from tickproof.conformance.verdicts import Verdict
 
 #: How good a verdict is for a user of the engine, best first. A gap that is fixed is a promise
@@ -97,7 +98,14 @@ class Comparison:
 
 
 def compare(subjects: Sequence[Subject], threshold: float) -> Comparison:
-    """Hold subjects against the first of them."""
+    """Hold subjects against the first of them.
+
+    Raises RequestError where figures were measured under different loads.
+    """
+    loads = {one.basis: one for one in subjects if one.basis}
+    if len(loads) > 1:
+        said = "; ".join(f"{one.where}: {basis}" for basis, one in loads.items())
+        raise RequestError(f"SESSION: figures of different loads cannot be compared: {said}")
     results = {id_: one for subject in subjects for id_, one in subject.results.items()}
     verdicts = [
         VerdictRow(id_, one.title, one.tier, tuple(

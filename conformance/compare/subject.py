@@ -20,6 +20,7 @@ from tickproof.conformance.text import shown
 
 Better = Literal["lower", "higher"]
 _NAME: Final = 60
+_BASIS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Subject:
-    """One engine in one session. results: by id, those that say something of such an engine."""
+    """One engine in one session. results: by id, those that say something of such an engine.
+
+    basis: under what load figures were measured, in words; only equal ones can be compared.
+    """
 
     engine: str
     where: Path
     results: Mapping[str, Result] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
+    basis: str = ""
 
 
 def read(path: Path) -> list[Subject]:
@@ -81,12 +86,15 @@ def _latency(path: Path) -> Subject:
         for name in (*QUANTILES, "max")
     }
     engine = data["engine"]
-    return Subject(_named(engine["name"], engine["version"]), path, figures=_some(found))
+    basis = _words(data["profile"]["load"])
+    name = _named(engine["name"], engine["version"])
+    return Subject(name, path, figures=_some(found), basis=basis)
 
 
 def _bench(path: Path) -> Iterator[Subject]:
     """Yield rates by app, and silences after kills, of each engine."""
     data = loads(plain_files.read_bytes(path.parent, path.name))
+    basis = _words({key: one for key, one in data["parameters"].items() if key != "seed"})
     for engine in data["engines"]:
         found = {}
         for row in engine["apps"]:
@@ -95,7 +103,8 @@ def _bench(path: Path) -> Iterator[Subject]:
         for row in engine["kills"]:
             name = f"kill of {row['target']}: silence"
             found[name] = _figure(name, "s", "lower", _rounds(row, "output_s"))
-        yield Subject(_named(engine["name"], engine["version"]), path, figures=_some(found))
+        name = _named(engine["name"], engine["version"])
+        yield Subject(name, path, figures=_some(found), basis=basis)
 
 
 def _rounds(row: Mapping[str, Any], name: str) -> list[Any]:
@@ -111,6 +120,10 @@ def _figure(name: str, unit: str, better: Better, values: Sequence[Any]) -> Figu
 
 def _some(figures: Mapping[str, Figure]) -> dict[str, Figure]:
     return {name: figure for name, figure in figures.items() if figure.values}
+
+
+def _words(load: Mapping[str, Any]) -> str:
+    return shown(", ".join(f"{key} {load[key]}" for key in sorted(load)), _BASIS)
 
 
 def _named(name: object, version: object) -> str:

@@ -90,15 +90,15 @@ def test_two_sessions_of_one_engine_are_numbered(tickproof, session):
     assert found["regressions"] == [{"engine": "toy 1.0 #2", "what": "EO-WORKER-DEATH"}]
 
 
-def latency(folder, values):
+def latency(folder, values, rate=20_000):
     runs = [
         RunFigures(n, n, f"run-{n}", "completed", percentiles={"p99": value}).to_json()
         for n, value in enumerate(values, 1)
     ]
     folder.mkdir()
     document = {
-        "format": 1, "profile": {}, "engine": {"name": "toy", "version": "1"}, "seed": 1,
-        "cores": {}, "host": {}, "runs": runs, "reproduce": "",
+        "format": 1, "profile": {"load": {"app": "count", "rate": rate}}, "seed": 1,
+        "engine": {"name": "toy", "version": "1"}, "cores": {}, "host": {}, "runs": runs, "reproduce": "",
     }  # fmt: skip
     (folder / "latency.json").write_text(json.dumps(document))
     return folder
@@ -123,13 +123,24 @@ def test_percentiles_are_compared_over_runs(tickproof, tmp_path, after, code, sa
     assert "p99" in out
 
 
+def test_latencies_under_different_loads_are_not_compared(tickproof, tmp_path):
+    one = latency(tmp_path / "a", [100, 101, 102, 103])
+    code, _, error = tickproof("compare", one, latency(tmp_path / "b", [1, 2, 3, 4], rate=50_000))
+    assert code == 2
+    assert "figures of different loads cannot be compared" in error
+    assert "app count, rate 20000" in error
+
+
 def test_a_bench_compares_the_engines_in_it(tickproof, tmp_path):
     def engine(name, rate):
         rounds = [{"rate": rate + n} for n in range(5)]
         row = {"app": "count", "status": "measured", "rounds": rounds}
         return {"name": name, "version": "1", "apps": [row], "kills": []}
 
-    document = {"engines": [engine("one", 1000), engine("two", 500), engine("three", 2000)]}
+    document = {
+        "parameters": {},
+        "engines": [engine("one", 1000), engine("two", 500), engine("three", 2000)],
+    }
     (tmp_path / "bench.json").write_text(json.dumps(document))
     code, out, _ = tickproof("compare", tmp_path, "--format", "markdown")
     assert code == 1
@@ -164,7 +175,11 @@ def test_what_an_engine_is_called_is_text(tickproof, session, hostile):
     [
         ("report.json", "{}", "format: Field required"),
         ("latency.json", "[]", "format: expected 1"),
-        ("bench.json", '{"engines": [{}]}', "bench.json: not as the kit writes it: KeyError"),
+        (
+            "bench.json",
+            '{"parameters": {}, "engines": [{}]}',
+            "bench.json: not as the kit writes it: KeyError",
+        ),
         ("bench.json", "[" * 100_000, "not as the kit writes it"),
         ("latency.json", "[" * 100_000, "expected JSON"),
         ("other.txt", "", "expected a folder with one of report.json, latency.json, bench.json"),
