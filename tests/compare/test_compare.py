@@ -98,7 +98,8 @@ def latency(folder, values, rate=20_000):
     folder.mkdir()
     document = {
         "format": 1, "profile": {"load": {"app": "count", "rate": rate}}, "seed": 1,
-        "engine": {"name": "toy", "version": "1"}, "cores": {}, "host": {}, "runs": runs, "reproduce": "",
+        "engine": {"name": "toy", "version": "1"}, "cores": {}, "host": {}, "runs": runs,
+        "reproduce": "",
     }  # fmt: skip
     (folder / "latency.json").write_text(json.dumps(document))
     return folder
