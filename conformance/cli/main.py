@@ -32,6 +32,7 @@ from tickproof.conformance.cli import (
     recorded,
     report,
     run,
+    runs,
     selftest,
     survey,
 )
@@ -104,6 +105,7 @@ for command in (
     report.report,
     recorded.replay,
     recorded.pack,
+    runs.runs,
     explore.explore,
     coverage.coverage,
     compare.compare,

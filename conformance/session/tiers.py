@@ -21,6 +21,7 @@ from tickproof.conformance.engines import interruption
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
+from tickproof.conformance.run_store import store
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import pytest_plugin
 from tickproof.conformance.session.request import Request
@@ -62,13 +63,15 @@ def run_session(engine: Path, request: Request, on_event: OnEvent) -> list[Outco
 def new_runs_folder(parent: Path, seed: int, used: Path | None = None) -> Path:
     """Make the folder of a session in ``parent``; of earlier ones the newest two are kept.
 
-    One that holds ``used`` is kept too. Raises OSError.
+    One that holds ``used``, or a run with a tag, is kept too. Raises OSError.
     """
     parent.mkdir(parents=True, exist_ok=True)
     earlier = sorted(path for path in parent.iterdir() if path.is_dir())
     if used is not None:
         earlier = [path for path in earlier if not used.resolve().is_relative_to(path.resolve())]
     for path in earlier[: max(0, len(earlier) - KEEP_SESSIONS)]:
+        if store.holds_tagged(path):
+            continue
         shutil.rmtree(path, ignore_errors=True)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for number in range(100):

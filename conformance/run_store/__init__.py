@@ -1,0 +1,1 @@
+"""Recorded runs on disk: found, tagged, removed."""
