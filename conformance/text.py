@@ -31,6 +31,11 @@ def shown(text: str, limit: int) -> str:
     return "".join(pieces)
 
 
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """Return "1 record", "2 records"; ``nouns``: the plural, where it is no plain "s"."""
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
 def as_markdown(text: str, limit: int) -> str:
     """Return text as `shown` does, with all that Markdown or HTML would read as markup escaped."""
     return _MARKUP.sub(r"\\\1", html.escape(shown(text, limit), quote=False))

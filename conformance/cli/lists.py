@@ -8,6 +8,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.reports import style
 from tickproof.conformance.verdicts import EXIT_OK
@@ -29,9 +30,9 @@ def engines() -> None:
 
 @click.command(cls=Command)
 @click.option("--family", multiple=True, metavar="NAME", help="PR, SL, ST, MS, EO, DL, BP")
-@click.option("--tier", type=int, multiple=True, metavar="N")
+@options.tiers
 @click.option("--json", "as_json", is_flag=True, help="As a JSON list.")
-def requirements(family: tuple[str, ...], tier: tuple[int, ...], as_json: bool) -> int:
+def requirements(family: tuple[str, ...], tiers: tuple[int, ...], as_json: bool) -> int:
     """List the requirements of the registry."""
     from tickproof.conformance.requirements import registry
 
@@ -44,7 +45,7 @@ def requirements(family: tuple[str, ...], tier: tuple[int, ...], as_json: bool) 
         requirement
         for requirement in registry.load().values()
         if (not families or requirement.family in families)
-        and (not tier or requirement.tier in tier)
+        and (not tiers or requirement.tier in tiers)
     ]
     if as_json:
         click.echo(json.dumps([requirement.model_dump() for requirement in chosen], indent=2))

@@ -82,6 +82,23 @@ class Command(click.Command):
             raise click.UsageError(str(error), ctx) from error
 
 
+def _tiers(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> tuple[int, ...]:
+    """Return the numbers of tiers: "3", "t3", "0,1"."""
+    found = []
+    for part in parts(given):
+        if not re.fullmatch(r"[tT]?\d", part):
+            raise click.UsageError(f"--tier: expected numbers of tiers, as 0,1 or t3; got {part}")
+        found.append(int(part[-1]))
+    return tuple(found)
+
+
+tiers = click.option(
+    "--tier", "tiers", multiple=True, metavar="N[,N...]", callback=_tiers, help="Only these tiers."
+)
+
+
 def out(default: str, what: str) -> Decorator:
     """Return the option --out, a folder; ``what``: "reports go", say."""
     return click.option(

@@ -21,9 +21,7 @@ from tickproof.conformance.reports import machine, style
     "--profile", type=click.Choice(["quick", "full"]), default="quick", show_default=True,
     help="How many and how long runs are made; quick leaves out latency (tier 5).",
 )  # fmt: skip
-@click.option(
-    "--tier", "tiers", type=int, multiple=True, metavar="N", help="Only this tier (repeatable)."
-)
+@options.tiers
 @click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these requirements.")
 @click.option(
     "--require",

@@ -27,9 +27,7 @@ _FIRST: Final = 2**32
     "--profile", type=click.Choice(["quick", "full"]), default="quick", show_default=True,
     help="How many and how long runs are made; quick leaves out latency (tier 5).",
 )  # fmt: skip
-@click.option(
-    "--tier", "tiers", type=int, multiple=True, metavar="N", help="Only this tier (repeatable)."
-)
+@options.tiers
 @click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these requirements.")
 @options.out("tickproof-out/survey", "the table, reports, runs and packs go")
 @options.parallel

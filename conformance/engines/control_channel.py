@@ -39,7 +39,7 @@ class Pending:
         self._channel.wait_for(lambda: self.done, timeout_s)
         if self.outcome is None:
             self._channel.raise_if_over(f"before it answered {self.op}")
-            self._channel.fail(Code.NO_ANSWER, f"no answer to {self.op} within {timeout_s:g} s")
+            self._channel.fail(Code.NO_ANSWER, f"no answer to {self.op} within {timeout_s:.3g} s")
         if isinstance(self.outcome, EngineFailure):
             raise self.outcome
         return self.outcome

@@ -216,7 +216,7 @@ class Engine:
         returncode = self._channel.wait_for_exit(timeout_s)
         if returncode is None:
             after = "" if self._stdin_wanted else " after the end of its stdin"
-            self._channel.fail(Code.NO_EXIT, f"still running {timeout_s:g} s later{after}")
+            self._channel.fail(Code.NO_EXIT, f"still running {timeout_s:.3g} s{after or ' later'}")
         return returncode
 
     def _stderr_tail(self) -> tuple[str, ...]:

@@ -21,8 +21,9 @@ from tickproof.conformance.explain.aftermath import (
     Relation,
     relations,
 )
-from tickproof.conformance.explain.facts import Facts, counted, ranges
+from tickproof.conformance.explain.facts import Facts, ranges
 from tickproof.conformance.history import events
+from tickproof.conformance.text import counted
 from tickproof.generators.layouts import COUNT_IN
 
 #: Values of a key that a diagnosis looks at behind the total.

@@ -20,10 +20,11 @@ from tickproof.conformance.explain.aftermath import (
     relations,
     whole_replies,
 )
-from tickproof.conformance.explain.facts import Facts, Part, counted, listed, ranges
+from tickproof.conformance.explain.facts import Facts, Part, listed, ranges
 from tickproof.conformance.history import events
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.suites.evidence import CHANGED, wrapping
+from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import Outcome
 from tickproof.generators.layouts import COUNT_IN, NUMBER
 

@@ -24,6 +24,7 @@ from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.scenario import Do
 from tickproof.conformance.suites.evidence import outputs
+from tickproof.conformance.text import counted
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER, ORDER, opaque
 
 #: Records in and out together; beyond this a story is told without matching them.
@@ -201,11 +202,6 @@ def seconds(ns: int) -> str:
     if 0 < value < 0.001:
         return "under 1 ms"
     return f"{value:,.3f} s" if abs(value) < 100 else f"{value:,.1f} s"
-
-
-def counted(number: int, noun: str, nouns: str = "") -> str:
-    """Return "1 record", "2 records"; ``nouns``: the plural, where it is no plain "s"."""
-    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def listed(items: list[str], most: int = 4) -> str:

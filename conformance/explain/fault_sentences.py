@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from tickproof.conformance.explain.aftermath import Aftermath, deed
-from tickproof.conformance.explain.facts import Facts, counted, listed, seconds
+from tickproof.conformance.explain.facts import Facts, listed, seconds
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FaultMissed, FiredFault, LinkMissed
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import counted, shown
 
 #: Partitions that are told one by one.
 _MOST: Final = 8

@@ -11,10 +11,10 @@ import numpy as np
 
 from tickproof.conformance.explain import transactions
 from tickproof.conformance.explain.aftermath import Aftermath
-from tickproof.conformance.explain.facts import Facts, Part, counted, listed
+from tickproof.conformance.explain.facts import Facts, Part, listed
 from tickproof.conformance.history import events
 from tickproof.conformance.history.rows import of_partition
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Outcome
 
 #: Control requests that wait for an answer.

@@ -9,10 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from tickproof.conformance.explain.aftermath import offsets_in, partitions_of
-from tickproof.conformance.explain.facts import Facts, counted
+from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.history.events import Abort, Commit, Drained, Refused, Stage
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.history.rows import of_partition
+from tickproof.conformance.text import counted
 
 #: Outcomes of COMMIT, in words.
 OUTCOMES: Final = {

@@ -13,11 +13,11 @@ from tickproof.conformance.checkers.timeline import publish_times
 from tickproof.conformance.explain import count_values
 from tickproof.conformance.explain.aftermath import Aftermath, relations
 from tickproof.conformance.explain.deliveries import alike, shared
-from tickproof.conformance.explain.facts import Facts, Part, counted
+from tickproof.conformance.explain.facts import Facts, Part
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.suites.evidence import ORDER_KINDS
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Outcome
 from tickproof.generators.layouts import MESSAGE, QUOTE, QUOTE_KIND
 

@@ -204,14 +204,14 @@ def _pictures(result: Result, folder: Path) -> RunPictures:
 
 
 def _wrong_ns(result: Result) -> int | None:
-    """Return when the first wrong output came, where evidence says so."""
+    """Return when the output of the counterexample came, where evidence says so."""
     found = result.evidence.get("where")
     t_ns = found.get("t_ns") if isinstance(found, dict) else None
     return t_ns if result.verdict is Verdict.FAIL and type(t_ns) is int else None
 
 
 def _counted(entries: Iterable[Entry]) -> list[tuple[Verdict, int]]:
-    counts = Counter(entry.result.verdict for entry in entries)
+    counts = judged.counts(entry.result for entry in entries)
     return [(verdict, counts[verdict]) for verdict in reversed(SEVERITY) if counts[verdict]]
 
 

@@ -52,7 +52,7 @@ class Mark:
 class RunCurves:
     """What the curves of a run are drawn from; raises HistoryError, as reading does.
 
-    wrong_ns: when the first wrong output came (monotonic), None where none is known.
+    wrong_ns: when the output came that a counterexample shows (monotonic), None without one.
     """
 
     def __init__(self, history: History, wrong_ns: int | None = None) -> None:
@@ -78,7 +78,7 @@ class RunCurves:
             for one in moments(history) if one.rank <= _RANK
         ]  # fmt: skip
         if wrong_ns is not None:
-            self.marks.append(Mark(self._at(wrong_ns), "first wrong output", strong=True))
+            self.marks.append(Mark(self._at(wrong_ns), "output of the counterexample", strong=True))
         #: When the engine let the log drop what it had read: after each cut, in seconds.
         self.cuts_s = np.unique((history.releases["t_ns"] - self._origin) / 1e9)
         #: (fault, first fetch after it), in seconds, where the log could tell.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Protocol
@@ -43,6 +44,11 @@ def groups(results: Iterable[_Result]) -> list[tuple[Verdict, str, list[str]]]:
     return sorted(found, key=lambda row: (-SEVERITY.index(row[0]), -len(row[2])))
 
 
+def counts(results: Iterable[_Result]) -> Counter[Verdict]:
+    """Return how many came out how, of those that apply."""
+    return Counter(result.verdict for result in results if applies(result))
+
+
 def share(results: Sequence[_Result]) -> str:
     """Return "64 of 86 judged", of those that apply."""
     judged = sum(result.verdict in JUDGED for result in results)
@@ -50,7 +56,7 @@ def share(results: Sequence[_Result]) -> str:
 
 
 def rest(results: Iterable[_Result]) -> str:
-    """Return "12 not-claimed (10 offers no app double, 2 ...), 1 unknown (...)", or "".
+    """Return "12 not-claimed (10: offers no app double, 2: ...), 1 unknown (...)", or "".
 
     What does not apply is left out.
     """
@@ -59,6 +65,10 @@ def rest(results: Iterable[_Result]) -> str:
     for verdict, rows in groupby(applying, key=lambda row: row[0]):
         whys = [(reason, len(ids)) for _, reason, ids in rows]
         number = sum(count for _, count in whys)
-        said = ", ".join(f"{count} {reason}" if reason else str(count) for reason, count in whys)
-        parts.append(f"{number} {verdict.value} ({said})")
+        named = [(reason, count) for reason, count in whys if reason]
+        if len(whys) == 1:
+            said = whys[0][0]
+        else:
+            said = ", ".join(f"{count}: {reason}" for reason, count in named)
+        parts.append(f"{number} {verdict.value} ({said})" if said else f"{number} {verdict.value}")
     return ", ".join(parts)

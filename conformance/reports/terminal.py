@@ -121,7 +121,7 @@ def _tiers(console: Console, by_tier: Mapping[int, Sequence[Result]]) -> None:
     for tier, results in by_tier.items():
         table.add_row(
             Text(f"T{tier}", style="bold"), Text(TIER_NAMES.get(tier, "")),
-            counts_line(Counter(r.verdict for r in results), console),
+            counts_line(judged.counts(results), console),
             _seconds(sum(r.seconds for r in results)),
         )  # fmt: skip
     console.print(Padding(table, (0, 0, 0, 2), expand=False))
@@ -130,7 +130,7 @@ def _tiers(console: Console, by_tier: Mapping[int, Sequence[Result]]) -> None:
 def _tier(console: Console, tier: int, results: list[Result], widths: tuple[int, int]) -> None:
     """Print one row for each requirement of a tier; a title that is too long is wrapped."""
     title = Text(f"T{tier} {TIER_NAMES.get(tier, '')}  ", style="bold")
-    title.append_text(counts_line(Counter(r.verdict for r in results), console))
+    title.append_text(counts_line(judged.counts(results), console))
     table = Table(box=None, show_header=False, pad_edge=False, expand=console.width <= 120)
     table.add_column(no_wrap=True, width=widths[0])
     table.add_column(ratio=1, overflow="fold")
@@ -334,7 +334,7 @@ def _not_decided(console: Console, results: Sequence[Result]) -> None:
         )
         console.print(text.append(f"  {shown(result.reason, _FIELD_LIMIT)}", style="default"))
     for reason, times in blocked.items():
-        text = badge(Verdict.BLOCKED, console).append(f" {times} not judged", style="bold")
+        text = badge(Verdict.BLOCKED, console).append(f" {times}", style="bold")
         console.print(text.append(f"  {shown(reason, _FIELD_LIMIT)}", style="default"))
 
 
@@ -350,7 +350,7 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
     text = Text(shown(report.engine.name, 60), style="bold").append(": ")
     text.append_text(badge(report.verdict, console)).append(f" {dash} ", style="default")
     text.append(f"{judged.share(report.requirements)}: ", style="default")
-    text.append_text(counts_line(report.counts, console))
+    text.append_text(counts_line(judged.counts(report.requirements), console))
     text.append(f"; exit status {report.exit_status}", style="default")
     if report.isolation == "none":
         text.append("; isolation none: nothing but trust keeps the engine from the evidence")

@@ -68,7 +68,8 @@ def select(request: Request) -> dict[str, Requirement]:
     tiers_known = sorted({requirement.tier for requirement in known.values()})
     for tier in request.tiers:
         if tier not in tiers_known:
-            raise RequestError(f"--tier: expected one of {tiers_known}, got {tier}")
+            expected = ", ".join(map(str, tiers_known))
+            raise RequestError(f"--tier: there are tiers {expected}, and no {tier}")
     selected = registry.chosen(known, request.tiers, request.only, request.profile)
     if not selected:
         raise RequestError("--tier and --only: no requirement is in both")

@@ -23,6 +23,7 @@ from tickproof.conformance.suites.judge import (
     Unknown,
 )
 from tickproof.conformance.suites.labels import labelled
+from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 
@@ -145,10 +146,13 @@ def stimulus(history: History) -> str:
     params = " ".join(f"{k}={v}" for k, v in scenario.params.items())
     parts = [
         f"{scenario.app} {params}".strip(),
-        f"{history.input_records:,} records in {len(history.partitions)} partitions",
-        f"{scenario.workers} workers",
+        f"{counted(history.input_records, 'record')} in "
+        f"{counted(len(history.partitions), 'partition')}",
+        counted(scenario.workers, "worker"),
     ]
-    parts += [f"on an engine kept from {e.served} runs" for e in history.all(events.TakenOver)]
+    parts += [
+        f"on an engine kept from {counted(e.served, 'run')}" for e in history.all(events.TakenOver)
+    ]
     parts += [str(step) for step in scenario.faults]
     return "; ".join(parts)
 

@@ -156,7 +156,7 @@ def test_staying_after_the_end_of_stdin(workshop, name):
         failure = failure_of(engine.wait_exit, SHORT)
         left = engine.end()
     assert failure.code == "NO_EXIT"
-    assert failure.message == "still running 0.3 s later after the end of its stdin"
+    assert failure.message == "still running 0.3 s after the end of its stdin"
     assert engine.pid in [process.pid for process in left]
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from tests.suites import tampering
 from tickproof.conformance.explain import story
-from tickproof.conformance.explain.facts import counted
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.session import tiers
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.conformance.testing.run_folder import RunFolder
+from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import Outcome, Verdict
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
 

@@ -62,7 +62,7 @@ def test_what_was_not_claimed_is_always_listed(one_of_each, ids):
     text = printed(lambda c: terminal.summary(c, one_of_each, Path("out")))
 
     assert f"not-claimed  b: {ids[Verdict.NOT_CLAIMED]}" in text
-    assert f"by {ids[Verdict.FAIL]}: CODE" in text.split("1 not judged")[1]
+    assert f"by {ids[Verdict.FAIL]}: CODE" in text.split("blocked 1 ")[1]
 
 
 def test_a_failure_shows_its_counterexample(make_report, outcome):
@@ -215,8 +215,8 @@ def test_the_last_line_says_how_much_was_judged_and_why_the_rest_was_not(make_re
     assert "offers no market-spread: MS-MERGED, MS-REJECTS" in text
     assert "1 of 5 judged: 1 unknown, 1 pass, 3 not-claimed; " in text
     assert (
-        "not judged 1 unknown (1 KILL_MISSED), "
-        "3 not-claimed (2 offers no market-spread, 1 claims state = none)"
+        "not judged 1 unknown (KILL_MISSED), "
+        "3 not-claimed (2: offers no market-spread, 1: claims state = none)"
     ) in text
     assert [(one.verdict, one.ids) for one in report.not_judged] == [
         (Verdict.UNKNOWN, ["EO-PAUSE"]),
