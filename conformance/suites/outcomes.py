@@ -52,6 +52,8 @@ def outcome_of(
             evidence = base.evidence | error.evidence
             if history is not None and "where" in evidence:
                 evidence["where"] = labelled(history, evidence["where"])
+            if history is not None and (said := history.stderr_tail()):
+                evidence.setdefault("stderr", said)
             return replace(
                 base, verdict=Verdict.FAIL, reason=error.code, expected=error.expected,
                 actual=error.actual, evidence=evidence,
