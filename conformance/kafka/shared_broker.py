@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import signal
 import threading
 from dataclasses import asdict
 from typing import Final
@@ -27,6 +28,12 @@ def address() -> BrokerAddress:
     with _lock:
         if VARIABLE not in os.environ:
             _broker = Broker()
-            atexit.register(_broker.close)
+            atexit.register(_close, _broker)
             os.environ[VARIABLE] = json.dumps(asdict(_broker.address))
         return BrokerAddress(**json.loads(os.environ[VARIABLE]))
+
+
+def _close(broker: Broker) -> None:
+    """End the broker; a signal that comes meanwhile is too late, and would leave its folder."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    broker.close()

@@ -30,7 +30,13 @@ from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites import evidence
 from tickproof.conformance.suites.catalog import CATALOG, Context, draw, seconds, service, space
 from tickproof.conformance.suites.catalog.carriers import EVERY, STATE_FIRST, Carrier
-from tickproof.conformance.suites.judge import Blocked, KitError, NotClaimed, check_claims
+from tickproof.conformance.suites.judge import (
+    Blocked,
+    KitError,
+    NotClaimed,
+    check_claims,
+    check_transport,
+)
 from tickproof.conformance.suites.selection import played_on
 from tickproof.conformance.usage.process_sample import scheduling
 from tickproof.conformance.verdicts import Outcome
@@ -75,6 +81,8 @@ class ScenarioPlayer:
         """
         if (self.request.out / BROKEN_FILE).exists():
             raise Blocked("a lower tier does not hold")
+        # First: what does not apply is not a matter of the apps that an engine offers.
+        check_transport(self._registry[requirement].needs, self.spec.transports[0])
         scenario = self._scenario(name)
         if not self.spec.offers(scenario.app, scenario.params):
             words = " ".join([scenario.app, *scenario.params.values()])

@@ -184,3 +184,18 @@ def rejects_by_symbol(history: History) -> dict[str, list[int]]:
         ]
         for symbol, number in sorted(orders.items())
     }  # fmt: skip
+
+
+def refetched(history: History, fault: int) -> tuple[int, int]:
+    """Return (records fetched again after a fault, records fetched before it)."""
+    again = before = 0
+    if len(history.faults) <= fault:
+        return 0, 0
+    for stream, partition, _, _, fetched, _ in history.faults[fault].partitions:
+        rows = history.fetches
+        rows = rows[(rows["stream"] == stream) & (rows["partition"] == partition)]
+        rows = rows[rows["t_ns"] > history.faults[fault].t_ns]
+        before += fetched
+        if len(rows):
+            again += max(0, fetched - int(rows["base"].min()))
+    return again, before

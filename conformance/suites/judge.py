@@ -75,13 +75,17 @@ def import_suites() -> None:
         importlib.import_module(f"{__package__}.{path.stem}")
 
 
-def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) -> None:
-    """Raise NotClaimed where app or ``claims`` (as in run.json) are not what a test needs."""
-    transport = claims.get("transport", "log")
+def check_transport(needs: Needs, transport: str) -> None:
+    """Raise NotClaimed where a requirement says nothing of engines that speak ``transport``."""
     if not needs.applies_over(transport):
         spoken = " or ".join(needs.transport)
         about = f"about the transport {spoken}; it speaks {transport}"
         raise NotClaimed(f"{DOES_NOT_APPLY}: {about}")
+
+
+def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) -> None:
+    """Raise NotClaimed where app or ``claims`` (as in run.json) are not what a test needs."""
+    check_transport(needs, claims.get("transport", "log"))
     played = {"app": scenario.app, **scenario.params}
     for name in ("app", "inputs", "emit"):
         wanted = getattr(needs, name)

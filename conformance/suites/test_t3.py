@@ -16,6 +16,7 @@ from tickproof.conformance.suites.evidence import (
     ORDER_KINDS,
     STATE,
     VALUES,
+    refetched,
     values,
     whole,
 )
@@ -206,21 +207,6 @@ def _had_cut(history: History, fault: FiredFault) -> None:
             Reason.NO_CUT_BEFORE_KILL, "a RELEASE before the kill, or a recovery not from zero",
             f"no RELEASE in {fault.fetched:,} fetched records, and all were fetched again",
         )  # fmt: skip
-
-
-def refetched(history: History, fault: int) -> tuple[int, int]:
-    """Return (records fetched again after a fault, records fetched before it)."""
-    again = before = 0
-    if len(history.faults) <= fault:
-        return 0, 0
-    for stream, partition, _, _, fetched, _ in history.faults[fault].partitions:
-        rows = history.fetches
-        rows = rows[(rows["stream"] == stream) & (rows["partition"] == partition)]
-        rows = rows[rows["t_ns"] > history.faults[fault].t_ns]
-        before += fetched
-        if len(rows):
-            again += max(0, fetched - int(rows["base"].min()))
-    return again, before
 
 
 @decides("EO-TAIL", "count-tail")

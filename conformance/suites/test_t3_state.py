@@ -8,7 +8,15 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, values, whole
+from tickproof.conformance.suites.evidence import (
+    CHANGED,
+    LOSS,
+    ORDER_KINDS,
+    VALUES,
+    refetched,
+    values,
+    whole,
+)
 from tickproof.conformance.suites.judge import Fail, Unknown, decides
 from tickproof.conformance.suites.require import (
     forbidden_repeats,
@@ -133,14 +141,17 @@ def _right_or_refused(history: History) -> None:
     fault = require_fired(history)[0]
     was_read = any(event.read for event in history.all(events.DamageOver))
     file = fault.file or None
-    if not file or not (fault.released or was_read):
+    # Nobody can read a file that was removed: to go on, and rightly, is all there is to see.
+    # Who releases nothing shows that there was a cut by going on from one.
+    removed = fault.step.damage == "missing"
+    again, before = refetched(history, 0)
+    if not file or not (fault.released or was_read or (removed and again < before)):
         raise Unknown(
             Reason.NO_CUT_BEFORE_KILL,
-            "a file with content, and a RELEASE before the damage or the "
-            "file read after it", f"{fault.released} records released, file {file}, not read",
-        )  # fmt: skip
-    # Nobody can read a file that was removed: to go on, and rightly, is all there is to see.
-    removed = fault.step.damage == "missing"
+            "a file with content, and a RELEASE before the damage, or the file read after it, "
+            "or a restart not from zero",
+            f"{fault.released} records released, file {file}, not read",
+        )
     if history.ended["how"] == "completed" and not (was_read or removed):
         raise Unknown(
             Reason.DAMAGE_UNREAD, "the damaged file read after the restart, or a clear refusal",

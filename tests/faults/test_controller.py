@@ -314,3 +314,15 @@ def test_no_input_is_published_while_a_strike_takes_its_time():
     bench.observe("fetched", 1)
     assert seen == [20_000]
     assert bench.controller.limit(TOTAL) == 50_000
+
+
+@pytest.mark.parametrize("at", ["committing", "accepted", "staged", "losing"])
+def test_what_was_cut_before_the_moment_came_does_not_end_the_input(at):
+    # Its one commit covered all that was out, a moment before the step could fire at it.
+    bench = Bench([FaultStep("kill", "worker", at, fraction=0.8, cut=True)], rate=1_000)
+    out = bench.controller.limit(TOTAL)
+    bench.log.published = bench.log.fetched = bench.log.released = out
+    more = bench.controller.limit(TOTAL)
+    assert out < more <= TOTAL
+    bench.log.published = bench.log.fetched = bench.log.released = more
+    assert bench.controller.limit(TOTAL) > more
