@@ -325,6 +325,8 @@ def shared(facts: Facts, near: Aftermath | None) -> list[str]:
     rows, first = np.unique(m.answers[known], return_index=True)
     origin = known[first[np.searchsorted(rows, m.answers[surplus])]]
     said = [f"{counted(len(surplus), 'output')} came a second time"]
+    if changed := int((log.payloads[origin] != log.payloads[surplus]).sum()):
+        said.append(f"{changed:,} of them with another value")
     before, after = log.writer_seq(origin), log.writer_seq(surplus)
     same = (before[0] == after[0]) & (before[1] == after[1]) & (after[1] != UNNUMBERED)
     if same.all():

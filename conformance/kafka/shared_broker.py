@@ -35,5 +35,6 @@ def address() -> BrokerAddress:
 
 def _close(broker: Broker) -> None:
     """End the broker; a signal that comes meanwhile is too late, and would leave its folder."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, signal.SIG_IGN)
     broker.close()
