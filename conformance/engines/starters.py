@@ -48,6 +48,9 @@ STARTERS: Final[Mapping[tuple[str, str], Starter]] = {
         "engines/kafka-go",
         "main.go", "apps.go", "states.go", "go.mod", "go.sum", "run.py", "prepare.py",
     ),
+    ("kafka", "node"): _starter(
+        "starters/kafka-node", "app.mjs", "package.json", "package-lock.json", "prepare.py"
+    ),
 }  # fmt: skip
 
 

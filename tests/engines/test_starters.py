@@ -69,15 +69,45 @@ def test_the_starter_over_kafka_passes_tier_0(language, tmp_path):
     assert judged(tmp_path, made, "--tier", "0")["SL-PASSTHROUGH"] == "pass"
 
 
+@LONG
+def test_the_starter_over_kafka_in_node_passes_tiers_0_and_1(tmp_path):
+    if shutil.which("npm") is None:
+        pytest.skip("no npm")
+    pytest.importorskip("confluent_kafka")
+    made = starters.write("mine", "kafka", "node", tmp_path)
+    found = judged(tmp_path, made, "--tier", "0", "--tier", "1")
+    assert set(found.values()) == {"pass", "not-claimed"}
+    assert found["SL-PASSTHROUGH"] == found["ST-TOTALS"] == found["ST-LONG-RUN"] == "pass"
+
+
+@pytest.mark.parametrize(("there", "missing"), [([], "node"), (["node"], "npm")])
+def test_the_starter_in_node_says_which_program_is_missing(there, missing, tmp_path):
+    made = starters.write("mine", "kafka", "node", tmp_path)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in there:
+        (programs / name).symlink_to(sys.executable)
+    done = subprocess.run(
+        [sys.executable, str(made.parent / "prepare.py")],
+        env={"PATH": str(programs)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"needs Node.js and npm: there is no `{missing}` on PATH" in done.stderr
+    assert not (made.parent / "node_modules").exists()
+
+
+def test_the_starter_in_node_pins_its_packages_by_hash_and_not_by_host(tmp_path):
+    folder = starters.write("mine", "kafka", "node", tmp_path).parent
+    asked = json.loads((folder / "package.json").read_text())["dependencies"]
+    locked = json.loads((folder / "package-lock.json").read_text())["packages"]
+    assert locked.pop("")["dependencies"] == asked
+    assert {name: locked[f"node_modules/{name}"]["version"] for name in asked} == asked
+    assert all(one["integrity"] and "resolved" not in one for one in locked.values())
+
+
 @pytest.mark.parametrize(
     ("name", "transport", "language", "said"),
     [
-        (
-            "mine",
-            "kafka",
-            "node",
-            "not yet with --kafka: expected one of python, java, go",
-        ),
         ("mine", "log", "java", "--lang: not yet with --log: expected one of python, go, node"),
         ("../mine", "log", "python", "NAME: expected small letters"),
         ("Mine", "log", "python", "NAME: expected small letters"),
