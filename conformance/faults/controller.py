@@ -158,8 +158,9 @@ class FaultController:
         if step.at != "cuts" and not self._had_cut(step):
             return min(due, threshold)
         # What was fetched before there was time for a cut is past: the moment needs a new fetch.
-        # Likewise what was cut: the next output, or commit, needs records that are not.
-        past = self._log.fetched if step.at in _ANEW else self._log.released
+        # Likewise what was cut: the next output, or commit, needs records that are not. But once
+        # the moment has come, the strike must find some in flight, and not the end.
+        past = self._log.fetched if step.at in _ANEW else 0 if self._busy else self._log.released
         base = max(threshold, past)
         # END comes with the last record, and lets drain be answered.
         last = total - 1 if step.at == "draining" else total

@@ -57,7 +57,8 @@ def test_the_starter_over_the_log_passes_tiers_0_and_1(language, tmp_path):
     require(language)
     made = starters.write("mine", "log", language, tmp_path)
     found = judged(tmp_path, made, "--tier", "0", "--tier", "1")
-    assert set(found.values()) == {"pass"}
+    assert set(found.values()) <= {"pass", "not-claimed"}
+    assert found["SL-PASSTHROUGH"] == found["ST-TOTALS"] == found["PR-DRAIN"] == "pass"
 
 
 @LONG

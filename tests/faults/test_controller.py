@@ -326,3 +326,24 @@ def test_what_was_cut_before_the_moment_came_does_not_end_the_input(at):
     assert out < more <= TOTAL
     bench.log.published = bench.log.fetched = bench.log.released = more
     assert bench.controller.limit(TOTAL) > more
+
+
+def test_while_a_strike_is_prepared_the_input_does_not_run_to_its_end():
+    """To find whom to strike takes time: what is cut meanwhile lets no more input out."""
+    going = threading.Event()
+
+    def deed(step):
+        going.wait(DEADLINE_S)
+        return lambda: {"pids": [1]}
+
+    bench = Bench([FaultStep("kill", "worker", "committing", fraction=0.2)], rate=1_000, deed=deed)
+    bench.log.published = bench.log.fetched = bench.controller.limit(TOTAL)
+    strike = bench.controller.observe("committed", 1)
+    limits = []
+    for _ in range(50):
+        bench.log.published = bench.log.fetched = bench.log.released = bench.controller.limit(TOTAL)
+        limits.append(bench.log.published)
+    going.set()
+    strike.result(DEADLINE_S)
+    assert limits[-1] < TOTAL // 2
+    assert len(bench.named("fault")) == 1
