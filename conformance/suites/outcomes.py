@@ -13,6 +13,7 @@ from tickproof.conformance.faults.schedule_file import PREFIX, from_scenario, to
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import breaches
 from tickproof.conformance.suites.judge import (
@@ -44,7 +45,7 @@ def outcome_of(
             mine = requirement == breach.requirement
             return replace(
                 base, verdict=Verdict.FAIL if mine else Verdict.BLOCKED, reason=breach.reason,
-                expected=error.expected, actual=error.actual,
+                expected=registry.load()[breach.requirement].title, actual=error.actual,
                 evidence=base.evidence | error.evidence,
                 blocked_by=[] if mine else [breach.requirement], general=breach.general,
             )  # fmt: skip
