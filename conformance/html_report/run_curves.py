@@ -17,8 +17,9 @@ from tickproof.conformance.scenario import one_each
 #: A close look begins and ends so long before and after a fault, in seconds ...
 BEFORE_S: Final = 0.05
 AFTER_S: Final = 0.15
-#: ... and goes on to the first fetch after it, if that comes within this time.
-LONGEST_LOOK_S: Final = 5.0
+#: ... and goes on to the first fetch after it, if that comes within this time. A longer one would
+#: show no milliseconds, and nothing that the whole run does not.
+LONGEST_LOOK_S: Final = 1.0
 #: The highest rank of a moment that a curve shows (see `picture.Moment`).
 _RANK: Final = 1
 
@@ -121,7 +122,9 @@ class RunCurves:
         for at_s in sorted(mark.at_s for mark in self.marks if mark.strong):
             if found and at_s < found[-1][1]:
                 continue
-            end_s = min(back.get(at_s, at_s), at_s + LONGEST_LOOK_S)
+            end_s = back.get(at_s, at_s)
+            if end_s > at_s + LONGEST_LOOK_S:
+                end_s = at_s
             found.append((max(at_s - BEFORE_S, 0.0), end_s + AFTER_S))
         return found[:most]
 

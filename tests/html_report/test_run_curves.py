@@ -93,9 +93,18 @@ def test_a_pause_has_no_recovery(made):
 
 
 def test_close_looks_hold_their_fault_and_its_recovery_and_do_not_overlap(made):
-    run = made(events=[fault(2), Recovered(t_ns=4 * S), fault(4.1), fault(9.0)])
+    events = [
+        fault(2),
+        Recovered(t_ns=int(2.5 * S)),
+        fault(2.6),
+        fault(5),
+        Recovered(t_ns=8 * S),
+        fault(9),
+    ]
+    run = made(events=events)
     assert run.close_looks(9) == [
-        (pytest.approx(2 - BEFORE_S), pytest.approx(4 + AFTER_S)),
+        (pytest.approx(2 - BEFORE_S), pytest.approx(2.5 + AFTER_S)),
+        (pytest.approx(5 - BEFORE_S), pytest.approx(5 + AFTER_S)),  # its recovery is too long
         (pytest.approx(9 - BEFORE_S), pytest.approx(9 + AFTER_S)),
     ]
     assert len(run.close_looks(1)) == 1
