@@ -65,7 +65,15 @@ def bench_engines(
         **numbers,
     )
     session.check(specs, chosen, out)
-    return session.bench(specs, chosen, out, keep=keep, as_json=as_json, console=style.console())
+    console = style.console()
+    status = session.bench(specs, chosen, out, keep=keep, as_json=as_json, console=console)
+    if len(specs) > 1:
+        from tickproof.conformance.compare import output
+        from tickproof.conformance.html_report import templates
+
+        said = style.console(stderr=True)
+        templates.as_extra(lambda: said.print(f"report  {output.write(out)}"), said)
+    return status
 
 
 def _listed(option: str, text: str, known: Sequence[str], *more: str) -> tuple[Any, ...]:

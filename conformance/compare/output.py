@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tickproof.conformance.compare import words
-from tickproof.conformance.compare.comparison import Comparison, FigureRow
+from tickproof.conformance.compare import subject, words
+from tickproof.conformance.compare.comparison import Comparison, FigureRow, compare
 from tickproof.conformance.html_report import templates
+from tickproof.conformance.reports import whole_file
+from tickproof.conformance.reports.json_report import PAGE_NAME
 from tickproof.conformance.reports.style import badge
 from tickproof.conformance.text import shown
 
-FORMAT = 1
+FORMAT: Final = 1
+#: By more than this a figure has to be worse, where nothing else is asked for.
+THRESHOLD: Final = 0.05
 
 
 def show(console: Console, found: Comparison, *, everything: bool) -> None:
@@ -64,6 +69,15 @@ def as_json(found: Comparison) -> str:
     data: dict[str, Any] = {"format": FORMAT, **asdict(found)}
     data["regressions"] = [{"engine": name, "what": what} for name, what in found.regressions]
     return json.dumps(data, indent=1) + "\n"
+
+
+def write(folder: Path) -> Path:
+    """Write report.html of the documents in a folder, side by side; returns its path.
+
+    Raises RequestError where they cannot be compared, OSError.
+    """
+    found = compare(subject.read(folder), THRESHOLD)
+    return whole_file.write(folder / PAGE_NAME, html(found, everything=True))
 
 
 def html(found: Comparison, *, everything: bool) -> str:

@@ -86,6 +86,8 @@ def _frames(facts: Facts, where: np.ndarray) -> list[str]:
             return [f"{came} none of them is one that was due."]
         if odd := sum(event.count for event in facts.history.all(events.OddOutput)):
             return [f"{counted(odd, 'output')} came, of another size than the app's records."]
+        if not facts.history.fetched:
+            return ["Nothing was fetched: no process of the engine ever read its input."]
         return ["No output came at all: these are all records that must give one."]
     if alike := _of_one_kind(facts, where):
         return [alike]

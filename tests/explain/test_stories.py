@@ -362,3 +362,12 @@ def test_an_engine_that_died_at_its_start_has_a_story(tmp_path):
     text = " ".join(made.lines)
     assert "0 records had been fetched when the run ended, 12,000 were left" in text
     assert "no such file" in text
+
+
+def test_an_engine_that_never_read_its_input_is_said_to_be_so(tmp_path):
+    recipe = {"kind": "keyed", "seed": 1, "records": 1_000, "partitions": 2}
+    run = RunFolder(tmp_path, Scenario("count", "count", {"emit": "every"}, recipe))
+    lost = Outcome("DL-COMPLETE", Verdict.FAIL, reason="lost")
+    made = story(run.history(), lost)
+    assert "1,000 records that must give an output gave none." in made.headline
+    assert "Nothing was fetched: no process of the engine ever read its input." in made.headline
