@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ class Span(click.ParamType):
 @options.number(
     "--times", click.IntRange(1, 100), 3, "A smaller schedule has to fail in N of N runs."
 )
-@options.out("tickproof-out", "explore.json and the failing run go")
+@options.out("tickproof-out", "report.html, explore.json and the failing run go")
 @click.option(
     "--save", type=FOLDER, metavar="DIR",
     help="Where a failing schedule goes. Default: regressions/ beside the engine.toml that "
@@ -70,12 +71,14 @@ def explore(
     (spec,) = options.load_engines([engine], out)
     (folder,) = run_command.engine_folders([spec], out)
     own = Path(engine).exists()
+    seed = secrets.randbelow(2**32) if seed is None else seed
     asked = search.Search(
         out=folder / "explore",
         save=save or (spec.path.parent if own else folder) / "regressions",
         budget_s=budget,
-        seed=secrets.randbelow(2**32) if seed is None else seed,
+        seed=seed,
         parallel=parallel or machine.runs_at_once(),
+        command=f"tickproof explore {shlex.quote(engine)} --budget {budget:g}s --seed {seed}",
         **given,
     )
     console = style.console()

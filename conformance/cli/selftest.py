@@ -40,8 +40,17 @@ def selftest(
     out: Path, parallel: int | None,
 ) -> int:  # fmt: skip
     """Try every mutant, which has to fail, and every sound engine, which must not."""
+    from tickproof.conformance.html_report.templates import as_extra
     from tickproof.conformance.resources import fixtures
-    from tickproof.conformance.selftest import markdown, model, mutants, plan, session, terminal
+    from tickproof.conformance.selftest import (
+        markdown,
+        model,
+        mutants,
+        page,
+        plan,
+        session,
+        terminal,
+    )  # fmt: skip
     from tickproof.conformance.session import run_command
 
     if part and (only or sound):
@@ -61,6 +70,7 @@ def selftest(
         )  # fmt: skip
     model.write(report, out)
     markdown.write(report, out)
+    as_extra(lambda: page.write(report, out), console)
     terminal.summary(console, report, out)
     return report.exit_status
 

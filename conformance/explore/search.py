@@ -14,24 +14,30 @@ from rich.text import Text
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explain import with_stories
+from tickproof.conformance.explore import page
 from tickproof.conformance.explore.attempts import Attempt, Attempts
 from tickproof.conformance.explore.confirmation import Confirmation
 from tickproof.conformance.explore.generation import led, offers
 from tickproof.conformance.explore.progress import SearchProgress, described
 from tickproof.conformance.explore.shrink import shrink
 from tickproof.conformance.fault_space.offers import offers as space_offers
-from tickproof.conformance.fault_space.sessions import Coverage, coverage
+from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import Failure, from_scenario, to_toml
 from tickproof.conformance.history.folder import write_json
+from tickproof.conformance.html_report import templates
 from tickproof.conformance.reports import terminal
-from tickproof.conformance.reports.json_report import result
+from tickproof.conformance.reports.json_report import PAGE_NAME, result
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
 
 FILE_NAME: Final = "explore.json"
+_STATUS: Final = {
+    Verdict.PASS: EXIT_OK, Verdict.FAIL: EXIT_FAIL, Verdict.UNKNOWN: EXIT_UNKNOWN,
+    Verdict.KIT_ERROR: EXIT_KIT_ERROR,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,8 @@ class Search:
     """What was asked for. budget_s: time to search; shrink_s: time to shrink a failure.
 
     out: gets explore.json and the runs of a failure. save: gets the regression.
-    times: runs that have to fail for a schedule to count as failing.
+    times: runs that have to fail for a schedule to count as failing. command: what searches
+    the same again.
     """
 
     out: Path
@@ -49,6 +56,7 @@ class Search:
     seed: int
     parallel: int
     times: int
+    command: str
 
 
 @dataclass(frozen=True)
@@ -93,19 +101,24 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
         elif first is not None:
             broken = first
     console.print(progress.summary())
-    saved = _kept(found, spec, search, console) if found else None
-    if broken is None:
+    failure = _kept(found, spec, search, console) if found else None
+    if broken is not None:
+        failure = page.Failure(result(broken.outcome, None, search.out))
+        terminal.details(console, [failure.result], search.out)
+    else:
         shutil.rmtree(runs, ignore_errors=True)
     covered = coverage(claimed, "full", progress.points)
     share = f"fault space: {covered.share:.1%} of {len(covered.all_pairs):,} pairs covered"
     console.print(Text(share), soft_wrap=True)
-    _write(search, spec, progress, found, saved, covered)
-    if broken is not None:
-        terminal.details(console, [result(broken.outcome, None)], search.out)
-        return EXIT_KIT_ERROR
-    if found is not None:
-        return EXIT_FAIL
-    return EXIT_OK if progress.verdicts[Verdict.PASS] else EXIT_UNKNOWN
+    report = page.SearchReport(
+        engine=f"{spec.name} {spec.version}", command=search.command, seed=search.seed,
+        verdicts=progress.verdicts, fired=progress.fired, missed=progress.missed,
+        covered=covered, failure=failure,
+    )  # fmt: skip
+    _write(search, report, found)
+    templates.as_extra(lambda: page.write(report, search.out), console)
+    console.print(Text(f"report: {search.out / PAGE_NAME}", style="dim"), soft_wrap=True)
+    return _STATUS[report.verdict]
 
 
 def _first_bad(attempts: Attempts, scenarios: Any, budget_s: float) -> Attempt | None:
@@ -134,8 +147,8 @@ def _shrunk(first: Attempt, attempts: Attempts, search: Search, progress: Search
     return Found(first, smallest, failed, of, dict(confirmation.others), seconds)
 
 
-def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> Path:
-    """Save the regression and its run, print all of it; return the schedule's path."""
+def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> page.Failure:
+    """Save the regression and its run, and print all of it."""
     smallest = found.smallest
     outcome = smallest.outcome
     failure = Failure(
@@ -151,15 +164,19 @@ def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> P
     again = f"tickproof run {spec.path} --schedule {saved}"
     outcome = replace(outcome, run=str(kept), reproduce=again)
     (outcome,) = with_stories([outcome])
-    requirement = registry.load()[outcome.requirement]
-    terminal.details(console, [result(outcome, requirement, search.out)], search.out)
+    of_smallest = result(outcome, registry.load()[outcome.requirement], search.out)
+    terminal.details(console, [of_smallest], search.out)
     console.print()
     console.print(Text(f"fails {found.confidence} runs; {_shape(found)}"), soft_wrap=True)
     for kind, times in found.others.items():
         line = f"another failure was seen {times} times on the way, and not pursued: {kind}"
         console.print(Text(shown(line, 300)), soft_wrap=True)
     console.print(Text(f"saved: {saved}"), soft_wrap=True)
-    return saved
+    return page.Failure(
+        of_smallest, to_toml(from_scenario(found.first.scenario)),
+        to_toml(from_scenario(smallest.scenario)), found.confidence, _shape(found), str(saved),
+        found.others,
+    )  # fmt: skip
 
 
 def _shape(found: Found) -> str:
@@ -171,23 +188,20 @@ def _size(scenario: Scenario) -> str:
     return f"{len(scenario.faults)} faults and {scenario.recipe['records']:,} records"
 
 
-def _write(
-    search: Search, spec: EngineSpec, progress: SearchProgress, found: Found | None,
-    saved: Path | None, covered: Coverage,
-) -> None:  # fmt: skip
+def _write(search: Search, report: page.SearchReport, found: Found | None) -> None:
     """Write explore.json."""
-    failure = None if found is None else {
-        "kind": found.first.kind,
-        "confidence": found.confidence,
-        "first": to_toml(from_scenario(found.first.scenario)),
-        "smallest": to_toml(from_scenario(found.smallest.scenario)),
-        "shrink_seconds": round(found.seconds, 1),
-        "others": found.others,
-        "saved": str(saved),
-    }  # fmt: skip
+    failure = None
+    if found is not None and report.failure is not None:
+        failure = {
+            "kind": found.first.kind, "confidence": found.confidence,
+            "first": report.failure.first, "smallest": report.failure.smallest,
+            "shrink_seconds": round(found.seconds, 1), "others": found.others,
+            "saved": report.failure.saved,
+        }  # fmt: skip
+    covered = report.covered
     write_json(search.out / FILE_NAME, {
-        "format": 1, "engine": f"{spec.name} {spec.version}", "seed": search.seed,
-        "verdicts": {verdict.value: n for verdict, n in sorted(progress.verdicts.items())},
-        "faults_fired": progress.fired, "faults_missed": progress.missed, "failure": failure,
+        "format": 1, "engine": report.engine, "seed": search.seed,
+        "verdicts": {verdict.value: n for verdict, n in sorted(report.verdicts.items())},
+        "faults_fired": report.fired, "faults_missed": report.missed, "failure": failure,
         "fault_space": {"pairs": len(covered.all_pairs), "covered": len(covered.covered)},
     })  # fmt: skip

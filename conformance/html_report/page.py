@@ -87,19 +87,19 @@ def html(report: Report, folder: Path) -> str:
 
     A run that cannot be read, or is there no more, costs its pictures only.
     """
-    entries = _entries(report.requirements, folder)
+    shown = entries(report.requirements, folder)
     tiers = [
         Tier(number, TIER_NAMES.get(number, ""), _counted(found), found)
         for number, found in (
             (number, list(group))
-            for number, group in groupby(entries, key=lambda entry: entry.result.tier)
+            for number, group in groupby(shown, key=lambda entry: entry.result.tier)
         )
     ]
     first = sorted(
-        (entry for entry in entries if entry.bad), key=lambda e: _FIRST.index(e.result.verdict)
+        (entry for entry in shown if entry.bad), key=lambda e: _FIRST.index(e.result.verdict)
     )
     return templates.render(
-        "report.html.j2", report=report, tiers=tiers, first=first, counts=_counted(entries),
+        "report.html.j2", report=report, tiers=tiers, first=first, counts=_counted(shown),
         sentence=sentence(report), share=judged.share(report.requirements),
         command=command(report),
     )  # fmt: skip
@@ -154,8 +154,11 @@ def command(report: Report) -> str:
     return " ".join(words)
 
 
-def _entries(results: Sequence[Result], folder: Path) -> list[Entry]:
-    """Return the entries of all results; pictures of a run are drawn for the worst of them."""
+def entries(results: Sequence[Result], folder: Path) -> list[Entry]:
+    """Return the entries of all results; pictures of a run are drawn for the worst of them.
+
+    folder: where the runs lie that the results name.
+    """
     shows: dict[str, str] = {}
     for result in sorted(results, key=lambda one: -SEVERITY.index(one.verdict)):
         if result.run:

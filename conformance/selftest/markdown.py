@@ -112,17 +112,15 @@ def _mutant(subject: Subject) -> list[str]:
 
 
 def _sound(report: SelfTest) -> str:
-    sound = [subject for subject in report.subjects if subject.kind == "sound"]
+    sound = matrix.sound_rows(report)
     if not sound:
         return ""
     header = ("engine", "of", "difference", "runs", "pass", "not claimed", "other")
-    rows = []
-    for subject in sound:
-        trials = [trial for trial in report.trials if trial.subject == subject.id]
-        verdicts = [cell.verdict.value for trial in trials for cell in trial.cells]
-        counts = [verdicts.count("pass"), verdicts.count("not-claimed")]
-        counts.append(len(verdicts) - sum(counts))
-        runs = sum(trial.played for trial in trials)
-        row = [subject.id, subject.base, escaped(subject.what, _CASE), str(runs)]
-        rows.append(row + [str(count) for count in counts])
+    rows = (
+        [
+            row.subject.id, row.subject.base, escaped(row.subject.what, _CASE),
+            *map(str, (row.runs, row.passed, row.not_claimed, row.other)),
+        ]
+        for row in sound
+    )  # fmt: skip
     return "\n".join(["## Sound engines\n", *_table(header, rows)])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tickproof.conformance.requirements import registry
-from tickproof.conformance.selftest.model import SelfTest
+from tickproof.conformance.selftest.model import SelfTest, Subject
 from tickproof.conformance.verdicts import Verdict
 
 
@@ -50,6 +51,30 @@ def rows(report: SelfTest) -> list[Row]:
                 lists[cell.verdict].append(subject.id)
     order = list(registry.load())
     return sorted(found.values(), key=lambda row: (order.index(row.requirement), row.test))
+
+
+@dataclass(frozen=True)
+class SoundRow:
+    """A sound engine: how often it was played, and how many verdicts it got of each kind."""
+
+    subject: Subject
+    runs: int
+    passed: int
+    not_claimed: int
+    other: int
+
+
+def sound_rows(report: SelfTest) -> list[SoundRow]:
+    """Return a row for each sound engine."""
+    found = []
+    for subject in report.subjects:
+        if subject.kind == "sound":
+            trials = [trial for trial in report.trials if trial.subject == subject.id]
+            counts = Counter(cell.verdict for trial in trials for cell in trial.cells)
+            passed, absent = counts[Verdict.PASS], counts[Verdict.NOT_CLAIMED]
+            runs = sum(trial.played for trial in trials)
+            found.append(SoundRow(subject, runs, passed, absent, counts.total() - passed - absent))
+    return found
 
 
 def by_requirement(report: SelfTest) -> Iterator[tuple[str, list[Row]]]:

@@ -63,7 +63,8 @@ def summary(console: Console, report: SelfTest, folder: Path) -> None:
     if report.runs:
         sound = Text(f"  sound engines: {report.runs} runs, ")
         console.print(sound.append_text(counts_line(report.of_sound, console)), soft_wrap=True)
-    console.print(Text(f"  reports     {folder}/matrix.md, {folder}/selftest.json", style="dim"))
+    names = ", ".join(f"{folder}/{name}" for name in ("report.html", "matrix.md", "selftest.json"))
+    console.print(Text(f"  reports     {names}", style="dim"), soft_wrap=True)
 
 
 def score(report: SelfTest) -> str:

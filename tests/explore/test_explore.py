@@ -81,6 +81,9 @@ def test_forgotten_second_life_is_found_shrunk_and_saved(sessions, shrink_s, mos
     if most_records is not None:
         assert smallest.input.records <= most_records < first.input.records
     assert "fault = [" in done.out, "the schedule is printed"
+    shown = (out / "explore" / "report.html").read_text()
+    assert "It fails in 2 of 2 runs" in shown
+    assert '<svg class="timeline"' in shown, "the run that was kept is drawn"
     # The run that proves it is kept, and judged the same from disk.
     again = sessions.tickproof("check", out / "explore" / "failed")
     assert again.status == EXIT_FAIL
@@ -102,6 +105,8 @@ def test_sound_engine_survives_a_short_search(sessions):
     assert summary["verdicts"].keys() <= {"pass", "unknown"}
     assert summary["verdicts"]["pass"] > 0
     assert summary["faults_fired"] > 0
+    shown = (sessions.folder / "out/miniature/explore/report.html").read_text()
+    assert "No schedule broke it." in shown
     assert not (sessions.folder / "kept").exists()
 
 

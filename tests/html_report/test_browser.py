@@ -2,29 +2,72 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from tests.selftest.made_selftests import wrong as wrong_selftest
+from tickproof.conformance.engines import spec
+from tickproof.conformance.explore import page as search_page
+from tickproof.conformance.explore.page import Failure, SearchReport
+from tickproof.conformance.fault_space.offers import offers
+from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.html_report import page
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.selftest import page as selftest_page
 from tickproof.conformance.session import recorded_report
+from tickproof.conformance.verdicts import Verdict
 
 SERIOUS = ("serious", "critical")
 
 
 @pytest.fixture(scope="session")
-def failing(mutant_run, tmp_path_factory):
+def failed_run(mutant_run):
+    """A run that a mutant failed."""
+    return mutant_run("offset-not-state", "count-engine-death", "EO-ENGINE-DEATH")
+
+
+@pytest.fixture(scope="session")
+def failing(failed_run, tmp_path_factory):
     """The page of a run that a mutant failed."""
-    folder = mutant_run("offset-not-state", "count-engine-death", "EO-ENGINE-DEATH")
+    return written(page.html(recorded_report.of_run(failed_run), failed_run), tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def selftest(tmp_path_factory):
+    """The page of a selftest in which something is wrong."""
+    return written(selftest_page.html(wrong_selftest()), tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def search(failed_run, tmp_path_factory):
+    """The page of a search that found the failed run."""
+    results = recorded_report.of_run(failed_run).requirements
+    (failure,) = (one for one in results if one.id == "EO-ENGINE-DEATH")
+    claimed = offers(spec.load(fixtures() / "engines" / "miniature" / "engine.toml"))
+    report = SearchReport(
+        "miniature 1", "tickproof explore", 1, Counter({Verdict.PASS: 3, Verdict.FAIL: 1}), 5, 1,
+        coverage(claimed, "full", ()),
+        Failure(failure, "first", "smallest", "3 of 3", "shrunk", "saved", {"lost": 2}),
+    )  # fmt: skip
+    return written(search_page.html(report, failed_run), tmp_path_factory)
+
+
+def written(html, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(page.html(recorded_report.of_run(folder), folder), "utf-8")
+    path.write_text(html, "utf-8")
     return path
 
 
+@pytest.mark.parametrize("name", ["failing", "selftest", "search"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 375])
-def test_it_can_be_read_by_everyone(page_of, failing, scheme, width):
+def test_it_can_be_read_by_everyone(page_of, request, name, scheme, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     size = {"width": width, "height": 800}
-    with page_of(failing, color_scheme=scheme, viewport=size, bypass_csp=True) as opened:
+    with page_of(
+        request.getfixturevalue(name), color_scheme=scheme, viewport=size, bypass_csp=True
+    ) as opened:
         opened.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         found = axe.Axe().run(opened).response["violations"]
         assert [(one["id"], one["help"]) for one in found if one["impact"] in SERIOUS] == []

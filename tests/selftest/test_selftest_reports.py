@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 
@@ -10,54 +9,12 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
-from tickproof.conformance.reports.json_report import this_host, this_kit
-from tickproof.conformance.selftest import markdown, matrix, model, terminal
-from tickproof.conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
+from tests.selftest.made_selftests import cell, mutant, selftest, sound, trial, wrong
+from tickproof.conformance.selftest import markdown, matrix, model, page, terminal
+from tickproof.conformance.selftest.model import Kill, SelfTest
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
 
 NASTY = "a|b <script>alert(1)</script> *bold* `code` [x](javascript:y) \x1b[31m\n# head"
-
-
-def cell(
-    verdict: Verdict, requirement: str = "SL-DOUBLE", said: str = "", reason: str = ""
-) -> Cell:
-    return Cell(
-        requirement=requirement, test="test_double_doubles", verdict=verdict, reason=reason,
-        said=said,
-    )  # fmt: skip
-
-
-def trial(subject: str, *cells: Cell, scenario: str = "double") -> Trial:
-    return Trial(
-        subject=subject, scenario=scenario, seed=1, played=True, seconds=1, cells=list(cells)
-    )  # fmt: skip
-
-
-def mutant(id_: str, killed: bool, said: str = "") -> Subject:
-    verdict = Verdict.FAIL if killed else Verdict.PASS
-    kill = Kill(
-        requirement="SL-DOUBLE", killed=killed, verdict=verdict, reason="lost" if killed else "",
-        said=said,
-    )  # fmt: skip
-    return Subject(id=id_, kind="mutant", base="miniature", what="a defect", kills=[kill])
-
-
-def sound(id_: str, what: str = "odd") -> Subject:
-    return Subject(id=id_, kind="sound", base="miniature", what=what, not_claimed=["EO-*"])
-
-
-def selftest(subjects: list[Subject], trials: list[Trial], **facts: list[str]) -> SelfTest:
-    mutants = [subject for subject in subjects if subject.kind == "mutant"]
-    lists = {"uncovered": [], "accused": [], "unknown": [], "broken": []} | facts
-    survivors = [subject.id for subject in mutants if not subject.killed]
-    wrong = bool(lists["uncovered"] or survivors or lists["accused"])
-    now = datetime.now(UTC)
-    return SelfTest(
-        kit=this_kit(), host=this_host(), seed=1, started=now, ended=now, selection="all", runs=1,
-        subjects=subjects, trials=trials, survivors=survivors, mutants=len(mutants),
-        killed=len(mutants) - len(survivors), **lists,
-        exit_status=model.status(bool(lists["broken"]), wrong, bool(lists["unknown"])),
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -106,10 +63,7 @@ def test_a_row_tells_who_named_it_and_who_did_not() -> None:
 
 
 def test_every_problem_is_said() -> None:
-    made = selftest(
-        [mutant("m", killed=False)], [trial("m", cell(Verdict.PASS))], broken=["b"],
-        accused=["a"], uncovered=["SL-DOUBLE"], unknown=["u"],
-    )  # fmt: skip
+    made = wrong()
     cases = {what: lines for what, lines in matrix.problems(made)}
     assert cases == {
         "the kit itself broke": ["b"],
@@ -118,7 +72,7 @@ def test_every_problem_is_said() -> None:
         "a requirement has no mutant": ["SL-DOUBLE"],
         "unknown on a sound engine": ["u"],
     }
-    for text in (markdown.render(made), printed(made)):
+    for text in (markdown.render(made), printed(made), page.html(made)):
         for what, (line,) in cases.items():
             assert what.lower() in text.lower()
             assert line.split(":")[0] in text
@@ -130,7 +84,7 @@ def printed(made: SelfTest, width: int = 80) -> str:
     return console.file.getvalue()
 
 
-def test_markdown_escapes_what_an_engine_says() -> None:
+def test_markdown_and_html_escape_what_an_engine_says() -> None:
     made = selftest(
         [mutant("m", killed=True, said=NASTY), sound("s", what=NASTY)],
         [trial("m", cell(Verdict.FAIL, said=NASTY, reason="lost"))], accused=[NASTY],
@@ -138,6 +92,8 @@ def test_markdown_escapes_what_an_engine_says() -> None:
     text = markdown.render(made)
     assert "<script>" not in text
     assert "\x1b" not in text
+    assert "<script>" not in page.html(made)
+    assert "\x1b" not in page.html(made)
     assert "[x\\]" in text.replace("\\[", "[")
     assert "[x]" not in text
     assert "\n# head" not in text

@@ -1,0 +1,40 @@
+"""A selftest as one HTML page: the score, what is wrong, every mutant and every sound engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tickproof.conformance.html_report import templates
+from tickproof.conformance.reports import whole_file
+from tickproof.conformance.reports.json_report import PAGE_NAME
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.selftest import matrix
+from tickproof.conformance.selftest.model import SelfTest
+from tickproof.conformance.selftest.terminal import score
+from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
+
+
+def html(report: SelfTest) -> str:
+    """Return the page of a selftest."""
+    known = registry.load()
+    return templates.render(
+        "selftest.html.j2", report=report, verdict=_verdict(report), score=score(report),
+        problems=matrix.problems(report), sound=matrix.sound_rows(report),
+        mutants=[subject for subject in report.subjects if subject.kind == "mutant"],
+        requirements=[
+            (known[requirement], rows) for requirement, rows in matrix.by_requirement(report)
+        ],
+    )  # fmt: skip
+
+
+def write(report: SelfTest, folder: Path) -> Path:
+    """Write report.html beside selftest.json; returns its path. Raises OSError."""
+    return whole_file.write(folder / PAGE_NAME, html(report))
+
+
+def _verdict(report: SelfTest) -> Verdict:
+    """Return how the kit came out, as the verdict of an engine would be."""
+    found = {
+        EXIT_OK: Verdict.PASS, EXIT_UNKNOWN: Verdict.UNKNOWN, EXIT_KIT_ERROR: Verdict.KIT_ERROR
+    }  # fmt: skip
+    return found.get(report.exit_status, Verdict.FAIL)
