@@ -23,7 +23,13 @@ from tickproof.conformance.engines.launcher import launch
 from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
 from tickproof.conformance.engines.process_info import ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.engines.topology import Member, NoSuchProcess, Roster
+from tickproof.conformance.engines.topology import (
+    ASK_AGAIN_FOR_S,
+    Member,
+    Roster,
+    Unsettled,
+    check_survives,
+)
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.text import shown
@@ -156,16 +162,20 @@ class Engine:
         """Send a request and return the answer; raises EngineFailure (see `Code`)."""
         return self.submit(op, **fields).wait(timeout_s)
 
-    def topology(self, timeout_s: float) -> list[Member]:
+    def topology(self, timeout_s: float, survives: Collection[str] = ()) -> list[Member]:
         """Ask for the processes and prove each the engine's own (else FOREIGN_PID).
 
-        A process may end between the answer and the proof: then the engine is asked again.
+        A process may end between the answer and the proof: then the engine is asked again, and
+        so it is where an app ``survives`` the death of workers and none is named: a fault may
+        have ended them all (else BAD_ANSWER).
         """
         ask = lambda left_s: self.request("topology", left_s)["processes"]  # noqa: E731
+        check = lambda members: check_survives(members, survives, self.pid)  # noqa: E731
+        again_s = max(ASK_AGAIN_FOR_S, self.spec.timeouts.recovery_s if survives else 0)
         try:
-            return self._roster.ask(ask, self._channel.wait_for_exit, timeout_s)
-        except NoSuchProcess as gone:
-            raise (gone if self.returncode is None else self.exited()) from None
+            return self._roster.ask(ask, self._channel.wait_for_exit, timeout_s, check, again_s)
+        except Unsettled as wrong:
+            raise (wrong if self.returncode is None else self.exited()) from None
 
     def close_stdin(self) -> None:
         """End the engine's stdin, once it has read what was sent."""

@@ -18,7 +18,7 @@ from tickproof.conformance.text import shown
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PAUSE_TIMEOUT_S = 5.0
 #: Topology is asked for again where it names a process that has ended: for how long, how often.
-_ASK_AGAIN_FOR_S = 2.0
+ASK_AGAIN_FOR_S = 2.0
 _ASK_AGAIN_S = 0.05
 #: For so long a process may show no environment: it is still being started.
 _EXEC_TIMEOUT_S = 0.5
@@ -124,19 +124,24 @@ class Roster:
     def ask(
         self, answer: Callable[[float], list[dict[str, Any]]],
         exited: Callable[[float], int | None], timeout_s: float,
+        check: Callable[[list[Member]], None] = lambda members: None,
+        again_s: float = ASK_AGAIN_FOR_S,
     ) -> list[Member]:  # fmt: skip
-        """Return the members that ``answer`` names; raises EngineFailure.
+        """Return the members that ``answer`` names; raises EngineFailure, as ``check`` does.
 
-        A process may end between the answer and the proof: then ``answer`` is called again
-        for a while, unless ``exited`` (which waits) says that the engine has ended.
+        A process may end between the answer and the proof, and after a fault all workers may be
+        down: then ``answer`` is called again for ``again_s``, unless ``exited`` (which waits)
+        says that the engine has ended.
         """
         began = time.monotonic()
         while True:
             processes = answer(max(0.1, began + timeout_s - time.monotonic()))
             try:
-                return self.members(processes)
-            except NoSuchProcess:
-                over = time.monotonic() > began + min(timeout_s, _ASK_AGAIN_FOR_S)
+                members = self.members(processes)
+                check(members)
+                return members
+            except Unsettled:
+                over = time.monotonic() > began + min(timeout_s, again_s)
                 if over or exited(_ASK_AGAIN_S) is not None:
                     raise
 
@@ -251,8 +256,16 @@ class Roster:
             member.close()
 
 
-class NoSuchProcess(EngineFailure):
+class Unsettled(EngineFailure):
+    """An answer that may be true of a moment: what is wrong with it may be over soon."""
+
+
+class NoSuchProcess(Unsettled):
     """A named process is not there: never was, or ended since the answer."""
+
+
+class NoWorker(Unsettled):
+    """No worker is named where one has to be."""
 
 
 def _gone(pid: int, role: str, name: str) -> NoSuchProcess:
@@ -266,10 +279,10 @@ def _foreign(pid: int, role: str, name: str, why: str) -> EngineFailure:
 
 
 def check_survives(members: list[Member], survives: Collection[str], argv_pid: int) -> None:
-    """Raise BAD_ANSWER where "worker" is claimed and no worker has its own process."""
+    """Raise NoWorker, a BAD_ANSWER, where "worker" is claimed and none has its own process."""
     if "worker" not in survives:
         return
     if not any(member.role == "worker" and member.pid != argv_pid for member in members):
         claim = 'survives holds "worker"'
         message = f"{claim}: topology names no worker whose pid is not argv's ({argv_pid})"
-        raise EngineFailure(Code.BAD_ANSWER, message)
+        raise NoWorker(Code.BAD_ANSWER, message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from tickproof.conformance.engines.process import (
 )
 from tickproof.conformance.engines.process_table import Proc
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.engines.topology import Member, check_survives
+from tickproof.conformance.engines.topology import Member
 from tickproof.conformance.engines.workspace import Workspace, folder_size
 from tickproof.conformance.faults.state_watch import StateWatch
 from tickproof.conformance.history.event import EventKind
@@ -121,9 +121,7 @@ class EngineUnderTest:
         self._events.add(EventKind.DEPLOYED, pid=engine.pid, resume=resume)
         if self._watch is not None:
             self._watch.begin()
-        members = self.topology(left())
-        survives = self._spec.claims(scenario.app, scenario.params).survives
-        check_survives(members, survives, engine.pid)
+        self.topology(left(), self._spec.claims(scenario.app, scenario.params).survives)
 
     def _data_of(self, engine: Engine) -> dict[str, Any]:
         """Return the data member of deploy: where this engine reaches the log server."""
@@ -177,10 +175,10 @@ class EngineUnderTest:
                     )
                     raise
 
-    def topology(self, timeout_s: float) -> list[Member]:
-        """Ask for the processes; raises EngineFailure where one is not the engine's own."""
+    def topology(self, timeout_s: float, survives: Collection[str] = ()) -> list[Member]:
+        """Ask for the processes; raises EngineFailure, see `Engine.topology`."""
         with self._topology_lock:
-            self._members = self.process.topology(timeout_s)
+            self._members = self.process.topology(timeout_s, survives)
             self._events.add(
                 EventKind.TOPOLOGY,
                 processes=[{"pid": m.pid, "role": m.role, "name": m.name} for m in self._members],

@@ -108,6 +108,35 @@ def test_what_stands_on_stdout_after_the_last_answer_counts(tmp_path: Path) -> N
     assert "bye" in history.ended["message"]
 
 
+#: A worker that comes to light with an answer to topology, the first being number 1.
+LATE_WORKER = """
+        asked = globals()["asked"] = globals().get("asked", 0) + 1
+        named = [{"pid": os.getpid(), "role": "engine", "name": "minimal"}]
+        if asked == NUMBER:
+            import subprocess
+            worker = globals()["worker"] = subprocess.Popen(["sleep", "60"])
+        if asked >= NUMBER:
+            named.append({"pid": worker.pid, "role": "worker", "name": "w"})
+        answer(request, processes=named)
+"""
+
+
+@pytest.mark.parametrize("number", [1, 4, 1000])
+def test_workers_may_be_down_for_a_moment_and_not_for_good(tmp_path: Path, number: int) -> None:
+    row = '{"pid": os.getpid(), "role": "engine", "name": "minimal"}'
+    asked = f"        answer(request, processes=[{row}])\n"
+    toml = engine(tmp_path / "e", asked, LATE_WORKER.replace("NUMBER", str(number)))
+    toml.write_text(toml.read_text().replace('"engine"]', '"engine", "worker"]'))
+    history = played(toml, tmp_path / "run", ())
+    if number < 1000:
+        (first, *_) = history.all(events.Topology)
+        assert [one.role for one in first.processes] == ["engine", "worker"]
+        assert history.ended["how"] == "completed"
+    else:
+        assert history.ended["code"] == "BAD_ANSWER"
+        assert "names no worker" in history.ended["message"]
+
+
 @pytest.mark.parametrize("moment", ["answer", "before"])
 def test_drain_is_held_against_the_moment_of_its_answer(tmp_path: Path, moment: str) -> None:
     early = "    for thread in threads:\n        thread.join()\n"
