@@ -51,15 +51,15 @@ class Case:
     mutation: Mutation | None = None
 
 
-def scenarios(only: Sequence[str] = ()) -> list[str]:
-    """Return the scenarios to judge by, lowest tier and shortest first; ``only``: requirements.
+def scenarios(transport: str, only: Sequence[str] = ()) -> list[str]:
+    """Return the scenarios to judge by, lowest tier and shortest first.
 
-    Left out is what measures time: it needs the machine to itself.
+    transport: of the engine. only: requirements, empty for all that apply. Left out is what measures time: it needs the machine to itself.
     """
     known = registry.load()
     tiers = {
         name: min(known[requirement].tier for requirement, _ in judges)
-        for name, judges in tests_of(set(only) or None).items()
+        for name, judges in tests_of(set(only) or None, transport).items()
         if not alone(name)
     }  # fmt: skip
     return sorted(tiers, key=lambda name: (tiers[name], seconds(name)))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.mutation import judge, source
 from tickproof.conformance.mutation.judge import Case
@@ -44,7 +45,8 @@ def run(request: Request, on_result: OnResult) -> tuple[list[Mutation], Results]
 
     Raises RequestError where the control, the engine as it is, does not pass.
     """
-    names = judge.scenarios(request.only)
+    spoken = spec.load(request.engine / spec.FILE_NAME).transports[0]
+    names = judge.scenarios(spoken, request.only)
     if not names:
         raise RequestError("--only: expected requirements that a run without a clock decides")
     work = request.out / "work"

@@ -118,10 +118,12 @@ _SETUP = pytest.StashKey[float]()
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one test of each given schedule, and of each point of the fault space."""
     player = metafunc.config.stash.get(_PLAYER, None)
+    points = player.points if player else []
+    if player and not player.request.points:
+        points = points[1:]  # the first has a test of its own
     for argument, requirement, names in (
         (GIVEN, REQUIREMENT, player.schedules if player else ()),
-        # The first has a test of its own.
-        (POINT, COVERING, player.points[1:] if player else ()),
+        (POINT, COVERING, points),
     ):
         if argument in metafunc.fixturenames:
             marked = [
@@ -146,7 +148,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             # With no schedule given, or no engine, there is none to decide on.
             return not {GIVEN, POINT}.isdisjoint(getattr(item, "fixturenames", ()))
         requirement, _ = decided[item]
-        if request.schedules and GIVEN not in getattr(item, "fixturenames", ()):
+        given = (request.schedules, GIVEN), (request.points, POINT)
+        if any(asked and name not in getattr(item, "fixturenames", ()) for asked, name in given):
             return True
         return requirement not in selected
 

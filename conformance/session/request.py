@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +18,9 @@ class Request:
     out: gets reports and runs. tiers, only: empty for all of the profile. workers: runs at the
     same time. port: of the log server, None for any. quotes, orders: a recorded market, both
     or none. schedules: files to judge instead of the suites. require: ids that have to be
-    judged, else the exit status says so. feed: file that gets live events.
+    judged, else the exit status says so. feed: file that gets live events. points: of the fault
+    space, by the names of their scenarios, to play in place of all else; empty for those that
+    the profile draws.
     isolation: of engines; None: the best that the machine gives to each.
     """
 
@@ -35,6 +37,7 @@ class Request:
     schedules: tuple[Path, ...] = ()
     require: tuple[str, ...] = ()
     feed: Path | None = None
+    points: dict[str, dict[str, str]] = field(default_factory=dict)
     isolation: Level | None = None
 
     def to_json(self) -> str:

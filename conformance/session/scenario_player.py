@@ -16,6 +16,7 @@ from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped
+from tickproof.conformance.fault_space.dimensions import Point
 from tickproof.conformance.fault_space.offers import EVERYTHING, offers
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
@@ -62,8 +63,9 @@ class ScenarioPlayer:
         self.schedules = load_all(files)
         self._files = dict(zip(self.schedules, files, strict=True))
         self.offers = offers(spec) or EVERYTHING
+        self._given = {name: Point.from_json(row) for name, row in request.points.items()}
         #: Names of the points of the fault space that the session plays.
-        self.points = space.names_for(self.offers, request.profile)
+        self.points = list(self._given) or space.names_for(self.offers, request.profile)
         self._histories: dict[str, History] = {}
         self._errors: dict[str, Exception] = {}
         self._pool = EnginePool()
@@ -155,7 +157,7 @@ class ScenarioPlayer:
             **_timeouts(self.spec),
         )  # fmt: skip
         if name in self.points:
-            return draw(name, context, space.entry(name))
+            return draw(name, context, space.entry(name, self._given.get(name)))
         if not CATALOG[name].carriers:
             return draw(name, context)
         return played_on(name, context, self._offered, self._registry)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickproof.conformance.engines.spec import load
+from tickproof.conformance.fault_space.dimensions import Point
 from tickproof.conformance.fault_space.offers import EVERYTHING, offers
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
@@ -38,7 +39,8 @@ class TierOrder:
         self._runs, self.on_event = runs, on_event
         self._blocking = not request.only
         self._tier_of = {id_: requirement.tier for id_, requirement in selected.items()}
-        self._missing = _expected(engine, request, selected)
+        #: Requirement and scenario of each outcome that is still to come.
+        self.awaited = _expected(engine, request, selected)
         self._found: list[Outcome] = []
         #: What blocks outcomes, with the tier of the tests that it left nothing to judge.
         self._causes: list[tuple[int, Outcome]] = []
@@ -62,7 +64,7 @@ class TierOrder:
         """
         self._found.append(outcome)
         self._causes += [(self._tier_of[outcome.requirement], cause) for cause in causes]
-        self._missing.discard((outcome.requirement, outcome.scenario))
+        self.awaited.discard((outcome.requirement, outcome.scenario))
         now = self._waiting[0] if self._waiting and not self.broken else None
         if now is not None and self._tier_of.get(outcome.requirement) == now:
             self._decided(outcome)
@@ -75,12 +77,16 @@ class TierOrder:
             self._waiting.remove(tier)
             self._finish(tier)
 
+    def points(self) -> list[Point]:
+        """Return the points of the fault space that were played so far."""
+        return [Point.from_json(row) for row in _points(self._found)]
+
     def scenarios(self, tiers: Iterable[int]) -> set[str]:
         """Return the scenarios that tests of some tiers still need."""
         return {scenario for tier in tiers for _, scenario in self._undecided(tier)}
 
     def _undecided(self, tier: int) -> list[tuple[str, str]]:
-        return sorted(pair for pair in self._missing if self._tier_of[pair[0]] == tier)
+        return sorted(pair for pair in self.awaited if self._tier_of[pair[0]] == tier)
 
     def _finish(self, tier: int) -> None:
         if self.broken:
@@ -169,6 +175,14 @@ def by_requirement(found: Iterable[Outcome]) -> list[Outcome]:
     return [combined(group) for group in groups.values()]
 
 
+def _points(found: Iterable[Outcome]) -> list[dict[str, str]]:
+    """Return the points of the fault space that outcomes are of, as `Point.to_json` has them."""
+    return [
+        point for outcome in found if outcome.verdict in _PLAYED
+        for point in outcome.evidence.get("points", ())
+    ]  # fmt: skip
+
+
 def folded(found: list[Outcome]) -> list[Outcome]:
     """Return the outcomes with one failure for each cause.
 
@@ -206,11 +220,7 @@ def combined(found: list[Outcome]) -> Outcome:
     considered = found
     if any(outcome.verdict is Verdict.KNOWN_GAP for outcome in found):
         considered = [outcome for outcome in found if outcome.verdict is not Verdict.GAP_FIXED]
-    points = [
-        point for outcome in found if outcome.verdict in _PLAYED
-        for point in outcome.evidence.get("points", ())
-    ]  # fmt: skip
-    if points:
+    if points := _points(found):
         # A point of the fault space that was missed is not covered, which the report says.
         considered = [one for one in considered if one.verdict is not Verdict.UNKNOWN]
     worst = max(considered, key=lambda outcome: SEVERITY.index(outcome.verdict))

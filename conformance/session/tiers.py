@@ -18,7 +18,11 @@ import pytest
 
 from tickproof.conformance import suites
 from tickproof.conformance.engines import interruption
+from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.fault_space.offers import EVERYTHING, offers, space_of
+from tickproof.conformance.fault_space.scenarios import PREFIX
+from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.run_store import store
@@ -26,16 +30,19 @@ from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import pytest_plugin
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tier_order import OnEvent, TierOrder, by_requirement
+from tickproof.conformance.suites.catalog import space
 from tickproof.conformance.suites.evidence import SEEN
 from tickproof.conformance.suites.judge import Fail, Judge, KitError, check_claims, import_suites
 from tickproof.conformance.suites.outcomes import outcome_of, with_causes
-from tickproof.conformance.suites.schedules import judges_of
+from tickproof.conformance.suites.schedules import COVERING, judges_of
 from tickproof.conformance.verdicts import Outcome
 
 SUITES: Final = Path(suites.__file__).parent
 #: Folders of earlier sessions that are kept beside the newest.
 KEEP_SESSIONS: Final = 2
 FEED_S: Final = 0.1
+#: So often profile full draws points for pairs of the fault space that are left.
+ROUNDS: Final = 4
 
 
 def run_session(engine: Path, request: Request, on_event: OnEvent) -> list[Outcome]:
@@ -55,9 +62,35 @@ def run_session(engine: Path, request: Request, on_event: OnEvent) -> list[Outco
             # Each process takes a second or two to start: none that would find nothing to do.
             workers = max(1, min(workers, len(order.scenarios(tiers))))
             together = replace(request, out=runs, tiers=tuple(sorted(tiers)), workers=workers)
-            _run_tiers(engine, together, order)
+            if request.profile == "full" and (COVERING, space.FIRST) in order.awaited:
+                _run_covering(engine, together, order)
+            else:
+                _run_tiers(engine, together, order)
         order.finish(tiers)
     return order.outcomes
+
+
+def _run_covering(engine: Path, request: Request, order: TierOrder) -> None:
+    """Run tiers, and then points for the pairs of the fault space that are left.
+
+    A fault may miss its moment, or come a cut late: then its point is not covered.
+    """
+    more = COVERING, f"{PREFIX}more"
+    order.awaited.add(more)
+    _run_tiers(engine, request, order)
+    offered = offers(load(engine)) or EVERYTHING
+    for number in range(1, ROUNDS + 1):
+        found = coverage(offered, request.profile, order.points())
+        if order.broken or not found.missing:
+            break
+        left = space_of(offered, request.profile).covering(request.seed + number, found.covered)
+        points = {
+            f"{PREFIX}more-{number}-{place}": point.to_json() for place, point in enumerate(left, 1)
+        }
+        order.awaited |= {(COVERING, name) for name in points}
+        workers = max(1, min(request.workers, len(points)))
+        _run_tiers(engine, replace(request, points=points, workers=workers), order)
+    order.awaited.discard(more)
 
 
 def new_runs_folder(parent: Path, seed: int, used: Path | None = None) -> Path:

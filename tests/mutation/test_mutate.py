@@ -11,7 +11,9 @@ from tests.long import LONG
 from tests.selftest.houses import house
 from tickproof.conformance import resources
 from tickproof.conformance.cli import main
-from tickproof.conformance.mutation import equivalents, source
+from tickproof.conformance.mutation import equivalents, judge, source
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.selftest.trial import tests_of
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK, EXIT_USAGE
 
 LISTED = """
@@ -79,6 +81,16 @@ def test_an_engine_that_does_not_pass_is_not_mutated(
     minimal.write_text(minimal.read_text().replace("2 * x & MASK", "3 * x & MASK"))
     assert mutate("--only", "SL-DOUBLE", "--sample", "1") == EXIT_USAGE
     assert "minimal, as it is, does not pass: SL-DOUBLE killed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("transport", ["log", "kafka"])
+def test_a_mutant_is_judged_by_what_applies_to_its_engine(transport: str) -> None:
+    known = registry.load()
+    for scenario in judge.scenarios(transport):
+        judges = tests_of(transport=transport)[scenario]
+        assert all(known[one].needs.applies_over(transport) for one, _ in judges)
+    kafka = [name for name in judge.scenarios(transport) if name.startswith("kafka-")]
+    assert bool(kafka) == (transport == "kafka")
 
 
 @pytest.mark.parametrize("engine", ["miniature", "single"])

@@ -6,6 +6,7 @@ import random
 from typing import Final
 
 from tickproof.conformance.fault_space import sessions
+from tickproof.conformance.fault_space.dimensions import Point
 from tickproof.conformance.fault_space.offers import Offer
 from tickproof.conformance.fault_space.scenarios import PREFIX
 from tickproof.conformance.fault_space.scenarios import scenario as scenario_of
@@ -24,18 +25,24 @@ def names(points: int) -> list[str]:
     return [f"{PREFIX}{number}" for number in range(1, points + 1)]
 
 
-def entry(name: str) -> Entry:
-    """Return the entry of the point of this name, which need not be in the catalog."""
-    place = int(name.removeprefix(PREFIX)) - 1
+def entry(name: str, given: Point | None = None) -> Entry:
+    """Return the entry of the point of this name, which need not be in the catalog.
+
+    given: the point; None for the one that the session draws.
+    """
 
     def build(context: Context, rng: random.Random) -> Scenario:
-        points = sessions.drawn(context.offers, context.profile, context.seed)
-        # An engine that offers little has fewer points than a session plays.
-        point = points[place % len(points)]
+        point = given or _drawn(name, context)
         survives = next(o.survives for o in context.offers if o.carrier is point.carrier)
         return scenario_of(point, survives, name, rng.getrandbits(48), context.profile)
 
     return Entry(build, ())
+
+
+def _drawn(name: str, context: Context) -> Point:
+    points = sessions.drawn(context.offers, context.profile, context.seed)
+    # An engine that offers little has fewer points than a session plays.
+    return points[(int(name.removeprefix(PREFIX)) - 1) % len(points)]
 
 
 #: The other points of a session are no part of the catalog: how many there are depends on it.
