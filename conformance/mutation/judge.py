@@ -54,7 +54,8 @@ class Case:
 def scenarios(transport: str, only: Sequence[str] = ()) -> list[str]:
     """Return the scenarios to judge by, lowest tier and shortest first.
 
-    transport: of the engine. only: requirements, empty for all that apply. Left out is what measures time: it needs the machine to itself.
+    transport: of the engine. only: requirements, empty for all that apply. Left out is what
+    measures time: it needs the machine to itself.
     """
     known = registry.load()
     tiers = {
