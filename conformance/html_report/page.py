@@ -14,7 +14,8 @@ from markupsafe import Markup
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain.stories import opened
-from tickproof.conformance.html_report import templates, timeline
+from tickproof.conformance.html_report import processes, templates, timeline
+from tickproof.conformance.html_report.processes import ProcessUse
 from tickproof.conformance.html_report.run_curves import RunCurves
 from tickproof.conformance.reports import judged, whole_file
 from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result
@@ -35,10 +36,12 @@ _ASIDE: Final = ("by_symbol", "stderr", "points", "where")
 
 @dataclass(frozen=True)
 class RunPictures:
-    """What a page shows of a run: drawn curves, or ``why`` there are none."""
+    """What a page shows of a run: drawn curves and processes, or ``why`` there are none."""
 
     whole: Markup | None = None
     looks: Sequence[tuple[str, Markup]] = ()
+    processes: Sequence[ProcessUse] = ()
+    usage: Markup | None = None
     why: str = ""
 
 
@@ -201,9 +204,11 @@ def _pictures(result: Result, folder: Path) -> RunPictures:
                 )
                 for from_s, to_s in run.close_looks(most)
             ]
+            used = processes.of_run(history, run.origin_ns)
+            usage = processes.picture(used, run.seconds, f"Processes of {result.id}")
     except (HistoryError, OSError, ValueError) as error:
         return RunPictures(why=f"{type(error).__name__}: {error}")
-    return RunPictures(whole, looks)
+    return RunPictures(whole, looks, used, usage)
 
 
 def _wrong_ns(result: Result) -> int | None:

@@ -58,7 +58,8 @@ class RunCurves:
 
     def __init__(self, history: History, wrong_ns: int | None = None) -> None:
         facts = Facts.of(history)
-        self._origin = facts.origin
+        #: Where time begins, monotonic nanoseconds.
+        self.origin_ns = facts.origin
         #: How long the run took, in seconds.
         self.seconds = max((facts.end - facts.origin) / 1e9, 1e-3)
         published, fresh, _ = steps(history.publishes, "end")
@@ -81,17 +82,17 @@ class RunCurves:
         if wrong_ns is not None:
             self.marks.append(Mark(self._at(wrong_ns), "output of the counterexample", strong=True))
         #: When the engine let the log drop what it had read: after each cut, in seconds.
-        self.cuts_s = np.unique((history.releases["t_ns"] - self._origin) / 1e9)
+        self.cuts_s = np.unique((history.releases["t_ns"] - self.origin_ns) / 1e9)
         #: (fault, first fetch after it), in seconds, where the log could tell.
         self.recoveries = self._recoveries(history)
 
     def _at(self, t_ns: int) -> float:
-        return (t_ns - self._origin) / 1e9
+        return (t_ns - self.origin_ns) / 1e9
 
     def _sums(self, t_ns: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return times in seconds, ascending, and the records until then; both begin with 0."""
         order = np.argsort(t_ns, kind="stable")
-        times = (t_ns[order].astype(np.int64) - self._origin) / 1e9
+        times = (t_ns[order].astype(np.int64) - self.origin_ns) / 1e9
         sums = np.cumsum(counts[order].astype(np.int64))
         return np.concatenate(([-np.inf], times)), np.concatenate(([0], sums))
 

@@ -55,5 +55,6 @@ def _duration(seconds: float) -> str:
 
 
 _FILTERS: Final[Mapping[str, Any]] = {
-    "mark": mark, "duration": _duration, "gib": lambda size: f"{size / 2**30:.0f} GiB",
+    "mark": mark, "duration": _duration, "mib": lambda size: f"{size / 2**20:.0f} MiB",
+    "gib": lambda size: f"{size / 2**30:.0f} GiB",
 }  # fmt: skip

@@ -11,8 +11,9 @@ import numpy as np
 from markupsafe import Markup
 
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.html_report import latency_charts, templates
+from tickproof.conformance.html_report import latency_charts, processes, templates
 from tickproof.conformance.html_report.latency_charts import Percentiles, Seconds
+from tickproof.conformance.html_report.processes import ProcessUse
 from tickproof.conformance.latency.figures import QUANTILES, RunFigures
 from tickproof.conformance.latency.intervals import SECOND_NS
 from tickproof.conformance.latency.profiles import Profile
@@ -52,7 +53,7 @@ def html(document: dict[str, Any], folder: Path) -> str:
         "latency.html.j2", document=document, verdict=verdict, profile=profile, runs=runs,
         sentence=_SENTENCES.get(verdict, ""), limits=_limits(document),
         percentiles=_percentiles(profile, runs),
-        over_time=[(run, _over_time(folder, run, profile)) for run in _slowest(runs)],
+        over_time=[(run, *_over_time(folder, run, profile)) for run in _slowest(runs)],
         reasons=[
             (one["code"], terminal.said(one, document["host"]))
             for one in document["decision"]["reasons"]
@@ -100,16 +101,26 @@ def _slowest(runs: Sequence[RunFigures]) -> list[RunFigures]:
     return ordered[:_RUNS]
 
 
-def _over_time(folder: Path, run: RunFigures, profile: Profile) -> Markup | str:
-    """Draw a run; say why where it cannot be drawn."""
+def _over_time(
+    folder: Path, run: RunFigures, profile: Profile
+) -> tuple[Markup | str, Sequence[ProcessUse], Markup | None]:
+    """Draw a run and its processes; say why where it cannot be drawn."""
     played = folder / f"run-{run.number}"
+
+    def read() -> tuple[Seconds, list[ProcessUse]]:
+        recorded = RecordedRun(played)
+        used = processes.of_run(recorded.history, recorded.table.t0_ns)
+        return _seconds(recorded, profile), used
+
     try:
-        seconds = untouched(played, lambda: _seconds(RecordedRun(played), profile))
+        seconds, used = untouched(played, read)
     except (HistoryError, OSError, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}", (), None
+    usage = processes.picture(used, seconds.seconds, f"Processes of run {run.number}")
     if not any(np.isfinite(values).any() for values in seconds.lines_us.values()):
-        return "it has no answers"
-    return latency_charts.over_time(seconds, f"Latency of run {run.number} over time")
+        return "it has no answers", used, usage
+    drawn = latency_charts.over_time(seconds, f"Latency of run {run.number} over time")
+    return drawn, used, usage
 
 
 def _seconds(run: RecordedRun, profile: Profile) -> Seconds:
