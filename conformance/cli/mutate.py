@@ -48,7 +48,7 @@ def mutate(
     out = out.resolve() / folder.name
     request = session.Request(
         folder, out, seed=seed, only=options.parts(only), sample=sample, match=match,
-        again=again, workers=parallel or machine.runs_at_once(),
+        again=again, workers=parallel or machine.runs_at_once(), equivalent=known,
     )  # fmt: skip
     console = style.console()
     with MutantProgress(console) as progress:

@@ -9,7 +9,7 @@ from typing import Final
 
 from tickproof.conformance.fault_space.sessions import Coverage
 from tickproof.conformance.html_report import templates
-from tickproof.conformance.html_report.page import entries
+from tickproof.conformance.html_report.page import MOST_PAIRS, entries
 from tickproof.conformance.reports import whole_file
 from tickproof.conformance.reports.json_report import PAGE_NAME, Result, this_host, this_kit
 from tickproof.conformance.verdicts import SEVERITY, Verdict
@@ -70,7 +70,7 @@ def html(report: SearchReport, folder: Path) -> str:
         "explore.html.j2", report=report, failure=failure, entry=entry,
         sentence=_SENTENCES[report.verdict],
         counts=[(one, verdicts[one]) for one in reversed(SEVERITY) if verdicts[one]],
-        pairs=len(covered.all_pairs),
+        pairs=len(covered.all_pairs), most_pairs=MOST_PAIRS,
         missing=sorted((str(one), str(other)) for one, other in covered.missing),
         kit=this_kit(), host=this_host(),
     )  # fmt: skip

@@ -31,7 +31,9 @@ _LOOKS_IF_BAD: Final = 3
 _LOOKS: Final = 1
 #: Verdicts that the page puts first, open, with their story.
 _FIRST: Final = (Verdict.KIT_ERROR, Verdict.FAIL, Verdict.GAP_FIXED, Verdict.UNKNOWN)
-_ASIDE: Final = ("by_symbol", "stderr", "points", "where")
+_ASIDE: Final = ("by_symbol", "stderr", "points", "where", "schedule", "t_ns")
+#: Pairs of the fault space that a page lists.
+MOST_PAIRS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,9 @@ class Entry:
     """One requirement as the page shows it.
 
     causes: what is likely where the run shows no reason. why: what explains it and is said
-    nowhere else in its story. pictures: None without a run, or
-    where ``same_run`` is the id of an entry that has them.
+    nowhere else in its story. schedule: the faults, as TOML. evidence, stderr: of what is out of
+    the ordinary. pictures: None without a run, or where ``same_run`` is the id of an entry that
+    has them.
     """
 
     result: Result
@@ -59,6 +62,7 @@ class Entry:
     causes: str
     where: str
     why: Sequence[str]
+    schedule: str
     evidence: str
     stderr: Sequence[str]
     pictures: RunPictures | None
@@ -69,6 +73,11 @@ class Entry:
         """Whether it is out of the ordinary."""
         return self.result.verdict in _FIRST
 
+    @property
+    def blocked(self) -> bool:
+        """Whether it was not judged because of another."""
+        return self.result.verdict is Verdict.BLOCKED
+
 
 @dataclass(frozen=True)
 class Tier:
@@ -78,6 +87,11 @@ class Tier:
     name: str
     counts: Sequence[tuple[Verdict, int]]
     entries: Sequence[Entry]
+
+    @property
+    def blocked(self) -> Sequence[Entry]:
+        """Those that were not judged because of others."""
+        return [entry for entry in self.entries if entry.blocked]
 
     @property
     def seconds(self) -> float:
@@ -104,7 +118,7 @@ def html(report: Report, folder: Path) -> str:
     return templates.render(
         "report.html.j2", report=report, tiers=tiers, first=first, counts=_counted(shown),
         sentence=sentence(report), share=judged.share(report.requirements),
-        command=command(report),
+        command=command(report), most_pairs=MOST_PAIRS,
     )  # fmt: skip
 
 
@@ -173,14 +187,17 @@ def entries(results: Sequence[Result], folder: Path) -> list[Entry]:
         if result.run and first == result.id:
             pictures = _pictures(result, folder)
         said, _ = halves(result.promise)
-        story, stderr = result.story, result.evidence.get("stderr")
+        story, bad = result.story, result.verdict in _FIRST
+        stderr, schedule = (result.evidence.get(key) for key in ("stderr", "schedule"))
         rest = {key: value for key, value in result.evidence.items() if key not in _ASIDE}
         found.append(Entry(
             result=result, promise=said, where=where(result),
             causes=advice(result.id, result.promise, result.story.why, result.evidence)
-            if result.verdict in _FIRST else "",
+            if bad else "",
             why=[line for line in story.why if line not in (*story.headline, *story.lines)],
-            evidence=_bounded(json.dumps(rest, indent=1, ensure_ascii=False)) if rest else "",
+            schedule=_bounded(schedule) if bad and isinstance(schedule, str) else "",
+            evidence=_bounded(json.dumps(rest, indent=1, ensure_ascii=False))
+            if bad and rest else "",
             stderr=[str(line) for line in stderr] if isinstance(stderr, list) else [],
             pictures=pictures, same_run="" if first == result.id else first,
         ))  # fmt: skip

@@ -19,7 +19,7 @@ BEFORE_S: Final = 0.05
 AFTER_S: Final = 0.15
 #: ... and goes on to the first fetch after it, if that comes within this time. A longer one would
 #: show no milliseconds, and nothing that the whole run does not.
-LONGEST_LOOK_S: Final = 1.0
+LONGEST_LOOK_S: Final = 1.5
 #: The highest rank of a moment that a curve shows (see `picture.Moment`).
 _RANK: Final = 1
 

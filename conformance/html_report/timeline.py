@@ -18,9 +18,10 @@ from tickproof.conformance.text import shown
 SPANS: Final = 120
 LOOK_SPANS: Final = 60
 
-#: What faults are is written here, above the label of the first panel.
+#: What faults are is written here, and below it what else happened, above the first panel.
 _FAULTS: Final = 12
-_TOP: Final = 36
+_OTHERS: Final = 25
+_TOP: Final = 50
 _RATES: Final = 92
 _GAP: Final = 22
 _BACKLOG: Final = 44
@@ -102,14 +103,19 @@ def _cuts(axis: TimeAxis, cuts_s: np.ndarray) -> Markup:
 
 
 def _marks(axis: TimeAxis, marks: Sequence[Mark]) -> list[Markup]:
-    """Return a line for each mark with its words as a tooltip; faults are labelled, too."""
-    found, labelled = [], -math.inf
-    for mark in marks:
-        x, text = axis.x(mark.at_s), shown(mark.text, _TEXT)
-        name = "fault" if mark.strong else "mark"
-        found.append(svg.line(name, [(x, _FAULTS + 3), (x, _LOW)], f"{mark.at_s:.3f} s: {text}"))
-        if mark.strong and x >= labelled + _LABEL_ROOM:
-            anchor = "end" if x > svg.WIDTH - 2 * _LABEL_ROOM else "start"
-            found.append(label(x, _FAULTS, text, anchor, "fault-label"))
-            labelled = x
+    """Return a line for each mark with its words as a tooltip, and those that there is room for."""
+    found = []
+    for name, style, y, of_kind in (
+        ("mark", "label", _OTHERS, [mark for mark in marks if not mark.strong]),
+        ("fault", "fault-label", _FAULTS, [mark for mark in marks if mark.strong]),
+    ):
+        labelled = -math.inf
+        for mark in of_kind:
+            x, text = axis.x(mark.at_s), shown(mark.text, _TEXT)
+            said = f"{mark.at_s:.3f} s: {text}"
+            found.append(svg.line(name, [(x, y + 3), (x, _LOW)], said))
+            if x >= labelled + _LABEL_ROOM:
+                anchor = "end" if x > svg.WIDTH - 2 * _LABEL_ROOM else "start"
+                found.append(label(x, y, text, anchor, style))
+                labelled = x
     return found

@@ -7,13 +7,14 @@ import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.mutation import judge, source
+from tickproof.conformance.mutation.equivalents import Equivalents
 from tickproof.conformance.mutation.judge import Case
 from tickproof.conformance.mutation.results import FILE_NAME, Fate, Head, Result, Results
 from tickproof.conformance.mutation.source import Mutation
@@ -27,7 +28,8 @@ class Request:
     """What to judge. engine: its folder. only: requirements, empty for all.
 
     sample: at most so many mutants, drawn by the seed, None for all. match: a pattern of ids,
-    or of file names. again: also those that were judged before and not killed.
+    or of file names. again: also those that were judged before and not killed. equivalent: they
+    play everything, and nobody is waiting for them: they come last.
     """
 
     engine: Path
@@ -38,6 +40,7 @@ class Request:
     match: str = "*"
     again: bool = False
     workers: int = 2
+    equivalent: Equivalents = field(default_factory=Equivalents)
 
 
 def run(request: Request, on_result: OnResult) -> tuple[list[Mutation], Results]:
@@ -83,7 +86,8 @@ def _chosen(request: Request, known: Sequence[Mutation], results: Results) -> li
         one for one in drawn
         if fnmatchcase(one.id, request.match) or fnmatchcase(one.file, request.match)
     ]  # fmt: skip
-    return [one for one in drawn[: request.sample] if _open(one, results, request.again)]
+    chosen = [one for one in drawn[: request.sample] if _open(one, results, request.again)]
+    return sorted(chosen, key=lambda one: request.equivalent.reason(one) is not None)
 
 
 def _open(mutation: Mutation, results: Results, again: bool) -> bool:

@@ -179,7 +179,7 @@ def _wrong(history: History, outcomes: Collection[Outcome]) -> list[str]:
         if isinstance(where, dict):
             lines.append(_field("where", ", ".join(_places(history, where))))
         if causes and outcome.evidence.get("ended") == "completed":
-            lines.append(_field("in general", causes))
+            lines.append(_field("likely", causes))
     if not lines:
         lines = ["Nothing."]
     if good:

@@ -206,7 +206,7 @@ def _counterexample(
         _field(console, label, value)
     _story(console, result, printed)
     causes = advice(result.id, result.promise, result.story.why, result.evidence)
-    _field(console, "in general", causes)
+    _field(console, "likely", causes)
     if blocked:
         _field(console, "blocks", f"{len(blocked)}: {', '.join(blocked)}")
     _stderr(console, result, printed)

@@ -51,7 +51,7 @@ def test_a_page_without_anything_out_of_the_ordinary_has_no_part_for_it(
     make_report, outcome, tmp_path
 ):
     html = page.html(make_report(outcome(Verdict.PASS)), tmp_path)
-    assert "Out of the ordinary" not in html
+    assert "Needs attention" not in html
     assert "Every promise that was judged held." in html
 
 

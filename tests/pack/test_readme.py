@@ -63,8 +63,8 @@ def test_times_are_seconds_of_the_run_beside_the_clock(folder):
 def test_likely_causes_stand_apart_from_the_promise(folder):
     _, text = text_of(folder)
     flat = " ".join(text.split())
-    assert "in general If it fails, something that the cut needs" in flat
-    assert flat.index("promise output is exact") < flat.index("seen n=") < flat.index("in general")
+    assert "likely If it fails, something that the cut needs" in flat
+    assert flat.index("promise output is exact") < flat.index("seen n=") < flat.index("likely")
 
 
 def test_a_run_that_the_engine_ended_shows_the_end_of_its_trace(folder):

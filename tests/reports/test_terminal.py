@@ -103,7 +103,7 @@ def test_likely_causes_come_after_the_story_as_what_is_so_in_general(make_report
     assert causes
     places = [
         text.index(" ".join(part.split()))
-        for part in (f"promise {promise}", "story It was staged twice.", f"in general {causes}")
+        for part in (f"promise {promise}", "story It was staged twice.", f"likely {causes}")
     ]
     assert places == sorted(places)
 
