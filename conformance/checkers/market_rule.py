@@ -81,7 +81,9 @@ def clause(answer: Any) -> str:
         return f"only the ratio clause rejects (40 * {spread} >= {bid + offer}): is it missing?"
     if absolute and not ratio:
         return f"only the absolute clause rejects (spread {spread} >= 500): is it missing?"
-    return f"spread {spread}, 40 * spread {RATIO * spread}, bid + offer {bid + offer}"
+    if absolute:
+        return f"both clauses reject: spread {spread} >= 500, 40 * {spread} >= {bid + offer}"
+    return f"neither clause rejects: spread {spread} < 500, 40 * {spread} < {bid + offer}"
 
 
 def diagnose(expected: Any, actual: Any, named: Located | None, order_at: tuple[int, int]) -> str:

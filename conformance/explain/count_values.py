@@ -101,9 +101,9 @@ def _meant(facts: Facts, why: Diagnosis, of_key: np.ndarray, near: Aftermath | N
     where = of_key[why.first - 1 : why.last]
     at = ranges(where) or "no record"
     if why.kind == "other":
-        return f"It is the true total of this key at {ranges(where[-1:])}: {why.text}."
+        return f"The wrong total is the true total of this key at {ranges(where[-1:])}: {why.text}."
     if why.kind in ("again", "tail"):
-        text = f"It is the sum of this key's values from {ranges(where[:1])} on"
+        text = f"The wrong total is the sum of this key's values from {ranges(where[:1])} on"
         before, first = of_key["offset"][why.first - 2], place_of(where[0])
         base = _base(near, first)
         if near is not None and base is not None and before < base <= first.offset:
@@ -114,7 +114,7 @@ def _meant(facts: Facts, why: Diagnosis, of_key: np.ndarray, near: Aftermath | N
             )  # fmt: skip
         return f"{text}: what came before was lost."
     verb = "counts twice" if why.kind == "twice" else "lacks"
-    text = f"It {verb} exactly the value{'s'[: len(where) > 1]} of this key at {at}"
+    text = f"The wrong total {verb} exactly the value{'s'[: len(where) > 1]} of this key at {at}"
     if near is None:
         return f"{text}."
     words: dict[Relation, str] = {

@@ -226,5 +226,7 @@ def ranges(where: np.ndarray) -> str:
         elif number == high - low + 1:
             found.append(f"offsets {low:,} to {high:,} of partition {partition}")
         else:
-            found.append(f"{number:,} between {low:,} and {high:,} of partition {partition}")
+            found.append(
+                f"{number:,} offsets between {low:,} and {high:,} of partition {partition}"
+            )
     return listed(found)

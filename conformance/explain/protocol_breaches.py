@@ -25,6 +25,8 @@ _BELOW: Final = re.compile(r"offset (\d+) was released \(up to (\d+)\)")
 _BY_THEMSELVES: Final = ("AFTER_FENCE", "BAD_EXIT", "LEFT_OVER")
 #: What a FETCH below a RELEASE explains.
 _BELOW_RELEASE: Final = ("RELEASED", "FROM_ZERO", "FETCHED_AGAIN", "EXITED", "NO_RECOVERY")
+#: Sizes of integers that an offset may have been cut to, in bits.
+_WIDTHS: Final = (32, 16)
 #: Partitions that are told one by one.
 _MOST: Final = 8
 
@@ -268,8 +270,14 @@ def _below_release(facts: Facts, rows: list[FetchBelowRelease]) -> Part:
     if near is not None:
         held = sum(max(0, p.fetched - p.released) for p in near.places)
         fetched = sum(p.fetched for p in near.places)
+        missing = first.upto - first.offset
         if first.offset == 0:
             point.append("It began at the very beginning, as an engine without any cut does.")
+        elif bits := next((bits for bits in _WIDTHS if missing % (1 << bits) == 0), None):
+            point.append(
+                f"That is lower by exactly {missing >> bits} times 2^{bits}, as when an offset is "
+                f"kept in {bits} bits; else the cut that it went back to is older than its RELEASE."
+            )
         else:
             point.append(
                 "So the cut that it went back to is older than its RELEASE. When "

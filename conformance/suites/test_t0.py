@@ -108,11 +108,11 @@ def test_requests_are_answered_while_a_drain_is_pending(history: History) -> Non
     if not during:
         require_completed(history)
         raise Unknown(Reason.NOT_SEEN, "topology answered after drain was asked for", "no answer")
-    (_, drained), (_, answered) = drain[0], during[0]
+    (_, drained), (asked, answered) = drain[0], during[0]
     if answered >= drained:
         raise Fail(
             Reason.HELD_BACK, "topology answered while drain was pending",
-            f"an answer {(answered - drained) / 1e6:.1f} ms after that to drain",
+            f"no answer for {(answered - asked) / 1e6:,.1f} ms, until drain was answered",
         )  # fmt: skip
 
 

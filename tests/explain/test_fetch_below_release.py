@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.suites import tampering
 from tickproof.conformance.explain import story
 from tickproof.conformance.explain.facts import Facts
@@ -96,3 +98,19 @@ def test_a_fault_after_the_end_reads_as_one_that_never_came(copy_of):
         lines
     )
     assert lines[-1].startswith(f"The run ended at {at}")
+
+
+@pytest.mark.parametrize(("missing", "said"), [(1 << 16, True), ((1 << 16) - 1, False)])
+def test_an_offset_that_was_cut_to_16_bits_is_named(copy_of, missing, said):
+    folder = copy_of("count-engine-death")
+    history = History(folder)
+    rows = history.releases.copy()
+    rows["offset"] += 1 << 17
+    tampering.fresh(folder / "releases.bin")
+    (folder / "releases.bin").write_bytes(rows.tobytes())
+    top = int(rows["offset"][rows["partition"] == 0].max())
+    refused_below(folder, {0: top - missing})
+
+    text = " ".join(story(History(folder), FAILED).lines)
+    assert ("as when an offset is kept in 16 bits" in text) == said
+    assert "the cut that it went back to is older than its RELEASE" in text
