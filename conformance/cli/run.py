@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from typing import Any
 
@@ -47,13 +48,17 @@ from tickproof.conformance.reports import machine, style
     "--schedule", "schedules", type=FILE, multiple=True,
     help="Play this schedule of faults instead of the suites (repeatable).",
 )  # fmt: skip
+@click.option("--live", is_flag=True, help="Serve a page that follows the session.")
+@click.option(
+    "--live-port", type=click.IntRange(0, 65535), default=0, help="Its port. Default: any free one."
+)
 @click.option(
     "-v", "--verbose", is_flag=True, help="Show every requirement, and each run as it ends."
 )
 def run(
     engines: tuple[str, ...], more: tuple[str, ...], only: tuple[str, ...],
     require: tuple[str, ...], seed: int | None,
-    parallel: int | None, verbose: bool, **given: Any,
+    parallel: int | None, verbose: bool, live: bool, live_port: int, **given: Any,
 ) -> int:  # fmt: skip
     """Judge each ENGINE: a name, a path to an engine.toml, mutant:ID or variant:ID.
 
@@ -67,6 +72,7 @@ def run(
         raise click.UsageError("--schedule: expected without --tier, --only and --quotes")
     if given["port"] is not None and (parallel or 1) > 1:
         raise click.UsageError("--port: expected -n 1, because one run has the port at a time")
+    from tickproof.conformance.live import beside
     from tickproof.conformance.session import run_command
     from tickproof.conformance.session.request import Request
     from tickproof.conformance.suites import schedules
@@ -85,4 +91,9 @@ def run(
     specs = options.load_engines([*engines, *more], request.out)
     run_command.check(request, specs, console)
     console.print(Text(f"seed {request.seed}, profile {request.profile}", style="dim"))
-    return run_command.judge_all(specs, selected, request, console, verbose=verbose)
+    with contextlib.ExitStack() as stack:
+        if live:
+            beside.check()
+            address = stack.enter_context(beside.page(request.out, live_port))
+            console.print(Text(f"live page {address}"), soft_wrap=True)
+        return run_command.judge_all(specs, selected, request, console, verbose=verbose)

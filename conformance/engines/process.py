@@ -23,13 +23,7 @@ from tickproof.conformance.engines.launcher import launch
 from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
 from tickproof.conformance.engines.process_info import ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.engines.topology import (
-    ASK_AGAIN_FOR_S,
-    Member,
-    Roster,
-    Unsettled,
-    check_survives,
-)
+from tickproof.conformance.engines.topology import Member, Roster, Unsettled
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.text import shown
@@ -165,15 +159,12 @@ class Engine:
     def topology(self, timeout_s: float, survives: Collection[str] = ()) -> list[Member]:
         """Ask for the processes and prove each the engine's own (else FOREIGN_PID).
 
-        A process may end between the answer and the proof: then the engine is asked again, and
-        so it is where an app ``survives`` the death of workers and none is named: a fault may
-        have ended them all (else BAD_ANSWER).
+        See `Roster.ask` for answers that it is asked again for. survives: what the app claims.
         """
         ask = lambda left_s: self.request("topology", left_s)["processes"]  # noqa: E731
-        check = lambda members: check_survives(members, survives, self.pid)  # noqa: E731
-        again_s = max(ASK_AGAIN_FOR_S, self.spec.timeouts.recovery_s if survives else 0)
+        claimed = survives, self.pid, self.spec.timeouts.recovery_s
         try:
-            return self._roster.ask(ask, self._channel.wait_for_exit, timeout_s, check, again_s)
+            return self._roster.ask(ask, self._channel.wait_for_exit, timeout_s, *claimed)
         except Unsettled as wrong:
             raise (wrong if self.returncode is None else self.exited()) from None
 

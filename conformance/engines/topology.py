@@ -18,7 +18,7 @@ from tickproof.conformance.text import shown
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PAUSE_TIMEOUT_S = 5.0
 #: Topology is asked for again where it names a process that has ended: for how long, how often.
-ASK_AGAIN_FOR_S = 2.0
+_ASK_AGAIN_FOR_S = 2.0
 _ASK_AGAIN_S = 0.05
 #: For so long a process may show no environment: it is still being started.
 _EXEC_TIMEOUT_S = 0.5
@@ -124,21 +124,22 @@ class Roster:
     def ask(
         self, answer: Callable[[float], list[dict[str, Any]]],
         exited: Callable[[float], int | None], timeout_s: float,
-        check: Callable[[list[Member]], None] = lambda members: None,
-        again_s: float = ASK_AGAIN_FOR_S,
+        survives: Collection[str], argv_pid: int, recovery_s: float,
     ) -> list[Member]:  # fmt: skip
-        """Return the members that ``answer`` names; raises EngineFailure, as ``check`` does.
+        """Return the members that ``answer`` names; raises EngineFailure.
 
-        A process may end between the answer and the proof, and after a fault all workers may be
-        down: then ``answer`` is called again for ``again_s``, unless ``exited`` (which waits)
-        says that the engine has ended.
+        ``answer`` is called again, unless ``exited`` (which waits) says that the engine has
+        ended: for a while where a process ended between answer and proof, and for recovery_s
+        where no worker is named though ``survives`` asks for one (`check_survives`), for a
+        fault may have ended all of them.
         """
+        again_s = max(_ASK_AGAIN_FOR_S, recovery_s if survives else 0)
         began = time.monotonic()
         while True:
             processes = answer(max(0.1, began + timeout_s - time.monotonic()))
             try:
                 members = self.members(processes)
-                check(members)
+                check_survives(members, survives, argv_pid)
                 return members
             except Unsettled:
                 over = time.monotonic() > began + min(timeout_s, again_s)

@@ -31,6 +31,7 @@ from tickproof.conformance.reports import json_report, junit, terminal
 from tickproof.conformance.reports.json_report import FaultSpace, Report, Selection
 from tickproof.conformance.reports.live import SessionProgress
 from tickproof.conformance.reports.market import csv_notes
+from tickproof.conformance.reports.session_log import SessionLog
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.session.request import Request
@@ -43,6 +44,7 @@ from tickproof.conformance.verdicts import (
     EXIT_OK,
     EXIT_UNKNOWN,
     Outcome,
+    worst,
 )
 from tickproof.generators import csv_market
 
@@ -261,7 +263,12 @@ def _judge(
 
         shared_broker.address()  # one for all processes of the session
     started = datetime.now(UTC)
-    outcomes = with_stories(_outcomes(spec, request, folder, view))
+    level = request.isolation or isolation.Level.NONE
+    facts = {"engine": f"{spec.name} {spec.version}", "profile": request.profile,
+             "seed": str(request.seed), "isolation": level.value}  # fmt: skip
+    with SessionLog(folder, facts, view) as log:
+        outcomes = with_stories(_outcomes(spec, request, folder, view, log))
+        log.came_out(worst(one.verdict for one in outcomes).value)
     # What blocks a selected requirement belongs to the report, asked for or not.
     blockers = {blocker for outcome in outcomes for blocker in outcome.blocked_by}
     known = registry.load()
@@ -273,7 +280,7 @@ def _judge(
         folder=folder,
         profile=request.profile,
         seed=request.seed,
-        isolation=request.isolation or isolation.Level.NONE,
+        isolation=level,
         selection=Selection(
             tiers=list(request.tiers), only=list(request.only), require=list(request.require)
         ),
@@ -301,11 +308,11 @@ def _fault_space(
 
 
 def _outcomes(
-    spec: EngineSpec, request: Request, folder: Path, view: SessionProgress
+    spec: EngineSpec, request: Request, folder: Path, view: SessionProgress, log: SessionLog
 ) -> list[Outcome]:
     try:
         with view:
-            return run_session(spec.path, replace(request, out=folder), view)
+            return run_session(spec.path, replace(request, out=folder), log)
     except KeyboardInterrupt:
         decided = sum(view.counts.values())
         # The command line prints this text; the runs recorded so far stay in the folder.

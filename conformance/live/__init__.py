@@ -1,0 +1,1 @@
+"""A page, and metrics, that follow a session while it goes on."""

@@ -1,0 +1,46 @@
+"""A watched session as one JSON object: what the page is sent twice a second."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from tickproof.conformance.live.watch import Watch, judged
+from tickproof.conformance.reports.style import TIER_NAMES
+from tickproof.conformance.verdicts import SEVERITY, Verdict
+
+#: Runs that are listed.
+_RUNS: Final = 20
+
+
+def of(watch: Watch) -> dict[str, Any]:
+    """Return what a page shows of a session; texts are bounded and not escaped."""
+    worst = judged(watch)
+    order = [one.value for one in SEVERITY]
+    counts = watch.counts
+    return {
+        "engine": watch.engine, "facts": watch.facts, "ended": watch.ended,
+        "took_s": watch.now_s - watch.began_s,
+        "tier": "" if watch.tier is None
+        else f"T{watch.tier} {TIER_NAMES.get(watch.tier, '')}".rstrip(),
+        "verdict": watch.ended or (worst.value if worst else ""),
+        "counts": [[one, counts[one]] for one in reversed(order) if counts[one]],
+        "runs": [
+            {
+                "name": run.name, "records": run.records, "served": run.counts["served"],
+                "in": run.rates["served"], "out": run.rates["outputs"], "backlog": run.backlog,
+                "wait_ms": None if math.isnan(run.wait_s) else run.wait_s * 1000,
+                "memory": run.memory, "faults": run.faults,
+            }
+            for run in list(watch.runs.values())[:_RUNS]
+        ],
+        "more_runs": max(len(watch.runs) - _RUNS, 0),
+        "played": watch.runs_ended.total(),
+        "faults": list(watch.newest_faults)[::-1],
+        "verdicts": sorted(
+            ({"id": id_, **one} for id_, one in reversed(watch.verdicts.items())
+             if one["verdict"] != Verdict.NOT_CLAIMED),
+            key=lambda one: one["verdict"] == Verdict.PASS,
+        ),
+        "seconds": watch.seconds(),
+    }  # fmt: skip
