@@ -26,7 +26,7 @@ from tickproof.conformance.fault_space.offers import offers
 from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
-from tickproof.conformance.html_report import page, templates
+from tickproof.conformance.html_report import page, templates, verdict_badge
 from tickproof.conformance.reports import json_report, junit, terminal
 from tickproof.conformance.reports.json_report import FaultSpace, Report, Selection
 from tickproof.conformance.reports.live import SessionProgress
@@ -49,6 +49,11 @@ from tickproof.conformance.verdicts import (
 from tickproof.generators import csv_market
 
 KIT_ERROR_FILE: Final = "kit-error.txt"
+#: What a session leaves beside its runs.
+_WRITTEN: Final = (
+    json_report.FILE_NAME, json_report.PAGE_NAME, verdict_badge.FILE_NAME, junit.FILE_NAME,
+    KIT_ERROR_FILE,
+)  # fmt: skip
 #: In the folder of an engine: the path of the engine.toml that it belongs to.
 OWNER_FILE: Final = "engine-path.txt"
 _PATH_CHARACTERS: Final = 4096
@@ -177,6 +182,7 @@ def judge_all(
             json_report.write(report, folder)
             junit.write(report, folder)
             templates.as_extra(partial(page.write, report, folder), console)
+            templates.as_extra(partial(verdict_badge.write, report, folder), console)
         except OSError as error:
             why = f"the reports cannot be written into {folder}: {error.strerror}"
             _say_kit_error(why, console)
@@ -254,7 +260,7 @@ def _judge(
     view: SessionProgress,
 ) -> Report:
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (json_report.FILE_NAME, json_report.PAGE_NAME, junit.FILE_NAME, KIT_ERROR_FILE):
+    for name in _WRITTEN:
         # A report of an earlier session must not pass for one of this session.
         (folder / name).unlink(missing_ok=True)
     request = replace(request, isolation=request.isolation or isolation.best(spec))
