@@ -32,7 +32,7 @@ DAMAGE: Final[Mapping[Damaged, str]] = {
     "half": "cut to half its size, and the byte in the middle of what is left inverted",
     "tail": "cut by its last 16 bytes",
     "empty": "cut to nothing",
-    "bit": "with one bit in its middle flipped",
+    "bit": "with one bit flipped",
     "garbage": "overwritten with random bytes",
     "missing": "removed",
 }

@@ -165,9 +165,9 @@ def _damage(file: BinaryIO, size: int, kind: Damaged, chance: random.Random) -> 
     match kind:
         case "half":
             file.truncate(size // 2)
-            _invert(file, size // 2, 0xFF)
+            _invert(file, size // 4, 0xFF)
         case "bit":
-            _invert(file, size, 1 << chance.randrange(8))
+            _invert(file, chance.randrange(size // 8, size - size // 8), 1 << chance.randrange(8))
         case "garbage":
             for start in range(0, size, _PIECE):
                 file.write(chance.randbytes(min(_PIECE, size - start)))
@@ -178,13 +178,12 @@ def _damage(file: BinaryIO, size: int, kind: Damaged, chance: random.Random) -> 
     return file.seek(0, os.SEEK_END)
 
 
-def _invert(file: BinaryIO, size: int, bits: int) -> None:
-    """Invert some bits of the byte in the middle of the first ``size`` bytes."""
-    if size:
-        file.seek(size // 2)
-        byte = file.read(1)[0]
-        file.seek(size // 2)
-        file.write(bytes([byte ^ bits]))
+def _invert(file: BinaryIO, place: int, bits: int) -> None:
+    """Invert some bits of the byte at ``place``, if there is one."""
+    file.seek(place)
+    if byte := file.read(1):
+        file.seek(place)
+        file.write(bytes([byte[0] ^ bits]))
 
 
 def newest(folder: Path) -> Path | None:

@@ -244,7 +244,7 @@ def test_passthrough_gives_what_it_got(history: History) -> None:
 
 
 @decides("SL-PAYLOAD-SIZES", "tiny-payloads")
-def test_payloads_of_eight_bytes(history: History) -> None:
+def test_payloads_of_one_byte(history: History) -> None:
     require_correct(history)
 
 

@@ -123,6 +123,16 @@ def test_totals_after_bits_of_the_newest_file_changed(history: History) -> None:
     _right_or_refused(history)
 
 
+@decides("EO-DAMAGED-CHECKPOINT", "count-rotten-checkpoint-2")
+def test_totals_after_a_second_bit_changed(history: History) -> None:
+    _right_or_refused(history)
+
+
+@decides("EO-DAMAGED-CHECKPOINT", "count-rotten-checkpoint-3")
+def test_totals_after_a_third_bit_changed(history: History) -> None:
+    _right_or_refused(history)
+
+
 @decides("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")
 def test_totals_after_the_newest_file_was_lost(history: History) -> None:
     if whole(history).first((*VALUES, *CHANGED, *LOSS)):

@@ -201,8 +201,9 @@ def test_each_kind_of_damage_does_what_it_says(content, seed):
     assert damaged(content, "missing") is None
     bit = damaged(content, "bit", seed)
     assert len(bit) == len(content)
-    assert differences(bit, content) == [len(content) // 2]
-    assert (bit[len(bit) // 2] ^ content[len(content) // 2]).bit_count() == 1
+    (place,) = differences(bit, content)
+    assert len(content) // 8 <= place < len(content) - len(content) // 8
+    assert (bit[place] ^ content[place]).bit_count() == 1
     garbage = damaged(content, "garbage", seed)
     assert len(garbage) == len(content) and garbage == damaged(content, "garbage", seed)
     assert len(content) < 30 or len(differences(garbage, content)) > len(content) // 2

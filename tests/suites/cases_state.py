@@ -98,6 +98,8 @@ REJECTS: dict[str, Cases] = {
     ],
     "test_totals_after_damage_to_the_newest_file": WRONG_AFTER_DAMAGE,
     "test_totals_after_bits_of_the_newest_file_changed": WRONG_AFTER_DAMAGE,
+    "test_totals_after_a_second_bit_changed": WRONG_AFTER_DAMAGE,
+    "test_totals_after_a_third_bit_changed": WRONG_AFTER_DAMAGE,
     "test_totals_after_the_newest_file_was_lost": WRONG_AFTER_DAMAGE,
 }
 UNKNOWNS: dict[str, Cases] = {
@@ -112,6 +114,8 @@ UNKNOWNS: dict[str, Cases] = {
     ],
     "test_totals_after_damage_to_the_newest_file": UNSEEN_DAMAGE + UNREAD_DAMAGE,
     "test_totals_after_bits_of_the_newest_file_changed": UNSEEN_DAMAGE + UNREAD_DAMAGE,
+    "test_totals_after_a_second_bit_changed": UNSEEN_DAMAGE + UNREAD_DAMAGE,
+    "test_totals_after_a_third_bit_changed": UNSEEN_DAMAGE + UNREAD_DAMAGE,
     # A file that is gone cannot be read.
     "test_totals_after_the_newest_file_was_lost": [
         *(case for case in UNSEEN_DAMAGE if case[1] != "NO_CUT_BEFORE_KILL"),

@@ -32,7 +32,10 @@ REJECTS = cases.REJECTS | cases_state.REJECTS | cases_links.REJECTS | cases_serv
 UNKNOWNS = cases.UNKNOWNS | cases_state.UNKNOWNS | cases_links.UNKNOWNS | cases_service.UNKNOWNS
 #: (requirement, scenario, judge), each test of the suites once.
 ALL = [(id_, name, judge) for name, rows in JUDGES.items() for id_, judge in rows]
-DAMAGED = ("count-damaged-checkpoint", "count-rotten-checkpoint", "count-lost-checkpoint")
+DAMAGED = (
+    "count-damaged-checkpoint", "count-lost-checkpoint", "count-rotten-checkpoint",
+    "count-rotten-checkpoint-2", "count-rotten-checkpoint-3",
+)  # fmt: skip
 #: What they decide does not need the run to come to its end.
 DECIDED_EARLY = {
     "test_hello_is_answered",
