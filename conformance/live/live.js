@@ -48,7 +48,7 @@ function chart(seconds) {
       path.setAttribute("d", points.length > 1 ? "M" + points.join("L") : "");
       return path;
     });
-  for (const [at, text] of [[14, amount(most)], [106, "0"]]) {
+  for (const [at, text] of [[20, amount(most)], [106, "0"]]) {
     const label = document.createElementNS(SVG, "text");
     label.setAttribute("x", "54");
     label.setAttribute("y", at);
