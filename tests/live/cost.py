@@ -1,7 +1,8 @@
 """What it costs a run to be watched: `python -m tests.live.cost [ROUNDS]`.
 
-The long run of the miniature is played in turns, alone and with the live page, which a client
-reads all the time. What is compared is records a second from the first fetch to the last output.
+The backlog of the miniature with the most keys is played in turns, alone and with the live page,
+which a client reads all the time. What is compared is records a second from the first fetch to the
+last output.
 """
 
 from __future__ import annotations
@@ -23,20 +24,21 @@ from tickproof.conformance.compare.ratio import ratio
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.history.folder import History
 
-ROUNDS: Final = 8
-_ONLY: Final = "ST-LONG-RUN"
+ROUNDS: Final = 10
+_ONLY: Final = "ST-MANY-KEYS"
 
 
 def played(out: Path, *, watched: bool) -> float:
     """Return records a second of one run."""
     command = [sys.executable, "-m", "tickproof", "run", "miniature", "--only", _ONLY, "-n", "1",
-               "--seed", "1", "--out", str(out), *(["--live"] if watched else [])]  # fmt: skip
+               "--profile", "full", "--seed", "1", "--out", str(out),
+               *(["--live"] if watched else [])]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         with reader(process.stdout) if watched else contextlib.nullcontext():
             process.stdout.read()
     assert process.returncode == 0
-    (folder,) = out.glob("miniature/runs/*/long-run")
+    (folder,) = out.glob("miniature/runs/*/count-many-keys")
     history = History(folder)
     arrivals = Facts.of(history).log.arrivals["t_ns"]
     took_ns = int(arrivals.max()) - int(history.fetches["t_ns"].min())
