@@ -73,13 +73,14 @@ class FigureRow:
 class Comparison:
     """All that is compared. threshold: a figure has to be worse by more than this part.
 
-    names: of the subjects, none twice.
+    names: of the subjects, none twice. basis: under what load figures were measured.
     """
 
     names: tuple[str, ...]
     verdicts: tuple[VerdictRow, ...]
     figures: tuple[FigureRow, ...]
     threshold: float
+    basis: str = ""
 
     @property
     def regressions(self) -> list[tuple[str, str]]:
@@ -124,7 +125,8 @@ def compare(subjects: Sequence[Subject], threshold: float) -> Comparison:
         for name, one in figures.items()
     ]  # fmt: skip
     verdicts.sort(key=lambda row: row.tier)
-    return Comparison(_names(subjects), tuple(verdicts), tuple(rows), threshold)
+    basis = next(iter(loads), "")
+    return Comparison(_names(subjects), tuple(verdicts), tuple(rows), threshold, basis)
 
 
 def _cell(

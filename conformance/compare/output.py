@@ -37,7 +37,7 @@ def show(console: Console, found: Comparison, *, everything: bool) -> None:
     if found.figures:
         table = _table(found, "median over runs")
         for figure in found.figures:
-            table.add_row(Text(figure.name), *_cells(figure))
+            table.add_row(Text(words.name(figure)), *_cells(figure))
         console.print(Padding(table, (0, 0, 1, 0), expand=False))
     if said := words.same(found):
         console.print(Text(said, style="dim"), soft_wrap=True)

@@ -98,10 +98,10 @@ def _bench(path: Path) -> Iterator[Subject]:
     for engine in data["engines"]:
         found = {}
         for row in engine["apps"]:
-            name = f"{row['app']}: records/s"
+            name = f"records a second of {row['app']}"
             found[name] = _figure(name, "/s", "higher", _rounds(row, "rate"))
         for row in engine["kills"]:
-            name = f"kill of {row['target']}: silence"
+            name = f"longest silence of the output after a kill of {row['target']}"
             found[name] = _figure(name, "s", "lower", _rounds(row, "output_s"))
         name = _named(engine["name"], engine["version"])
         yield Subject(name, path, figures=_some(found), basis=basis)

@@ -20,11 +20,11 @@ def rows(found: Comparison, *, everything: bool) -> list[VerdictRow]:
 
 
 def median(row: FigureRow, cell: FigureCell) -> str:
-    """Return "1.25 ms", or "1,234,567 /s"; of how many runs."""
+    """Return "1.25 ms", or "1,235,000 /s": four digits of what varies in more."""
     value, unit = cell.median, row.unit
     if unit == "us" and value >= 1000:
         value, unit = value / 1000, "ms"
-    number = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    number = f"{float(f'{value:.4g}'):,.0f}" if value >= 1000 else f"{value:.3g}"
     return f"{number} {unit}"
 
 
@@ -36,12 +36,27 @@ def against(row: FigureRow, cell: FigureCell) -> str:
     if not cell.ratio.differs:
         return f"no difference shown ({said})"
     good = (cell.ratio.estimate < 1) == (row.better == "lower")
-    return f"{said} {'better' if good else 'worse'}"
+    return f"{said}, {'better' if good else 'worse'}"
 
 
 def times(found: Ratio) -> str:
-    """Return "1.10 times, 1.05 to 1.21"."""
-    return f"{found.estimate:.2f} times, {found.low:.2f} to {found.high:.2f}"
+    """Return "1.10 times (1.05 to 1.21)"."""
+    return f"{found.estimate:.2f} times ({found.low:.2f} to {found.high:.2f})"
+
+
+def name(row: FigureRow) -> str:
+    """Return what a figure is, and which end of it is good."""
+    return f"{row.name} ({row.better} is better)"
+
+
+def rule(found: Comparison) -> str:
+    """Say what the ratios are, and what counts as worse."""
+    return (
+        f"Ratios are to {found.names[0]}: the median of all ratios of a run of one to a run of "
+        "the other, which need not be the ratio of the medians, with an interval that covers it "
+        f"with at least 95 %. Worse is what is worse by more than {found.threshold:.0%} at either "
+        "end of its interval. No difference shown is not the same as no difference."
+    )
 
 
 def same(found: Comparison) -> str:
@@ -56,9 +71,12 @@ def verdict(found: Comparison) -> str:
     worse = found.regressions
     if not worse:
         return f"Nothing is worse than with {found.names[0]}."
-    said = ", ".join(f"{what} ({name})" for name, what in worse[:20])
-    more = f" and {len(worse) - 20} more" if len(worse) > 20 else ""
-    return f"Worse than with {found.names[0]}: {said}{more}."
+    whose = [name for name in found.names if any(name == one for one, _ in worse)]
+    said = [
+        f"{name} is worse in {', '.join(what for one, what in worse if one == name)}"
+        for name in whose
+    ]
+    return f"Against {found.names[0]}: {'; '.join(said)}."
 
 
 def markdown(found: Comparison, *, everything: bool) -> str:
@@ -82,12 +100,9 @@ def _page(found: Comparison, everything: bool) -> Iterator[str]:
         yield ""
         yield from _head(["median over runs", *names])
         for figure in found.figures:
-            yield _row([as_markdown(figure.name, _LIMIT), *_figures(figure)])
+            yield _row([as_markdown(name(figure), _LIMIT), *_figures(figure)])
         yield ""
-        yield (
-            f"Ratios are to {names[0]}, with an interval that covers at least 95 %. Worse is what "
-            f"is so by more than {found.threshold:.0%}, all of the interval."
-        )
+        yield as_markdown(rule(found), 1000)
 
 
 def _figures(row: FigureRow) -> Iterator[str]:

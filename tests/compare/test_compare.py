@@ -145,8 +145,11 @@ def test_a_bench_compares_the_engines_in_it(tickproof, tmp_path):
     (tmp_path / "bench.json").write_text(json.dumps(document))
     code, out, _ = tickproof("compare", tmp_path, "--format", "markdown")
     assert code == 1
-    assert "Worse than with one 1: count: records/s (two 1)." in out
-    assert "| count: records/s | 1,002 /s | 502 /s: 0.50 times, 0.50 to 0.50 worse |" in out
+    assert "Against one 1: two 1 is worse in records a second of count." in out
+    assert (
+        "| records a second of count (higher is better) | 1,002 /s "
+        "| 502 /s: 0.50 times (0.50 to 0.50), worse |"
+    ) in out
 
 
 def test_the_threshold_is_one_of_the_whole_interval(tmp_path):
