@@ -123,7 +123,11 @@ def _some(figures: Mapping[str, Figure]) -> dict[str, Figure]:
 
 
 def _words(load: Mapping[str, Any]) -> str:
-    return shown(", ".join(f"{key} {load[key]}" for key in sorted(load)), _BASIS)
+    said = {
+        key: " and ".join(map(str, one)) if isinstance(one, list) else one
+        for key, one in load.items()
+    }
+    return shown(", ".join(f"{key} {said[key]}" for key in sorted(said)), _BASIS)
 
 
 def _named(name: object, version: object) -> str:

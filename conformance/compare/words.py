@@ -34,7 +34,7 @@ def against(row: FigureRow, cell: FigureCell) -> str:
         return f"{cell.runs} runs are too few"
     said = times(cell.ratio)
     if not cell.ratio.differs:
-        return f"no difference shown ({said})"
+        return f"no difference shown: {said}"
     good = (cell.ratio.estimate < 1) == (row.better == "lower")
     return f"{said}, {'better' if good else 'worse'}"
 
@@ -54,7 +54,7 @@ def rule(found: Comparison) -> str:
     return (
         f"Ratios are to {found.names[0]}: the median of all ratios of a run of one to a run of "
         "the other, which need not be the ratio of the medians, with an interval that covers it "
-        f"with at least 95 %. Worse is what is worse by more than {found.threshold:.0%} at either "
+        f"with at least 95 %. Worse is what is worse by more than {found.threshold * 100:.3g} % at either "
         "end of its interval. No difference shown is not the same as no difference."
     )
 
