@@ -51,11 +51,12 @@ def name(row: FigureRow) -> str:
 
 def rule(found: Comparison) -> str:
     """Say what the ratios are, and what counts as worse."""
+    beyond = f"{found.threshold * 100:.3g} %"
     return (
         f"Ratios are to {found.names[0]}: the median of all ratios of a run of one to a run of "
         "the other, which need not be the ratio of the medians, with an interval that covers it "
-        f"with at least 95 %. Worse is what is worse by more than {found.threshold * 100:.3g} % at either "
-        "end of its interval. No difference shown is not the same as no difference."
+        f"with at least 95 %. Worse is what is worse by more than {beyond} at either end of its "
+        "interval. No difference shown is not the same as no difference."
     )
 
 
