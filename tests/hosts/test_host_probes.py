@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
-import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.hosts.trees import CPU, LIMITS, NODE, OWN, SWAPS, guest, plant, tuned
 from tickproof.conformance.hosts.attestation import PROBES, attest
+from tickproof.conformance.hosts.host_files import HostFiles
 from tickproof.conformance.hosts.model import MOVING, Attestation, HostError, Status
 
 KIT, ENGINE = (2, 3), (4, 5, 6, 7)
@@ -300,32 +301,23 @@ def test_real_time_policy_by_capability(host):
     assert read(host).problems() == []
 
 
-def test_steal_over_a_short_look(host):
-    stolen = threading.Event()
-    done = threading.Event()
-
-    def tick() -> None:
-        fresh = host / "proc/stat.new"
-        ticks = 9000
-        while not done.wait(0.001):
-            ticks += 1
-            steal = 40 + (ticks - 9000) * stolen.is_set()
-            fresh.write_text(f"cpu  100 0 50 {ticks} 5 0 7 {steal} 0 0\n")
-            fresh.replace(host / "proc/stat")
-
+def test_steal_over_a_short_look(host, monkeypatch):
     plant(host, {"proc/stat": "cpu  100 0 50 9000 5 0 7 40 0 0\n"})
     assert values(read(host))["steal"] == "the counters stood still"
-    thread = threading.Thread(target=tick)
-    thread.start()
-    try:
-        assert statuses(read(host))["steal"] is Status.OK
-        stolen.set()
-        before = read(host)
-        assert statuses(before)["steal"] is Status.NOT_OK
-        assert before.changed(read(host)) == []
-    finally:
-        done.set()
-        thread.join()
+    raw, looks, stolen = HostFiles.raw, itertools.count(1), 0
+
+    def ticking(files: HostFiles, path: str) -> bytes:
+        """Let a tick pass with each look."""
+        look = next(looks)
+        ticks = f"cpu  100 0 50 {9000 + look} 5 0 7 {40 + look * stolen} 0 0\n"
+        return ticks.encode() if path == "proc/stat" else raw(files, path)
+
+    monkeypatch.setattr(HostFiles, "raw", ticking)
+    assert statuses(read(host))["steal"] is Status.OK
+    stolen = 1
+    before = read(host)
+    assert statuses(before)["steal"] is Status.NOT_OK
+    assert before.changed(read(host)) == []
 
 
 def test_levels_are_cumulative(host):
