@@ -6,9 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
-from tickproof.generators.layouts import COUNT_OUT, NUMBER, VERDICT
+from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER, VERDICT
 
-App = Literal["passthrough", "double", "count", "market-spread"]
+App = Literal["passthrough", "double", "count", "market-spread", "ladder"]
+#: One small feature more each; docs/ladder.md says which.
+Step = Literal[
+    "passthrough", "decode", "compute", "three-coalesced", "three-apart",
+    "state", "state-by-key", "checkpoint", "exactly-once", "audit",
+]  # fmt: skip
+#: Steps of the ladder whose outputs are points, as those of count.
+POINTS: Final = frozenset(("state", "state-by-key", "checkpoint", "exactly-once", "audit"))
 
 _OUTPUT_SIZES: Final = {
     "double": NUMBER.itemsize,
@@ -276,6 +283,8 @@ class Scenario:
     @property
     def output_size(self) -> int:
         """Payload size in bytes of the app's output."""
+        if self.app == "ladder":
+            return (COUNT_OUT if self.params["step"] in POINTS else COUNT_IN).itemsize
         return _OUTPUT_SIZES.get(self.app) or int(self.recipe["size"])
 
     @property

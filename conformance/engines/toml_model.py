@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from tickproof.conformance.scenario import Step
 from tickproof.conformance.strict_toml import Table, did_you_mean, matching, quoted, wrong
 from tickproof.conformance.text import shown
 
@@ -108,7 +109,7 @@ class App(Overrides):
 
     def parameter_values(self) -> dict[str, list[str]]:
         """Return the offered values of each param."""
-        found = {name: getattr(self, name, None) for name in ("inputs", "emit")}
+        found = {name: getattr(self, name, None) for name in ("inputs", "emit", "step")}
         return {name: values for name, values in found.items() if values is not None}
 
     def overrides_for(self, values: Iterable[str]) -> list[Overrides]:
@@ -137,6 +138,15 @@ class MarketApp(App):
     freshness_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] | None = None
 
 
+class LadderApp(App):
+    """[apps.ladder]: for `tickproof ladder`; nothing is judged by it."""
+
+    step: list[Step] = Field(min_length=1)
+
+    def overrides_for(self, values: Iterable[str]) -> list[Overrides]:  # noqa: D102
+        return []
+
+
 class AppsTable(Table):
     """[apps]: only the apps named are tried."""
 
@@ -144,6 +154,7 @@ class AppsTable(Table):
     double: App | None = None
     count: CountApp | None = None
     market_spread: MarketApp | None = Field(default=None, alias="market-spread")
+    ladder: LadderApp | None = None
 
     def offered(self) -> dict[str, App]:
         """Return the tables of the apps named, by the name of the app."""

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tickproof.conformance.checkers import count, delivery, merged, multiset, two_streams
+from tickproof.conformance.checkers import count, delivery, ladder, merged, multiset, two_streams
 from tickproof.conformance.checkers.expected import doubled
 from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
+from tickproof.conformance.scenario import POINTS
 from tickproof.generators.layouts import (
     COUNT_IN,
     COUNT_OUT,
@@ -57,6 +58,8 @@ def cached(function: Callable[[History], Any]) -> Callable[[History], Any]:
 
 def output_dtype(history: History) -> np.dtype:
     """Return the dtype of the app's output records."""
+    if history.app == "ladder":
+        return COUNT_OUT if history.params["step"] in POINTS else COUNT_IN
     fixed = {"double": NUMBER, "count": COUNT_OUT, "market-spread": VERDICT}
     return fixed.get(history.app) or opaque(history.partitions[0]["record_size"])
 
@@ -78,6 +81,8 @@ def values(history: History) -> Findings:
         )  # fmt: skip
     if history.app == "market-spread":
         return _market(history, log)
+    if history.app == "ladder":
+        return ladder.check_ladder(history.params["step"], history.inputs(COUNT_IN), log)
     return multiset.check_multiset(_expected(history), log)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from tests.ladder.test_ladder import page as made_ladder
 from tests.selftest.made_selftests import wrong as wrong_selftest
 from tickproof.conformance.engines import spec
 from tickproof.conformance.explore import page as search_page
@@ -53,13 +54,19 @@ def search(failed_run, tmp_path_factory):
     return written(search_page.html(report, failed_run), tmp_path_factory)
 
 
+@pytest.fixture(scope="session")
+def ladder(tmp_path_factory):
+    """The page of a ladder of costs."""
+    return written(made_ladder(), tmp_path_factory)
+
+
 def written(html, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(html, "utf-8")
     return path
 
 
-@pytest.mark.parametrize("name", ["failing", "selftest", "search"])
+@pytest.mark.parametrize("name", ["failing", "selftest", "search", "ladder"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 375])
 def test_it_can_be_read_by_everyone(page_of, request, name, scheme, width):

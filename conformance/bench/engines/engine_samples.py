@@ -27,9 +27,10 @@ PERIOD_S: Final = 0.2
 
 
 class EngineSamples:
-    """The samples of one run; pass `sampler` to `play` as its usage."""
+    """The samples of one run, every ``period_s``; pass `sampler` to `play` as its usage."""
 
-    def __init__(self) -> None:
+    def __init__(self, period_s: float = PERIOD_S) -> None:
+        self._period_s = period_s
         self._rows: list[tuple[float, ...]] = []
         self._folder, self._state_dir = Path(), Path()
         #: "pss" (shared pages counted once), or "rss" where the kernel does not report that.
@@ -40,7 +41,7 @@ class EngineSamples:
     def sampler(self, folder: Path) -> UsageSampler:
         """Return the sampler of a run, which adds its samples here."""
         self._folder, self._state_dir = folder, Path()
-        return UsageSampler(folder, period_s=PERIOD_S, on_sample=self._add)
+        return UsageSampler(folder, period_s=self._period_s, on_sample=self._add)
 
     def rows(self) -> np.ndarray:
         """Return the SAMPLE rows so far; cpu_s never falls."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from tickproof.conformance.bench.engines.costs import STATE_AT, costs
 from tickproof.conformance.bench.engines.engine_samples import (
+    PERIOD_S,
     EngineSamples,
     children_cpu_s,
 )
@@ -81,7 +82,7 @@ def measure_all(
     The engines take turns within a round, so that a machine whose speed changes affects all.
     ``tell`` is called with what is being done.
     """
-    bench = _Bench(plan, keep, tell)
+    bench = _Bench(plan, Rounds(keep, tell))
     results = [
         EngineResult(spec, [Series(app) for app in plan.apps], [Series(t) for t in plan.kills])
         for spec in specs
@@ -98,35 +99,16 @@ def measure_all(
     return results
 
 
-class _Bench:
-    """Plays single rounds into their series."""
+class Rounds:
+    """Plays single rounds into their series; keep: their folders. tell: as in measure_all.
 
-    def __init__(self, plan: Plan, keep: bool, tell: Tell) -> None:
-        self._plan, self._keep, self._tell = plan, keep, tell
+    period_s: from one sample of an engine to the next.
+    """
 
-    def steady(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:
-        """Measure one round of an app."""
-        scenario = steady_scenario(spec, series.what, self._plan, number)  # type: ignore[arg-type]
-        if scenario is None:
-            series.status, series.why = "not-offered", f"app {series.what} is not offered"
-        else:
-            folder = parent / f"{series.what}-{number}"
-            self._round(spec, series, scenario, folder, steady_figures)
+    def __init__(self, keep: bool, tell: Tell, period_s: float = PERIOD_S) -> None:
+        self._keep, self._tell, self._period_s = keep, tell, period_s
 
-    def kill(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:
-        """Measure one round with a kill, where the engine claims to survive it."""
-        scenario = kill_scenario(spec, series.what, self._plan, number)  # type: ignore[arg-type]
-        if scenario is None:
-            series.status = "not-offered"
-            series.why = "neither count nor passthrough is offered"
-        elif series.what not in (survives := spec.claims(scenario.app, scenario.params).survives):
-            claimed = ", ".join(survives) or "no death"
-            series.status, series.why = "not-claimed", f"claims to survive: {claimed}"
-        else:
-            folder = parent / f"kill-{series.what}-{number}"
-            self._round(spec, series, scenario, folder, kill_figures)
-
-    def _round(
+    def add(
         self, spec: EngineSpec, series: Series, scenario: Scenario, folder: Path, measure: Measure
     ) -> None:
         """Play, judge and measure; after a round that went wrong no more are played."""
@@ -154,7 +136,7 @@ class _Bench:
     ) -> None:
         seed = scenario.recipe["seed"]
         self._tell(f"{spec.name}: {folder.name}")
-        samples, before_s = EngineSamples(), children_cpu_s()
+        samples, before_s = EngineSamples(self._period_s), children_cpu_s()
         spec = patient(spec, scenario.recipe["records"])
         play(scenario, spec, folder, seed=seed, usage=samples.sampler)
         samples.cpu_s = children_cpu_s() - before_s
@@ -162,6 +144,35 @@ class _Bench:
         self._tell(f"{spec.name}: {folder.name}, judging")
         earns_figures(history)
         series.rounds.append({"seed": seed} | measure(history, samples))
+
+
+class _Bench:
+    """Says which rounds are played."""
+
+    def __init__(self, plan: Plan, rounds: Rounds) -> None:
+        self._plan, self._rounds = plan, rounds
+
+    def steady(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:
+        """Measure one round of an app."""
+        scenario = steady_scenario(spec, series.what, self._plan, number)  # type: ignore[arg-type]
+        if scenario is None:
+            series.status, series.why = "not-offered", f"app {series.what} is not offered"
+        else:
+            folder = parent / f"{series.what}-{number}"
+            self._rounds.add(spec, series, scenario, folder, steady_figures)
+
+    def kill(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:
+        """Measure one round with a kill, where the engine claims to survive it."""
+        scenario = kill_scenario(spec, series.what, self._plan, number)  # type: ignore[arg-type]
+        if scenario is None:
+            series.status = "not-offered"
+            series.why = "neither count nor passthrough is offered"
+        elif series.what not in (survives := spec.claims(scenario.app, scenario.params).survives):
+            claimed = ", ".join(survives) or "no death"
+            series.status, series.why = "not-claimed", f"claims to survive: {claimed}"
+        else:
+            folder = parent / f"kill-{series.what}-{number}"
+            self._rounds.add(spec, series, scenario, folder, kill_figures)
 
 
 def _drop(folder: Path, whole: bool) -> None:

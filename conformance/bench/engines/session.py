@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,10 +38,15 @@ def check(specs: Sequence[EngineSpec], plan: Plan, out: Path) -> None:
     if not any(steady_scenario(spec, app, plan, 0) for spec in specs for app in plan.apps):
         apps = ", ".join(plan.apps)
         raise RequestError(f"--app: expected an app that one of the engines offers; got {apps}")
+    check_room(out, plan.disk_bytes)
+
+
+def check_room(out: Path, needed: int) -> None:
+    """Raise RequestError where a run of so many bytes does not fit on the disk."""
     free = shutil.disk_usage(out).free
-    if plan.disk_bytes > free:
+    if needed > free:
         raise RequestError(
-            f"--messages: input and output of one run take {plan.disk_bytes >> 20:,} MiB, "
+            f"--messages: input and output of one run take {needed >> 20:,} MiB, "
             f"but {out} has {free >> 20:,} MiB left"
         )
 
@@ -68,6 +73,10 @@ def bench(
 
 def exit_status(results: Sequence[EngineResult]) -> int:
     """Return 0 when all that is offered was measured, else the status of the worst."""
-    series: list[Series] = [one for result in results for one in (*result.apps, *result.kills)]
+    return exit_status_of([one for r in results for one in (*r.apps, *r.kills)])
+
+
+def exit_status_of(series: Iterable[Series]) -> int:
+    """Return 0 when all that is offered was measured, else the status of the worst."""
     found = {one.status for one in series}
     return next((status for name, status in _STATUSES if name in found), EXIT_OK)

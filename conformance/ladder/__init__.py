@@ -1,0 +1,1 @@
+"""`tickproof ladder`: what each small feature of an engine costs a record."""
