@@ -35,9 +35,10 @@ class Equivalent(Table):
 
 
 class Equivalents(Table):
-    """The list of one engine."""
+    """The list of one engine. left_out: files that make no mutants, each with the reason."""
 
     equivalent: list[Equivalent] = []
+    left_out: dict[_Text, _Text] = {}
 
     def reason(self, mutation: Mutation) -> str | None:
         """Return why a mutant is equivalent, None where nothing says so."""

@@ -10,6 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Final
 
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import RequestError
@@ -18,6 +19,9 @@ from tickproof.conformance.mutation.equivalents import Equivalents
 from tickproof.conformance.mutation.judge import Case
 from tickproof.conformance.mutation.results import FILE_NAME, Fate, Head, Result, Results
 from tickproof.conformance.mutation.source import Mutation
+
+#: So many scenarios, those that killed most, are played of each mutant before any plays all.
+FIRST: Final = 16
 
 #: Called with the mutants judged, those to judge, and the newest result.
 OnResult = Callable[[int, int, Result], None]
@@ -28,8 +32,9 @@ class Request:
     """What to judge. engine: its folder. only: requirements, empty for all.
 
     sample: at most so many mutants, drawn by the seed, None for all. match: a pattern of ids,
-    or of file names. again: also those that were judged before and not killed. equivalent: they
-    play everything, and nobody is waiting for them: they come last.
+    or of file names. again: also those that were judged before and not killed. equivalent: those
+    whose reason is known play the first scenarios only, to see whether it is true; files that
+    are left out make no mutants.
     """
 
     engine: Path
@@ -55,45 +60,65 @@ def run(request: Request, on_result: OnResult) -> tuple[list[Mutation], Results]
     work = request.out / "work"
     shutil.rmtree(work, ignore_errors=True)
     folder = judge.copied(request.engine, work / "listed").parent
-    known = source.mutations(folder)
+    known = _known(folder, request.equivalent)
     head = Head(
         engine=request.engine.name, sources=source.digest(folder), seed=request.seed,
         only=list(request.only),
     )  # fmt: skip
     results = Results(request.out / FILE_NAME, head)
-    todo = _chosen(request, known, results)
-    if todo:
-        # Spawned, not forked: a run starts threads and processes of its own.
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(request.workers, mp_context=context)
-        try:
+    chosen = _chosen(request, known)
+    todo = [one for one in chosen if _open(one, results, request.again)]
+    # Spawned, not forked: a run starts threads and processes of its own.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(request.workers, mp_context=context)
+    try:
+        if todo:
             _try_control(request, names, results, pool)
-            cases = _cases(request, todo, names, results)
+        for played in (FIRST, len(names)):
+            cases = _cases(request, todo, names, played, results)
             for number, result in enumerate(_each(cases, pool, request.workers), 1):
                 results.add(result)
                 on_result(number, len(todo), result)
-        finally:
-            pool.shutdown(cancel_futures=True)
+            todo = [one for one in chosen if _half_judged(one, request, len(names), results)]
+    finally:
+        pool.shutdown(cancel_futures=True)
     shutil.rmtree(work / "listed")
     return known, results
 
 
-def _chosen(request: Request, known: Sequence[Mutation], results: Results) -> list[Mutation]:
-    """Return the mutants to judge, those of one file and line far from each other."""
+def _known(folder: Path, equivalent: Equivalents) -> list[Mutation]:
+    """Return the mutants of all files that are not left out."""
+    if missing := equivalent.left_out.keys() - source.sources(folder):
+        raise RequestError(f"left_out: expected files of the engine; got {', '.join(missing)}")
+    return [one for one in source.mutations(folder) if one.file not in equivalent.left_out]
+
+
+def _chosen(request: Request, known: Sequence[Mutation]) -> list[Mutation]:
+    """Return the mutants asked for, those of one file and line far from each other."""
     drawn = list(known)
     random.Random(request.seed).shuffle(drawn)
     drawn = [
         one for one in drawn
         if fnmatchcase(one.id, request.match) or fnmatchcase(one.file, request.match)
     ]  # fmt: skip
-    chosen = [one for one in drawn[: request.sample] if _open(one, results, request.again)]
-    return sorted(chosen, key=lambda one: request.equivalent.reason(one) is not None)
+    return drawn[: request.sample]
 
 
 def _open(mutation: Mutation, results: Results, again: bool) -> bool:
     """Tell whether a mutant has to be judged."""
     result = results.get(mutation)
     return result is None or (again and result.fate is not Fate.KILLED)
+
+
+def _half_judged(mutation: Mutation, request: Request, scenarios: int, results: Results) -> bool:
+    """Tell whether the first scenarios did not kill a mutant, and nobody knows why."""
+    result = results.get(mutation)
+    return (
+        result is not None
+        and result.fate in (Fate.SURVIVED, Fate.UNKNOWN)
+        and result.played < scenarios
+        and request.equivalent.reason(mutation) is None
+    )
 
 
 def _try_control(
@@ -116,14 +141,15 @@ def _try_control(
 
 
 def _cases(
-    request: Request, todo: Iterable[Mutation], names: Sequence[str], results: Results
-) -> Iterator[Case]:
-    """Yield a case for each mutant; scenarios that killed most of its file come first."""
+    request: Request, todo: Iterable[Mutation], names: Sequence[str], played: int,
+    results: Results,
+) -> Iterator[Case]:  # fmt: skip
+    """Yield a case for each mutant: so many scenarios, those that killed most of its file first."""
     for number, mutation in enumerate(todo):
         kills = results.kills(mutation.file)
         order = sorted(names, key=kills.__getitem__, reverse=True)
         folder = request.out / "work" / str(number)
-        yield Case(request.engine, folder, tuple(order), request.seed, mutation)
+        yield Case(request.engine, folder, tuple(order[:played]), request.seed, mutation)
 
 
 def _each(cases: Iterator[Case], pool: ProcessPoolExecutor, workers: int) -> Iterator[Result]:

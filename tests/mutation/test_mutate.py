@@ -11,7 +11,7 @@ from tests.long import LONG
 from tests.selftest.houses import house
 from tickproof.conformance import resources
 from tickproof.conformance.cli import main
-from tickproof.conformance.mutation import equivalents, judge, source
+from tickproof.conformance.mutation import equivalents, judge, session, source
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest.trial import tests_of
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK, EXIT_USAGE
@@ -73,6 +73,38 @@ def test_mutants_are_killed_or_survive_and_a_run_goes_on(
     assert mutate(*only, "--sample", "0") == EXIT_OK  # judges nothing, and says what is known
     assert "1 of 3 mutants killed, 2 equivalent, 0 survived: score 100 %" in capsys.readouterr().out
     assert len(lines()) == 5
+
+
+def test_what_the_first_scenarios_do_not_kill_faces_all_of_them(
+    minimal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "FIRST", 1)
+    listed = resources.fixtures() / "equivalents" / "minimal.toml"
+    listed.parent.mkdir()
+    listed.write_text(LISTED.replace(', "SPARE = 0"', ""))
+    only = "--only", "SL-PASSTHROUGH,SL-DOUBLE"
+    mask = line_of(minimal, "MASK = 2**64 - 1  # integers wrap")
+    spare = line_of(minimal, "SPARE = 1")
+    assert mutate(*only, "--match", f"*:{mask}:NumberReplacer:*", "--sample", "1") == EXIT_OK
+    assert [(line["fate"], line["played"]) for line in lines()[2:]] == [
+        ("survived", 1), ("killed", 2)
+    ]  # fmt: skip
+    assert mutate(*only, "--match", f"*:{spare}:*") == EXIT_FAIL
+    played = [(line["new"], line["played"]) for line in lines()[4:]]
+    assert sorted(played) == [("SPARE = 0", 1), ("SPARE = 0", 2), ("SPARE = 2", 1)]
+
+
+def test_a_file_that_is_left_out_makes_no_mutants(
+    minimal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = resources.fixtures() / "equivalents" / "minimal.toml"
+    listed.parent.mkdir()
+    listed.write_text('[left_out]\n"adapter.py" = "why not"\n')
+    assert mutate("--only", "SL-DOUBLE") == EXIT_OK
+    assert "0 of 0 mutants killed" in capsys.readouterr().out
+    listed.write_text('[left_out]\n"adaptor.py" = "why not"\n')
+    assert mutate("--only", "SL-DOUBLE") == EXIT_USAGE
+    assert "adaptor.py" in capsys.readouterr().err
 
 
 def test_an_engine_that_does_not_pass_is_not_mutated(
