@@ -144,10 +144,15 @@ def _cases(
     request: Request, todo: Iterable[Mutation], names: Sequence[str], played: int,
     results: Results,
 ) -> Iterator[Case]:  # fmt: skip
-    """Yield a case for each mutant: so many scenarios, those that killed most of its file first."""
+    """Yield a case for each mutant: so many scenarios, those that killed most of its file first.
+
+    What killed none yet follows in an order of chance, so that each of them has its turn.
+    """
     for number, mutation in enumerate(todo):
         kills = results.kills(mutation.file)
-        order = sorted(names, key=kills.__getitem__, reverse=True)
+        order = list(names)
+        random.Random(f"{request.seed}:{mutation.id}").shuffle(order)
+        order.sort(key=kills.__getitem__, reverse=True)
         folder = request.out / "work" / str(number)
         yield Case(request.engine, folder, tuple(order[:played]), request.seed, mutation)
 
