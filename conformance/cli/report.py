@@ -14,7 +14,8 @@ from tickproof.conformance.errors import HistoryError, RequestError
 @click.argument("what", type=click.Path(exists=True, path_type=Path), metavar="SESSION|RUN|PACK")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Default: report.html in the folder of a SESSION; else NAME.html in the working folder.",
+    help="Default: report.html in the folder of a SESSION; else NAME.html in the working folder. "
+    "A name that ends in .svg gets the picture of the worst run alone.",
 )  # fmt: skip
 def report(what: Path, output: Path | None) -> None:
     """Make one HTML file of a SESSION (a folder of `run` or `latency`), a RUN or a PACK.
@@ -28,6 +29,7 @@ def report(what: Path, output: Path | None) -> None:
     from tickproof.conformance.service_level import report as latency_report
     from tickproof.conformance.session import recorded_report
 
+    html = page.picture if output and output.suffix == ".svg" else page.html
     document = what / json_report.FILE_NAME if what.is_dir() else what
     try:
         if (what / latency_report.FILE_NAME).exists() or what.name == latency_report.FILE_NAME:
@@ -36,10 +38,10 @@ def report(what: Path, output: Path | None) -> None:
             path = output or session / json_report.PAGE_NAME
         elif (what / "run.json").exists() or (what.is_file() and what.suffix != ".json"):
             with opened_run(what) as folder:
-                text = page.html(recorded_report.of_run(folder), folder)
+                text = html(recorded_report.of_run(folder), folder)
             path = output or Path(f"{_name(what)}.html")
         else:
-            text = page.html(json_report.read(document), document.parent)
+            text = html(json_report.read(document), document.parent)
             path = output or document.parent / json_report.PAGE_NAME
     except (HistoryError, latency_report.SessionError) as error:
         raise RequestError(f"SESSION|RUN|PACK: {error}") from error

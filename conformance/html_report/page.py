@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain.stories import opened
-from tickproof.conformance.html_report import processes, templates, timeline
+from tickproof.conformance.html_report import processes, standalone, templates, timeline
 from tickproof.conformance.html_report.processes import ProcessUse
 from tickproof.conformance.html_report.run_curves import RunCurves
 from tickproof.conformance.reports import judged, whole_file
@@ -125,6 +125,19 @@ def html(report: Report, folder: Path) -> str:
 def write(report: Report, folder: Path) -> Path:
     """Write report.html beside the report.json of a session; returns its path. Raises OSError."""
     return whole_file.write(folder / PAGE_NAME, html(report, folder))
+
+
+def picture(report: Report, folder: Path) -> str:
+    """Return the run of the worst result over time, as an SVG file.
+
+    Raises HistoryError where no run of the report can be drawn.
+    """
+    found = [one for one in entries(report.requirements, folder) if one.pictures]
+    worst = max(found, key=lambda one: SEVERITY.index(one.result.verdict), default=None)
+    if worst is None or worst.pictures is None or worst.pictures.whole is None:
+        why = worst.pictures.why if worst and worst.pictures else "it holds no run"
+        raise HistoryError(f"no picture: {why}")
+    return standalone.svg(worst.pictures.whole, timeline.HEIGHT)
 
 
 def sentence(report: Report) -> str:

@@ -80,7 +80,7 @@ class RunCurves:
             for one in moments(history) if one.rank <= _RANK
         ]  # fmt: skip
         if wrong_ns is not None:
-            self.marks.append(Mark(self._at(wrong_ns), "output of the counterexample", strong=True))
+            self.marks.append(Mark(self._at(wrong_ns), "wrong output", strong=True))
         #: When the engine let the log drop what it had read: after each cut, in seconds.
         self.cuts_s = np.unique((history.releases["t_ns"] - self.origin_ns) / 1e9)
         #: (fault, first fetch after it), in seconds, where the log could tell.

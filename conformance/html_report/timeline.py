@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -26,11 +25,12 @@ _RATES: Final = 92
 _GAP: Final = 22
 _BACKLOG: Final = 44
 _LOW: Final = _TOP + _RATES + _GAP + _BACKLOG
-_HEIGHT: Final = _LOW + 26
+HEIGHT: Final = _LOW + 26
 #: Length of the stroke of a cut.
 _CUT: Final = 5
-#: Labels of marks that lie closer than this are left out; their lines stay.
-_LABEL_ROOM: Final = 110
+#: The room of a letter of a label, about. Labels that would lie on another are left out; their
+#: lines stay.
+_LETTER: Final = 6.3
 _TEXT: Final = 48
 
 
@@ -49,7 +49,7 @@ def _picture(run: RunCurves, window: tuple[float, float], spans: int, title: str
     marks = [mark for mark in run.marks if window[0] <= mark.at_s <= window[1]]
     rates = _Panel(_TOP, _RATES, [curves.published, curves.fetched, curves.outputs])
     backlog = _Panel(_TOP + _RATES + _GAP, _BACKLOG, [curves.backlog])
-    return svg.picture(_HEIGHT, title, [
+    return svg.picture(HEIGHT, title, [
         *(_recovery(axis, *span) for span in run.recoveries if axis.meets(span)),
         *axis.grid(_TOP, _LOW),
         *rates.frame("records a second"),
@@ -109,13 +109,16 @@ def _marks(axis: TimeAxis, marks: Sequence[Mark]) -> list[Markup]:
         ("mark", "label", _OTHERS, [mark for mark in marks if not mark.strong]),
         ("fault", "fault-label", _FAULTS, [mark for mark in marks if mark.strong]),
     ):
-        labelled = -math.inf
+        taken: list[tuple[float, float]] = []
         for mark in of_kind:
             x, text = axis.x(mark.at_s), shown(mark.text, _TEXT)
             said = f"{mark.at_s:.3f} s: {text}"
             found.append(svg.line(name, [(x, y + 3), (x, _LOW)], said))
-            if x >= labelled + _LABEL_ROOM:
-                anchor = "end" if x > svg.WIDTH - 2 * _LABEL_ROOM else "start"
-                found.append(label(x, y, text, anchor, style))
-                labelled = x
+            wide = len(text) * _LETTER
+            for anchor, left in (("start", x), ("end", x - wide)):
+                right = left + wide
+                if right <= svg.WIDTH and all(left > b or right < a for a, b in taken):
+                    found.append(label(x, y, text, anchor, style))
+                    taken.append((left, right))
+                    break
     return found
