@@ -81,7 +81,7 @@ def picture(found: Sequence[RungCosts]) -> Markup | None:
     rows = [(one, one.processor) for one in found if one.processor]
     if not rows:
         return None
-    left, room = LEFT + _NAMES, ROOM - _NAMES - 70
+    left, room = LEFT + _NAMES, ROOM - _NAMES - 90
     most = max(max(cost.rounds) for _, cost in rows)
     parts, top = [], _TOP
     for one, cost in rows:
