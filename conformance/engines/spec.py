@@ -89,17 +89,19 @@ class EngineSpec:
         self.version = engine.version
         self.language = engine.language
         self.transports = tuple(engine.transports)
-        self.timeouts = Timeouts(
-            engine.startup_timeout_s,
-            engine.drain_timeout_s,
-            engine.recovery_timeout_s,
-            engine.cut_timeout_s,
-        )
         kafka = model.kafka
         #: None where the engine speaks the log protocol.
         self.kafka: KafkaTimeouts | None = None
         if kafka is not None:
             self.kafka = KafkaTimeouts(kafka.session_timeout_ms, kafka.transaction_timeout_ms)
+        recovery_s = engine.recovery_timeout_s
+        if self.kafka is not None:
+            # So long the broker may keep what a dead process left.
+            kept_s = self.kafka.session_s + self.kafka.transaction_s
+            recovery_s = max(recovery_s, kept_s + engine.startup_timeout_s)
+        self.timeouts = Timeouts(
+            engine.startup_timeout_s, engine.drain_timeout_s, recovery_s, engine.cut_timeout_s
+        )
         #: Role -> expression in the command lines of its processes; empty: argv is one worker.
         self.roles: dict[str, str] = {}
         if kafka is not None and kafka.roles is not None:

@@ -177,9 +177,12 @@ def _shared(
         return [f"{text}, but not its {' and '.join(bad)}." if bad else f"{text}."], False
     if not len(quotes):
         return ["All wrong verdicts name another quote than the latest."], False
+    number = len(wrong)
+    told = _rows_of(quotes["id"], came["quote_id"])
+    if ((told >= 0) & (quotes["symbol"][told] != due["symbol"])).all():
+        return [f"All wrong verdicts ({number:,}) name a quote of another symbol."], True
     at = _rows_of(quotes["id"], due["quote_id"])
     missed = where[np.maximum(at, 0)]
-    number = len(wrong)
     if named == number:
         text = f"All wrong verdicts ({number:,}) name no quote"
     else:

@@ -236,11 +236,8 @@ class EngineUnderTest:
 
     def drain(self) -> Pending | Completion:
         """Ask for drain, or watch for it where the engine cannot be asked."""
-        limits, kafka = self._spec.timeouts, self._spec.kafka
-        if self._completion is not None and kafka is not None:
-            # What is left open ends by itself after these: nobody may be called lossy before.
-            by_itself_s = kafka.session_s + kafka.transaction_s + limits.startup_s
-            return self._completion(max(limits.recovery_s, by_itself_s))
+        if self._completion is not None:
+            return self._completion(self._spec.timeouts.recovery_s)
         return self.process.submit("drain")
 
     def rss_bytes(self) -> int:

@@ -8,6 +8,7 @@ from tickproof.conformance.checkers.findings import Finding, Findings
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.suites.evidence import (
     CHANGED,
     LOSS,
@@ -148,6 +149,23 @@ def require_acknowledged(history: History) -> None:
                 Reason.EARLY_DRAIN, "no output after drain is answered",
                 f"{int(arrivals['count'][late].sum())} records came later",
             )  # fmt: skip
+
+
+def not_fetched_below(
+    history: History, event: events.Drained | events.Checkpointed, what: str
+) -> None:
+    """Expect no record fetched after ``event`` that it already covered."""
+    for stream, partition, _, _, fetched, _ in event.partitions:
+        rows = history.fetches
+        rows = rows[(rows["stream"] == stream) & (rows["partition"] == partition)]
+        later = rows[(rows["t_ns"] > event.t_ns) & (rows["base"] < fetched)]
+        if len(later):
+            raise Fail(
+                Reason.FETCHED_AGAIN, f"no FETCH below {fetched} once {what}",
+                f"offset {int(later['base'][0])} of stream {stream}, partition {partition}",
+            )  # fmt: skip
+    for refusal in history.all(events.Refused, code=int(Code.RELEASED)):
+        raise Fail(Reason.FETCHED_AGAIN, f"no FETCH of what was durable once {what}", refusal.text)
 
 
 def earns_figures(history: History) -> None:

@@ -69,6 +69,11 @@ def test_zero_crossed_and_huge_quotes(history: History) -> None:
     _boundary(history, "odd")
 
 
+@decides("MS-MERGED", "market-boundaries")
+def test_symbols_that_are_nearly_equal_are_not_mixed_up(history: History) -> None:
+    _boundary(history, "alike")
+
+
 @decides("MS-STANDARD-MIX", "market-standard-mix")
 def test_one_order_in_seventy_thousand(history: History) -> None:
     require_correct(history)

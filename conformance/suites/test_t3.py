@@ -23,6 +23,7 @@ from tickproof.conformance.suites.evidence import (
 from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown, decides
 from tickproof.conformance.suites.require import (
     forbidden_repeats,
+    not_fetched_below,
     require_completed,
     require_fired,
     require_no,
@@ -131,6 +132,11 @@ def test_some_points_after_two_deaths(history: History) -> None:
     _state(history, 2)
 
 
+@decides("EO-SOME", "count-some-trickle")
+def test_last_points_of_keys_that_never_come_again(history: History) -> None:
+    _state(history)
+
+
 @decides("EO-PASSTHROUGH-DEATH", "passthrough-deaths")
 def test_passthrough_after_a_death(history: History) -> None:
     _state(history)
@@ -218,33 +224,21 @@ def test_the_end_of_the_stream_arrives(history: History) -> None:
         )
 
 
+@decides("EO-AFTER-DRAIN", "market-after-drain")
+def test_nothing_changes_after_a_drain_without_output(history: History) -> None:
+    test_nothing_changes_after_drain(history)
+
+
 @decides("EO-AFTER-DRAIN", "count-after-drain")
 def test_nothing_changes_after_drain(history: History) -> None:
     drained = history.all(events.Drained)
     if drained:
-        _not_fetched_below(history, drained[0], "drain was answered")
+        not_fetched_below(history, drained[0], "drain was answered")
     kinds = (*VALUES, *LOSS, *forbidden_repeats(history))
     require_no(history, whole(history), kinds)
     require_fired(history, in_flight=False)
     if len(drained) < 2:
         raise Unknown(Reason.NO_RECOVERY_SEEN, "a second drain after the restart", "none")
-
-
-def _not_fetched_below(
-    history: History, event: events.Drained | events.Checkpointed, what: str
-) -> None:
-    """Expect no record fetched after ``event`` that it already covered."""
-    for stream, partition, _, _, fetched, _ in event.partitions:
-        rows = history.fetches
-        rows = rows[(rows["stream"] == stream) & (rows["partition"] == partition)]
-        later = rows[(rows["t_ns"] > event.t_ns) & (rows["base"] < fetched)]
-        if len(later):
-            raise Fail(
-                Reason.FETCHED_AGAIN, f"no FETCH below {fetched} once {what}",
-                f"offset {int(later['base'][0])} of stream {stream}, partition {partition}",
-            )  # fmt: skip
-    for refusal in history.all(events.Refused, code=int(Code.RELEASED)):
-        raise Fail(Reason.FETCHED_AGAIN, f"no FETCH of what was durable once {what}", refusal.text)
 
 
 @decides("EO-CHECKPOINT-OP", "count-checkpoint")
@@ -253,7 +247,7 @@ def test_a_checkpoint_answer_is_durable(history: History) -> None:
         if "no checkpoint op" in row.why:
             raise NotClaimed("the engine has no checkpoint op")
     for event in history.all(events.Checkpointed):
-        _not_fetched_below(history, event, "a checkpoint was answered")
+        not_fetched_below(history, event, "a checkpoint was answered")
     require_no(history, values(history), (*VALUES, *LOSS))
     require_fired(history, in_flight=False)
 

@@ -20,6 +20,7 @@ from tickproof.conformance.suites.evidence import (
 from tickproof.conformance.suites.judge import Fail, Unknown, decides
 from tickproof.conformance.suites.require import (
     forbidden_repeats,
+    not_fetched_below,
     raise_first,
     require_fired,
     require_no,
@@ -67,6 +68,15 @@ def _rescaled(history: History) -> None:
 
 
 # -- a full disk ---------------------------------------------------------------------
+
+
+@decides("EO-FULL-DISK", "count-full-disk-at-the-end")
+def test_drain_waits_for_a_full_disk(history: History) -> None:
+    drained = history.all(events.Drained)
+    if drained:
+        not_fetched_below(history, drained[0], "drain was answered")
+    require_no(history, whole(history), (*VALUES, *LOSS, *forbidden_repeats(history)))
+    require_fired(history, 2, in_flight=False)
 
 
 @decides("EO-FULL-DISK", "count-full-disk")

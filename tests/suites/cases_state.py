@@ -91,6 +91,12 @@ REJECTS: dict[str, Cases] = {
     "test_verdicts_with_other_workers": [LOST, WRONG_VERDICT, FAILED],
     "test_totals_after_the_death_of_all_workers": NOT_STATE,
     "test_totals_after_the_death_of_the_coordinator": NOT_STATE,
+    "test_drain_waits_for_a_full_disk": [
+        (t.fetched_again("drained"), "FETCHED_AGAIN"),
+        (t.refused(3), "FETCHED_AGAIN"),
+        *NOT_STATE,
+        TWICE,
+    ],
     "test_totals_over_a_full_disk": [
         (t.refused(3), "RELEASED"),
         *NOT_STATE,
@@ -107,6 +113,7 @@ UNKNOWNS: dict[str, Cases] = {
     "test_verdicts_with_other_workers": [MISSED, NOTHING],
     "test_totals_after_the_death_of_all_workers": [MISSED, NOTHING],
     "test_totals_after_the_death_of_the_coordinator": [MISSED, NOTHING],
+    "test_drain_waits_for_a_full_disk": [MISSED],
     "test_totals_over_a_full_disk": [
         MISSED, NOTHING, (t.without("fill-over"), "KILL_MISSED"),
         (_no_sign_of(t.edited("fill-over", empty=[], words="")), "NOTHING_HELD_BACK"),

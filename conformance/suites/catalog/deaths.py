@@ -21,6 +21,8 @@ from tickproof.conformance.suites.catalog.builders import (
 )
 from tickproof.conformance.suites.catalog.carriers import (
     COUNTABLE,
+    MERGED,
+    MERGED_REJECTS,
     ON_MERGED,
     ON_TWO,
     PASSTHROUGH,
@@ -138,11 +140,30 @@ def _(context: Context, _rng: random.Random) -> Scenario:
     )
 
 
+@scenario("market-after-drain", (MERGED_REJECTS, MERGED))
+def _(context: Context, _rng: random.Random) -> Scenario:
+    # What came last gives no output, and is covered by a cut all the same.
+    return market(
+        context, 30_000, recipe={"reject_one_in": 70_000},
+        faults=(FaultStep("kill", "engine", "drained"),),
+    )  # fmt: skip
+
+
 @scenario("count-some-deaths", (SOME,))
 def _(context: Context, rng: random.Random) -> Scenario:
     faults = (kill(rng, "engine", 0.2, 0.4), kill(rng, "engine", 0.55, 0.8))
     # Many keys, so that some have their last value right before a death.
     return _deaths(context, faults, keyed={"keys": 30_000})
+
+
+@scenario("count-some-trickle", (SOME,))
+def _(context: Context, rng: random.Random) -> Scenario:
+    # So slow that points wait in an engine which sends many at once, and of keys that hardly
+    # ever come again.
+    return carried(
+        context, 6_000, rate=4_000, faults=(kill(rng, "engine", 0.4, 0.7),),
+        keyed={"keys": 1_000_000, "hot_share": 0.0, "tick": 4},
+    )  # fmt: skip
 
 
 @scenario("count-checkpoint", STATE_FIRST)

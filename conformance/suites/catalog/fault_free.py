@@ -128,8 +128,9 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 
 @scenario("count-some", (SOME,))
 def _(context: Context, _rng: random.Random) -> Scenario:
+    # So many partitions that a number of three bits does not tell them apart.
     return carried(
-        context, context.records(100_000), rate=150_000,
+        context, context.records(100_000), rate=150_000, recipe={"partitions": 12},
         keyed={"key_shape": "same-low-32", "equal": True},
     )  # fmt: skip
 
@@ -202,6 +203,15 @@ BOUNDARIES: Final[dict[str, dict[str, tuple[int, int] | None]]] = {
         "HUGEOK": (2**53 - 499, 2**53),
         "HUGEREJ": (2**53 - 500, 2**53),
         "WIDE": (0, 2**53),
+    },
+    # Those of one kind share a partition, where a state can take one for the other.
+    "alike": {
+        "TWIN": (1_000_000, 1_000_100),
+        "Twin": (1_000_000, 1_000_900),
+        "twin": (1_000_000, 1_000_200),
+        "TWIN.": (1_000_000, 1_000_800),
+        "EIGHTCHA": (1_000_000, 1_000_300),
+        "EIGHTCHB": (1_000_000, 1_000_700),
     },
 }
 

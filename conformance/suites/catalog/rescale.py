@@ -8,7 +8,7 @@ from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.suites.catalog.builders import Context, carried, kill, market, scenario
 from tickproof.conformance.suites.catalog.carriers import ON_MERGED, ON_TWO, STATE_FIRST
 
-_MORE, _FEWER = 3, 1
+_BEFORE, _MORE, _FEWER = 2, 3, 1
 #: Of the input, from a restart to the death after it, which waits for the first cut.
 _NEXT = 0.02
 
@@ -16,7 +16,8 @@ _NEXT = 0.02
 def _rescaled(context: Context, rng: random.Random, *numbers: int) -> tuple[FaultStep, ...]:
     """Return numbers of workers; after each a death at the first cut, if that is claimed."""
     steps: list[FaultStep] = []
-    for workers, low in zip(numbers, (0.2, 0.55), strict=True):
+    places = (0.2, 0.55) if len(numbers) == 2 else (0.15, 0.4, 0.65)
+    for workers, low in zip(numbers, places, strict=True):
         drawn = kill(rng, "engine", low, low + 0.1, cut=True)
         # A delay: a connection that is held might keep the engine from its stop.
         stop = FaultStep(
@@ -34,7 +35,8 @@ def _rescaled(context: Context, rng: random.Random, *numbers: int) -> tuple[Faul
 
 @scenario("count-rescale", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    faults = _rescaled(context, rng, _MORE, _FEWER)
+    # There and back again: what the first number left behind lies about by then.
+    faults = _rescaled(context, rng, _MORE, _FEWER, _BEFORE)
     return carried(context, context.records(90_000), rate=60_000, faults=faults)
 
 

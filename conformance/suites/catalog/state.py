@@ -33,6 +33,17 @@ def _(context: Context, rng: random.Random) -> Scenario:
     return carried(context, context.records(90_000), rate=60_000, faults=(full, death))
 
 
+@scenario("count-full-disk-at-the-end", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    # All has come and gone out before anything can be written again: drain has to wait for that.
+    full = FaultStep(
+        "fill", "state", "fetched", fraction=round(rng.uniform(0.7, 0.78), 4), seconds=2.0,
+        cut=True,
+    )  # fmt: skip
+    death = FaultStep("kill", "engine", "drained")
+    return carried(context, context.records(60_000), rate=60_000, faults=(full, death))
+
+
 def _damaged(context: Context, rng: random.Random, *kinds: Damaged) -> Scenario:
     """Return a run whose newest file meets one of some kinds of damage that one defect misses."""
     step = _corrupt(rng, 0.4, 0.6, rng.choice(kinds))
@@ -59,10 +70,11 @@ def _(context: Context, rng: random.Random) -> Scenario:
 @scenario("count-rotten-checkpoint-3", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     # So many keys that most of a file is state, and so early that nearly all of them come again.
+    # In one partition they make a file of several 64 KiB.
     step = _corrupt(rng, 0.3, 0.4, "bit")
     return carried(
         context, context.records(90_000), rate=60_000, faults=(step,),
-        keyed={"hot_share": 0.0, "keys": 16_000},
+        keyed={"hot_share": 0.0, "keys": 16_000}, recipe={"partitions": rng.choice((1, 1, 4))},
     )  # fmt: skip
 
 
