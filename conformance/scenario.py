@@ -8,7 +8,9 @@ from typing import Any, Final, Literal
 
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER, VERDICT
 
-App = Literal["passthrough", "double", "count", "market-spread", "ladder"]
+#: Apps that requirements ask for, and those that only a bench does.
+JudgedApp = Literal["passthrough", "double", "count", "market-spread"]
+App = Literal[JudgedApp, "ladder"]
 #: One small feature more each; docs/ladder.md says which.
 Step = Literal[
     "passthrough", "decode", "compute", "three-coalesced", "three-apart",

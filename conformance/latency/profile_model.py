@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tickproof.conformance.scenario import App
+from tickproof.conformance.scenario import JudgedApp
 from tickproof.conformance.strict_toml import Table, matching
 
 Text = Annotated[str, Field(min_length=1, max_length=400)]
@@ -34,7 +34,7 @@ class About(Table):
 class Load(Table):
     """[load]: rate in records a second over all streams and partitions."""
 
-    app: App
+    app: JudgedApp
     params: dict[str, str] = Field(default_factory=dict)
     rate: Annotated[int, Field(ge=1, le=10_000_000)]
     tick_us: Annotated[int, Field(ge=100, le=100_000)] = 1_000

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from tickproof.conformance import strict_toml
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.scenario import App
+from tickproof.conformance.scenario import JudgedApp
 from tickproof.conformance.strict_toml import Table, matching, wrong
 
 HERE: Final = Path(__file__).parent
@@ -66,7 +66,7 @@ class Needs(Table):
     ``latency``: "claimed", a service level at all; ``transport``: what the engine speaks).
     """
 
-    app: _Words[App] = ()
+    app: _Words[JudgedApp] = ()
     state: _Words[Literal["none", "at-most-once", "at-least-once", "exactly-once"]] = ()
     delivery: _Words[Literal["at-least-once", "exactly-once"]] = ()
     rescale: _Words[Literal["restart"]] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tickproof.reference.api import Application
-from tickproof.reference.apps import count, double, ladder, market_spread, passthrough
+from tickproof.reference.apps import count, double, market_spread, passthrough
 
 
 def make(app: str, params: Mapping[str, str]) -> Application:
@@ -21,6 +21,4 @@ def make(app: str, params: Mapping[str, str]) -> Application:
             return market_spread.merged(emit)
         case "market-spread", "two", "rejects" | "verdicts" as emit:
             return market_spread.two_streams(emit)
-        case "ladder", None, None:
-            return ladder.application(params.get("step"))
     raise ValueError(f"unknown app {app!r} with params {dict(params)!r}")

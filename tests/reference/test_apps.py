@@ -6,7 +6,6 @@ And the same as a slow, obvious oracle that knows dicts and whole numbers only.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -14,15 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference.playing import Input, Split, plain, play, splits
-from tickproof.conformance.checkers.ladder import check_ladder
-from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED, OutputLog
-from tickproof.conformance.scenario import POINTS, Step
 from tickproof.generators import build
-from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
 from tickproof.generators.numbers import EDGE_KEYS, EDGE_NUMBERS
 from tickproof.reference.api import Computation
 from tickproof.reference.api.layouts import framed, new
-from tickproof.reference.apps import count, double, ladder, market_spread
+from tickproof.reference.apps import count, double, market_spread
 from tickproof.reference.compiler.steps import computed
 
 SYMBOLS = (b"A       ", b"BRK B   ", b"ZVZZTEST")
@@ -138,21 +133,6 @@ def test_count_adds_what_was_counted_before():
     for function in (count.count, count.count_every):
         played = play(count.application("every", function), records, Split(4, batches=3))
         assert played.outputs == [(7, 1, 5), (7, 2, 15), (7, 3, 30)]
-
-
-# -- ladder -------------------------------------------------------------------------
-
-
-@settings(deadline=None)
-@given(st.sampled_from(get_args(Step)[1:]), keyed, st.integers(1, 3), splits)
-def test_ladder(step, pairs, partitions, split):
-    records = values(pairs, partitions)
-    played = play(ladder.application(step), records, split).outputs
-    inputs = [part[["key", "value"]].astype(COUNT_IN) for part in records.values()]
-    payloads = np.array(played, COUNT_OUT if step in POINTS else COUNT_IN)
-    arrival = np.array([(1, 0, UNNUMBERED, 0, len(payloads), 1, 0, 0)], ARRIVAL)
-    found = check_ladder(step, inputs, OutputLog(payloads, arrival[: len(payloads)]))
-    assert not found.counts
 
 
 # -- market spread ------------------------------------------------------------------
