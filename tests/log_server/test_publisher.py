@@ -147,7 +147,7 @@ def test_hold_is_silence_in_the_middle():
 def test_hold_begins_when_all_that_is_out_was_fetched():
     log = Log()
     log.fetches_up_to = 0
-    with Driven(log, plan(), 100_000, lambda due: due, (0.5, 0.05)):
+    with Driven(log, plan(), 2_000, lambda due: due, (0.5, 0.05)):
         until(lambda: log.rows and sum(log.rows[-1]) >= RECORDS * 0.5)
         published = len(log.rows)
         # Longer than the hold: nothing was fetched, so it has not begun.
