@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER, VERDICT
 
 #: Apps that requirements ask for, and those that only a bench does.
@@ -16,8 +18,7 @@ Step = Literal[
     "passthrough", "decode", "compute", "three-coalesced", "three-apart",
     "state", "state-by-key", "checkpoint", "exactly-once", "audit",
 ]  # fmt: skip
-#: Steps of the ladder whose outputs are points, as those of count.
-POINTS: Final = frozenset(("state", "state-by-key", "checkpoint", "exactly-once", "audit"))
+_POINTS: Final = frozenset(("state", "state-by-key", "checkpoint", "exactly-once", "audit"))
 
 _OUTPUT_SIZES: Final = {
     "double": NUMBER.itemsize,
@@ -201,6 +202,11 @@ def one_each(app: str, params: Mapping[str, str]) -> bool:
     return app in ("passthrough", "double") or params.get("emit") == "every"
 
 
+def ladder_output(step: str) -> np.dtype:
+    """Return the layout of a step's output: a point, as of count, or a record as it came in."""
+    return COUNT_OUT if step in _POINTS else COUNT_IN
+
+
 @dataclass(frozen=True)
 class SinkBehaviour:
     """What the sink does to an engine, as data.
@@ -286,7 +292,7 @@ class Scenario:
     def output_size(self) -> int:
         """Payload size in bytes of the app's output."""
         if self.app == "ladder":
-            return (COUNT_OUT if self.params["step"] in POINTS else COUNT_IN).itemsize
+            return ladder_output(self.params["step"]).itemsize
         return _OUTPUT_SIZES.get(self.app) or int(self.recipe["size"])
 
     @property

@@ -33,6 +33,8 @@ def report(what: Path, output: Path | None) -> None:
     document = what / json_report.FILE_NAME if what.is_dir() else what
     try:
         if (what / latency_report.FILE_NAME).exists() or what.name == latency_report.FILE_NAME:
+            if html is page.picture:
+                raise RequestError("--output: a session of latency has no picture of one run")
             session = what if what.is_dir() else what.parent
             text = latency_page.html(latency_report.read(session), session)
             path = output or session / json_report.PAGE_NAME

@@ -132,12 +132,13 @@ def picture(report: Report, folder: Path) -> str:
 
     Raises HistoryError where no run of the report can be drawn.
     """
-    found = [one for one in entries(report.requirements, folder) if one.pictures]
-    worst = max(found, key=lambda one: SEVERITY.index(one.result.verdict), default=None)
-    if worst is None or worst.pictures is None or worst.pictures.whole is None:
-        why = worst.pictures.why if worst and worst.pictures else "it holds no run"
-        raise HistoryError(f"no picture: {why}")
-    return standalone.svg(worst.pictures.whole, timeline.HEIGHT)
+    played = [one for one in report.requirements if one.run]
+    if not played:
+        raise HistoryError("no picture: it holds no run")
+    pictures = _pictures(max(played, key=lambda one: SEVERITY.index(one.verdict)), folder)
+    if pictures.whole is None:
+        raise HistoryError(f"no picture: {pictures.why}")
+    return standalone.svg(pictures.whole, timeline.HEIGHT)
 
 
 def sentence(report: Report) -> str:

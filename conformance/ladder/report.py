@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tickproof.conformance.bench.engines.report import number
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.html_report import svg, templates
 from tickproof.conformance.html_report.svg import LEFT, ROOM, label
@@ -53,11 +54,6 @@ def _cells(cost: Cost | None, one: RungCosts) -> tuple[str, str]:
     if cost is None:
         return "-", "" if one.status == "measured" else one.status
     return number(cost.median), said(cost, one.rung)
-
-
-def number(value: float) -> str:
-    """Return a number with three figures that count, or more before the point."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def write(

@@ -97,15 +97,14 @@ def figures(history: History, samples: EngineSamples) -> dict[str, Any]:
 
 
 def costs(series: Sequence[Series]) -> list[RungCosts]:
-    """Return what each step costs, the lowest first."""
+    """Return what each step costs; series: of all steps, the lowest first, as play returns them."""
     rounds = {one.what: one.rounds for one in series}
-    by_step = {one.what: one for one in series}
     return [
         RungCosts(
-            rung, (one := by_step[rung.step]).status, one.why, one.run,
+            rung, one.status, one.why, one.run,
             cost(rounds, rung, "processor"), cost(rounds, rung, "clock"),
         )
-        for rung in LADDER
+        for rung, one in zip(LADDER, series, strict=True)
     ]  # fmt: skip
 
 

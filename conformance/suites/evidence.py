@@ -12,7 +12,7 @@ from tickproof.conformance.checkers.expected import doubled
 from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
-from tickproof.conformance.scenario import POINTS
+from tickproof.conformance.scenario import ladder_output
 from tickproof.generators.layouts import (
     COUNT_IN,
     COUNT_OUT,
@@ -59,7 +59,7 @@ def cached(function: Callable[[History], Any]) -> Callable[[History], Any]:
 def output_dtype(history: History) -> np.dtype:
     """Return the dtype of the app's output records."""
     if history.app == "ladder":
-        return COUNT_OUT if history.params["step"] in POINTS else COUNT_IN
+        return ladder_output(history.params["step"])
     fixed = {"double": NUMBER, "count": COUNT_OUT, "market-spread": VERDICT}
     return fixed.get(history.app) or opaque(history.partitions[0]["record_size"])
 

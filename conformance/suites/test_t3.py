@@ -226,11 +226,15 @@ def test_the_end_of_the_stream_arrives(history: History) -> None:
 
 @decides("EO-AFTER-DRAIN", "market-after-drain")
 def test_nothing_changes_after_a_drain_without_output(history: History) -> None:
-    test_nothing_changes_after_drain(history)
+    _unchanged_after_drain(history)
 
 
 @decides("EO-AFTER-DRAIN", "count-after-drain")
 def test_nothing_changes_after_drain(history: History) -> None:
+    _unchanged_after_drain(history)
+
+
+def _unchanged_after_drain(history: History) -> None:
     drained = history.all(events.Drained)
     if drained:
         not_fetched_below(history, drained[0], "drain was answered")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tickproof.conformance.checkers.ladder import check_ladder
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
-from tickproof.conformance.scenario import POINTS, Step
-from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
+from tickproof.conformance.scenario import Step, ladder_output
+from tickproof.generators.layouts import COUNT_IN
 
 NOBODY = 2**64 - 1
 STEPS = get_args(Step)
@@ -48,7 +48,7 @@ def owed(step, part):
 
 
 def log(step, rows):
-    payloads = np.array(rows, COUNT_OUT if step in POINTS else COUNT_IN)
+    payloads = np.array(rows, ladder_output(step))
     arrival = np.array([(1, 0, NOBODY, 0, len(rows), 1, 0, 0)], ARRIVAL)
     return OutputLog(payloads, arrival[: len(rows)])
 

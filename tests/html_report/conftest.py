@@ -59,3 +59,9 @@ def page_of(browser: Any) -> Any:
         assert said == [path.resolve().as_uri()]
 
     return opened
+
+
+@pytest.fixture(scope="session")
+def failed_run(mutant_run: Any) -> Path:
+    """Return a run that a mutant failed."""
+    return mutant_run("offset-not-state", "count-engine-death", "EO-ENGINE-DEATH")

@@ -23,12 +23,6 @@ SERIOUS = ("serious", "critical")
 
 
 @pytest.fixture(scope="session")
-def failed_run(mutant_run):
-    """A run that a mutant failed."""
-    return mutant_run("offset-not-state", "count-engine-death", "EO-ENGINE-DEATH")
-
-
-@pytest.fixture(scope="session")
 def failing(failed_run, tmp_path_factory):
     """The page of a run that a mutant failed."""
     return written(page.html(recorded_report.of_run(failed_run), failed_run), tmp_path_factory)

@@ -13,13 +13,8 @@ from tickproof.conformance.html_report import page
 from tickproof.conformance.session import recorded_report
 
 
-@pytest.fixture(scope="module")
-def failed(mutant_run):
-    return mutant_run("offset-not-state", "count-engine-death", "EO-ENGINE-DEATH")
-
-
-def test_it_is_whole_and_knows_its_colours(failed, tmp_path, page_of):
-    drawn = page.picture(recorded_report.of_run(failed), failed)
+def test_it_is_whole_and_knows_its_colours(failed_run, tmp_path, page_of):
+    drawn = page.picture(recorded_report.of_run(failed_run), failed_run)
     root = ElementTree.fromstring(drawn)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     text = " ".join(root.itertext())
@@ -32,13 +27,13 @@ def test_it_is_whole_and_knows_its_colours(failed, tmp_path, page_of):
         assert opened.locator("svg").bounding_box()["width"] > 100
 
 
-def test_report_writes_it_and_says_where_there_is_none(failed, tmp_path, monkeypatch):
+def test_report_writes_it_and_says_where_there_is_none(failed_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
-        main.main(["report", str(failed), "-o", "run.svg"])
+        main.main(["report", str(failed_run), "-o", "run.svg"])
     assert stopped.value.code == 0
     assert (tmp_path / "run.svg").read_text("utf-8").startswith("<svg ")
-    broken = shutil.copytree(failed, tmp_path / "broken")
+    broken = shutil.copytree(failed_run, tmp_path / "broken")
     (broken / "output" / "s0.arrivals").write_bytes(b"x")
     with pytest.raises(SystemExit) as stopped:
         main.main(["report", str(broken), "-o", "other.svg"])

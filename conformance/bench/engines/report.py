@@ -113,7 +113,7 @@ def _notes(console: Console, found: dict[str, Any]) -> None:
             notes.append(f"{engine['name']}, {row['app']}: {why}; {more}")
     if busy > _BUSY * cpus:
         notes.append(
-            f"Other programs kept up to {_number(busy)} of {cpus} processors busy meanwhile: "
+            f"Other programs kept up to {number(busy)} of {cpus} processors busy meanwhile: "
             "rates may be too low."
         )
     for note in notes:
@@ -139,7 +139,7 @@ def _table(console: Console, found: dict[str, Any], columns: dict[str, Cell], ke
     console.print(table, crop=False)
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     """Return a number with three figures that count, or more before the point."""
     if value is None:
         return "-"
@@ -153,10 +153,10 @@ def _bytes(value: float | None) -> str:
     if value is None:
         return "-"
     power = min(3, max(0, int(math.log(value, 1024)))) if value else 0
-    return f"{_number(value / 1024**power)}{'BKMG'[power]}"
+    return f"{number(value / 1024**power)}{'BKMG'[power]}"
 
 
-def _median(name: str, show: Callable[[float | None], str] = _number) -> Cell:
+def _median(name: str, show: Callable[[float | None], str] = number) -> Cell:
     return lambda row, _: show(row[name] and row[name]["median"])
 
 
@@ -165,9 +165,9 @@ def _spread(name: str, scale: float = 1.0) -> Cell:
         spread = row[name]
         if spread is None:
             return "-"
-        text = _number(spread["median"] / scale)
+        text = number(spread["median"] / scale)
         if found["parameters"]["rounds"] > 1:
-            text += f" [{_number(spread['min'] / scale)} {_number(spread['max'] / scale)}]"
+            text += f" [{number(spread['min'] / scale)} {number(spread['max'] / scale)}]"
         return text
 
     return cell
@@ -185,9 +185,9 @@ _NAME: Final[dict[str, Cell]] = {"engine": lambda row, _: row["name"]}
 _SPEED: Final[dict[str, Cell]] = _NAME | {
     "app": _label,
     "million\nrecords/s": _spread("rate", 1e6),
-    "of pass-\nthrough": lambda row, _: _number(row["to_passthrough"]),
+    "of pass-\nthrough": lambda row, _: number(row["to_passthrough"]),
     "whole\nrun, s": _median("whole_s"),
-    "million/s\nof it": _median("whole_rate", lambda rate: _number(rate and rate / 1e6)),
+    "million/s\nof it": _median("whole_rate", lambda rate: number(rate and rate / 1e6)),
 }
 _COSTS: Final[dict[str, Cell]] = _NAME | {
     "app": _label,

@@ -13,11 +13,15 @@ _BEFORE, _MORE, _FEWER = 2, 3, 1
 _NEXT = 0.02
 
 
-def _rescaled(context: Context, rng: random.Random, *numbers: int) -> tuple[FaultStep, ...]:
-    """Return numbers of workers; after each a death at the first cut, if that is claimed."""
+def _rescaled(
+    context: Context, rng: random.Random, *numbers: tuple[float, int]
+) -> tuple[FaultStep, ...]:
+    """Return rescales; after each a death at the first cut, if that is claimed.
+
+    numbers: from which part of the input on there are how many workers.
+    """
     steps: list[FaultStep] = []
-    places = (0.2, 0.55) if len(numbers) == 2 else (0.15, 0.4, 0.65)
-    for workers, low in zip(numbers, places, strict=True):
+    for low, workers in numbers:
         drawn = kill(rng, "engine", low, low + 0.1, cut=True)
         # A delay: a connection that is held might keep the engine from its stop.
         stop = FaultStep(
@@ -36,12 +40,12 @@ def _rescaled(context: Context, rng: random.Random, *numbers: int) -> tuple[Faul
 @scenario("count-rescale", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     # There and back again: what the first number left behind lies about by then.
-    faults = _rescaled(context, rng, _MORE, _FEWER, _BEFORE)
+    faults = _rescaled(context, rng, (0.15, _MORE), (0.4, _FEWER), (0.65, _BEFORE))
     return carried(context, context.records(90_000), rate=60_000, faults=faults)
 
 
 @scenario("market-rescale", (*ON_TWO, *ON_MERGED))
 def _(context: Context, rng: random.Random) -> Scenario:
     # The other way round: what the second number goes wrong with lasts to the end.
-    faults = _rescaled(context, rng, _FEWER, _MORE)
+    faults = _rescaled(context, rng, (0.2, _FEWER), (0.55, _MORE))
     return market(context, 90_000, rate=60_000, faults=faults)
