@@ -101,6 +101,11 @@ class FaultController:
         return self._busy
 
     @property
+    def after_a_death(self) -> bool:
+        """Say whether the newest step killed somebody."""
+        return self._next > 0 and self._steps[self._next - 1].do == "kill"
+
+    @property
     def recovering(self) -> bool:
         """Say whether the whole engine died by a fault and no FETCH came since.
 

@@ -206,10 +206,13 @@ class RunLoop:
         elif process.violations:
             raise process.violations[0]
         elif self._recovery_overdue():
-            limit = self._timeouts.recovery_s
-            raise EngineFailure(
-                Code.NO_RECOVERY, f"no FETCH within {limit:g} s of its death, with input left"
-            )
+            raise self._no_recovery("no FETCH")
+
+    def _no_recovery(self, what: str) -> EngineFailure:
+        limit = self._timeouts.recovery_s
+        return EngineFailure(
+            Code.NO_RECOVERY, f"{what} within {limit:g} s of a death, with input left"
+        )
 
     def _recovery_overdue(self) -> bool:
         # With everything released there is nothing that a recovered engine must fetch.
@@ -230,6 +233,8 @@ class RunLoop:
         if step is None or step.at == "drained" or self._engine.killed:
             return
         if quiet > self._timeouts.recovery_s + step.idle_s:
+            if self._faults.after_a_death and self._log.fetched < self._log.published:
+                raise self._no_recovery("nothing done")
             self._faults.give_up("its moment did not come")
 
     def _checkpoint_when_quiet(self) -> None:

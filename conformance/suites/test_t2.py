@@ -87,6 +87,15 @@ def test_some_interleaving_explains_two_streams(history: History) -> None:
 
 @decides("MS-FRESHNESS", "market-two-fresh")
 def test_old_quotes_are_seen(history: History) -> None:
+    _fresh(history)
+
+
+@decides("MS-FRESHNESS", "market-two-sparse")
+def test_a_few_old_quotes_are_seen(history: History) -> None:
+    _fresh(history)
+
+
+def _fresh(history: History) -> None:
     require_no(history, values(history), ("stale-quote", *LOSS))
     bound = _bound_orders(history)
     if not bound:

@@ -76,7 +76,33 @@ def test_drain_waits_for_a_full_disk(history: History) -> None:
     if drained:
         not_fetched_below(history, drained[0], "drain was answered")
     require_no(history, whole(history), (*VALUES, *LOSS, *forbidden_repeats(history)))
-    require_fired(history, 2, in_flight=False)
+    full = require_fired(history, 2, in_flight=False)[0]
+    over = history.all(events.FillOver)
+    if not over or not (_fell(history, full) or over[0].to_ns > _all_fetched_ns(history)):
+        raise Unknown(
+            Reason.KILL_MISSED, "a disk that was full as the last record was fetched",
+            "it had room again before" if over else "its end was not noted",
+        )  # fmt: skip
+
+
+def _all_fetched_ns(history: History) -> int:
+    """Return when the last record of the input was fetched for the first time."""
+    rows, last = history.fetches, 0
+    for part in history.partitions:
+        mine = rows[(rows["stream"] == part["stream"]) & (rows["partition"] == part["partition"])]
+        ends = mine["t_ns"][mine["end"] >= part["records"]]
+        last = max(last, int(ends.min(initial=np.iinfo(np.int64).max))) if part["records"] else last
+    return last
+
+
+def _fell(history: History, full: FiredFault) -> bool:
+    """Tell whether the engine ended by itself for want of room, and was started again."""
+    # It may take a while until what could not be written ends the engine.
+    again_ns = max((row.t_ns for row in history.all(events.Started)), default=0)
+    return any(
+        row.returncode not in (0, _KILLED) and full.t_ns < row.t_ns < again_ns
+        for row in history.all(events.Exited)
+    )
 
 
 @decides("EO-FULL-DISK", "count-full-disk")
@@ -88,12 +114,7 @@ def test_totals_over_a_full_disk(history: History) -> None:
     over = history.all(events.FillOver)
     if not over:
         raise Unknown(Reason.KILL_MISSED, "a disk that is full for a time", "its end was not noted")
-    # It may take a while until what could not be written ends the engine.
-    again_ns = max((row.t_ns for row in history.all(events.Started)), default=0)
-    fell = any(
-        row.returncode not in (0, _KILLED) and full.t_ns < row.t_ns < again_ns
-        for row in history.all(events.Exited)
-    )
+    fell = _fell(history, full)
     died = fell or any(fault.t_ns < over[0].to_ns for fault in history.faults[1:])
     held = _held_back(history, full, over[0].to_ns)
     if not (held or fell or over[0].empty or over[0].words):

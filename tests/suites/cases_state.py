@@ -113,7 +113,11 @@ UNKNOWNS: dict[str, Cases] = {
     "test_verdicts_with_other_workers": [MISSED, NOTHING],
     "test_totals_after_the_death_of_all_workers": [MISSED, NOTHING],
     "test_totals_after_the_death_of_the_coordinator": [MISSED, NOTHING],
-    "test_drain_waits_for_a_full_disk": [MISSED],
+    "test_drain_waits_for_a_full_disk": [
+        MISSED,
+        (t.without("fill-over"), "KILL_MISSED"),
+        (t.edited("fill-over", to_ns=0), "KILL_MISSED"),
+    ],
     "test_totals_over_a_full_disk": [
         MISSED, NOTHING, (t.without("fill-over"), "KILL_MISSED"),
         (_no_sign_of(t.edited("fill-over", empty=[], words="")), "NOTHING_HELD_BACK"),

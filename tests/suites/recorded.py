@@ -32,6 +32,8 @@ FRESHNESS_S = 2.0
 RECORDS, PACED_S = 12_000, 0.4
 #: An input large enough that the engine cannot hold all of it while the sink stands still.
 STALLED_RECORDS = 60_000
+#: More faults than that find no room in so short an input.
+MOST_FAULTS = 5
 #: On a busy machine the moment of a fault may pass in a run as short as these.
 TRIES = 5
 #: What run.json says of a run over Kafka. Their judges see runs over the log here: the values are
@@ -54,6 +56,8 @@ def small(name: str) -> Scenario:
     drawn = draw(name, Context(SEED, freshness_s=FRESHNESS_S))
     if drawn.pace is not None:
         return imagined.smaller(drawn)
+    if len(drawn.faults) > MOST_FAULTS:
+        return drawn
     records = drawn.recipe.get("records", 0)
     fewer = min(records, STALLED_RECORDS if drawn.sink.stall_after else RECORDS)
     recipe = drawn.recipe | ({"records": fewer} if records else {})

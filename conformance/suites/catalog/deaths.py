@@ -60,6 +60,23 @@ def _(context: Context, rng: random.Random) -> Scenario:
     return _deaths(context, (kill(rng, "worker", 0.2, 0.35), kill(rng, "worker", 0.55, 0.8)))
 
 
+#: So many deaths of one worker, in one life of its coordinator. Over Kafka each of them costs
+#: the time-out of a session.
+_DEATHS: Final = {"log": 9, "kafka": 3}
+
+
+@scenario("count-deaths-of-one-worker", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    # What waits longer after each death, or counts deaths and never forgets one, shows late.
+    number = _DEATHS[context.transport]
+    apart = 0.72 / number
+    faults = tuple(
+        kill(rng, "worker", low, low + 0.02) for low in (0.05 + apart * n for n in range(number))
+    )
+    # So slow that few records come between a moment and its fault.
+    return carried(context, context.records(90_000), rate=20_000, faults=faults, workers=1)
+
+
 @scenario("count-death-in-recovery", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     # Twice: what guards itself against a start that crashes again and again counts to three.

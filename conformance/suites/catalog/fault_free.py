@@ -80,8 +80,9 @@ def _(context: Context, _rng: random.Random) -> Scenario:
     return carried(context, 10_000, recipe={"partitions": 3}, workers=1, ending="stdin-eof")
 
 
-#: A silence of the whole input.
-SILENCE_S: Final = 1.2
+#: Silences of the whole input, by profile: longer than the idle time-outs of most clients and
+#: pools, and than the times after which caches and connections are usually given up.
+SILENCES_S: Final = {"quick": 1.2, "full": 35.0}
 
 # -- T1: double and count without faults ------------------------------------------
 
@@ -99,8 +100,7 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 
 @scenario("count-silence", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    # Longer than the idle time-outs of most clients and pools, which are up to a second.
-    hold = (round(rng.uniform(0.4, 0.6), 3), SILENCE_S)
+    hold = (round(rng.uniform(0.4, 0.6), 3), SILENCES_S[context.profile])
     return carried(context, context.records(20_000), rate=60_000, hold=hold)
 
 
@@ -154,7 +154,11 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 
 @scenario("fast-source", STATE_FIRST)
 def _(context: Context, _rng: random.Random) -> Scenario:
-    return carried(context, context.records(400_000), keyed={"key_shape": "same-low-16"})
+    # In one partition, so that what there is to fetch, and what comes of it, exceeds a frame.
+    return carried(
+        context, 700_000, recipe={"partitions": 1, "tick": 1_024},
+        keyed={"key_shape": "same-low-16"},
+    )  # fmt: skip
 
 
 @scenario("long-run", STATE_FIRST)
@@ -248,7 +252,18 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 
 @scenario("market-two-fresh", (TWO,))
 def _(context: Context, _rng: random.Random) -> Scenario:
-    # Silence for longer than freshness_s: what was quoted before it must be seen after it.
-    recipe = {"records": context.records(40_000)}
-    hold = (0.5, context.freshness_s + 0.5)
-    return market(context, 40_000, recipe=recipe, rate=100_000, hold=hold)
+    return _silent(context, 100_000, {"records": context.records(40_000)})
+
+
+@scenario("market-two-sparse", (TWO,))
+def _(context: Context, _rng: random.Random) -> Scenario:
+    # A handful of quotes in each partition: what waits for more of them waits too long.
+    recipe = {"records": 120, "symbols": 24, "reject_one_in": 4, "tick": 1}
+    return _silent(context, 100, recipe)
+
+
+def _silent(context: Context, rate: int, recipe: dict[str, Any]) -> Scenario:
+    """Return a silence of more than freshness_s: what was quoted before it must be seen after."""
+    silence = SILENCES_S[context.profile] if context.profile == "full" else 0.0
+    hold = (0.5, max(context.freshness_s + 0.5, silence))
+    return market(context, recipe["records"], recipe=recipe, rate=rate, hold=hold)
