@@ -299,6 +299,15 @@ def test_verdicts_after_an_engine_death(history: History) -> None:
 
 @decides("EO-TWO-STREAMS-DEATH", "market-two-after-accept")
 def test_two_streams_after_two_deaths(history: History) -> None:
+    _two_deaths(history)
+
+
+@decides("EO-TWO-STREAMS-DEATH", "market-two-rejects-deaths")
+def test_rejects_of_two_streams_after_two_deaths(history: History) -> None:
+    _two_deaths(history)
+
+
+def _two_deaths(history: History) -> None:
     changed = CHANGED if history.claims["delivery"] == "exactly-once" else ()
     require_no(history, values(history), (*VALUES, *LOSS, *changed))
     require_fired(history, 2)

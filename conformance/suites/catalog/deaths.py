@@ -28,6 +28,7 @@ from tickproof.conformance.suites.catalog.carriers import (
     PASSTHROUGH,
     SOME,
     STATE_FIRST,
+    TWO_REJECTS,
 )
 
 
@@ -243,6 +244,14 @@ def _(context: Context, rng: random.Random) -> Scenario:
     # Once before the reply to STAGE, when no cut can name it yet, and once after it.
     faults = _aimed(rng, "staged", "accepted")
     return market(context, 90_000, rate=60_000, faults=faults)
+
+
+@scenario("market-two-rejects-deaths", (TWO_REJECTS,))
+def _(context: Context, rng: random.Random) -> Scenario:
+    # A replay that meets other quotes makes more or fewer rejects, and numbers them otherwise.
+    faults = _aimed(rng, "staged", "accepted")
+    recipe = {"symbols": 8, "reject_one_in": 2}
+    return market(context, 90_000, rate=60_000, faults=faults, recipe=recipe)
 
 
 # One kill each: what comes of the one is not told from what comes of the other.
