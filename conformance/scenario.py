@@ -32,8 +32,8 @@ Do = Literal[
 ]  # fmt: skip
 Target = Literal["worker", "workers", "coordinator", "engine", "source", "sink", "state"]
 Moment = Literal[
-    "fetched", "losing", "staged", "accepted", "committing", "recovery", "checkpoint", "drained",
-    "cuts", "cutting", "idle", "draining",
+    "fetched", "losing", "staged", "accepted", "committing", "recovery", "checkpointing",
+    "checkpoint", "drained", "cuts", "cutting", "idle", "draining",
 ]  # fmt: skip
 
 #: What "corrupt" does to a file, and how a sentence says it.
@@ -92,11 +92,12 @@ class FaultStep:
     its reply not sent), "accepted" (it was acknowledged), "committing" (a COMMIT or APPEND
     was taken, its reply not sent), "losing" (a COMMIT or APPEND is held for delay_s, the
     fault comes, and the frame is treated as never sent: a death a moment before it),
-    "recovery" (first records fetched after the step before), "checkpoint" (a checkpoint
-    op was answered), "drained" (drain was answered), "cuts" (a fetch after so many ``cuts`` of
-    this life, each seen by its RELEASE; 0: before the first), "cutting" (a file of the state is
-    being written), "idle" (all that is published was fetched and answered, and nothing has
-    come for ``idle_s`` seconds), "draining" (a fetch between drain and its answer).
+    "recovery" (first records fetched after the step before), "checkpointing" (a checkpoint
+    op was sent), "checkpoint" (it was answered), "drained" (drain was answered), "cuts" (a
+    fetch after so many ``cuts`` of this life, each seen by its RELEASE; 0: before the first),
+    "cutting" (a file of the state is being written), "idle" (all that is published was fetched
+    and answered, and nothing has come for ``idle_s`` seconds), "draining" (a fetch between
+    drain and its answer).
     fraction: armed once this part of the input was fetched; 1.0 is its last record.
     burst: records published at once when the step is due: the backlog that it meets.
     delay_s: from the moment to the fault. seconds: how long a fault lasts; of connections,
@@ -186,6 +187,7 @@ class FaultStep:
             "committing": "after a COMMIT or APPEND was taken and before its reply, "
             f"from {part} on",
             "recovery": "at the first fetch after the fault before",
+            "checkpointing": "between a request for a checkpoint and its answer",
             "checkpoint": "after a checkpoint was answered",
             "drained": "after drain was answered",
             "cuts": f"after cut {self.cuts} of this life"

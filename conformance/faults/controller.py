@@ -153,7 +153,9 @@ class FaultController:
             return min(due, self._bit_by_bit(step, threshold))
         if due < threshold:
             return due
-        if step.at in ("checkpoint", "idle") or (step.at == "draining" and not self.draining):
+        if step.at in ("checkpointing", "checkpoint", "idle") or (
+            step.at == "draining" and not self.draining
+        ):
             return threshold
         self._due_at = self._due_at or time.monotonic()
         room = max(self._margin, 1024) + step.burst

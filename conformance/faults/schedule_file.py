@@ -51,8 +51,8 @@ _PARAMS: Final[dict[App, dict[str, tuple[str, ...]]]] = {
 }
 #: Moments that a part of the input says: the others follow from the fault before, or the end.
 PLACED: Final = frozenset((
-    "fetched", "losing", "staged", "accepted", "committing", "checkpoint", "cuts", "cutting",
-    "idle", "draining",
+    "fetched", "losing", "staged", "accepted", "committing", "checkpointing", "checkpoint",
+    "cuts", "cutting", "idle", "draining",
 ))  # fmt: skip
 #: Keys of a step that only some faults have, and which.
 _ONLY: Final[dict[str, frozenset[str]]] = {

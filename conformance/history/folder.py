@@ -312,7 +312,11 @@ class History:
         if records == 0:
             return np.zeros(0, dtype)
         layout = framed(dtype)
-        with self.opened(name) as file:
+        try:
+            opened = self.opened(name)
+        except FileNotFoundError:
+            raise HistoryError(f"{self.folder / name}: expected {records} records") from None
+        with opened as file:
             if _size(file) < records * layout.itemsize:
                 raise HistoryError(
                     f"{self.folder / name}: {_size(file)} bytes, expected {records} records "

@@ -41,7 +41,7 @@ class _Claims(_Shape):
 class _Partition(_Shape):
     stream: Annotated[int, Field(ge=0, lt=2**16)]
     partition: Annotated[int, Field(ge=0, lt=2**16)]
-    file: str
+    file: Annotated[str, Field(pattern=r"^input/s\d{1,5}p\d{1,5}\.log$")]
     record_size: Annotated[int, Field(ge=0, lt=2**24)]
     records: _Count
     sha256: str

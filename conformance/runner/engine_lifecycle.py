@@ -224,15 +224,9 @@ class EngineUnderTest:
         else:
             self._events.add(EventKind.PROBE_ACCEPTED)
 
-    def checkpoint(self) -> bool:
-        """Ask for a checkpoint; False where the engine has no such op."""
-        try:
-            self.process.request("checkpoint", self._spec.timeouts.drain_s)
-        except EngineFailure as failure:
-            if failure.code != "REFUSED":
-                raise
-            return False
-        return True
+    def ask_checkpoint(self) -> Pending:
+        """Ask for a checkpoint."""
+        return self.process.submit("checkpoint")
 
     def drain(self) -> Pending | Completion:
         """Ask for drain, or watch for it where the engine cannot be asked."""

@@ -72,7 +72,7 @@ class RunLoop:
 
     def _step(self) -> bool:
         """Do what is due; True when the run is over."""
-        if self._faults.current and self._faults.current.at == "checkpoint":
+        if (step := self._faults.current) and step.at in ("checkpointing", "checkpoint"):
             self._checkpoint_when_quiet()
         self._look_before_a_burst()
         self._faults.fire_if_idle(lambda: self._run.publisher.held_back)
@@ -242,10 +242,18 @@ class RunLoop:
         if not self._run.publisher.held_back or not self._processed():
             return
         states = [list(state) for state in self._log.states()]
-        if not self._engine.checkpoint():
-            self._faults.give_up("the engine has no checkpoint op")
+        asked = self._engine.ask_checkpoint()
+        struck = self._faults.fire_now("checkpointing") is not None
+        try:
+            asked.wait(self._timeouts.drain_s)
+        except EngineFailure as failure:
+            if failure.code != Code.REFUSED:
+                raise
+            # Who lost a worker over it may say no. To have no such op needs no excuse, either.
+            if not struck:
+                self._faults.give_up("the engine has no checkpoint op")
             return
-        self._events.add(EventKind.CHECKPOINTED, partitions=states)
+        self._events.add(EventKind.CHECKPOINTED, asked.answered_ns, partitions=states)
         self._faults.fire_now("checkpoint")
 
     def _processed(self) -> bool:

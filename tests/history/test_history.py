@@ -118,6 +118,15 @@ def test_input_that_is_cut_is_named(folder):
         History(folder).inputs(COUNT_IN)
 
 
+@pytest.mark.parametrize("name", ["x", "../s0p0.log", "input/s7p7.log", "9" * 5_000])
+def test_input_under_another_name_is_named(folder, name):
+    run = json.loads((folder / "run.json").read_text("utf-8"))
+    run["input"]["partitions"][0]["file"] = name
+    (folder / "run.json").write_text(json.dumps(run), "utf-8")
+    with pytest.raises(HistoryError, match=r"s7p7\.log|file"):
+        History(folder).inputs(COUNT_IN)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -186,12 +186,18 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("count-checkpoint", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    step = FaultStep("kill", "engine", "checkpoint", fraction=round(rng.uniform(0.3, 0.7), 3))
+    # One that deaths meet may be refused. If not, it covers what the dead had done, and the second
+    # fault comes right after it.
+    workers = FaultStep(
+        "kill", "workers", "checkpointing", fraction=round(rng.uniform(0.2, 0.35), 3)
+    )
+    step = FaultStep("kill", "engine", "checkpoint", fraction=round(rng.uniform(0.5, 0.75), 3))
     # A cut takes as long as the acknowledgements before it: an answer that does not wait for it
     # comes well ahead of it.
     return carried(
-        context, context.records(40_000), rate=60_000, faults=(step,),
-        sink=SinkBehaviour(ack_delay_s=0.02, budget_s=5.0),
+        context, context.records(40_000), rate=60_000,
+        faults=(workers, step) if "worker" in context.survives else (step,),
+        sink=SinkBehaviour(ack_delay_s=0.05, budget_s=5.0),
     )  # fmt: skip
 
 
@@ -236,7 +242,9 @@ _LOSING_S: Final = 0.25
 @scenario("count-losing", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     _, step = _aimed(rng, "losing", "losing")
-    return _deaths(context, (replace(step, delay_s=_LOSING_S),))
+    # Answers are slow: a cut that waits for some of those before it is in place by then, too.
+    sink = SinkBehaviour(ack_delay_s=0.03, budget_s=3.0)
+    return _deaths(context, (replace(step, delay_s=_LOSING_S),), sink=sink)
 
 
 @scenario("market-two-after-accept", ON_TWO)
