@@ -244,7 +244,7 @@ class Reason(enum.StrEnum):
         "stale-quote",
         "A verdict names an old quote though a newer one was fetched freshness_s before the order.",
     )
-    WRONG_SIZE = "wrong-size", "Output records have another size than those of the app."
+    WRONG_SIZE = "wrong-size", "Output records have another size or shape than those of the app."
 
 
 #: Best to worst: the worst of a report is the verdict of the whole.

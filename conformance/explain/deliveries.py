@@ -85,7 +85,7 @@ def _frames(facts: Facts, where: np.ndarray) -> list[str]:
             came = f"{counted(len(facts.log), 'output')} came, and"
             return [f"{came} none of them is one that was due."]
         if odd := sum(event.count for event in facts.history.all(events.OddOutput)):
-            return [f"{counted(odd, 'output')} came, of another size than the app's records."]
+            return [f"{counted(odd, 'output')} came, of another size or shape than the app's."]
         if not facts.history.fetched:
             return ["Nothing was fetched: no process of the engine ever read its input."]
         return ["No output came at all: these are all records that must give one."]

@@ -334,6 +334,12 @@ class History:
         records = int(arrivals["count"].sum())
         return OutputLog(self._framed(name, dtype, records), arrivals)
 
+    def odd_output(self, stream: int) -> str:
+        """Return the first output record of another size or shape, escaped and cut."""
+        with self.opened(f"output/s{stream}.odd") as file:
+            size = int.from_bytes(file.read(4), "little")
+            return shown(file.read(min(size, 300)).decode("utf-8", "backslashreplace"), 200)
+
     def decided(self) -> list[str]:
         """Return the requirements that were decided from this run (verdict.json)."""
         path = self.folder / "verdict.json"

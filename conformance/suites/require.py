@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tickproof.conformance.checkers.findings import Finding, Findings
 from tickproof.conformance.history import events
@@ -52,11 +52,8 @@ def require_no(history: History, findings: Findings, kinds: Iterable[str]) -> No
         raise_first(findings, (kind for kind in kinds if due or kind != "lost"))
         require_completed(history)
     raise_first(findings, kinds)
-    for event in history.all(events.OddOutput)[:1]:
-        raise Fail(
-            Reason.WRONG_SIZE, f"output records of {event.expected} bytes",
-            f"{event.count} with {_size(event.record_size)} from writer {event.writer}",
-        )  # fmt: skip
+    if odd := history.all(events.OddOutput):
+        raise _odd(history, odd)
     require_completed(history)
     if findings.checked == 0 and history.input_records:
         raise Unknown(Reason.NOT_SEEN, "output to judge", "none was checked")
@@ -69,8 +66,21 @@ def _all_due(history: History) -> bool:
     return max(drained, default=-1) > max(started, default=0)
 
 
-def _size(size: int) -> str:
-    return "several sizes" if size < 0 else f"{size} bytes"
+def _odd(history: History, found: Sequence[events.OddOutput]) -> Fail:
+    """Return the failure that shows the first output of another size, or of another shape."""
+    first = found[0]
+    if history.claims.get("transport") == "kafka":
+        count = sum(event.count for event in found)
+        return Fail(
+            Reason.WRONG_SIZE,
+            f"one JSON object a message, with the members of app {history.app} [kafka-json]",
+            f"{count:,} of another shape; the first: {history.odd_output(first.stream)}",
+        )
+    size = "several sizes" if first.record_size < 0 else f"{first.record_size} bytes"
+    return Fail(
+        Reason.WRONG_SIZE, f"output records of {first.expected} bytes",
+        f"{first.count} with {size} from writer {first.writer}",
+    )  # fmt: skip
 
 
 def raise_first(findings: Findings, kinds: Iterable[str]) -> None:

@@ -166,6 +166,7 @@ def test_output_that_is_no_point_is_kept_and_named(miniature: EngineSpec, tmp_pa
     with pytest.raises(Fail) as failure:
         require_no(history, whole(history), (*VALUES,))
     assert failure.value.code == "wrong-size"
+    assert 'of another shape; the first: {"k":' in failure.value.actual
 
 
 def test_output_that_an_open_transaction_hides_is_waited_for(
