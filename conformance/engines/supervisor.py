@@ -30,6 +30,8 @@ RESTART_S = 0.2
 MOST_RESTART_S = 3.0
 #: A worker that has lived for so long did not end at once.
 SETTLED_S = 10.0
+#: One that has ended at once so often, and by itself, cannot start.
+MOST_ENDS = 6
 #: Where the output of a worker goes: stdout is for control lines.
 _STDERR = 2
 #: For all processes to end after SIGKILL.
@@ -46,6 +48,8 @@ class Supervisor:
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
         self._started: dict[int, float] = {}
         self._pauses: dict[int, float] = {}
+        #: Worker -> how often in a row it has ended at once, by itself.
+        self._ends: dict[int, int] = {}
         #: Worker -> when it is started again (time.monotonic).
         self._due: dict[int, float] = {}
 
@@ -144,8 +148,13 @@ class Supervisor:
             pause = self._pauses.get(worker, RESTART_S / 2) * 2 if at_once else RESTART_S
             self._pauses[worker] = min(pause, MOST_RESTART_S)
             self._due[worker] = now + self._pauses[worker]
-            text = f"supervisor: worker {worker} ended with {process.returncode}\n"
-            os.write(_STDERR, text.encode())
+            _log(f"worker {worker} ended with {process.returncode}")
+            by_itself = at_once and process.returncode != -signal.SIGKILL
+            self._ends[worker] = self._ends.get(worker, 0) + 1 if by_itself else 0
+            if self._ends[worker] == MOST_ENDS:
+                _log(f"worker {worker} cannot start: it ended at once, {MOST_ENDS} times in a row")
+                self._end_workers()
+                sys.exit(1)
             if self._roles:
                 self._kill()
         for worker in [worker for worker, due in self._due.items() if due <= now]:
@@ -160,6 +169,10 @@ class Supervisor:
         """Kill every process of the engine, the daemons too."""
         ended = lambda: all(each.poll() is not None for each in self._workers.values())  # noqa: E731
         process_table.kill_all(_own, ended, _KILL_S)
+
+
+def _log(text: str) -> None:
+    os.write(_STDERR, f"supervisor: {text}\n".encode())
 
 
 def _own() -> list[process_table.Proc]:
