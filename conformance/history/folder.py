@@ -229,6 +229,23 @@ class History:
         return self.table("fetches.bin", FETCH)
 
     @cached_property
+    def fetches_with_cause(self) -> np.ndarray:
+        """FETCH rows; where nothing gave cause to go back, without those that did.
+
+        Faults do, and over Kafka the rebalances of a group, which come unasked.
+        """
+        rows = self.fetches
+        if self.run["scenario"]["faults"] or self.claims.get("transport") == "kafka":
+            return rows
+        onward = np.ones(len(rows), bool)
+        number = rows["stream"].astype(np.uint32) << np.uint32(16) | rows["partition"]
+        for one in np.unique(number):
+            mine = np.flatnonzero(number == one)
+            reach = np.maximum.accumulate(rows["end"][mine])
+            onward[mine[1:]] = rows["base"][mine[1:]] >= reach[:-1]
+        return rows[onward]
+
+    @cached_property
     def releases(self) -> np.ndarray:
         """RELEASE rows."""
         return self.table("releases.bin", RELEASE)

@@ -126,7 +126,7 @@ def _values(history: ScaledHistory) -> Findings:
     if history.params["inputs"] == "merged":
         return judged.merged_market(files, emit)
     timing = judged.Timing(
-        int(history.claims["freshness_s"] * 1e9), history.publishes, history.fetches,
+        int(history.claims["freshness_s"] * 1e9), history.publishes, history.fetches_with_cause,
         list(history.pauses()), history.claims["delivery"],
     )  # fmt: skip
     return judged.two_stream_market(files, emit, timing)

@@ -135,7 +135,7 @@ def _market(history: History, log: OutputLog) -> Findings:
     return two_streams.check_two_streams(
         history.inputs(QUOTE, 0), history.inputs(ORDER, 1), log, history.params["emit"],
         freshness_ns=int(history.claims["freshness_s"] * 1e9),
-        publishes=history.publishes, fetches=history.fetches,
+        publishes=history.publishes, fetches=history.fetches_with_cause,
         pauses=list(history.pauses()), delivery=history.claims["delivery"],
     )  # fmt: skip
 

@@ -17,11 +17,12 @@ from tickproof.conformance.history.json_lines import read_json_lines
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.rows import FETCH, PUBLISH
 from tickproof.conformance.history.tables import Table, read_table
-from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
 
+KILL = FaultStep("kill", "engine", "fetched", fraction=0.5)
 RECIPE = {"kind": "keyed", "records": 500, "keys": 20, "partitions": 3, "seed": 5}
 
 
@@ -193,3 +194,13 @@ def test_verdicts_that_are_none_are_named(folder, text):
     (folder / "verdict.json").write_text(text, encoding="utf-8")
     with pytest.raises(HistoryError, match=r"verdict\.json: expected a list of verdicts"):
         History(folder).decided()
+
+
+@pytest.mark.parametrize(("faults", "kept"), [((), [0, 1, 3]), ((KILL,), [0, 1, 2, 3, 4])])
+def test_going_back_counts_only_where_there_is_cause(tmp_path, faults, kept):
+    scenario = Scenario("made", "count", {"emit": "every"}, RECIPE, faults=faults)
+    run = RunFolder(tmp_path, scenario)
+    rows = [(1, 0, 0, 0, 5), (2, 0, 1, 0, 9), (3, 0, 0, 4, 7), (4, 0, 0, 7, 9), (5, 0, 1, 0, 9)]
+    run.tables(fetches=rows)
+    history = run.history()
+    assert history.fetches_with_cause.tolist() == [rows[n] for n in kept]
