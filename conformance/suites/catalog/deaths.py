@@ -61,15 +61,18 @@ def _(context: Context, rng: random.Random) -> Scenario:
     return _deaths(context, (kill(rng, "worker", 0.2, 0.35), kill(rng, "worker", 0.55, 0.8)))
 
 
-#: So many deaths of one worker, in one life of its coordinator. Over Kafka each of them costs
-#: the time-out of a session.
-_DEATHS: Final = {"log": 9, "kafka": 3}
+#: So many deaths of one worker, in one life of its coordinator, and so many where each of them
+#: may cost seconds: by engine.toml, or by the time-out of a session.
+_DEATHS: Final = 9
+_DEAR_DEATHS: Final = 3
+_DEAR_S: Final = 20.0
 
 
 @scenario("count-deaths-of-one-worker", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     # What waits longer after each death, or counts deaths and never forgets one, shows late.
-    number = _DEATHS[context.transport]
+    dear = context.transport == "kafka" or context.recovery_s > _DEAR_S
+    number = _DEAR_DEATHS if dear else _DEATHS
     apart = 0.72 / number
     faults = tuple(
         kill(rng, "worker", low, low + 0.02) for low in (0.05 + apart * n for n in range(number))
