@@ -76,7 +76,7 @@ class FaultController:
         self._recovered_at = self._released_before = 0.0
         self._killed_at = self._due_at = 0.0
         #: Cuts of each partition when this life began, and where the input stood at the last step.
-        self._cuts_before, self._base = log.cuts(), 0
+        self._cuts_before, self._base, self._fetched_then = log.cuts(), 0, 0
         #: Records granted to a step that waits for cuts.
         self._granted, self._granted_at = 0, 0.0
         #: How far everything was, and since when (time.monotonic).
@@ -101,9 +101,11 @@ class FaultController:
         return self._busy
 
     @property
-    def after_a_death(self) -> bool:
-        """Say whether the newest step killed somebody."""
-        return self._next > 0 and self._steps[self._next - 1].do == "kill"
+    def nobody_came_back(self) -> bool:
+        """Say whether the newest step killed somebody, and nothing new was fetched since."""
+        last = self._steps[self._next - 1] if self._next else None
+        here = self._log.fetched
+        return bool(last and last.do == "kill") and here == self._fetched_then < self._log.published
 
     @property
     def recovering(self) -> bool:
@@ -378,6 +380,7 @@ class FaultController:
         self._next += 1
         self._busy = self._striking = False
         self._base = self._granted = self._log.published
+        self._fetched_then = self._log.fetched
 
     def _evidence(self, step: FaultStep) -> dict[str, Any]:
         idle_s = round(time.monotonic() - self._quiet_since, 3) if step.at == "idle" else 0.0

@@ -233,8 +233,8 @@ class RunLoop:
         if step is None or step.at == "drained" or self._engine.killed:
             return
         if quiet > self._timeouts.recovery_s + step.idle_s:
-            if self._faults.after_a_death and self._log.fetched < self._log.published:
-                raise self._no_recovery("nothing done")
+            if self._faults.nobody_came_back:
+                raise self._no_recovery("nothing fetched")
             self._faults.give_up("its moment did not come")
 
     def _checkpoint_when_quiet(self) -> None:
