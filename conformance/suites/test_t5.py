@@ -300,4 +300,12 @@ def test_the_limit_holds_again_after_a_death(history: History) -> None:
         raise Unknown(
             Reason.HOST_NOISE, expected, f"{shown_us(value)}; {shown_us(still)} without noise"
         )
-    raise Fail(Reason.SLOW_RECOVERY, expected, f"p99 {shown_us(still)} in quiet seconds")
+    # Who has not recovered is slow in most seconds; a single stall is no sign of the death.
+    seconds = (found.answers.intended_ns[calm] - back_ns) // SECOND_NS
+    waits = found.since(found.answers.published_ns)[calm]
+    each = [percentile(waits[seconds == one], "p99") / 1_000 for one in np.unique(seconds)]
+    slow = sum(value > found.p99_us for value in each)
+    seen = f"p99 {shown_us(still)} in quiet seconds; {slow} of these {len(each)} above the limit"
+    if slow <= len(each) // 2:
+        raise Unknown(Reason.HOST_NOISE, expected, seen)
+    raise Fail(Reason.SLOW_RECOVERY, expected, seen)

@@ -55,6 +55,13 @@ def spikes(t_ns: np.ndarray) -> np.ndarray:
     return t_ns - within + np.maximum(within, 250 * MS)
 
 
+def stall(t_ns: np.ndarray) -> np.ndarray:
+    """Let nothing happen for 400 ms of one second, late in the run."""
+    return np.where(
+        (t_ns >= 14 * SECOND) & (t_ns < 14 * SECOND + 400 * MS), 14 * SECOND + 400 * MS, t_ns
+    )
+
+
 def after(start_s: float, more_ms: int) -> When:
     """Let all that happens from a time on happen later."""
     return lambda t_ns: t_ns + np.where(t_ns >= start_s * SECOND, more_ms * MS, 0)
@@ -245,6 +252,7 @@ UNKNOWNS: dict[str, Cases] = {
     "test_the_rate_is_sustained": [(both(LESS, noisy), "HOST_NOISE"), LATE],
     "test_the_limit_holds_again_after_a_death": [
         (both(AT_LAST, noisy), "HOST_NOISE"),
+        (timed(stall), "HOST_NOISE"),
         (both(AT_LAST, published(after(5, 500))), "GENERATOR_LATE"),
         (t.no_fault, "KILL_MISSED"),
         (t.nothing_in_flight, "NOTHING_IN_FLIGHT"),
