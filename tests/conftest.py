@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -19,6 +20,14 @@ from hypothesis import settings
 from tests.file_scheduler import FileScheduler, rank
 from tickproof import conformance
 from tickproof.conformance.resources import fixtures
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+#: Nothing but the page: no look at the network, no profile of the user.
+BROWSER_ARGUMENTS = (
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 # A machine may stand still for a moment: that is no failure.
 settings.register_profile("tickproof", deadline=None)
@@ -196,3 +205,18 @@ def sessions(tmp_path: Path) -> Iterator[Sessions]:
     made = Sessions(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A headless Chromium of the system: one for all, for a process can have no second one."""
+    api = pytest.importorskip("playwright.sync_api", reason="the extra browser is not installed")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip("no Chromium here")
+    with api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=found, args=list(BROWSER_ARGUMENTS), chromium_sandbox=os.geteuid() != 0
+        )
+        yield chromium
+        chromium.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,25 +16,6 @@ from tests.reports.conftest import ids as ids
 from tests.reports.conftest import make_report as make_report
 from tests.reports.conftest import one_of_each as one_of_each
 from tests.reports.conftest import outcome as outcome
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-#: Nothing but the page: no look at the network, no profile of the user.
-ARGUMENTS = ("--disable-background-networking", "--disable-component-update", "--disable-sync")
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """A headless Chromium of the system."""
-    api = pytest.importorskip("playwright.sync_api", reason="the extra browser is not installed")
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
-        pytest.skip("no Chromium here")
-    with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=found, args=list(ARGUMENTS), chromium_sandbox=os.geteuid() != 0
-        )
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

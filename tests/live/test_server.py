@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.html_report.conftest import browser as browser
 from tickproof.conformance import live
 
 pytest.importorskip("aiohttp", reason="the extra live is not installed")
