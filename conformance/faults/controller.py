@@ -101,10 +101,14 @@ class FaultController:
         return self._busy
 
     @property
+    def _newest(self) -> FaultStep | None:
+        """The step before the current one."""
+        return self._steps[self._next - 1] if self._next else None
+
+    @property
     def nobody_came_back(self) -> bool:
         """Say whether the newest step killed somebody, and nothing new was fetched since."""
-        last = self._steps[self._next - 1] if self._next else None
-        here = self._log.fetched
+        last, here = self._newest, self._log.fetched
         return bool(last and last.do == "kill") and here == self._fetched_then < self._log.published
 
     @property
@@ -114,7 +118,7 @@ class FaultController:
         After the death of a worker, or of a coordinator that argv's process outlived, nobody
         can tell whose FETCH it is; after drain there is nothing to fetch.
         """
-        last = self._steps[self._next - 1] if self._next else None
+        last = self._newest
         return self._recovering and self._all_died and last is not None and last.at != "drained"
 
     def engine_died(self) -> None:

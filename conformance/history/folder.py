@@ -34,6 +34,7 @@ from tickproof.conformance.history.rows import (
     PUBLISH,
     RELEASE,
     USAGE,
+    of_partition,
 )
 from tickproof.conformance.scenario import one_each
 from tickproof.conformance.text import shown
@@ -275,12 +276,10 @@ class History:
     @property
     def fetched(self) -> int:
         """Distinct records that were fetched, over all partitions."""
-        rows = self.fetches
         return sum(
-            int(rows["end"][(rows["stream"] == p["stream"])
-                            & (rows["partition"] == p["partition"])].max(initial=0))
+            int(of_partition(self.fetches, p["stream"], p["partition"])["end"].max(initial=0))
             for p in self.partitions
-        )  # fmt: skip
+        )
 
     @property
     def partitions(self) -> list[dict[str, Any]]:

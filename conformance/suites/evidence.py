@@ -12,6 +12,7 @@ from tickproof.conformance.checkers.expected import doubled
 from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
+from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.scenario import ladder_output
 from tickproof.generators.layouts import (
     COUNT_IN,
@@ -197,8 +198,7 @@ def refetched(history: History, fault: int) -> tuple[int, int]:
     if len(history.faults) <= fault:
         return 0, 0
     for stream, partition, _, _, fetched, _ in history.faults[fault].partitions:
-        rows = history.fetches
-        rows = rows[(rows["stream"] == stream) & (rows["partition"] == partition)]
+        rows = of_partition(history.fetches, stream, partition)
         rows = rows[rows["t_ns"] > history.faults[fault].t_ns]
         before += fetched
         if len(rows):

@@ -8,6 +8,7 @@ from tickproof.conformance.checkers.findings import Finding, Findings
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.suites.evidence import (
     CHANGED,
@@ -166,8 +167,7 @@ def not_fetched_below(
 ) -> None:
     """Expect no record fetched after ``event`` that it already covered."""
     for stream, partition, _, _, fetched, _ in event.partitions:
-        rows = history.fetches
-        rows = rows[(rows["stream"] == stream) & (rows["partition"] == partition)]
+        rows = of_partition(history.fetches, stream, partition)
         later = rows[(rows["t_ns"] > event.t_ns) & (rows["base"] < fetched)]
         if len(later):
             raise Fail(

@@ -6,6 +6,7 @@ import numpy as np
 
 from tickproof.conformance.checkers.merged import check_merged
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.suites.catalog.fault_free import BOUNDARIES
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, values
 from tickproof.conformance.suites.judge import Unknown, decides
@@ -114,8 +115,7 @@ def _bound_orders(history: History) -> int:
     due = int(fetched.min()) + int(history.claims["freshness_s"] * 1e9)
     bound = 0
     for partition in history.partitions:
-        rows = history.publishes
-        rows = rows[(rows["stream"] == 1) & (rows["partition"] == partition["partition"])]
+        rows = of_partition(history.publishes, 1, partition["partition"])
         if partition["stream"] == 1 and len(rows):
             early = rows["end"][rows["t_ns"] < due].max(initial=0)
             bound += partition["records"] - int(early)

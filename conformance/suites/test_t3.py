@@ -84,13 +84,16 @@ def test_totals_after_two_worker_deaths(history: History) -> None:
 
 @decides("EO-TWO-DEATHS", "count-deaths-of-one-worker")
 def test_totals_after_many_deaths_of_one_worker(history: History) -> None:
-    require_no(history, values(history), (*VALUES, *LOSS))
-    require_fired(history, len(history.run["scenario"]["faults"]), in_flight=False)
-    require_fired(history, 1)
+    _after_all_deaths(history)
 
 
 @decides("EO-DEATH-IN-RECOVERY", "count-death-in-recovery")
 def test_totals_after_a_death_in_recovery(history: History) -> None:
+    _after_all_deaths(history)
+
+
+def _after_all_deaths(history: History) -> None:
+    """As `_state`; of many deaths, the first at least met records in flight."""
     require_no(history, values(history), (*VALUES, *LOSS))
     require_fired(history, len(history.run["scenario"]["faults"]), in_flight=False)
     require_fired(history, 1)

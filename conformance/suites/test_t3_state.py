@@ -7,6 +7,7 @@ import numpy as np
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.suites.evidence import (
     CHANGED,
@@ -87,11 +88,12 @@ def test_drain_waits_for_a_full_disk(history: History) -> None:
 
 def _all_fetched_ns(history: History) -> int:
     """Return when the last record of the input was fetched for the first time."""
-    rows, last = history.fetches, 0
+    last = 0
     for part in history.partitions:
-        mine = rows[(rows["stream"] == part["stream"]) & (rows["partition"] == part["partition"])]
-        ends = mine["t_ns"][mine["end"] >= part["records"]]
-        last = max(last, int(ends.min(initial=np.iinfo(np.int64).max))) if part["records"] else last
+        if part["records"]:
+            rows = of_partition(history.fetches, part["stream"], part["partition"])
+            times = rows["t_ns"][rows["end"] >= part["records"]]
+            last = max(last, int(times.min(initial=np.iinfo(np.int64).max)))
     return last
 
 

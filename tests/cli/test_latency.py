@@ -311,3 +311,6 @@ def test_what_was_played_stays_when_a_later_round_breaks_the_kit(tickproof, play
     assert [run["number"] for run in found["runs"]] == [1, 2, 3]
     assert found["decision"]["verdict"] == "unknown"
     assert [one["code"] for one in found["decision"]["reasons"]] == ["TOO_FEW_RUNS"]
+    status, _, err = tickproof("report", str(path.parent), "-o", "run.svg")
+    assert status == 2 and "a session of latency has no picture of one run" in err
+    assert not Path("run.svg").exists()

@@ -197,6 +197,18 @@ def test_after_the_death_of_a_coordinator_a_fetch_is_due_only_once_all_are_dead(
     assert bench.named("recovered") == [{"connection": 4}]
 
 
+@pytest.mark.parametrize("do", ["kill", "pause"])
+def test_nobody_came_back_where_a_death_was_the_end_of_fetching(do):
+    bench = Bench([FaultStep(do, "worker", "fetched"), FaultStep("kill", "worker", "fetched")])
+    bench.log.published = TOTAL
+    assert not bench.controller.nobody_came_back
+    bench.log.fetched = 1
+    bench.observe("fetched", 1)
+    assert bench.controller.nobody_came_back == (do == "kill")
+    bench.log.fetched = 2
+    assert not bench.controller.nobody_came_back
+
+
 def until(condition: Callable[[], bool]) -> None:
     tick, deadline = threading.Event(), time.monotonic() + DEADLINE_S
     while not condition():
