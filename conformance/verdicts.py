@@ -155,6 +155,11 @@ class Reason(enum.StrEnum):
     ENDLESS = "ENDLESS", "The output has no end: more than 20 times the input."
     FOREIGN_PID = "FOREIGN_PID", "topology names a process that is not the engine's own."
     UNNAMED = "UNNAMED", "A process that topology did not name fetched or sent records."
+    FOREIGN_NAME = (
+        "FOREIGN_NAME",
+        "A group, transactional id or topic does not contain the name of the run.",
+        "put TICKPROOF_GROUP into it",
+    )
     HELD_UP = (
         "HELD_UP",
         "Output that can be read came later after a death than the claimed timeouts allow.",

@@ -41,7 +41,7 @@ class KafkaTimeouts:
     """Timeouts of the clients of an engine that speaks Kafka, in milliseconds.
 
     They bound how soon it can recover: a dead member of a group, or a transaction left open,
-    holds the others up for as long.
+    holds the others up for as long. 0 where there is none.
     """
 
     session_ms: int

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from tickproof.conformance.scenario import Step
 from tickproof.conformance.strict_toml import Table, did_you_mean, matching, quoted, wrong
 from tickproof.conformance.text import shown
+
+_LONGEST_MS: Final = 3_600_000
 
 
 def _expression(text: str) -> str:
@@ -22,6 +24,15 @@ def _expression(text: str) -> str:
     except re.error as error:
         raise wrong(f"{expected} ({error})", text) from None
     return text
+
+
+def _timeout(value: object) -> int:
+    """Accept milliseconds; "none" is 0."""
+    if value == "none":
+        return 0
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LONGEST_MS:
+        return value
+    raise wrong(f'milliseconds, 1 to {_LONGEST_MS}, or "none"', value)
 
 
 State = Literal["none", "at-most-once", "at-least-once", "exactly-once"]
@@ -36,7 +47,7 @@ Text = Annotated[str, Field(min_length=1, max_length=200)]
 #: The name of an SLA profile that comes with the kit.
 ProfileName = Annotated[str, Field(min_length=1, max_length=40)]
 Argument = Annotated[str, matching(r"[^\x00]*", "text without NUL")]
-Milliseconds = Annotated[int, Field(gt=0, le=3_600_000)]
+Timeout = Annotated[int, BeforeValidator(_timeout)]
 Expression = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_expression)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
@@ -72,8 +83,8 @@ class RolesTable(Table):
 class KafkaTable(Table):
     """[kafka]: the timeouts of the engine's clients, which bound how soon it can recover."""
 
-    session_timeout_ms: Milliseconds
-    transaction_timeout_ms: Milliseconds
+    session_timeout_ms: Timeout
+    transaction_timeout_ms: Timeout
     roles: RolesTable | None = None
 
 

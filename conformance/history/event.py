@@ -42,6 +42,7 @@ class EventKind(enum.StrEnum):
     FRAME_LOST = "frame-lost"
     HAVE = "have"
     HAVE_AFTER_FENCE = "have-after-fence"
+    KAFKA_NAMES = "kafka-names"
     KAFKA_OUTPUT = "kafka-output"
     KAFKA_TRANSACTIONS = "kafka-transactions"
     LINK = "link"

@@ -19,6 +19,7 @@ from tickproof.conformance.history.event import (
     UsedConnection,
 )
 from tickproof.conformance.history.fired_fault import FiredFault as FiredFault
+from tickproof.conformance.history.kafka_events import KafkaNames as KafkaNames
 from tickproof.conformance.history.kafka_events import KafkaOutput as KafkaOutput
 from tickproof.conformance.history.kafka_events import KafkaTransactions as KafkaTransactions
 from tickproof.conformance.scenario import FaultStep

@@ -5,6 +5,19 @@ from __future__ import annotations
 from tickproof.conformance.history.event import Event, EventKind
 
 
+class KafkaNames(Event, kind=EventKind.KAFKA_NAMES):
+    """What an engine called its own on the broker, at the end of a run.
+
+    ``seen``: how many names. ``groups``, ``transactional_ids``, ``topics``: those of them without
+    the name of the run, by kind; of very many only the first, and of a very long one its begin.
+    """
+
+    seen: int
+    groups: tuple[str, ...]
+    transactional_ids: tuple[str, ...]
+    topics: tuple[str, ...]
+
+
 class KafkaOutput(Event, kind=EventKind.KAFKA_OUTPUT):
     """What became of the output of a run over Kafka, at its end.
 

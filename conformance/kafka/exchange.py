@@ -22,6 +22,7 @@ from tickproof.conformance.kafka import payloads
 from tickproof.conformance.kafka.broker import BrokerAddress
 from tickproof.conformance.kafka.cluster import Cluster, client_library, listens
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
+from tickproof.conformance.kafka.names import NameKind
 from tickproof.conformance.kafka.traffic import Traffic
 from tickproof.conformance.kafka.transaction_log import State, TransactionLog
 from tickproof.conformance.kafka.wire import Api
@@ -43,6 +44,8 @@ _NAP_S: Final = 0.02
 _FLUSH_S: Final = 5.0
 #: So many aborted transactions of a run are noted.
 _ABORTED: Final = 1_000
+#: So many names of each kind that are not of the run are noted.
+_FOREIGN: Final = 10
 #: Topics are made for one run each: data outlives no broker.
 _TOPIC_SETTINGS: Final = {
     "message.timestamp.type": "LogAppendTime",
@@ -124,11 +127,28 @@ class Exchange:
             produced=self.traffic.produced,
             committed=self._recorder.records,
         )
+        self._note_names()
         if self.failure is None:
             with contextlib.suppress(KafkaUnavailable):
                 self._note_transactions()
                 self._cluster.delete([*self._topics])
         self._transactions.close()
+
+    def _note_names(self) -> None:
+        """Note what the engine calls its own, and another run might as well."""
+        others = sorted(one for one in self.traffic.names if self.group not in one.text)
+        self._event(
+            EventKind.KAFKA_NAMES,
+            seen=len(self.traffic.names),
+            **{
+                field: [one.text for one in others if one.kind is kind][:_FOREIGN]
+                for field, kind in (
+                    ("groups", NameKind.GROUP),
+                    ("transactional_ids", NameKind.TRANSACTIONAL_ID),
+                    ("topics", NameKind.TOPIC),
+                )
+            },
+        )
 
     def _note_transactions(self) -> None:
         """Note what became of the engine's transactions, by the broker's own account."""

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from tickproof.conformance.kafka import transaction_messages, wire
 from tickproof.conformance.kafka.fields import Malformed
+from tickproof.conformance.kafka.names import names
 from tickproof.conformance.kafka.traffic import Topics, Traffic
 from tickproof.conformance.kafka.transaction_messages import GroupAdded, Offsets, TransactionEnd
 from tickproof.conformance.kafka.wire import (
@@ -114,6 +115,7 @@ class Conversation:
 
     def _read(self, exchange: Exchange, frame: memoryview) -> None:
         head = exchange.head
+        self._traffic.note(names(frame, head))
         match head.key:
             case Api.FETCH:
                 asked = wire.fetch_request(frame, head)

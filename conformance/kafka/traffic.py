@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from tickproof.conformance.kafka.names import Name
 from tickproof.conformance.kafka.wire import Topic
+
+#: So many names of an engine are kept.
+MOST_NAMES: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Traffic:
     transactional: records of output that the broker took. commits, aborts: transactions that
     it ended. unread: (api key, version) of requests that are passed on unread. malformed:
     frames of a known version that are not of its shape. errors: (api key, error) of answers.
+    names: what the engine calls its own, the first `MOST_NAMES` of them.
     """
 
     fetched: int = 0
@@ -63,6 +69,13 @@ class Traffic:
     requests: Counter[int] = field(default_factory=Counter)
     unread: Counter[tuple[int, int]] = field(default_factory=Counter)
     errors: Counter[tuple[int, int]] = field(default_factory=Counter)
+    names: set[Name] = field(default_factory=set)
+
+    def note(self, names: Iterable[Name]) -> None:
+        """Take names that have passed."""
+        for one in names:
+            if len(self.names) < MOST_NAMES:
+                self.names.add(one)
 
     @property
     def produced(self) -> int:

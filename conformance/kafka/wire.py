@@ -33,11 +33,16 @@ class Api(IntEnum):
     METADATA = 3
     OFFSET_COMMIT = 8
     FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
     API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    INIT_PRODUCER_ID = 22
     ADD_OFFSETS_TO_TXN = 25
     END_TXN = 26
     TXN_OFFSET_COMMIT = 28
     DESCRIBE_CLUSTER = 60
+    CONSUMER_GROUP_HEARTBEAT = 68
+    STREAMS_GROUP_HEARTBEAT = 88
 
 
 #: The versions that are read here. Others are passed on unread.
@@ -46,14 +51,21 @@ READ: Final = {
     Api.FETCH: range(4, 19),
     Api.METADATA: range(14),
     Api.OFFSET_COMMIT: range(2, 11),
+    Api.JOIN_GROUP: range(2, 10),
+    Api.CREATE_TOPICS: range(2, 8),
+    Api.INIT_PRODUCER_ID: range(6),
     Api.ADD_OFFSETS_TO_TXN: range(5),
     Api.END_TXN: range(6),
     Api.TXN_OFFSET_COMMIT: range(6),
+    Api.CONSUMER_GROUP_HEARTBEAT: range(2),
+    Api.STREAMS_GROUP_HEARTBEAT: range(1),
 }
 #: From which version on messages have tagged fields.
 _FLEXIBLE: Final = {
     Api.PRODUCE: 9, Api.FETCH: 12, Api.METADATA: 9, Api.OFFSET_COMMIT: 8,
+    Api.JOIN_GROUP: 6, Api.CREATE_TOPICS: 5, Api.INIT_PRODUCER_ID: 2,
     Api.ADD_OFFSETS_TO_TXN: 3, Api.END_TXN: 3, Api.TXN_OFFSET_COMMIT: 3,
+    Api.CONSUMER_GROUP_HEARTBEAT: 0, Api.STREAMS_GROUP_HEARTBEAT: 0,
 }  # fmt: skip
 #: Answers in which brokers are named.
 NAMES_BROKERS: Final = frozenset((Api.METADATA, Api.FIND_COORDINATOR, Api.DESCRIBE_CLUSTER))

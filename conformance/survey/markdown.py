@@ -194,7 +194,7 @@ def _settings(survey: Survey) -> list[str]:
         )  # fmt: skip
         kafka = (held.session_timeout_ms, held.transaction_timeout_ms)
         times = [f"{limit:g} s" for limit in limits]
-        times += ["" if limit is None else f"{limit:,} ms" for limit in kafka]
+        times += ["" if limit is None else _bound(limit) for limit in kafka]
         rows.append((name, held.transport, *times))
         for seen in one.sessions:
             verdict = seen.verdict.value if seen.verdict else "kit-error"
@@ -237,8 +237,7 @@ def _bounds(settings: Settings) -> str:
 
 
 def _bound(limit_ms: int) -> str:
-    """Return a timeout in words; an engine that has none states the least that can be written."""
-    return "none" if limit_ms <= 1 else f"{limit_ms / 1000:g} s"
+    return "none" if limit_ms == 0 else f"{limit_ms / 1000:g} s"
 
 
 def _claims(claims: ClaimSet, alone: bool) -> str:

@@ -55,7 +55,7 @@ class ClaimSet(_Model):
 
 
 class Settings(_Model):
-    """Time limits of engine.toml; those of Kafka are None for an engine that speaks no Kafka."""
+    """Time limits of engine.toml; those of Kafka are None for an engine over the log."""
 
     transport: str
     startup_timeout_s: float

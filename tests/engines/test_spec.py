@@ -181,6 +181,20 @@ def test_roles_that_know_nobody(load, roles, error):
     assert any(error in line for line in errors_of(load, over_kafka(roles)))
 
 
+@pytest.mark.parametrize(("value", "session_s"), [("1500", 1.5), ('"none"', 0.0)])
+def test_a_timeout_of_kafka(load, value, session_s):
+    loaded = load(over_kafka('worker = "a"').replace("= 3000", f"= {value}"))
+    assert loaded.kafka.session_s == session_s
+    assert loaded.timeouts.recovery_s >= session_s + loaded.kafka.transaction_s
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "3_600_001", "1.5", "true", '"None"', "[]"])
+def test_a_timeout_of_kafka_that_is_none(load, value):
+    text = over_kafka('worker = "a"').replace("= 3000", f"= {value}")
+    (error,) = errors_of(load, text)
+    assert error.startswith("[kafka] session_timeout_ms: expected milliseconds, 1 to 3600000, or ")
+
+
 def test_roles_go_to_the_supervisor(load, tmp_path):
     (tmp_path / "adapter.py").touch()
     command = load(over_kafka("worker = 'Executor \\d+'")).command()

@@ -128,3 +128,19 @@ def produce_request(
     ]
     body = w.text(transactional_id) + struct.pack(">hi", acks, 1000) + w.array(topics) + w.tags()
     return request(0, version, w.flexible, body)
+
+
+def create_topics_request(version: int, topics: Sequence[str]) -> memoryview:
+    """Ask for topics with one partition placed by hand, and one setting."""
+    w = Writer(version >= 5)
+    placed = w.array([struct.pack(">i", 0) + w.array([struct.pack(">i", 1)] * 2) + w.tags()])
+    setting = w.array([w.text("cleanup.policy") + w.text("compact") + w.tags(2 * w.flexible)])
+    made = [
+        w.text(name) + struct.pack(">ih", 3, 1) + placed + setting + w.tags() for name in topics
+    ]
+    return request(19, version, w.flexible, w.array(made) + struct.pack(">ib", 5, 0) + w.tags())
+
+
+def first_text_request(key: int, version: int, flexible: bool, text: str | None) -> memoryview:
+    """Make a request of which no more matters than that it begins with a text."""
+    return request(key, version, flexible, Writer(flexible).text(text) + b"rest")

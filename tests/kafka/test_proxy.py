@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.kafka.copier import (
     WAIT_S,
@@ -28,6 +28,7 @@ from tests.kafka.copier import (
 )
 from tests.long import LONG
 from tickproof.conformance.kafka.broker import Broker
+from tickproof.conformance.kafka.names import Name, NameKind
 from tickproof.conformance.kafka.proxy import Proxy
 from tickproof.conformance.kafka.traffic import Roles
 
@@ -90,6 +91,27 @@ def test_topics_of_the_engine_alone_are_no_output(broker: Broker) -> None:
         # What holds state is a commit, and no output.
         assert "commit-received" in seen and not seen & {"staged", "appended"}
         assert stage.proxy.traffic.transactional == 0
+
+
+def test_what_an_engine_calls_its_own_is_seen(broker: Broker) -> None:
+    with staged(broker) as stage:
+        producer(stage.engine).flush(WAIT_S)
+        sink = producer(stage.engine, **{"transactional.id": f"t-{stage.name}"})
+        sink.init_transactions(WAIT_S)
+        admin = AdminClient(client(stage.engine))
+        admin.create_topics([NewTopic(f"state-{stage.name}", 1)])[f"state-{stage.name}"].result()
+        source = Consumer(client(stage.engine) | {"group.id": f"g-{stage.name}"})
+        try:
+            source.subscribe([stage.input])
+            wait_until(lambda: source.poll(0.1) or source.assignment())
+        finally:
+            source.close()
+        assert stage.proxy.traffic.names == {
+            Name(NameKind.TRANSACTIONAL_ID, f"t-{stage.name}"),
+            Name(NameKind.TOPIC, f"state-{stage.name}"),
+            Name(NameKind.GROUP, f"g-{stage.name}"),
+        }
+        assert not stage.proxy.traffic.malformed and not stage.proxy.traffic.unread
 
 
 def test_a_commit_that_is_lost_leaves_its_transaction_open(broker: Broker) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.kafka import messages
 from tickproof.conformance.kafka import transaction_messages, wire
 from tickproof.conformance.kafka.fields import Fields, Malformed
+from tickproof.conformance.kafka.names import NameKind, names
 from tickproof.conformance.kafka.record_batches import batches
 from tickproof.conformance.kafka.transaction_messages import GroupAdded, Offsets, TransactionEnd
 from tickproof.conformance.kafka.wire import Api, Header, Topic
@@ -274,6 +275,46 @@ def test_versions_of_the_future_are_not_read() -> None:
     assert not Header(Api.API_VERSIONS, 0, 0).read
 
 
+NAMING = [
+    pytest.param(key, kind, version, version >= flexible, id=f"{key.name}-{version}")
+    for key, kind, flexible in (
+        (Api.JOIN_GROUP, NameKind.GROUP, 6),
+        (Api.OFFSET_COMMIT, NameKind.GROUP, 8),
+        (Api.CONSUMER_GROUP_HEARTBEAT, NameKind.GROUP, 0),
+        (Api.STREAMS_GROUP_HEARTBEAT, NameKind.GROUP, 0),
+        (Api.INIT_PRODUCER_ID, NameKind.TRANSACTIONAL_ID, 2),
+    )
+    for version in wire.READ[key]
+]
+
+
+@pytest.mark.parametrize(("key", "kind", "version", "flexible"), NAMING)
+def test_names_of_every_version(key: Api, kind: NameKind, version: int, flexible: bool) -> None:
+    frame = messages.first_text_request(key, version, flexible, "name " + "x" * 300)
+    (found,) = names(frame, wire.header(frame))
+    assert found == (kind, ("name " + "x" * 300)[:249])
+    nameless = messages.first_text_request(key, version, flexible, "")
+    assert names(nameless, wire.header(nameless)) == []
+
+
+def test_a_producer_without_transactions_has_no_name() -> None:
+    for version in wire.READ[Api.INIT_PRODUCER_ID]:
+        frame = messages.first_text_request(Api.INIT_PRODUCER_ID, version, version >= 2, None)
+        assert names(frame, wire.header(frame)) == []
+
+
+@pytest.mark.parametrize("version", wire.READ[Api.CREATE_TOPICS])
+def test_names_of_topics_of_every_version(version: int) -> None:
+    frame = messages.create_topics_request(version, ["one", "two"])
+    found = names(frame, wire.header(frame))
+    assert found == [(NameKind.TOPIC, "one"), (NameKind.TOPIC, "two")]
+
+
+def test_other_requests_name_nothing() -> None:
+    head, asked, _ = vector("java", Api.FETCH)
+    assert names(asked, head) == []
+
+
 # -- what is no message ----------------------------------------------------------------------------
 
 READERS: dict[Api, list[Callable[[memoryview, Header], object]]] = {
@@ -293,6 +334,9 @@ READERS: dict[Api, list[Callable[[memoryview, Header], object]]] = {
         transaction_messages.transaction_error,
     ],
     Api.END_TXN: [transaction_messages.transaction_request, transaction_messages.transaction_error],
+    Api.CREATE_TOPICS: [names],
+    Api.JOIN_GROUP: [names],
+    Api.INIT_PRODUCER_ID: [names],
 }
 
 

@@ -7,10 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tickproof.conformance.history.events import KafkaTransactions, PartitionState, Started
+from tickproof.conformance.history.events import (
+    KafkaNames,
+    KafkaTransactions,
+    PartitionState,
+    Started,
+)
 from tickproof.conformance.history.fired_fault import FiredFault
 from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.suites.judge import Fail, Unknown
+from tickproof.conformance.suites.test_t1_kafka import (
+    test_names_on_the_broker_are_of_the_run as judge_names,
+)
 from tickproof.conformance.suites.test_t3_kafka import (
     test_a_downtime_beyond_the_time_out_of_a_transaction as judge_downtime,
 )
@@ -98,3 +106,34 @@ def test_a_downtime_in_which_nothing_was_aborted_shows_nothing(
 ) -> None:
     with pytest.raises(Unknown, match="aborted none before the engine was started again"):
         judge_downtime(long_downtime(tmp_path / "run", 2, *aborted_s))
+
+
+def named(folder: Path, seen: int, **foreign: tuple[str, ...]):
+    """Make a run at whose end an engine had used so many names, some of them not of the run."""
+    numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
+    run = RunFolder(
+        folder, Scenario("count", "passthrough", {}, {}),
+        make_input=given_input({(0, 0): numbers}),
+        kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
+    )  # fmt: skip
+    run.outputs(output_log(numbers))
+    none: dict[str, tuple[str, ...]] = {"groups": (), "transactional_ids": (), "topics": ()}
+    run.events(KafkaNames(t_ns=SECOND, seen=seen, **none | foreign))
+    return run.history()
+
+
+@pytest.mark.parametrize("seen", [0, 3])
+def test_names_of_the_run_are_in_order(tmp_path: Path, seen: int) -> None:
+    judge_names(named(tmp_path / "run", seen))
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [("groups", "group"), ("transactional_ids", "transactional id"), ("topics", "topic")],
+)
+def test_a_name_that_another_run_may_have_too_is_told(
+    tmp_path: Path, field: str, said: str
+) -> None:
+    with pytest.raises(Fail, match=rf"{said} 'mine', 'my\\n'") as failure:
+        judge_names(named(tmp_path / "run", 3, **{field: ("mine", "my\n")}))
+    assert failure.value.code == "FOREIGN_NAME"
