@@ -16,7 +16,7 @@ TIER_NAMES: Final[Mapping[int, str]] = {
     1: "double and count, no faults",
     2: "Market Spread, no faults",
     3: "process deaths and network faults",
-    4: "grow and shrink under load",
+    4: "grow and shrink",
     5: "latency on an attested host",
 }
 

@@ -30,11 +30,12 @@ FAMILIES: Final = {
     "DL": "Delivery",
     "BP": "Back-pressure",
     "KA": "Kafka",
+    "EL": "Growing and shrinking",
     "LT": "Latency",
     "HO": "Host",
 }
 Level = Literal["must", "should"]
-TIERS: Final = (0, 1, 2, 3, 5)
+TIERS: Final = (0, 1, 2, 3, 4, 5)
 #: Takes the machine for itself: played where it is asked for, or in profile full.
 LATENCY_TIER: Final = 5
 

@@ -78,7 +78,7 @@ BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
     ("pause", None): "EO-PAUSE",
     ("fill", None): "EO-FULL-DISK",
     ("corrupt", None): "EO-DAMAGED-CHECKPOINT",
-    ("rescale", None): "EO-RESCALE",
+    ("rescale", None): "EL-RESTART",
 }
 #: ... or by the moment of it, ...
 BY_MOMENT: Final[Mapping[Moment, str]] = {
@@ -96,6 +96,7 @@ RECOVERY: Final = (
     "EO-SOME", "EO-TAIL", "EO-PASSTHROUGH-DEATH", "EO-MARKET-WORKER-DEATH",
     "EO-MARKET-ENGINE-DEATH", "EO-TWO-STREAMS-DEATH", "LT-RECOVERY",
     "KA-OPEN-TRANSACTION", "KA-DOWNTIME", "KA-LOST-SESSION", "KA-REBALANCE", "KA-NOT-HELD-UP",
+    "EL-BACKLOG", "EL-STEADY",
 )  # fmt: skip
 SECOND_FAULT: Final = "EO-TWO-DEATHS"
 #: An engine that is refused what it had released, and ends by that, has no cut to go back to.

@@ -12,7 +12,6 @@ from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.suites.evidence import (
     CHANGED,
     LOSS,
-    ORDER_KINDS,
     VALUES,
     refetched,
     values,
@@ -45,27 +44,6 @@ def test_totals_after_the_death_of_all_workers(history: History) -> None:
 def test_totals_after_the_death_of_the_coordinator(history: History) -> None:
     require_no(history, values(history), (*VALUES, *LOSS))
     require_fired(history)
-
-
-# -- other workers -------------------------------------------------------------------
-
-
-@decides("EO-RESCALE", "count-rescale")
-def test_totals_with_other_workers(history: History) -> None:
-    _rescaled(history)
-
-
-@decides("EO-RESCALE", "market-rescale")
-def test_verdicts_with_other_workers(history: History) -> None:
-    _rescaled(history)
-
-
-def _rescaled(history: History) -> None:
-    kinds = [*VALUES, *LOSS, *CHANGED, *forbidden_repeats(history)]
-    if history.app == "count":
-        kinds += ORDER_KINDS
-    require_no(history, whole(history), kinds)
-    require_fired(history, len(history.run["scenario"]["faults"]))
 
 
 # -- a full disk ---------------------------------------------------------------------

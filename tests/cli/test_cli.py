@@ -150,7 +150,7 @@ def test_ctrl_c_is_one_clear_line_and_130(tickproof, engine, session):
     [
         ((), "ENGINE: expected a path to an engine.toml, or one of: "),
         (("ENGINE", "--only", "PR-HELO"), "no requirement PR-HELO; the nearest are PR-HELLO"),
-        (("ENGINE", "--tier", "9"), "--tier: there are tiers 0, 1, 2, 3, 5, and no 9"),
+        (("ENGINE", "--tier", "9"), "--tier: there are tiers 0, 1, 2, 3, 4, 5, and no 9"),
         (("ENGINE", "--tier", "0", "--only", "EO-TAIL"), "no requirement is in both"),
         (("ENGINE", "--quotes", "f"), "--quotes and --orders: expected both or none"),
         (("ENGINE", "--port", "4000", "-n", "2"), "--port: expected -n 1"),

@@ -130,7 +130,7 @@ def test_exactly_once_requirements_ask_for_the_claim_and_a_death():
             assert one.needs.state == ("exactly-once",)
             # What a given schedule needs follows from its faults.
             deaths = set(one.needs.survives) & {"worker", "coordinator", "engine", "connection"}
-            assert deaths or one.id in ("EO-SCHEDULE", "EO-COVERING", "EO-PAUSE", "EO-RESCALE")
+            assert deaths or one.id in ("EO-SCHEDULE", "EO-COVERING", "EO-PAUSE")
             assert one.tier == 3
     assert registry.load()["DL-EXACTLY-ONCE"].needs.delivery == ("exactly-once",)
 
@@ -174,7 +174,7 @@ def test_a_requirement_as_it_stands_in_the_file(folder):
             "PR-ONE: titel: unknown key; expected one of id, title, ",
         ),
         ('level = "must"', 'level = "may"', "level: expected one of must, should; got 'may'"),
-        ("tier = 0", "tier = 9", "tier: expected one of 0, 1, 2, 3, 5; got 9"),
+        ("tier = 0", "tier = 9", "tier: expected one of 0, 1, 2, 3, 4, 5; got 9"),
         ("tier = 0", "tier = false", "tier: expected a whole number; got False"),
         ('clauses = ["ctl-hello"]', "clauses = []", "clauses: expected a list that is not empty"),
         (

@@ -89,6 +89,8 @@ UNREAD_DAMAGE: Cases = [
 REJECTS: dict[str, Cases] = {
     "test_totals_with_other_workers": [*NOT_STATE, TWICE, STEP_BACK],
     "test_verdicts_with_other_workers": [LOST, WRONG_VERDICT, FAILED],
+    "test_totals_with_other_workers_behind_a_backlog": [*NOT_STATE, TWICE, STEP_BACK],
+    "test_totals_with_other_workers_under_a_steady_load": [*NOT_STATE, TWICE, STEP_BACK],
     "test_totals_after_the_death_of_all_workers": NOT_STATE,
     "test_totals_after_the_death_of_the_coordinator": NOT_STATE,
     "test_drain_waits_for_a_full_disk": [
@@ -111,6 +113,8 @@ REJECTS: dict[str, Cases] = {
 UNKNOWNS: dict[str, Cases] = {
     "test_totals_with_other_workers": [MISSED, NOTHING],
     "test_verdicts_with_other_workers": [MISSED, NOTHING],
+    "test_totals_with_other_workers_behind_a_backlog": [MISSED, NOTHING],
+    "test_totals_with_other_workers_under_a_steady_load": [MISSED, NOTHING],
     "test_totals_after_the_death_of_all_workers": [MISSED, NOTHING],
     "test_totals_after_the_death_of_the_coordinator": [MISSED, NOTHING],
     "test_drain_waits_for_a_full_disk": [

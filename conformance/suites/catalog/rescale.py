@@ -1,24 +1,27 @@
-"""The scenarios of T3 in which an engine is stopped and goes on with other workers."""
+"""The scenarios of T4: an engine is stopped, and goes on with other workers."""
 
 from __future__ import annotations
 
 import random
 
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import FaultStep, Moment, Scenario
 from tickproof.conformance.suites.catalog.builders import Context, carried, kill, market, scenario
 from tickproof.conformance.suites.catalog.carriers import ON_MERGED, ON_TWO, STATE_FIRST
 
 _BEFORE, _MORE, _FEWER = 2, 3, 1
+#: One, then four, then two: from which part of the input on.
+_GROWN, _SHRUNK = (0.15, 4), (0.5, 2)
 #: Of the input, from a restart to the death after it, which waits for the first cut.
 _NEXT = 0.02
 
 
 def _rescaled(
-    context: Context, rng: random.Random, *numbers: tuple[float, int]
+    context: Context, rng: random.Random, *numbers: tuple[float, int], at: Moment = "fetched"
 ) -> tuple[FaultStep, ...]:
     """Return rescales; after each a death at the first cut, if that is claimed.
 
-    numbers: from which part of the input on there are how many workers.
+    numbers: from which part of the input on there are how many workers. at: "fetched" is a death
+    after that cut, "cutting" one as it is written.
     """
     steps: list[FaultStep] = []
     for low, workers in numbers:
@@ -30,9 +33,8 @@ def _rescaled(
         )  # fmt: skip
         steps.append(stop)
         if "engine" in context.survives:
-            death = FaultStep(
-                "kill", "engine", "fetched", fraction=round(drawn.fraction + _NEXT, 4), cut=True
-            )
+            later = round(drawn.fraction + _NEXT, 4) if at == "fetched" else drawn.fraction
+            death = FaultStep("kill", "engine", at, fraction=later, cut=at == "fetched")
             steps.append(death)
     return tuple(steps)
 
@@ -49,3 +51,18 @@ def _(context: Context, rng: random.Random) -> Scenario:
     # The other way round: what the second number goes wrong with lasts to the end.
     faults = _rescaled(context, rng, (0.2, _FEWER), (0.55, _MORE))
     return market(context, 90_000, rate=60_000, faults=faults)
+
+
+def _grown_and_shrunk(context: Context, rng: random.Random, rate: float | None) -> Scenario:
+    faults = _rescaled(context, rng, _GROWN, _SHRUNK, at="cutting")
+    return carried(context, context.records(180_000), rate=rate, faults=faults, workers=1)
+
+
+@scenario("count-rescale-backlog", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _grown_and_shrunk(context, rng, rate=None)
+
+
+@scenario("count-rescale-steady", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    return _grown_and_shrunk(context, rng, rate=60_000)

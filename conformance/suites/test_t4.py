@@ -1,0 +1,47 @@
+"""Tier 4: workers are added and removed, by a restart."""
+
+from __future__ import annotations
+
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
+from tickproof.conformance.suites.judge import decides
+from tickproof.conformance.suites.require import forbidden_repeats, require_fired, require_no
+
+
+def _exact(history: History) -> int:
+    """Expect that all is right; return how many faults there are to be."""
+    kinds = [*VALUES, *LOSS, *CHANGED, *forbidden_repeats(history)]
+    if history.app == "count":
+        kinds += ORDER_KINDS
+    require_no(history, whole(history), kinds)
+    return len(history.run["scenario"]["faults"])
+
+
+def _rescaled(history: History) -> None:
+    require_fired(history, _exact(history))
+
+
+def _rescaled_while_cutting(history: History) -> None:
+    # The first cut of a new number may come before it has fetched anything.
+    require_fired(history, _exact(history), in_flight=False)
+    require_fired(history)
+
+
+@decides("EL-RESTART", "count-rescale")
+def test_totals_with_other_workers(history: History) -> None:
+    _rescaled(history)
+
+
+@decides("EL-RESTART", "market-rescale")
+def test_verdicts_with_other_workers(history: History) -> None:
+    _rescaled(history)
+
+
+@decides("EL-BACKLOG", "count-rescale-backlog")
+def test_totals_with_other_workers_behind_a_backlog(history: History) -> None:
+    _rescaled_while_cutting(history)
+
+
+@decides("EL-STEADY", "count-rescale-steady")
+def test_totals_with_other_workers_under_a_steady_load(history: History) -> None:
+    _rescaled_while_cutting(history)
