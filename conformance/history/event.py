@@ -137,6 +137,9 @@ _READ: Final[Mapping[str, Any]] = {
     "connections": tuple,
     "empty": tuple,
     "aborted_ns": tuple,
+    "groups": tuple,
+    "transactional_ids": tuple,
+    "topics": tuple,
 }
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.event import EventKind
-from tickproof.conformance.kafka import wire
+from tickproof.conformance.kafka import metadata, wire
 from tickproof.conformance.kafka.exchanges import Conversation, Exchange
 from tickproof.conformance.kafka.fields import Malformed
 from tickproof.conformance.kafka.frame_stream import FrameStream, sized
@@ -254,7 +254,7 @@ class Connection:
             await self._send(frame)
         elif exchange.refused is not None:
             await self._send(sized(exchange.refused))
-        elif exchange.head.key in wire.NAMES_BROKERS:
+        elif exchange.head.key in metadata.NAMES_BROKERS:
             await self._send(self._named_brokers(frame, exchange))
         elif isinstance(exchange.meaning, FetchRequest):
             frame = self._named_leaders(frame, exchange)
@@ -271,13 +271,14 @@ class Connection:
         hub = self._hub
         if exchange.head.key == Api.METADATA and exchange.head.read:
             with self._counted():
-                hub.topics.learn(wire.topic_ids(frame[4:], exchange.head))
-        return memoryview(wire.with_port(frame, hub.upstream_port, self._port))
+                hub.topics.learn(metadata.topic_ids(frame[4:], exchange.head))
+        return memoryview(metadata.with_port(frame, hub.upstream_port, self._port))
 
     def _named_leaders(self, frame: memoryview, exchange: Exchange) -> memoryview:
         body = led = frame[4:]
+        there, here = self._hub.upstream_port, self._port
         with self._counted():
-            led = wire.with_leaders_port(body, exchange.head, self._hub.upstream_port, self._port)
+            led = metadata.with_leaders_port(body, exchange.head, there, here)
         return frame if led is body else sized(bytes(led))
 
     @contextlib.contextmanager

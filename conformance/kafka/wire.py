@@ -21,7 +21,6 @@ Topic = str | bytes
 #: A request larger than the broker takes by default.
 MAX_FRAME: Final = 100 * 1024 * 1024
 _HEADER: Final = struct.Struct(">hhi")
-_LOCALHOST: Final = b"127.0.0.1"
 
 
 class Api(IntEnum):
@@ -67,10 +66,6 @@ _FLEXIBLE: Final = {
     Api.ADD_OFFSETS_TO_TXN: 3, Api.END_TXN: 3, Api.TXN_OFFSET_COMMIT: 3,
     Api.CONSUMER_GROUP_HEARTBEAT: 0, Api.STREAMS_GROUP_HEARTBEAT: 0,
 }  # fmt: skip
-#: Answers in which brokers are named.
-NAMES_BROKERS: Final = frozenset((Api.METADATA, Api.FIND_COORDINATOR, Api.DESCRIBE_CLUSTER))
-#: From which version on an answer with an error may say who leads a partition.
-_NAMES_LEADERS: Final = {Api.PRODUCE: 10, Api.FETCH: 16}
 #: From which version on a topic goes by its id.
 _BY_ID: Final = {Api.PRODUCE: 13, Api.FETCH: 13, Api.OFFSET_COMMIT: 10}
 
@@ -201,6 +196,11 @@ def fetch_request(frame: memoryview, head: Header) -> FetchRequest:
 def fetched(frame: memoryview, head: Header) -> list[Fetched]:
     """Read the answer to a Fetch: the partitions for which it brings something."""
     return _fetched(frame, head)[0]
+
+
+def topics_end(frame: memoryview, head: Header) -> int:
+    """Return where the topics, and with them all records, end in the answer to a Fetch."""
+    return _fetched(frame, head)[1]
 
 
 def _fetched(frame: memoryview, head: Header) -> tuple[list[Fetched], int]:
@@ -345,59 +345,3 @@ def _varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
-
-
-# -- brokers and topics ------------------------------------------------------------------------
-
-
-def with_port(frame: memoryview, port: int, instead: int) -> bytes:
-    """Return an answer that names 127.0.0.1 and another port: as many bytes, nothing moves."""
-    return bytes(frame).replace(
-        _LOCALHOST + struct.pack(">i", port), _LOCALHOST + struct.pack(">i", instead)
-    )
-
-
-def with_leaders_port(frame: memoryview, head: Header, port: int, instead: int) -> memoryview:
-    """Return an answer to a Produce or Fetch that names leaders by another port, if any.
-
-    A broker says who leads a partition where a client asked too early, say; whoever follows
-    that is past the proxy.
-    """
-    if head.version < _NAMES_LEADERS[Api(head.key)]:
-        return frame
-    # Records may hold any bytes; what names leaders is behind them.
-    end = _fetched(frame, head)[1] if head.key == Api.FETCH else 0
-    if len(frame) - end <= len(_LOCALHOST):
-        return frame
-    return memoryview(bytes(frame[:end]) + with_port(frame[end:], port, instead))
-
-
-def topic_ids(frame: memoryview, head: Header) -> dict[bytes, str]:
-    """Read the names of topics, by their ids, out of an answer to Metadata."""
-    found: dict[bytes, str] = {}
-    if head.version < 10:
-        return found
-    fields = answer_fields(frame, head)
-    fields.i32()
-    for _ in fields.items():
-        fields.i32()
-        fields.text()
-        fields.i32()
-        fields.text()
-        fields.tags()
-    fields.text()
-    fields.i32()
-    for _ in fields.items():
-        fields.i16()
-        name, topic_id = fields.text(), fields.uuid()
-        fields.i8()
-        for _ in fields.items():
-            fields.skip(2 + 4 + 4 + 4)
-            for _ in range(3):
-                fields.skip(4 * len(fields.items()))
-            fields.tags()
-        fields.i32()
-        fields.tags()
-        if name:
-            found[topic_id] = name
-    return found

@@ -364,6 +364,6 @@ def test_what_is_required_has_an_exit_status_of_its_own(tickproof, engine, sessi
 
 
 def test_a_requirement_that_nobody_has_cannot_be_required(tickproof, engine):
-    code, _, err = tickproof("run", engine(), "--require", "t4")
+    code, _, err = tickproof("run", engine(), "--require", "t6")
     assert code == 2
-    assert "--require: no requirement or tier t4" in err
+    assert "--require: no requirement or tier t6" in err

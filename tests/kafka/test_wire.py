@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kafka import messages
-from tickproof.conformance.kafka import transaction_messages, wire
+from tickproof.conformance.kafka import metadata, transaction_messages, wire
 from tickproof.conformance.kafka.fields import Fields, Malformed
 from tickproof.conformance.kafka.names import NameKind, names
 from tickproof.conformance.kafka.record_batches import batches
@@ -123,16 +123,16 @@ def test_port_of_a_real_answer_is_replaced_in_place(one: Vector) -> None:
     _, _, answer = one.frames
     at = bytes(answer).index(b"127.0.0.1") + 9
     port = int.from_bytes(answer[at : at + 4], "big")
-    changed = wire.with_port(answer, port, 4711)
+    changed = metadata.with_port(answer, port, 4711)
     assert changed[at : at + 4] == struct.pack(">i", 4711)
-    assert wire.with_port(memoryview(changed), 4711, port) == bytes(answer)
-    assert wire.with_port(answer, port + 1, 4711) == bytes(answer)
+    assert metadata.with_port(memoryview(changed), 4711, port) == bytes(answer)
+    assert metadata.with_port(answer, port + 1, 4711) == bytes(answer)
 
 
 def test_ids_of_topics_in_real_metadata() -> None:
     # The id that the client produces by is the one that Metadata gave the name.
     head, _, answer = vector("java", Api.METADATA)
-    names = wire.topic_ids(answer, head)
+    names = metadata.topic_ids(answer, head)
     produce_head, produced, _ = vector("java", Api.PRODUCE)
     topics = {one.topic for one in wire.produce_request(produced, produce_head).batches}
     fetch_head, _, fetched = vector("java", Api.FETCH)
@@ -149,16 +149,16 @@ def test_port_in_an_answer_that_names_a_leader() -> None:
     ))  # fmt: skip
     head = Header(Api.PRODUCE, 10, 2)
     assert wire.produce_errors(answer, head) == {("out-6f8a1b8955dd", 1): 6}
-    changed = wire.with_leaders_port(answer, head, 0x969B, 4711)
+    changed = metadata.with_leaders_port(answer, head, 0x969B, 4711)
     assert bytes(changed).count(struct.pack(">i", 4711)) == 1
-    assert wire.with_leaders_port(changed, head, 4711, 0x969B) == answer
+    assert metadata.with_leaders_port(changed, head, 4711, 0x969B) == answer
 
 
 def test_records_that_look_like_a_leader_stay_as_they_are() -> None:
     named = b"\x0a127.0.0.1" + struct.pack(">i", 4711)
     data = messages.batch(0, 1, body=named)
     frame = messages.fetch_answer(16, {UUID: {0: data}}, leaders=named)
-    changed = bytes(wire.with_leaders_port(frame, Header(Api.FETCH, 16, 7), 4711, 4712))
+    changed = bytes(metadata.with_leaders_port(frame, Header(Api.FETCH, 16, 7), 4711, 4712))
     assert changed == bytes(frame)[:-4] + struct.pack(">i", 4712)
 
 
@@ -320,7 +320,7 @@ def test_other_requests_name_nothing() -> None:
 READERS: dict[Api, list[Callable[[memoryview, Header], object]]] = {
     Api.FETCH: [wire.fetch_request, wire.fetched],
     Api.PRODUCE: [wire.produce_request, wire.produce_errors],
-    Api.METADATA: [wire.topic_ids],
+    Api.METADATA: [metadata.topic_ids],
     Api.OFFSET_COMMIT: [
         transaction_messages.transaction_request,
         transaction_messages.transaction_error,

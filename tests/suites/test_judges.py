@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import ChainMap
 
 import pytest
 
-from tests.suites import cases, cases_service, cases_state, tampering
-from tests.suites import cases_connections as cases_links
+from tests.suites import (
+    cases_connections,
+    cases_fault_free,
+    cases_faults,
+    cases_service,
+    cases_state,
+    tampering,
+)
 from tests.suites.cases import Cases
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
@@ -27,8 +34,9 @@ from tickproof.conformance.suites.workers import require_at_work
 from tickproof.conformance.verdicts import Verdict
 
 import_suites()
-REJECTS = cases.REJECTS | cases_state.REJECTS | cases_links.REJECTS | cases_service.REJECTS
-UNKNOWNS = cases.UNKNOWNS | cases_state.UNKNOWNS | cases_links.UNKNOWNS | cases_service.UNKNOWNS
+TABLES = (cases_fault_free, cases_faults, cases_connections, cases_state, cases_service)
+REJECTS: dict[str, Cases] = dict(ChainMap(*(table.REJECTS for table in TABLES)))
+UNKNOWNS: dict[str, Cases] = dict(ChainMap(*(table.UNKNOWNS for table in TABLES)))
 #: (requirement, scenario, judge), each test of the suites once.
 ALL = [(id_, name, judge) for name, rows in JUDGES.items() for id_, judge in rows]
 DAMAGED = (

@@ -1,0 +1,67 @@
+"""What answers say of brokers and topics: where they are, and under which id."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from tickproof.conformance.kafka.wire import Api, Header, answer_fields, topics_end
+
+_LOCALHOST: Final = b"127.0.0.1"
+#: Answers in which brokers are named.
+NAMES_BROKERS: Final = frozenset((Api.METADATA, Api.FIND_COORDINATOR, Api.DESCRIBE_CLUSTER))
+#: From which version on an answer with an error may say who leads a partition.
+_NAMES_LEADERS: Final = {Api.PRODUCE: 10, Api.FETCH: 16}
+
+
+def with_port(frame: memoryview, port: int, instead: int) -> bytes:
+    """Return an answer that names 127.0.0.1 and another port: as many bytes, nothing moves."""
+    return bytes(frame).replace(
+        _LOCALHOST + struct.pack(">i", port), _LOCALHOST + struct.pack(">i", instead)
+    )
+
+
+def with_leaders_port(frame: memoryview, head: Header, port: int, instead: int) -> memoryview:
+    """Return an answer to a Produce or Fetch that names leaders by another port, if any.
+
+    A broker says who leads a partition where a client asked too early, say; whoever follows
+    that is past the proxy.
+    """
+    if head.version < _NAMES_LEADERS[Api(head.key)]:
+        return frame
+    # Records may hold any bytes; what names leaders is behind them.
+    end = topics_end(frame, head) if head.key == Api.FETCH else 0
+    if len(frame) - end <= len(_LOCALHOST):
+        return frame
+    return memoryview(bytes(frame[:end]) + with_port(frame[end:], port, instead))
+
+
+def topic_ids(frame: memoryview, head: Header) -> dict[bytes, str]:
+    """Read the names of topics, by their ids, out of an answer to Metadata."""
+    found: dict[bytes, str] = {}
+    if head.version < 10:
+        return found
+    fields = answer_fields(frame, head)
+    fields.i32()
+    for _ in fields.items():
+        fields.i32()
+        fields.text()
+        fields.i32()
+        fields.text()
+        fields.tags()
+    fields.text()
+    fields.i32()
+    for _ in fields.items():
+        fields.i16()
+        name, topic_id = fields.text(), fields.uuid()
+        fields.i8()
+        for _ in fields.items():
+            fields.skip(2 + 4 + 4 + 4)
+            for _ in range(3):
+                fields.skip(4 * len(fields.items()))
+            fields.tags()
+        fields.i32()
+        fields.tags()
+        if name:
+            found[topic_id] = name
+    return found
