@@ -9,7 +9,7 @@ import pytest
 
 from tests.long import LONG
 from tests.spark_check.damage import damaged
-from tests.suites import cases
+from tests.suites import cases, cases_fault_free
 from tests.suites import tampering as t
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
@@ -33,8 +33,8 @@ CHANGED = [
     ("count-edges", t.empty_input, "NOT_SEEN"),
     ("market-merged-verdicts", cases.WRONG_VERDICT[0], "wrong-verdict"),
     ("market-merged-rejects", t.drop_all, "lost"),
-    ("market-two-verdicts", cases._unknown_quote, "unknown-quote"),
-    ("market-two-fresh", cases._stale, "stale-quote"),
+    ("market-two-verdicts", cases.unknown_quote, "unknown-quote"),
+    ("market-two-fresh", cases_fault_free.stale, "stale-quote"),
     ("market-two-rejects", t.drop_all, "must-reject"),
 ]  # fmt: skip
 CHANGED_TOO = [
@@ -48,10 +48,10 @@ CHANGED_TOO = [
     ("count-engine-death", t.no_fault, "KILL_MISSED"),
     ("market-merged-verdicts", t.alter(where=12), "wrong-verdict"),
     ("market-merged-verdicts", t.alter(where=10), "invented"),
-    ("market-merged-verdicts", cases._unknown_quote, "wrong-verdict"),
-    ("market-boundaries", cases._wrong_in("ratio"), "wrong-verdict"),
+    ("market-merged-verdicts", cases.unknown_quote, "wrong-verdict"),
+    ("market-boundaries", cases_fault_free.wrong_in("ratio"), "wrong-verdict"),
     ("market-two-verdicts", t.alter(where=12), "wrong-verdict"),
-    ("market-two-verdicts", cases._before_all_quotes, "from-the-future"),
+    ("market-two-verdicts", cases_fault_free.before_all_quotes, "from-the-future"),
 ]  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("many_parts")

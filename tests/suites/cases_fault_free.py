@@ -35,14 +35,14 @@ from tickproof.conformance.suites.catalog.fault_free import BOUNDARIES
 from tickproof.generators.layouts import ORDER, QUOTE, VERDICT
 
 
-def _before_all_quotes(folder: Path) -> None:
+def before_all_quotes(folder: Path) -> None:
     """Let all verdicts arrive before anything was published."""
     log, arrivals = t.read_output(folder)
     arrivals["t_ns"] = 1
     t.write_output(folder, log, arrivals)
 
 
-def _stale(folder: Path) -> None:
+def stale(folder: Path) -> None:
     """Let the last order of a symbol see the symbol's first quote."""
     history = History(folder)
     last = history.inputs(ORDER, 1)[0][-1]
@@ -58,7 +58,7 @@ def _stale(folder: Path) -> None:
     t.write_output(folder, log, arrivals)
 
 
-def _wrong_in(*groups: str) -> t.Tamper:
+def wrong_in(*groups: str) -> t.Tamper:
     """Give every order of some groups of boundary symbols the opposite verdict."""
 
     def change(folder: Path) -> None:
@@ -289,11 +289,11 @@ REJECTS: dict[str, Cases] = {
         LOST,
         WRONG_VERDICT,
         (unknown_quote, "unknown-quote"),
-        (_before_all_quotes, "from-the-future"),
+        (before_all_quotes, "from-the-future"),
         FAILED,
     ],
-    "test_old_quotes_are_seen": [(_stale, "stale-quote"), LOST, FAILED],
-    "test_a_few_old_quotes_are_seen": [(_stale, "stale-quote"), LOST, FAILED],
+    "test_old_quotes_are_seen": [(stale, "stale-quote"), LOST, FAILED],
+    "test_a_few_old_quotes_are_seen": [(stale, "stale-quote"), LOST, FAILED],
     "test_hidden_orders_of_two_streams_were_acceptable": [
         (t.drop_all, "must-reject"),
         TWICE,
@@ -310,10 +310,10 @@ for _group in BOUNDARIES:
         "alike": "test_symbols_that_are_nearly_equal_are_not_mixed_up",
     }[_group]
     REJECTS[_name] = [
-        (_wrong_in(_group), "wrong-verdict"),
+        (wrong_in(_group), "wrong-verdict"),
         (_lost_in(_group), "lost"),
         # So many others are wrong that the checker keeps none of this group as an example.
-        (_wrong_in(*BOUNDARIES), "wrong-verdict"),
+        (wrong_in(*BOUNDARIES), "wrong-verdict"),
         (t.invent, "invented"),
         FAILED,
     ]
