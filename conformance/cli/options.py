@@ -24,6 +24,8 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 _MOST: Final = 8
 #: The folder of a session, named after when it began and its seed.
 _SESSION: Final = re.compile(r"\d{8}-\d{6}-seed(\d{1,19})(?:-\d+)?")
+#: Ports that one may connect to.
+_PORTS: Final = range(1, 1 << 16)
 _SEED = click.IntRange(0, 2**63 - 1)
 
 as_json = click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
@@ -92,6 +94,15 @@ def _tiers(
             raise click.UsageError(f"--tier: expected numbers of tiers, as 0,1 or t3; got {part}")
         found.append(int(part[-1]))
     return tuple(found)
+
+
+def address(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+    """Check the form of a host:port."""
+    if given is not None:
+        host, _, port = given.rpartition(":")
+        if not re.fullmatch(r"[\w.-]+", host) or not port.isdecimal() or int(port) not in _PORTS:
+            raise click.UsageError(f"--kafka: expected HOST:PORT, as localhost:9092; got {given}")
+    return given
 
 
 tiers = click.option(

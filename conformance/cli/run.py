@@ -41,6 +41,10 @@ from tickproof.conformance.reports import machine, style
     help="What engines are kept from; auto: the best that this machine gives.",
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="Fixed port of the log server.")
+@click.option(
+    "--kafka", metavar="HOST:PORT", callback=options.address,
+    help="Judge on this cluster of one local broker, not on a broker of the kit.",
+)  # fmt: skip
 @click.option("--quotes", type=FILE, help="A recorded market as input: quotes.csv[.gz]")
 @click.option("--orders", type=FILE, help="... and its orders.csv[.gz]")
 @click.option("--strict", is_flag=True, help="A doubtful CSV value is an error.")

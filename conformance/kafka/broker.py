@@ -71,12 +71,14 @@ class BrokerAddress:
     """Where a broker is reached: ``kit`` is host:port, for the kit alone.
 
     What the broker tells clients of ``engine_port`` about itself is that port of HOST: a proxy
-    stands before it, and puts its own there.
+    stands before it, and puts its own there. transaction_version: of `TRANSACTION_VERSIONS`,
+    None where nobody knows. outlives: it was there before, and runs clean up behind themselves.
     """
 
     kit: str
     engine_port: int
-    transaction_version: int = 2
+    transaction_version: int | None = 2
+    outlives: bool = False
 
 
 class Broker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Iterable, Mapping
@@ -62,6 +63,25 @@ class Cluster:
         """Return the cluster's id, which it answers once it is up."""
         return str(self._metadata(limit_s).cluster_id)
 
+    def brokers(self, limit_s: float = LIMIT_S) -> dict[int, tuple[str, int]]:
+        """Return host and port that each broker tells its clients, by its number."""
+        known = self._metadata(limit_s).brokers.values()
+        return {one.id: (str(one.host), int(one.port)) for one in known}
+
+    def settings(
+        self, broker: int, names: Iterable[str], limit_s: float = LIMIT_S
+    ) -> dict[str, str]:
+        """Return those of a broker's settings that it has and shows."""
+        admin = self._kafka.admin
+        asked = admin.ConfigResource(admin.ResourceType.BROKER, str(broker))
+        try:
+            futures = self._admin.describe_configs([asked], request_timeout=limit_s)
+            found = futures[asked].result(limit_s)
+        except (self._kafka.KafkaException, TimeoutError) as error:
+            what = f"cannot read settings of broker {broker}"
+            raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
+        return {name: found[name].value for name in names if name in found and found[name].value}
+
     def partitions(self, limit_s: float = LIMIT_S) -> dict[str, int]:
         """Return the number of partitions that have a leader, by topic."""
         return {
@@ -90,6 +110,23 @@ class Cluster:
         futures = self._admin.delete_topics(names, request_timeout=limit_s)
         self._finish(futures, "remove", limit_s)
         self._until(lambda there: there.keys().isdisjoint(names), "is still there", limit_s)
+
+    def clean(self, name: str, limit_s: float = LIMIT_S) -> None:
+        """Remove the topics and groups that have a name in theirs, but for groups with members."""
+        self.delete([topic for topic in self.partitions(limit_s) if name in topic], limit_s)
+        try:
+            listed = self._admin.list_consumer_groups(request_timeout=limit_s).result(limit_s)
+            groups = [one.group_id for one in listed.valid if name in one.group_id]
+            if not groups:
+                return
+            futures = self._admin.delete_consumer_groups(groups, request_timeout=limit_s)
+        except (self._kafka.KafkaException, TimeoutError) as error:
+            why = f"cannot list groups: {_reason(error)}"
+            raise KafkaUnavailable(f"Kafka at {self.address}: {why}") from error
+        for future in futures.values():
+            # The broker forgets the others by itself, once they have had no member for a while.
+            with contextlib.suppress(self._kafka.KafkaException, TimeoutError):
+                future.result(limit_s)
 
     def topic_ids(self, topics: Iterable[str], limit_s: float = LIMIT_S) -> dict[str, bytes]:
         """Return the ids of topics, 16 bytes each, as requests of newer clients name them."""

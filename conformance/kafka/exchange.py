@@ -131,7 +131,10 @@ class Exchange:
         if self.failure is None:
             with contextlib.suppress(KafkaUnavailable):
                 self._note_transactions()
-                self._cluster.delete([*self._topics])
+                if self._address.outlives:
+                    self._cluster.clean(self.group)
+                else:
+                    self._cluster.delete([*self._topics])
         self._transactions.close()
 
     def _note_names(self) -> None:

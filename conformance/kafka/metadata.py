@@ -7,7 +7,9 @@ from typing import Final
 
 from tickproof.conformance.kafka.wire import Api, Header, answer_fields, topics_end
 
-_LOCALHOST: Final = b"127.0.0.1"
+#: How brokers on this machine call it: names of one length, so that none moves what follows it.
+LOCAL_NAMES: Final = ("127.0.0.1", "localhost")
+_HERE: Final = LOCAL_NAMES[0].encode()
 #: Answers in which brokers are named.
 NAMES_BROKERS: Final = frozenset((Api.METADATA, Api.FIND_COORDINATOR, Api.DESCRIBE_CLUSTER))
 #: From which version on an answer with an error may say who leads a partition.
@@ -16,9 +18,11 @@ _NAMES_LEADERS: Final = {Api.PRODUCE: 10, Api.FETCH: 16}
 
 def with_port(frame: memoryview, port: int, instead: int) -> bytes:
     """Return an answer that names 127.0.0.1 and another port: as many bytes, nothing moves."""
-    return bytes(frame).replace(
-        _LOCALHOST + struct.pack(">i", port), _LOCALHOST + struct.pack(">i", instead)
-    )
+    answer = bytes(frame)
+    for name in LOCAL_NAMES:
+        there = name.encode() + struct.pack(">i", port)
+        answer = answer.replace(there, _HERE + struct.pack(">i", instead))
+    return answer
 
 
 def with_leaders_port(frame: memoryview, head: Header, port: int, instead: int) -> memoryview:
@@ -31,7 +35,7 @@ def with_leaders_port(frame: memoryview, head: Header, port: int, instead: int) 
         return frame
     # Records may hold any bytes; what names leaders is behind them.
     end = topics_end(frame, head) if head.key == Api.FETCH else 0
-    if len(frame) - end <= len(_LOCALHOST):
+    if len(frame) - end <= len(_HERE):
         return frame
     return memoryview(bytes(frame[:end]) + with_port(frame[end:], port, instead))
 

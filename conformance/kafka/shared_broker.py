@@ -33,6 +33,12 @@ def address() -> BrokerAddress:
         return BrokerAddress(**json.loads(os.environ[VARIABLE]))
 
 
+def use(existing: BrokerAddress) -> None:
+    """Have this process, and those that it starts, use a broker that is there."""
+    with _lock:
+        os.environ[VARIABLE] = json.dumps(asdict(existing))
+
+
 def _close(broker: Broker) -> None:
     """End the broker; a signal that comes meanwhile is too late, and would leave its folder."""
     for one in (signal.SIGINT, signal.SIGTERM):

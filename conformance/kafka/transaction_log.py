@@ -1,7 +1,6 @@
 """When a broker's transactions began and ended.
 
-It is read out of the broker's own topic, with the broker's own times. Only a broker of the kit
-lets anyone read it, and keeps all that was ever written there.
+It is read out of the broker's own topic, with the broker's own times.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.kafka.cluster import client_library
@@ -79,16 +78,15 @@ class TransactionLog:
     def __init__(self, address: str, prefix: str) -> None:
         self._address, self._prefix = address, prefix
         self._kafka = client_library()
-        self._at_end = False
+        self._open: set[int] = set()
         self._eof = self._kafka.KafkaError._PARTITION_EOF
         self._consumer = self._kafka.Consumer({
             "bootstrap.servers": address, "group.id": "tickproof", "enable.auto.commit": False,
             "enable.partition.eof": True, "isolation.level": "read_uncommitted", "log_level": 0,
             "fetch.wait.max.ms": 10, "reconnect.backoff.max.ms": 200,
         })  # fmt: skip
-        self._place = self._kafka.TopicPartition(TRANSACTIONS, 0)
-        #: Where to begin; the topic itself begins with its first use.
-        self._first = self._last() if self._is_there() else 0
+        #: Where to begin, by partition; the topic itself begins with its first use.
+        self._first = {number: self._last(number) for number in range(self._width())}
         self._begun = False
 
     def __enter__(self) -> TransactionLog:
@@ -110,40 +108,45 @@ class TransactionLog:
         """Give time, key and value of what has come, until nothing is left."""
         deadline = time.monotonic() + limit_s
         if not self._begun:
-            if not self._is_there():
+            places = [self._place(one, self._first.get(one, 0)) for one in range(self._width())]
+            if not places:
                 return
-            self._place.offset = self._first
-            self._consumer.assign([self._place])
+            self._consumer.assign(places)
+            self._open = {place.partition for place in places}
             self._begun = True
         while True:
             messages = self._consumer.consume(_MESSAGES, _PATIENCE_S)
-            # The end is told of once, until something comes after it.
-            if not messages and self._at_end:
+            # The end of a partition is told of once, until something comes after it.
+            if not messages and not self._open:
                 return
             for message in messages:
                 error = message.error()
-                self._at_end = bool(error and error.code() == self._eof)
-                if error and not self._at_end and not error.retriable():
+                if error and error.code() == self._eof:
+                    self._open.discard(message.partition())
+                elif error and not error.retriable():
                     raise self._unavailable(error.str())
-                if not error and message.key() is not None:
-                    yield message.timestamp()[1], message.key(), message.value()
+                elif not error:
+                    self._open.add(message.partition())
+                    if message.key() is not None:
+                        yield message.timestamp()[1], message.key(), message.value()
             if time.monotonic() > deadline:
                 raise self._unavailable(f"its end was not read within {limit_s:g} s")
 
-    def _is_there(self) -> bool:
+    def _place(self, partition: int, offset: int = 0) -> Any:
+        return self._kafka.TopicPartition(TRANSACTIONS, partition, offset)
+
+    def _width(self) -> int:
+        """Return how many partitions the topic has, 0 where there is none yet."""
         try:
             topics = self._consumer.list_topics(timeout=LIMIT_S).topics
         except self._kafka.KafkaException as error:
             raise self._unavailable(str(error)) from error
-        if TRANSACTIONS not in topics:
-            return False
-        if (width := len(topics[TRANSACTIONS].partitions)) != 1:
-            raise self._unavailable(f"it has {width} partitions, expected 1")
-        return True
+        return len(topics[TRANSACTIONS].partitions) if TRANSACTIONS in topics else 0
 
-    def _last(self) -> int:
+    def _last(self, partition: int) -> int:
+        place = self._place(partition)
         try:
-            return int(self._consumer.get_watermark_offsets(self._place, timeout=LIMIT_S)[1])
+            return int(self._consumer.get_watermark_offsets(place, timeout=LIMIT_S)[1])
         except self._kafka.KafkaException as error:
             raise self._unavailable(str(error)) from error
 

@@ -21,7 +21,8 @@ class Request:
     judged, else the exit status says so. feed: file that gets live events. points: of the fault
     space, by the names of their scenarios, to play in place of all else; empty for those that
     the profile draws.
-    isolation: of engines; None: the best that the machine gives to each.
+    isolation: of engines; None: the best that the machine gives to each. kafka: host:port of a
+    cluster to judge on, None for a broker of the kit.
     """
 
     out: Path = Path("tickproof-out")
@@ -39,6 +40,7 @@ class Request:
     feed: Path | None = None
     points: dict[str, dict[str, str]] = field(default_factory=dict)
     isolation: Level | None = None
+    kafka: str | None = None
 
     def to_json(self) -> str:
         """Return the request as text that `from_json` reads."""

@@ -111,6 +111,8 @@ def check(request: Request, specs: Sequence[EngineSpec], console: Console) -> No
     if request.isolation is not None:
         for spec in specs:
             isolation.demand(request.isolation, spec)
+    if request.kafka is not None:
+        _use_cluster(request.kafka, specs)
     for paths in (request.schedules, *(regressions.beside(spec.path) for spec in specs)):
         load_all(paths)
     check_out(request.out)
@@ -126,6 +128,19 @@ def _check_port(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise RequestError(f"--port: expected a free port, got {port}: {error}") from error
+
+
+def _use_cluster(address: str, specs: Sequence[EngineSpec]) -> None:
+    """Have all runs of this command use a cluster that is there.
+
+    Raises RequestError where no engine speaks Kafka, and KafkaUnavailable.
+    """
+    speaking = [spec for spec in specs if spec.kafka is not None]
+    if not speaking:
+        raise RequestError('--kafka: expected an engine whose transports are ["kafka"]')
+    from tickproof.conformance.kafka import existing, shared_broker
+
+    shared_broker.use(existing.reached(address, speaking))
 
 
 def _check_market(quotes: Path, orders: Path, strict: bool, console: Console) -> None:

@@ -112,13 +112,16 @@ class ScenarioPlayer:
                 _save(Path(outcome.run), outcome)
 
     def _reproduce(self, outcome: Outcome) -> str:
-        request, engine = self.request, _from_here(self.spec.path)
+        request, words = self.request, ["tickproof run", _from_here(self.spec.path)]
         if outcome.scenario in self._files:
-            return f"tickproof run {engine} --schedule {_from_here(self._files[outcome.scenario])}"
-        words = ["tickproof run", engine, f"--only {outcome.requirement}",
-                 f"--seed {request.seed}", f"--profile {request.profile}"]  # fmt: skip
+            words.append(f"--schedule {_from_here(self._files[outcome.scenario])}")
+        else:
+            words += [f"--only {outcome.requirement}", f"--seed {request.seed}",
+                      f"--profile {request.profile}"]  # fmt: skip
         if request.quotes and request.orders:
             words.append(f"--quotes {request.quotes.resolve()} --orders {request.orders.resolve()}")
+        if request.kafka:
+            words.append(f"--kafka {request.kafka}")
         return " ".join(words)
 
     def keep_traceback(self, text: str) -> None:

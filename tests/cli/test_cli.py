@@ -363,6 +363,19 @@ def test_what_is_required_has_an_exit_status_of_its_own(tickproof, engine, sessi
     assert tickproof("run", engine(), "--only", "PR-HELLO", "--require", "PR-HELLO")[0] == 0
 
 
+@pytest.mark.parametrize("given", ["9092", ":9092", "here:", "here:0", "here:70000", "a b:9092"])
+def test_a_cluster_has_host_and_port(tickproof, engine, given):
+    code, _, err = tickproof("run", engine(), "--kafka", given)
+    assert code == 2
+    assert f"--kafka: expected HOST:PORT, as localhost:9092; got {given}" in err
+
+
+def test_an_engine_over_the_log_needs_no_cluster(tickproof, engine):
+    code, _, err = tickproof("run", engine(), "--kafka", "localhost:9092")
+    assert code == 2
+    assert '--kafka: expected an engine whose transports are ["kafka"]' in err
+
+
 def test_a_requirement_that_nobody_has_cannot_be_required(tickproof, engine):
     code, _, err = tickproof("run", engine(), "--require", "t6")
     assert code == 2

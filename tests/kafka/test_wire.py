@@ -127,6 +127,8 @@ def test_port_of_a_real_answer_is_replaced_in_place(one: Vector) -> None:
     assert changed[at : at + 4] == struct.pack(">i", 4711)
     assert metadata.with_port(memoryview(changed), 4711, port) == bytes(answer)
     assert metadata.with_port(answer, port + 1, 4711) == bytes(answer)
+    elsewhere = memoryview(bytes(answer).replace(b"127.0.0.1", b"localhost"))
+    assert metadata.with_port(elsewhere, port, 4711) == changed
 
 
 def test_ids_of_topics_in_real_metadata() -> None:
