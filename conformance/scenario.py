@@ -28,12 +28,12 @@ _OUTPUT_SIZES: Final = {
 Do = Literal[
     "kill", "pause",
     "cut", "late", "half-open", "delay", "throttle", "drip", "refuse", "silence",
-    "fill", "corrupt", "rescale",
+    "fill", "corrupt", "rescale", "scale",
 ]  # fmt: skip
 Target = Literal["worker", "workers", "coordinator", "engine", "source", "sink", "state"]
 Moment = Literal[
     "fetched", "losing", "staged", "accepted", "committing", "recovery", "checkpointing",
-    "checkpoint", "drained", "cuts", "cutting", "idle", "draining",
+    "checkpoint", "drained", "cuts", "cutting", "idle", "draining", "scaling",
 ]  # fmt: skip
 
 #: What "corrupt" does to a file, and how a sentence says it.
@@ -62,6 +62,7 @@ TARGETS: Final[Mapping[Do, tuple[Target, ...]]] = {
     "fill": ("state",),
     "corrupt": ("state",),
     "rescale": ("engine",),
+    "scale": ("engine",),
 }
 #: Faults that last, for ``seconds``.
 LASTING: Final = frozenset(
@@ -86,7 +87,8 @@ class FaultStep:
     until the engine starts again), "corrupt" (the engine is killed, and its newest file
     damaged before it starts again, as ``damage`` says: a key of DAMAGE).
 
-    do, to the engine: "rescale" (it is stopped, and deployed with resume for ``workers``).
+    do, to the engine: "rescale" (it is stopped, and deployed with resume for ``workers``),
+    "scale" (the op of that name asks for ``workers``, while input goes on).
 
     at: "fetched" (a part of the input was fetched), "staged" (a STAGE or APPEND was taken,
     its reply not sent), "accepted" (it was acknowledged), "committing" (a COMMIT or APPEND
@@ -97,7 +99,7 @@ class FaultStep:
     fetch after so many ``cuts`` of this life, each seen by its RELEASE; 0: before the first),
     "cutting" (a file of the state is being written), "idle" (all that is published was fetched
     and answered, and nothing has come for ``idle_s`` seconds), "draining" (a fetch between
-    drain and its answer).
+    drain and its answer), "scaling" (the scale before was asked for and not answered).
     fraction: armed once this part of the input was fetched; 1.0 is its last record.
     burst: records published at once when the step is due: the backlog that it meets.
     delay_s: from the moment to the fault. seconds: how long a fault lasts; of connections,
@@ -136,7 +138,7 @@ class FaultStep:
         if self.do == "corrupt":
             return "engine"
         if self.target == "engine" and self.do != "kill":
-            return None  # a rescale needs another claim
+            return None  # to rescale needs another claim
         return {"worker": "worker", "workers": "worker", "coordinator": "coordinator",
                 "engine": "engine"}.get(self.target)  # fmt: skip
 
@@ -174,6 +176,7 @@ class FaultStep:
             "silence": f"no new records from {whom} {length}",
             "fill": f"{whom} full {length}",
             "rescale": f"stop of {whom}, then deploy with resume for {self.workers} workers",
+            "scale": f"scale of {whom} to {self.workers} workers",
             "corrupt": f"SIGKILL of the engine and its newest file in {whom} {DAMAGE[self.damage]}",
         }[self.do]
 
@@ -196,6 +199,7 @@ class FaultStep:
             "cutting": f"while a cut is written, from {part} on",
             "idle": f"after {self.idle_s:g} s without input, when {part} was answered",
             "draining": f"between drain and its answer, from {part} on",
+            "scaling": "between a request to scale and its answer",
         }[self.at]
 
 

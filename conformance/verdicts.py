@@ -167,7 +167,7 @@ class Reason(enum.StrEnum):
     )
     IDLE_WORKERS = (
         "IDLE_WORKERS",
-        "No process that topology calls a worker did anything, while another did the work.",
+        "Processes that topology calls workers did nothing, while others did the work.",
     )
     WORKERS_NOT_NEEDED = (
         "WORKERS_NOT_NEEDED",

@@ -201,7 +201,6 @@ def load(path: Path, requirement_ids: Collection[str] | None = None) -> EngineSp
     data = strict_toml.read(path)
     more = [
         *toml_model.conflicts(data),
-        *toml_model.unjudged_claims(data),
         *toml_model.unknown_gaps(data, requirement_ids),
         *toml_model.unknown_profiles(data, _profiles()),
     ]

@@ -199,15 +199,6 @@ def unknown_gaps(data: dict[str, Any], known: Collection[str] | None) -> list[st
     ]
 
 
-def unjudged_claims(data: dict[str, Any]) -> list[str]:
-    """Return an error for each claim that no requirement can judge yet."""
-    return [
-        f'{where} rescale: "live" cannot be judged yet; expected "none" or "restart"'
-        for where, table in _tables(data)
-        if table.get("rescale") == "live"
-    ]
-
-
 def unknown_profiles(data: dict[str, Any], known: Collection[str]) -> list[str]:
     """Return an error for each claim of latency that names none of ``known``."""
     errors = []

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tickproof.conformance.fault_space.scenarios import LASTING_TIMES, pace
-from tickproof.conformance.faults.schedule_file import PLACED, tick_for
+from tickproof.conformance.faults.schedule_file import PLACED, out_of_place, tick_for
 from tickproof.conformance.scenario import FaultStep, Scenario
 
 #: Index of the first candidate that fails in the same way as the original; None: none does.
@@ -57,11 +57,9 @@ def shrink(scenario: Scenario, fails: Fails, over: Callable[[], bool]) -> Iterat
 
 def _plays(scenario: Scenario) -> bool:
     """Tell whether a schedule's faults make sense one after another."""
-    drained = False
-    for number, step in enumerate(scenario.faults):
-        if (step.at == "recovery" and number == 0) or (drained and step.at != "drained"):
-            return False
-        drained = step.at == "drained"
+    steps = scenario.faults
+    if any(out_of_place(step, steps[:number]) for number, step in enumerate(steps)):
+        return False
     return bool(scenario.faults)
 
 

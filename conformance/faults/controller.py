@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
+from tickproof.conformance.faults.moments import ANEW, MOMENTS
 from tickproof.conformance.faults.state_watch import StateWatch
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server.connection_faults import Links
@@ -27,21 +28,6 @@ MARGIN_S: Final = 0.25
 CUT_WAIT_S: Final = 1.0
 #: So often new records come to a step that waits for cuts, though nothing is left to cut.
 GRANT_S: Final = 0.02
-
-_MOMENTS: Final = {
-    "fetched": {"fetched"},
-    "recovery": {"fetched"},
-    "cuts": {"fetched"},
-    "draining": {"fetched"},
-    "cutting": {"fetched"},
-    "losing": {"append-received", "commit-received"},
-    "staged": {"staged", "appended"},
-    "accepted": {"stage-acked", "append-acked"},
-    "committing": {"committed", "appended"},
-}
-
-#: Moments that need a new fetch when the step is due.
-_ANEW: Final = frozenset(("fetched", "cuts", "draining"))
 
 #: Finds whom a step is meant for, which may take time, and returns the strike itself, which
 #: gives facts for the event (pids). Both raise LookupError: no such process.
@@ -88,6 +74,9 @@ class FaultController:
         self.watch_state: Callable[[], StateWatch] | None = None
         #: Faults of connections; the runner points it at the server's.
         self.links: Links | None = None
+        #: Says whether a scale is not answered, or its workers were not seen; nothing but
+        #: what comes meanwhile fires then. The runner points it at the engine's.
+        self.scaling: Callable[[], bool] = lambda: False
         #: Whether a connection is held during the strike; not where latency is measured.
         self.holds_connections = True
         #: The connection at whose moment the current step fires, 0 where it is no matter of one.
@@ -143,10 +132,10 @@ class FaultController:
         """Return how many records may be published when ``due`` are due by the pace."""
         step = self.current
         total = self._log.total
-        if self._striking:
+        if self._striking and step is not None and step.do != "scale":
             # On a slow machine a strike takes long: what comes after it has to find input.
             return min(due, self._log.published)
-        if step is None or step.at == "drained":
+        if step is None or step.at in ("drained", "scaling"):
             return min(due, total)
         if step.at == "recovery":
             # It may take long; what comes after it has to find input, too.
@@ -159,9 +148,8 @@ class FaultController:
             return min(due, self._bit_by_bit(step, threshold))
         if due < threshold:
             return due
-        if step.at in ("checkpointing", "checkpoint", "idle") or (
-            step.at == "draining" and not self.draining
-        ):
+        waits = step.at in ("checkpointing", "checkpoint", "idle") or self.scaling()
+        if waits or (step.at == "draining" and not self.draining):
             return threshold
         self._due_at = self._due_at or time.monotonic()
         room = max(self._margin, 1024) + step.burst
@@ -173,7 +161,7 @@ class FaultController:
         # What was fetched before there was time for a cut is past: the moment needs a new fetch.
         # Likewise what was cut: the next output, or commit, needs records that are not. But once
         # the moment has come, the strike must find some in flight, and not the end.
-        past = self._log.fetched if step.at in _ANEW else 0 if self._busy else self._log.released
+        past = self._log.fetched if step.at in ANEW else 0 if self._busy else self._log.released
         base = max(threshold, past)
         # END comes with the last record, and lets drain be answered.
         last = total - 1 if step.at == "draining" else total
@@ -209,7 +197,7 @@ class FaultController:
             self._recovering = False
             self._event(EventKind.RECOVERED, connection=connection)
         step = self.current
-        if step is None or moment not in _MOMENTS.get(step.at, ()):
+        if step is None or moment not in MOMENTS.get(step.at, ()) or self.scaling():
             return None
         if step.at == "recovery":
             if self._next and connection <= self._connections_before:
@@ -248,6 +236,14 @@ class FaultController:
             fired = self._fire(step, moment, awaits_flight=bool(loose))
         finally:
             carried_out.set_result(fired and step.at == "losing")
+        self._fire_while_scaling()
+
+    def _fire_while_scaling(self) -> None:
+        """Fire the steps that wait for a scale under way: it may be over soon."""
+        while (step := self.current) is not None and step.at == "scaling":
+            threading.Event().wait(step.delay_s)
+            if self.fire_now("scaling") is None:
+                return
 
     def _reached(self, step: FaultStep) -> bool:
         return self._log.fetched >= min(self._threshold(step) + 1, self._log.total)

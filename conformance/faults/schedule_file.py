@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -57,7 +57,7 @@ PLACED: Final = frozenset((
 #: Keys of a step that only some faults have, and which.
 _ONLY: Final[dict[str, frozenset[str]]] = {
     "seconds": LASTING, "lag_s": frozenset(("delay",)), "rate": frozenset(("throttle",)),
-    "workers": frozenset(("rescale",)),
+    "workers": frozenset(("rescale", "scale")),
 }  # fmt: skip
 
 _Seconds = Annotated[float, Field(ge=0, le=3_600, allow_inf_nan=False)]
@@ -199,10 +199,19 @@ class Schedule(Table):
 
     def _order_fits(self) -> None:
         for at, step in enumerate(self.fault):
-            if at == 0 and step.at == "recovery":
-                raise wrong("a fault before a recovery", step.at, "fault", at, "at")
-            if step.at != "drained" and any(s.at == "drained" for s in self.fault[:at]):
-                raise wrong("drained, as the step before", step.at, "fault", at, "at")
+            if expected := out_of_place(step, self.fault[:at]):
+                raise wrong(expected, step.at, "fault", at, "at")
+
+
+def out_of_place(step: Step | FaultStep, before: Sequence[Step | FaultStep]) -> str:
+    """Return what was expected of a step after those before it, "" where it makes sense."""
+    if not before and step.at == "recovery":
+        return "a fault before a recovery"
+    if step.at == "scaling" and (not before or before[-1].do != "scale"):
+        return "a scale before it"
+    if step.at != "drained" and any(one.at == "drained" for one in before):
+        return "drained, as the step before"
+    return ""
 
 
 def to_scenario(schedule: Schedule, name: str = "given") -> Scenario:

@@ -62,6 +62,8 @@ class EventKind(enum.StrEnum):
     RECOVERED = "recovered"
     REFUSED = "refused"
     RESUMED = "resumed"
+    SCALED = "scaled"
+    SCALE_REFUSED = "scale-refused"
     STAGE = "stage"
     STALL = "stall"
     STALL_ENDED = "stall-ended"

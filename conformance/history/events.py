@@ -164,6 +164,20 @@ class Resumed(Event, kind=EventKind.RESUMED):
     alive: bool = True
 
 
+class Scaled(Event, kind=EventKind.SCALED):
+    """The engine answered scale. workers: how many it has now. asked_ns: when it was asked."""
+
+    workers: int
+    asked_ns: int
+
+
+class ScaleRefused(Event, kind=EventKind.SCALE_REFUSED):
+    """The engine refused to scale, which it may while another scale is under way."""
+
+    workers: int
+    asked_ns: int
+
+
 class FillOver(Event, kind=EventKind.FILL_OVER):
     """The full disk has room again.
 

@@ -70,7 +70,7 @@ class Needs(Table):
     app: _Words[JudgedApp] = ()
     state: _Words[Literal["none", "at-most-once", "at-least-once", "exactly-once"]] = ()
     delivery: _Words[Literal["at-least-once", "exactly-once"]] = ()
-    rescale: _Words[Literal["restart"]] = ()
+    rescale: _Words[Literal["restart", "live"]] = ()
     survives: _Words[Literal["worker", "coordinator", "engine", "connection"]] = ()
     emit: _Words[Literal["every", "some", "rejects", "verdicts"]] = ()
     inputs: _Words[Literal["merged", "two"]] = ()

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -186,6 +187,18 @@ class EngineUnderTest:
             self.look()
             return self._members
 
+    def hear_of_scales(self) -> bool:
+        """Note what was answered to scales; True where there is a new number of workers.
+
+        Raises EngineFailure: refused, late, or a topology of another number.
+        """
+        scaled = self.injector.scaling.answered(self.process, self.injector.touched_at)
+        if scaled:
+            self.injector.workers = scaled
+            self.topology(self._spec.timeouts.recovery_s)
+            self.injector.scaling.seen()
+        return bool(scaled)
+
     def aim(self, step: FaultStep, connection: int = 0) -> Injection:
         """Find the targets of a fault step; raises LookupError where there are none.
 
@@ -194,13 +207,25 @@ class EngineUnderTest:
         """
         if self._process is None or self._process.returncode is not None:
             raise LookupError("the engine was not running")
-        by_name = not step.ends_engine and step.target != "state"
+        if step.at == "scaling":
+            return partial(self._strike_while_scaling, step)
+        by_name = not step.ends_engine and step.target != "state" and step.do != "scale"
         if by_name and not all(map(self.injector.intact, self._members)):
             self.topology(self._spec.timeouts.recovery_s)
         elif by_name and not step.burst:
             self.look()
         holders = self._holders(connection) if by_name else ()
         return self.injector.aim(step, self._process, self._members, holders)
+
+    def _strike_while_scaling(self, step: FaultStep) -> dict[str, Any]:
+        """Strike whoever is there; as long as the scale is under way, others come and go."""
+        while True:
+            try:
+                return self.injector.aim(step, self.process, self._members)()
+            except LookupError:
+                if not self.injector.scaling.under_way:
+                    raise
+                self.topology(self._spec.timeouts.recovery_s)
 
     def _holders(self, connection: int) -> tuple[int, ...]:
         if self._watch is None or not connection:

@@ -101,6 +101,7 @@ class LiveRun:
             self.engine.watch(watch)
             self._stack.enter_context(watch)
         self.faults.watch_state = self.engine.watch_state
+        self.faults.scaling = lambda: self.engine.injector.scaling.under_way
         longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
         self.deadline = time.monotonic() + longest_s + SPARE_S
         self._opened = True

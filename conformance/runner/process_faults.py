@@ -18,6 +18,7 @@ from tickproof.conformance.engines.topology import Member
 from tickproof.conformance.faults.state_dir import Damage, Fill, newest
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
+from tickproof.conformance.runner.scaling import Scaling
 from tickproof.conformance.scenario import FaultStep
 
 #: Carries out one fault and returns its facts; raises LookupError where nobody is left to meet.
@@ -67,6 +68,7 @@ class ProcessFaultInjector:
         #: When a coordinator died and argv's process lived on (time.monotonic), 0 before.
         self.coordinator_died_at = 0.0
         self._killed_members: set[Member] = set()
+        self.scaling = Scaling(events, recovery_s)
         #: How many workers the next life has, 0: as many as the scenario says.
         self.workers = 0
         self._paused: list[_Paused] = []
@@ -116,6 +118,8 @@ class ProcessFaultInjector:
             return partial(self._fill, step, live)
         if step.do == "rescale":
             return partial(self._rescale, step, live)
+        if step.do == "scale":
+            return partial(self._scale, step, live)
         if step.ends_engine:
             return partial(self._kill_engine, live, step.down_s)
         victims = self._victims(step, live, members, holders)
@@ -167,6 +171,13 @@ class ProcessFaultInjector:
         live.request("stop", self._recovery_s)
         live.wait_exit(self._recovery_s)
         self.workers = step.workers
+        return {"pids": [live.pid]}
+
+    def _scale(self, step: FaultStep, live: Engine) -> dict[str, Any]:
+        """Ask, and leave the answer to the run: the load goes on meanwhile."""
+        self.touched_at = time.monotonic()
+        self.scaling.ask(live, step.workers)
+        self.workers = step.workers  # who dies over it comes back with the new number
         return {"pids": [live.pid]}
 
     def _kill(self, victims: list[Member], step: FaultStep, live: Engine) -> dict[str, Any]:
@@ -252,6 +263,7 @@ class ProcessFaultInjector:
         if not self._killed:  # it died in the aftermath: its time to recover begins now
             self.touched_at = time.monotonic()
         self._end_fill()
+        self.scaling.forget()
         self._killed = False
         self._aftermath_until = 0.0
         self._killed_members.clear()

@@ -74,6 +74,7 @@ class RunLoop:
         """Do what is due; True when the run is over."""
         if (step := self._faults.current) and step.at in ("checkpointing", "checkpoint"):
             self._checkpoint_when_quiet()
+        self._hear_of_scales()
         self._look_before_a_burst()
         self._faults.fire_if_idle(lambda: self._run.publisher.held_back)
         self._give_up_if_stuck()
@@ -94,6 +95,15 @@ class RunLoop:
         self._forget_drain()
         self._look_at_the_end()
         return self._faults.fire_now("drained") is None and not self._engine.killed
+
+    def _hear_of_scales(self) -> None:
+        """Take the answers to scales; a fault that was to come before the answer is too late."""
+        if self._engine.killed:
+            return
+        step = self._faults.current
+        scaled = self._engine.hear_of_scales()
+        if scaled and step is not None and step.at == "scaling" and not self._faults.busy:
+            self._faults.give_up("the scale was answered before")
 
     def _look_before_a_burst(self) -> None:
         """See who works before a backlog is made: a look takes a while, in which one shrinks."""
@@ -120,7 +130,8 @@ class RunLoop:
     # -- drain -----------------------------------------------------------------
 
     def _drain_due(self) -> bool:
-        if self._engine.killed or self._engine.injector.lasting:
+        injector = self._engine.injector
+        if self._engine.killed or injector.lasting or injector.scaling.under_way:
             return False
         if time.monotonic() < self._drain_asked + ASK_AGAIN_S:
             return False  # it was refused in the aftermath of a fault

@@ -35,6 +35,7 @@ BY_OP: Final[Mapping[str, str]] = {
     "deploy": "PR-DEPLOY",
     "topology": "PR-TOPOLOGY",
     "drain": "PR-DRAIN",
+    "scale": "EL-LIVE",
     "stop": "PR-STOP",
 }
 #: Requests that an engine may refuse, but has to answer: all others.
@@ -79,6 +80,7 @@ BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
     ("fill", None): "EO-FULL-DISK",
     ("corrupt", None): "EO-DAMAGED-CHECKPOINT",
     ("rescale", None): "EL-RESTART",
+    ("scale", None): "EL-LIVE",
 }
 #: ... or by the moment of it, ...
 BY_MOMENT: Final[Mapping[Moment, str]] = {
@@ -89,6 +91,7 @@ BY_MOMENT: Final[Mapping[Moment, str]] = {
     "recovery": "EO-DEATH-IN-RECOVERY",
     "drained": "EO-AFTER-DRAIN",
     "checkpoint": "EO-CHECKPOINT-OP",
+    "scaling": "EL-MOVING",
 }
 #: ... or by what else the run asks for, the first of these that it decides.
 RECOVERY: Final = (
@@ -96,7 +99,7 @@ RECOVERY: Final = (
     "EO-SOME", "EO-TAIL", "EO-PASSTHROUGH-DEATH", "EO-MARKET-WORKER-DEATH",
     "EO-MARKET-ENGINE-DEATH", "EO-TWO-STREAMS-DEATH", "LT-RECOVERY",
     "KA-OPEN-TRANSACTION", "KA-DOWNTIME", "KA-LOST-SESSION", "KA-REBALANCE", "KA-NOT-HELD-UP",
-    "EL-BACKLOG", "EL-STEADY",
+    "EL-BACKLOG", "EL-STEADY", "EL-MOVING", "EL-OVERLAP",
 )  # fmt: skip
 SECOND_FAULT: Final = "EO-TWO-DEATHS"
 #: An engine that is refused what it had released, and ends by that, has no cut to go back to.

@@ -97,9 +97,9 @@ def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) ->
             raise NotClaimed(f"claims {name} = {claims[name]}")
     if needs.latency and not claims.get("latency"):
         raise NotClaimed("claims no service level (latency)")
-    rescaled = any(step.do == "rescale" for step in scenario.faults)
-    if rescaled and claims["rescale"] != "restart":
-        raise NotClaimed(f"claims rescale = {claims['rescale']}")
+    for do, claimed in (("rescale", ("restart", "live")), ("scale", ("live",))):
+        if any(step.do == do for step in scenario.faults) and claims["rescale"] not in claimed:
+            raise NotClaimed(f"claims rescale = {claims['rescale']}")
     asked = {step.needs for step in scenario.faults if step.needs}
     missing = (set(needs.survives) | asked) - set(claims["survives"])
     if missing:

@@ -1,4 +1,4 @@
-"""Tier 4: workers are added and removed, by a restart."""
+"""Tier 4: workers are added and removed, by a restart and while the engine runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
 from tickproof.conformance.suites.judge import decides
 from tickproof.conformance.suites.require import forbidden_repeats, require_fired, require_no
+from tickproof.conformance.suites.scales import require_meanwhile, require_scaled
 
 
 def _exact(history: History) -> int:
@@ -45,3 +46,30 @@ def test_totals_with_other_workers_behind_a_backlog(history: History) -> None:
 @decides("EL-STEADY", "count-rescale-steady")
 def test_totals_with_other_workers_under_a_steady_load(history: History) -> None:
     _rescaled_while_cutting(history)
+
+
+def _scaled(history: History) -> None:
+    require_fired(history, _exact(history))
+    require_scaled(history)
+
+
+@decides("EL-LIVE", "count-scale")
+def test_totals_while_workers_come_and_go(history: History) -> None:
+    _scaled(history)
+
+
+@decides("EL-LIVE", "market-scale")
+def test_verdicts_while_workers_come_and_go(history: History) -> None:
+    _scaled(history)
+
+
+@decides("EL-MOVING", "count-scale-death")
+def test_totals_after_deaths_while_keys_move(history: History) -> None:
+    require_fired(history, _exact(history), in_flight=False)
+    require_meanwhile(history)
+
+
+@decides("EL-OVERLAP", "count-scale-twice")
+def test_totals_after_scales_that_overlap(history: History) -> None:
+    require_fired(history, _exact(history), in_flight=False)
+    require_meanwhile(history)

@@ -148,10 +148,6 @@ def test_what_is_not_offered(load):
             'delivery = "at-least-once"',
             "[apps.market-spread.two] and [apps.market-spread.verdicts]: delivery differs;",
         ),
-        (
-            'rescale = "restart"', 'rescale = "live"',
-            '[apps.market-spread.verdicts] rescale: "live" cannot be judged yet; expected "none"',
-        ),
         ("EO-PAUSE", "EO-PAUZE", "(did you mean EO-PAUSE?)"),
         ('EO-PAUSE = "planned"', "EO-PAUSE = 1", "[known_gaps] EO-PAUSE: expected text; got 1"),
         ("[known_gaps]", "[gaps]", "[gaps]: unknown key; expected one of engine, claims, apps"),

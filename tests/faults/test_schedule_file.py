@@ -61,6 +61,7 @@ def steps(draw):
         "delay": {"lag_s": draw(SECONDS)},
         "throttle": {"rate": draw(SECONDS)},
         "rescale": {"workers": draw(st.integers(1, 1_024))},
+        "scale": {"workers": draw(st.integers(1, 1_024))},
     }.get(do, {})
     return Step(**made)
 
@@ -171,6 +172,7 @@ KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
         (INPUT + KILL, "f.toml: [[fault]] 1: at: missing"),
         (INPUT + KILL + 'at = "noon"', "[[fault]] 1: at: expected one of fetched, losing, "),
         (INPUT + KILL + 'at = "recovery"', "[[fault]] 1: at: expected a fault before a recovery"),
+        (INPUT + KILL + 'at = "scaling"', "[[fault]] 1: at: expected a scale before it"),
         (INPUT + KILL + 'at = "fetched"\nseconds = 1.0', "[[fault]] 1: seconds: expected only "),
         (INPUT + KILL + 'at = "drained"\nfraction = 0.5', "[[fault]] 1: fraction: expected none "),
         (INPUT + KILL + 'at = "fetched"\nfraction = nan', "[[fault]] 1: fraction: expected "),

@@ -86,11 +86,62 @@ UNREAD_DAMAGE: Cases = [
     (_went_on(t.edited("damage-over", read=None)), "DAMAGE_UNREAD"),
 ]
 
+
+def _one_idle(folder: Path) -> None:
+    """Let another have done what the last of four workers did."""
+
+    def change(rows: list[dict]) -> list[dict]:
+        scaled = next(
+            at for at, row in enumerate(rows) if row["event"] == "scaled" and row["workers"] == 4
+        )
+        named = next(row for row in rows[scaled:] if row["event"] == "topology")["processes"]
+        pids = [one["pid"] for one in named if one["role"] == "worker"]
+        for row in rows:
+            for used in row["used"] if row["event"] == "activity" else ():
+                if used[1] == pids[-1:]:
+                    used[1] = [1]
+        return rows
+
+    t.events(folder, change)
+
+
+def _nobody_holds_them(folder: Path) -> None:
+    """Let nobody have seen who held a connection."""
+
+    def change(rows: list[dict]) -> list[dict]:
+        for row in rows:
+            for used in row["used"] if row["event"] == "activity" else ():
+                used[1] = []
+        return rows
+
+    t.events(folder, change)
+
+
+def _after_the_answer(folder: Path) -> None:
+    """Let what came between a request to scale and its answer have come after that."""
+
+    def change(rows: list[dict]) -> list[dict]:
+        last = max(row["t_ns"] for row in rows)
+        for row in rows:
+            if row["event"] == "fault" and row["step"]["at"] == "scaling":
+                row["t_ns"] = row["at_ns"] = last
+        return sorted(rows, key=lambda row: row["t_ns"])
+
+    t.events(folder, change)
+
+
+NOT_SCALED: Cases = [(t.edited("scaled", workers=9), "BAD_ANSWER"), (_one_idle, "IDLE_WORKERS")]
+SCALE_UNSEEN: Cases = [(t.without("scaled"), "NOT_SEEN"), (_nobody_holds_them, "NOT_SEEN")]
+
 REJECTS: dict[str, Cases] = {
     "test_totals_with_other_workers": [*NOT_STATE, TWICE, STEP_BACK],
     "test_verdicts_with_other_workers": [LOST, WRONG_VERDICT, FAILED],
     "test_totals_with_other_workers_behind_a_backlog": [*NOT_STATE, TWICE, STEP_BACK],
     "test_totals_with_other_workers_under_a_steady_load": [*NOT_STATE, TWICE, STEP_BACK],
+    "test_totals_while_workers_come_and_go": [*NOT_STATE, TWICE, STEP_BACK, *NOT_SCALED],
+    "test_verdicts_while_workers_come_and_go": [LOST, WRONG_VERDICT, FAILED, *NOT_SCALED],
+    "test_totals_after_deaths_while_keys_move": [*NOT_STATE, TWICE, STEP_BACK],
+    "test_totals_after_scales_that_overlap": [*NOT_STATE, TWICE, STEP_BACK],
     "test_totals_after_the_death_of_all_workers": NOT_STATE,
     "test_totals_after_the_death_of_the_coordinator": NOT_STATE,
     "test_drain_waits_for_a_full_disk": [
@@ -115,6 +166,10 @@ UNKNOWNS: dict[str, Cases] = {
     "test_verdicts_with_other_workers": [MISSED, NOTHING],
     "test_totals_with_other_workers_behind_a_backlog": [MISSED, NOTHING],
     "test_totals_with_other_workers_under_a_steady_load": [MISSED, NOTHING],
+    "test_totals_while_workers_come_and_go": [MISSED, NOTHING, *SCALE_UNSEEN],
+    "test_verdicts_while_workers_come_and_go": [MISSED, NOTHING, *SCALE_UNSEEN],
+    "test_totals_after_deaths_while_keys_move": [MISSED, (_after_the_answer, "KILL_MISSED")],
+    "test_totals_after_scales_that_overlap": [MISSED, (_after_the_answer, "KILL_MISSED")],
     "test_totals_after_the_death_of_all_workers": [MISSED, NOTHING],
     "test_totals_after_the_death_of_the_coordinator": [MISSED, NOTHING],
     "test_drain_waits_for_a_full_disk": [

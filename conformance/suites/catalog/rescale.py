@@ -1,4 +1,4 @@
-"""The scenarios of T4: an engine is stopped, and goes on with other workers."""
+"""The scenarios of T4: an engine goes on with other workers, after a stop or while it runs."""
 
 from __future__ import annotations
 
@@ -66,3 +66,50 @@ def _(context: Context, rng: random.Random) -> Scenario:
 @scenario("count-rescale-steady", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     return _grown_and_shrunk(context, rng, rate=60_000)
+
+
+def _scaled(
+    rng: random.Random, *numbers: tuple[float, int], then: tuple[FaultStep | None, ...] = ()
+) -> tuple[FaultStep, ...]:
+    """Return scales: from which part of the input on, to how many; and what comes into each."""
+    steps: list[FaultStep] = []
+    for number, (low, workers) in enumerate(numbers):
+        at = round(rng.uniform(low, low + 0.05), 4)
+        # A delay: a connection that is held might keep its worker from leaving.
+        scale = FaultStep(
+            "scale", "engine", "fetched", fraction=at, delay_s=0.02, workers=workers, cut=True
+        )
+        into = then[number] if number < len(then) else None
+        steps += [scale] if into is None else [scale, into]
+    return tuple(steps)
+
+
+@scenario("count-scale", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    faults = _scaled(rng, (0.15, 4), (0.4, 1), (0.65, 3))
+    return carried(context, context.records(120_000), rate=40_000, faults=faults)
+
+
+@scenario("market-scale", (*ON_TWO, *ON_MERGED))
+def _(context: Context, rng: random.Random) -> Scenario:
+    faults = _scaled(rng, (0.15, 1), (0.4, 4), (0.65, 2))
+    return market(context, 90_000, rate=40_000, faults=faults)
+
+
+@scenario("count-scale-death", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    # Soon enough to come before the answer, and not always at the same step of the move.
+    victims = [one for one in ("worker", "engine", "coordinator") if one in context.survives]
+    deaths = tuple(
+        FaultStep("kill", one, "scaling", delay_s=round(rng.uniform(0.0, 0.01), 4))
+        for one in victims
+    )
+    faults = _scaled(rng, (0.15, 4), (0.4, 1), (0.65, 3), then=deaths)
+    return carried(context, context.records(120_000), rate=40_000, faults=faults)
+
+
+@scenario("count-scale-twice", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    others = tuple(FaultStep("scale", "engine", "scaling", workers=workers) for workers in (3, 1))
+    faults = _scaled(rng, (0.2, 4), (0.55, 2), then=others)
+    return carried(context, context.records(90_000), rate=40_000, faults=faults)

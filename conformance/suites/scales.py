@@ -1,0 +1,97 @@
+"""What became of requests to scale: how many workers there were, and who did the work."""
+
+from __future__ import annotations
+
+from tickproof.conformance.history import events
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.work import Life, work
+from tickproof.conformance.suites.judge import Fail, Unknown
+from tickproof.conformance.suites.workers import LEAST_RECORDS, seen_lives
+from tickproof.conformance.text import counted
+from tickproof.conformance.verdicts import Reason
+
+
+def require_scaled(history: History) -> None:
+    """Expect as many workers as were asked for after each scale, and that each did some work.
+
+    Raises Unknown where nobody saw that.
+    """
+    scaled = history.all(events.Scaled)
+    faults = [fault for fault in history.faults if fault.step.do == "scale"]
+    if len(scaled) < len(faults):
+        raise Unknown(
+            Reason.NOT_SEEN, f"{len(faults)} answers to scale", f"{len(scaled)} were noted"
+        )
+    ends = [fault.t_ns for fault in faults[1:]]
+    for number, event in enumerate(scaled):
+        end_ns = ends[number] if number < len(ends) else None
+        _require_workers(history, event, end_ns)
+
+
+def _require_workers(history: History, event: events.Scaled, end_ns: int | None) -> None:
+    life = next((one for one in seen_lives(history) if _has(one, event)), None)
+    if life is None:
+        raise Unknown(Reason.NOT_SEEN, "an answer to topology after scale", "none")
+    after = next(row for row in life.topologies if row.t_ns >= event.t_ns)
+    workers = {one.pid for one in after.processes if one.role == "worker"}
+    if len(workers) != event.workers:
+        raise Fail(
+            Reason.BAD_ANSWER,
+            f"{counted(event.workers, 'worker')} in topology once scale was answered",
+            f"{len(workers)}",
+        )
+    if len(workers) <= _partitions(history):
+        _require_work(life, workers, event.t_ns, end_ns)
+
+
+def _require_work(life: Life, workers: set[int], begin_ns: int, end_ns: int | None) -> None:
+    """Expect that each of the workers fetched or sent something between two times."""
+    before = life.until(begin_ns)
+    looks = life.looks[len(before.looks) :]
+    if end_ns is not None:
+        # The first look after the end tells of connections that have ended since.
+        looks = looks[: sum(look.t_ns <= end_ns for look in looks) + 1]
+    whole = work((*before.looks, *looks), life.roles)
+    until = work(before.looks, life.roles)
+    done = {pid: whole[pid].records - until[pid].records for pid in sorted(workers)}
+    everything = sum(done.values())
+    unseen = any(not one.pids and one.fetched + one.sent for look in looks for one in look.used)
+    if everything < LEAST_RECORDS or (unseen and not all(done.values())):
+        raise Unknown(
+            Reason.NOT_SEEN, f"{LEAST_RECORDS:,} records that workers handled after scale",
+            f"{everything:,}{', and some by who knows whom' if unseen else ''}",
+        )  # fmt: skip
+    if idle := [pid for pid, records in done.items() if not records]:
+        raise Fail(
+            Reason.IDLE_WORKERS,
+            f"records handled by each of {counted(len(done), 'worker')} after scale",
+            f"pid {', '.join(map(str, idle))} handled none of {everything:,}",
+        )  # fmt: skip
+
+
+def _has(life: Life, event: events.Scaled) -> bool:
+    return any(row.t_ns >= event.t_ns for row in life.topologies) and (
+        life.topologies[0].t_ns < event.t_ns
+    )
+
+
+def _partitions(history: History) -> int:
+    return int(history.run["scenario"]["recipe"]["partitions"])
+
+
+def require_meanwhile(history: History) -> None:
+    """Expect that what was to come between a request to scale and its answer did so.
+
+    Raises Unknown where the answer was there first.
+    """
+    asked = 0
+    for fault in sorted(history.faults, key=lambda one: one.number):
+        if fault.step.do == "scale" and fault.step.at != "scaling":
+            asked = fault.t_ns
+        elif fault.step.at == "scaling":
+            answers = history.all(events.Scaled)
+            if any(asked <= row.t_ns < fault.t_ns for row in answers):
+                raise Unknown(
+                    Reason.KILL_MISSED, "a fault before the answer to scale",
+                    "scale was answered before it", fault=fault.text,
+                )  # fmt: skip
