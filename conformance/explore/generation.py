@@ -7,7 +7,7 @@ it would take for an error of the test.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count, zip_longest
 from typing import Any, Final
 
@@ -15,12 +15,13 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.fault_space.offers import Offer as Claimed
-from tickproof.conformance.fault_space.offers import space_of
+from tickproof.conformance.fault_space.offers import Offer, space_of
+from tickproof.conformance.fault_space.offers import offers as claimed
 from tickproof.conformance.fault_space.scenarios import pace
 from tickproof.conformance.fault_space.scenarios import scenario as scenario_of
+from tickproof.conformance.fault_space.strikes import scale
 from tickproof.conformance.faults.schedule_file import KINDS, PREFIX, tick_for
-from tickproof.conformance.scenario import LASTING, App, FaultStep, Scenario, one_each
+from tickproof.conformance.scenario import LASTING, FaultStep, Scenario, one_each
 
 #: Schedules drawn at a time: beyond this number, hypothesis only varies earlier ones.
 BATCH: Final = 10
@@ -32,38 +33,13 @@ RECORDS_A_FAULT: Final = 12
 _FIRST, _SPAN = 0.05, 0.8
 #: Bytes of the input of passthrough.
 _MOST_BYTES: Final = 16_000_000
-_PARAMS: Final[tuple[tuple[App, dict[str, str]], ...]] = (
-    ("passthrough", {}),
-    ("double", {}),
-    *(("count", {"emit": emit}) for emit in ("every", "some")),
-    *(
-        ("market-spread", {"inputs": inputs, "emit": emit})
-        for inputs in ("merged", "two")
-        for emit in ("rejects", "verdicts")
-    ),
-)  # fmt: skip
 #: Moments of a kill, the ones around a cut most often.
 _MOMENTS: Final = ("fetched", "fetched", "fetched", "staged", "accepted", "committing")
 
 
-@dataclass(frozen=True)
-class Offer:
-    """An app that an engine claims to run with exact state, and what it survives in it."""
-
-    app: App
-    params: dict[str, str]
-    survives: tuple[str, ...]
-
-
 def offers(spec: EngineSpec) -> list[Offer]:
     """Return what there is to explore: nothing where no state is claimed to be exact."""
-    found = []
-    for app, params in _PARAMS:
-        if spec.offers(app, params):
-            claims = spec.claims(app, params)
-            if claims.state == "exactly-once":
-                found.append(Offer(app, params, claims.survives))
-    return [offer for offer in found if _deeds(offer)]
+    return [offer for offer in claimed(spec) if _deeds(offer)]
 
 
 def drawn(offered: list[Offer], search_seed: int) -> Iterator[Scenario]:
@@ -78,13 +54,15 @@ def drawn(offered: list[Offer], search_seed: int) -> Iterator[Scenario]:
             yield replace(scenario, name=f"{PREFIX}{next(number)}")
 
 
-def led(offered: list[Offer], claimed: tuple[Claimed, ...], search_seed: int) -> Iterator[Scenario]:
+def led(offered: list[Offer], space: tuple[Offer, ...], search_seed: int) -> Iterator[Scenario]:
     """Yield scenarios without end: points of the fault space in turn with others.
+
+    offered: what is explored. space: all that the engine claims.
 
     Each point holds pairs of values that none before it holds, as long as there are such pairs.
     """
-    survives = {one.carrier: one.survives for one in claimed}
-    points = space_of(claimed, "full").covering(search_seed)
+    survives = {one.carrier: one.survives for one in space}
+    points = space_of(space, "full").covering(search_seed)
     for number, (point, other) in enumerate(zip_longest(points, drawn(offered, search_seed)), 1):
         if point is not None:
             seed = search_seed * 1_000_003 + number
@@ -167,12 +145,17 @@ _DEEDS: Final[tuple[FaultStep, ...]] = (
     FaultStep("delay", "source", "fetched", lag_s=0.3),
     FaultStep("delay", "sink", "accepted", lag_s=0.3),
     FaultStep("throttle", "source", "fetched", rate=50_000.0),
+    *(scale(workers, 0.0) for workers in (1, 3, 4)),
 )  # fmt: skip
 
 
 def _deeds(offer: Offer) -> list[FaultStep]:
     """Return the faults that the offer claims to survive, or has to tolerate."""
-    return [step for step in _DEEDS if step.needs is None or step.needs in offer.survives]
+    return [
+        step for step in _DEEDS
+        if (step.needs is None or step.needs in offer.survives)
+        and (step.do != "scale" or offer.scales)
+    ]  # fmt: skip
 
 
 @st.composite

@@ -128,6 +128,7 @@ class Strike(Value):
     BIT_STATE = "corrupt state bit"
     GARBAGE_STATE = "corrupt state garbage"
     MISSING_STATE = "corrupt state missing"
+    SCALE_ENGINE = "scale engine"
 
 
 class When(Value):
@@ -144,6 +145,7 @@ class When(Value):
     DRAINING = "in drain"
     RECOVERY = "in recovery"
     SECOND_RECOVERY = "in the recovery of a recovery"
+    SCALING = "in a scale"
 
 
 class Strikes(Value):

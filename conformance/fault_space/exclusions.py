@@ -30,6 +30,9 @@ MARKETS: Final = frozenset((
 ))  # fmt: skip
 _OF_SINK: Final = frozenset(strike for strike in Strike if strike.value.endswith("sink"))
 _DAMAGE: Final = frozenset(strike for strike in Strike if strike.value.startswith("corrupt"))
+_OF_PROCESSES: Final = frozenset(
+    strike for strike in Strike if strike.value.startswith(("kill", "pause"))
+)
 _RECOVERIES: Final = frozenset((When.RECOVERY, When.SECOND_RECOVERY))
 _SEVERAL: Final = frozenset(Strikes) - {Strikes.ONE}
 
@@ -70,6 +73,9 @@ EXCLUSIONS: Final[tuple[Exclusion, ...]] = (
     _not({When.BEFORE_CUT}, _DAMAGE, "there is no cut that could be damaged"),
     _not(_SEVERAL, _DAMAGE, "an engine may refuse to go on after damage"),
     _not(_SEVERAL, {When.HUNDREDTH_CUT, When.SECOND_RECOVERY}, "a run would last for too long"),
+    _not({When.SCALING}, frozenset(Strike) - _OF_PROCESSES, "workers and their connections change"),
+    _not({Strike.SCALE_ENGINE}, {When.CUTTING, When.COMMITTING, When.DRAINING, *_RECOVERIES},
+         "an engine may refuse to scale while it is about something else"),
     _not({When.HUNDREDTH_CUT}, {Rate.BACKLOG, Rate.SILENCE},
          "a hundred cuts need input that comes bit by bit"),
     _not({When.TENTH_CUT, When.HUNDREDTH_CUT}, {Size.LARGEST}, "many cuts need more records"),

@@ -29,10 +29,14 @@ APPS: Final[dict[Carrier, tuple[App, dict[str, str]]]] = {
 
 @dataclass(frozen=True)
 class Offer:
-    """An app that an engine claims to run with exact state, and what it survives in it."""
+    """An app that an engine claims to run with exact state, and what it survives in it.
+
+    scales: whether workers may come and go while it runs.
+    """
 
     carrier: Carrier
     survives: tuple[str, ...]
+    scales: bool = False
 
     @property
     def app(self) -> App:
@@ -47,7 +51,8 @@ class Offer:
 
 #: An engine that claims all there is.
 EVERYTHING: Final = tuple(
-    Offer(carrier, ("connection", "coordinator", "engine", "worker")) for carrier in Carrier
+    Offer(carrier, ("connection", "coordinator", "engine", "worker"), scales=True)
+    for carrier in Carrier
 )
 
 
@@ -58,7 +63,8 @@ def offers(spec: EngineSpec) -> tuple[Offer, ...]:
         if spec.offers(app, params):
             claims = spec.claims(app, params)
             if claims.state == "exactly-once":
-                found.append(Offer(carrier, tuple(sorted(claims.survives))))
+                survives = tuple(sorted(claims.survives))
+                found.append(Offer(carrier, survives, scales=claims.rescale == "live"))
     return tuple(found)
 
 
@@ -71,12 +77,15 @@ def space_of(offered: tuple[Offer, ...], profile: str) -> Space:
 
 def _unclaimed(offered: Iterable[Offer]) -> Iterator[tuple[Value, Value]]:
     """Yield what an engine does not claim: an app at all, or to survive a strike in it."""
-    survives = {offer.carrier: frozenset(offer.survives) for offer in offered}
+    by_carrier = {offer.carrier: offer for offer in offered}
     for carrier in Carrier:
-        if carrier not in survives:
+        if carrier not in by_carrier:
             yield from ((carrier, strike) for strike in Strike)
             continue
-        claimed = survives[carrier]
+        claimed = frozenset(by_carrier[carrier].survives)
+        if not by_carrier[carrier].scales:
+            yield carrier, Strike.SCALE_ENGINE
+            yield carrier, When.SCALING
         yield from (
             (carrier, strike) for strike in Strike if not claimed.issuperset(_needs(strike))
         )

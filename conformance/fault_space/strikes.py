@@ -27,12 +27,16 @@ _PLACES: Final = {
     Strikes.ONE: (0.5,), Strikes.TWO_CLOSE: (0.4, 0.43), Strikes.TWO_APART: (0.3, 0.75),
     Strikes.THREE: (0.2, 0.45, 0.7),
 }  # fmt: skip
+#: To how many workers an engine scales, one place after the other: up, down, and up again.
+_WORKERS: Final = (3, 1, 4)
 
 
 def step_of(strike: Strike) -> FaultStep:
     """Return a strike as a step, at no moment in particular."""
     do, target, *damage = strike.value.split()
     more = {"damage": damage[0]} if damage else _MORE.get(do, {})
+    if do == "scale":
+        more = {"workers": _WORKERS[0]}
     return FaultStep(do, target, "fetched", **more)  # type: ignore[arg-type]
 
 
@@ -48,10 +52,23 @@ def steps(
     if strike.do in LASTING:
         strike = replace(strike, seconds=seconds)
     found: list[FaultStep] = []
-    for place in _PLACES[point.strikes]:
+    for place, workers in zip(_PLACES[point.strikes], _WORKERS, strict=False):
         fraction = round(place + rng.uniform(-0.01, 0.01), 4)
-        found += _at(point.when, strike, fraction, survives, idle_s, rng)
+        if strike.do == "scale":
+            strike = replace(strike, workers=workers)
+        if point.when is When.SCALING:
+            found += [scale(workers, fraction), replace(strike, at="scaling")]
+        else:
+            found += _at(point.when, strike, fraction, survives, idle_s, rng)
     return tuple(found)
+
+
+def scale(workers: int, fraction: float) -> FaultStep:
+    """Return a scale in the midst of the input, once there was a cut."""
+    # A delay: a connection that is held might keep its worker from leaving.
+    return FaultStep(
+        "scale", "engine", "fetched", fraction=fraction, delay_s=0.02, workers=workers, cut=True
+    )
 
 
 def _at(

@@ -17,7 +17,7 @@ from tickproof.conformance.explain.stories import opened
 from tickproof.conformance.html_report import processes, standalone, templates, timeline
 from tickproof.conformance.html_report.processes import ProcessUse
 from tickproof.conformance.html_report.run_curves import RunCurves
-from tickproof.conformance.reports import judged, whole_file
+from tickproof.conformance.reports import judged, scale_costs, whole_file
 from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result
 from tickproof.conformance.reports.style import TIER_NAMES
 from tickproof.conformance.reports.terminal import where
@@ -31,7 +31,7 @@ _LOOKS_IF_BAD: Final = 3
 _LOOKS: Final = 1
 #: Verdicts that the page puts first, open, with their story.
 _FIRST: Final = (Verdict.KIT_ERROR, Verdict.FAIL, Verdict.GAP_FIXED, Verdict.UNKNOWN)
-_ASIDE: Final = ("by_symbol", "stderr", "points", "where", "schedule", "t_ns")
+_ASIDE: Final = ("by_symbol", "stderr", "points", "scales", "where", "schedule", "t_ns")
 #: Pairs of the fault space that a page lists.
 MOST_PAIRS: Final = 200
 
@@ -53,8 +53,8 @@ class Entry:
 
     causes: what is likely where the run shows no reason. why: what explains it and is said
     nowhere else in its story. schedule: the faults, as TOML. evidence, stderr: of what is out of
-    the ordinary. pictures: None without a run, or where ``same_run`` is the id of an entry that
-    has them.
+    the ordinary. scales: what each scale cost. pictures: None without a run, or where
+    ``same_run`` is the id of an entry that has them.
     """
 
     result: Result
@@ -64,6 +64,7 @@ class Entry:
     why: Sequence[str]
     schedule: str
     evidence: str
+    scales: Sequence[str]
     stderr: Sequence[str]
     pictures: RunPictures | None
     same_run: str = ""
@@ -212,6 +213,7 @@ def entries(results: Sequence[Result], folder: Path) -> list[Entry]:
             schedule=_bounded(schedule) if bad and isinstance(schedule, str) else "",
             evidence=_bounded(json.dumps(rest, indent=1, ensure_ascii=False))
             if bad and rest else "",
+            scales=scale_costs.sentences(result.evidence),
             stderr=[str(line) for line in stderr] if isinstance(stderr, list) else [],
             pictures=pictures, same_run="" if first == result.id else first,
         ))  # fmt: skip

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tickproof.conformance.explain.picture import plain
-from tickproof.conformance.reports import judged, rejects_by_symbol
+from tickproof.conformance.reports import judged, rejects_by_symbol, scale_costs
 from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result
 from tickproof.conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
 from tickproof.conformance.requirements.hints import advice, halves
@@ -44,7 +44,8 @@ def details(
 ) -> None:
     """Print tiers, every counterexample, what stayed open, rejects by symbol.
 
-    ``verbose``: each tier as a table of its requirements, instead of one line.
+    ``verbose``: each tier as a table of its requirements, instead of one line, and what scales
+    cost.
     """
     by_tier = {
         tier: list(found)
@@ -65,6 +66,8 @@ def details(
     _rest(console, bad[_WHOLE:], blocked)
     _not_decided(console, results)
     rejects_by_symbol.show(console, results)
+    if verbose:
+        scale_costs.show(console, results)
 
 
 def _blocked(results: Sequence[Result]) -> dict[str, list[str]]:

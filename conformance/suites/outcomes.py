@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from tickproof.conformance.fault_space.dimensions import Point
@@ -15,7 +15,7 @@ from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.suites import breaches
+from tickproof.conformance.suites import breaches, scales
 from tickproof.conformance.suites.judge import (
     Blocked,
     BrokenOff,
@@ -134,6 +134,8 @@ def _evidence(history: History) -> dict:
     if scenario.get("point") and len(history.faults) == len(scenario["faults"]):
         point = Point.from_json(history.run["scenario"]["point"])
         evidence["points"] = [met(point, history.faults).to_json()]
+    if scaled := scales.costs(history):
+        evidence["scales"] = [asdict(one) for one in scaled]
     if history.run.get("by_symbol"):
         evidence["by_symbol"] = history.run["by_symbol"]
     if history.run["input"].get("symbols"):

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.history.work import Life, work
+from tickproof.conformance.suites.evidence import outputs
 from tickproof.conformance.suites.judge import Fail, Unknown
 from tickproof.conformance.suites.workers import LEAST_RECORDS, seen_lives
 from tickproof.conformance.text import counted
@@ -46,16 +53,8 @@ def _require_workers(history: History, event: events.Scaled, end_ns: int | None)
 
 def _require_work(life: Life, workers: set[int], begin_ns: int, end_ns: int | None) -> None:
     """Expect that each of the workers fetched or sent something between two times."""
-    before = life.until(begin_ns)
-    looks = life.looks[len(before.looks) :]
-    if end_ns is not None:
-        # The first look after the end tells of connections that have ended since.
-        looks = looks[: sum(look.t_ns <= end_ns for look in looks) + 1]
-    whole = work((*before.looks, *looks), life.roles)
-    until = work(before.looks, life.roles)
-    done = {pid: whole[pid].records - until[pid].records for pid in sorted(workers)}
+    done, unseen = _done(life, workers, begin_ns, end_ns)
     everything = sum(done.values())
-    unseen = any(not one.pids and one.fetched + one.sent for look in looks for one in look.used)
     if everything < LEAST_RECORDS or (unseen and not all(done.values())):
         raise Unknown(
             Reason.NOT_SEEN, f"{LEAST_RECORDS:,} records that workers handled after scale",
@@ -67,6 +66,25 @@ def _require_work(life: Life, workers: set[int], begin_ns: int, end_ns: int | No
             f"records handled by each of {counted(len(done), 'worker')} after scale",
             f"pid {', '.join(map(str, idle))} handled none of {everything:,}",
         )  # fmt: skip
+
+
+def _done(
+    life: Life, workers: set[int], begin_ns: int, end_ns: int | None
+) -> tuple[dict[int, int], bool]:
+    """Return pid -> records that a worker fetched and sent between two times.
+
+    Also whether some went over connections whose holder nobody saw.
+    """
+    before = life.until(begin_ns)
+    looks = life.looks[len(before.looks) :]
+    if end_ns is not None:
+        # The first look after the end tells of connections that have ended since.
+        looks = looks[: sum(look.t_ns <= end_ns for look in looks) + 1]
+    whole = work((*before.looks, *looks), life.roles)
+    until = work(before.looks, life.roles)
+    done = {pid: whole[pid].records - until[pid].records for pid in sorted(workers)}
+    unseen = any(not one.pids and one.fetched + one.sent for look in looks for one in look.used)
+    return done, unseen
 
 
 def _has(life: Life, event: events.Scaled) -> bool:
@@ -95,3 +113,75 @@ def require_meanwhile(history: History) -> None:
                     Reason.KILL_MISSED, "a fault before the answer to scale",
                     "scale was answered before it", fault=fault.text,
                 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ScaleCost:
+    """What a scale cost, and how evenly the work lay after it.
+
+    answer_s: from the request to its answer. still_s: the longest time without any output, from
+    the last one before the request to the first after the answer; None where none came after it.
+    again: records that were fetched once more until the next fault. least, most: the smallest
+    and the largest part of the records that one worker handled after it, 0.0 to 1.0; None where
+    nobody saw that.
+    """
+
+    workers: int
+    answer_s: float
+    still_s: float | None
+    again: int
+    least: float | None
+    most: float | None
+
+
+def costs(history: History) -> list[ScaleCost]:
+    """Return what each scale cost that no other fault came into, in order."""
+    began = sorted(fault.t_ns for fault in history.faults)
+    found = []
+    for event in history.all(events.Scaled):
+        if any(event.asked_ns < t_ns <= event.t_ns for t_ns in began):
+            continue
+        end_ns = min((t_ns for t_ns in began if t_ns > event.t_ns), default=None)
+        least, most = _parts(history, event, end_ns)
+        found.append(ScaleCost(
+            event.workers, (event.t_ns - event.asked_ns) / 1e9, _still_s(history, event),
+            sum(_fetched_again(history, event.asked_ns, end_ns)), least, most,
+        ))  # fmt: skip
+    return found
+
+
+def _still_s(history: History, event: events.Scaled) -> float | None:
+    t_ns = np.sort(outputs(history).arrivals["t_ns"].astype(np.int64))
+    first = max(0, int(np.searchsorted(t_ns, event.asked_ns, "right")) - 1)
+    last = int(np.searchsorted(t_ns, event.t_ns, "right"))
+    if last == len(t_ns):
+        return None
+    return float(np.diff(t_ns[first : last + 1]).max(initial=0)) / 1e9
+
+
+def _fetched_again(history: History, begin_ns: int, end_ns: int | None) -> Iterator[int]:
+    """Yield for each partition how many of its records were fetched that had been before."""
+    for part in history.partitions:
+        rows = of_partition(history.fetches, part["stream"], part["partition"])
+        reached = np.maximum.accumulate(rows["end"]).astype(np.int64)
+        base, end = (rows[name].astype(np.int64) for name in ("base", "end"))
+        known = np.clip(np.minimum(end[1:], reached[:-1]) - base[1:], 0, None)
+        during = rows["t_ns"][1:] > begin_ns
+        if end_ns is not None:
+            during &= rows["t_ns"][1:] < end_ns
+        yield int(known[during].sum())
+
+
+def _parts(
+    history: History, event: events.Scaled, end_ns: int | None
+) -> tuple[float | None, float | None]:
+    life = next((one for one in seen_lives(history) if _has(one, event)), None)
+    if life is None:
+        return None, None
+    after = next(row for row in life.topologies if row.t_ns >= event.t_ns)
+    workers = {one.pid for one in after.processes if one.role == "worker"}
+    done, unseen = _done(life, workers, event.t_ns, end_ns)
+    everything = sum(done.values())
+    if unseen or not everything:
+        return None, None
+    return min(done.values()) / everything, max(done.values()) / everything

@@ -33,7 +33,7 @@ REQUIREMENT: Final = "EO-SCHEDULE"
 #: The requirement that every point of the fault space decides.
 COVERING: Final = "EO-COVERING"
 #: At these moments an engine may hold nothing.
-_IDLE: Final = frozenset(("recovery", "drained", "checkpoint", "idle"))
+_IDLE: Final = frozenset(("recovery", "drained", "checkpoint", "idle", "scaling"))
 
 
 def held(history: History, *, may_refuse: bool = False) -> None:

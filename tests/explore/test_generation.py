@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.explore import generation
-from tickproof.conformance.explore.generation import MOST_FAULTS, MOST_RECORDS, Offer, drawn, offers
-from tickproof.conformance.fault_space.dimensions import Point
+from tickproof.conformance.explore.generation import MOST_FAULTS, MOST_RECORDS, drawn, offers
+from tickproof.conformance.fault_space.dimensions import Carrier, Point
+from tickproof.conformance.fault_space.offers import Offer, space_of
 from tickproof.conformance.fault_space.offers import offers as space_offers
-from tickproof.conformance.fault_space.offers import space_of
 from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.resources import fixtures
 from tickproof.generators import recipes
@@ -47,10 +47,7 @@ def engine(tmp_path, state="exactly-once", survives='"worker"'):
 
 
 SURVIVES = st.lists(st.sampled_from(["worker", "coordinator", "engine", "connection"]), unique=True)
-OFFERS = st.builds(
-    lambda which, survives: Offer(*which, tuple(survives)),
-    st.sampled_from(generation._PARAMS), SURVIVES,
-)  # fmt: skip
+OFFERS = st.builds(Offer, st.sampled_from(Carrier), SURVIVES.map(tuple), st.booleans())
 
 
 @given(st.data(), OFFERS)
@@ -60,6 +57,7 @@ def test_what_is_drawn_stays_within_the_claims(data, offer):
     assert 1 <= len(scenario.faults) <= MOST_FAULTS
     assert 0 < scenario.recipe["records"] <= MOST_RECORDS
     assert {step.needs for step in scenario.faults} - {None} <= set(offer.survives)
+    assert offer.scales or all(step.do != "scale" for step in scenario.faults)
     recipes.complete(scenario.recipe)
     assert scenario.faults[0].at != "recovery"
     assert all(step.at != "drained" for step in scenario.faults[:-1])
@@ -81,8 +79,10 @@ def test_the_same_seed_draws_the_same_and_another_seed_others(tmp_path):
 def test_the_same_seed_draws_the_same_in_another_process():
     code = (
         "import itertools\n"
-        "from tickproof.conformance.explore.generation import Offer, drawn\n"
-        "offer = Offer('count', {'emit': 'every'}, ('worker', 'engine'))\n"
+        "from tickproof.conformance.explore.generation import drawn\n"
+        "from tickproof.conformance.fault_space.dimensions import Carrier\n"
+        "from tickproof.conformance.fault_space.offers import Offer\n"
+        "offer = Offer(Carrier.COUNT_EVERY, ('worker', 'engine'))\n"
         "print(list(itertools.islice(drawn([offer], 7), 12)))\n"
     )
     said = [
@@ -99,7 +99,15 @@ def test_worst_moments_are_all_drawn():
         "fetched", "losing", "staged", "accepted", "committing", "checkpoint",
         "recovery", "drained",
     }  # fmt: skip
-    assert {step.do for step in steps} >= {"kill", "pause", "cut", "late", "fill", "refuse"}
+    assert {step.do for step in steps} >= {
+        "kill",
+        "pause",
+        "cut",
+        "late",
+        "fill",
+        "refuse",
+        "scale",
+    }
     deaths = sum(step.do == "kill" for step in steps)
     assert deaths > len(steps) / 3
     assert any(step.cut for step in steps)

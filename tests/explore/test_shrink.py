@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from tickproof.conformance.explore import generation, shrink
 from tickproof.conformance.explore.attempts import Attempt
 from tickproof.conformance.explore.confirmation import Confirmation
-from tickproof.conformance.explore.generation import Offer
+from tickproof.conformance.fault_space.dimensions import Carrier
+from tickproof.conformance.fault_space.offers import Offer
 from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.verdicts import Outcome, Verdict
 
-OFFER = Offer("count", {"emit": "every"}, ("worker", "engine"))
+OFFER = Offer(Carrier.COUNT_EVERY, ("worker", "engine"))
 
 
 def kill(target="engine", at="fetched", **rest):

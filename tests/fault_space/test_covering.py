@@ -12,7 +12,14 @@ from tests.long import examples
 from tickproof.conformance.explore.generation import MOST_RECORDS
 from tickproof.conformance.fault_space import sessions
 from tickproof.conformance.fault_space.covering import Space, pairs_of
-from tickproof.conformance.fault_space.dimensions import DIMENSIONS, Carrier, Point, Value
+from tickproof.conformance.fault_space.dimensions import (
+    DIMENSIONS,
+    Carrier,
+    Point,
+    Strike,
+    Value,
+    When,
+)
 from tickproof.conformance.fault_space.exclusions import EXCLUSIONS
 from tickproof.conformance.fault_space.offers import EVERYTHING, Offer, space_of
 from tickproof.conformance.fault_space.scenarios import scenario
@@ -64,6 +71,7 @@ def test_consecutive_seeds_go_through_all_points():
 def test_a_point_asks_for_nothing_that_is_not_claimed(survives):
     offered = (Offer(Carrier.COUNT_SOME, survives), Offer(Carrier.DOUBLE, ("engine",)))
     for point in sessions.points_of(offered, "full"):
+        assert point.strike is not Strike.SCALE_ENGINE and point.when is not When.SCALING
         (offer,) = [one for one in offered if one.carrier is point.carrier]
         drawn = scenario(point, offer.survives, "space-1", 1, "full")
         assert {step.needs for step in drawn.faults} - {None} <= set(offer.survives)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.explore import generation
+from tickproof.conformance.fault_space.dimensions import Carrier
+from tickproof.conformance.fault_space.offers import Offer
 from tickproof.conformance.faults import regressions, schedule_file
 from tickproof.conformance.faults.schedule_file import Failure, Input, Schedule, Step
 from tickproof.conformance.scenario import DAMAGE, LASTING, TARGETS, SinkBehaviour
@@ -108,8 +110,7 @@ def test_scenario_of_a_schedule_has_all_of_it(schedule):
 
 @given(
     generation.scenarios([
-        generation.Offer(app, params, ("worker", "engine"))
-        for app, all_params in APPS.items() for params in all_params
+        Offer(carrier, ("worker", "engine"), scales=True) for carrier in Carrier
     ])
 )  # fmt: skip
 def test_generated_scenarios_can_be_said(scenario):

@@ -58,7 +58,7 @@ def judged(offered: dict) -> set[str]:
 def judged_on_points(offered: dict) -> set[str]:
     """Return what is judged on the points of the fault space, which have apps of their own."""
     here = {
-        Offer(place, tuple(held["survives"])): held
+        Offer(place, tuple(held["survives"]), held["rescale"] == "live"): held
         for place, (app, params) in APPS.items()
         for carrier, held in offered.items()
         if (carrier.app, carrier.params) == (app, params) and held["state"] == "exactly-once"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from tickproof.conformance.fault_space.strikes import scale
 from tickproof.conformance.scenario import FaultStep, Moment, Scenario
 from tickproof.conformance.suites.catalog.builders import Context, carried, kill, market, scenario
 from tickproof.conformance.suites.catalog.carriers import ON_MERGED, ON_TWO, STATE_FIRST
@@ -75,12 +76,8 @@ def _scaled(
     steps: list[FaultStep] = []
     for number, (low, workers) in enumerate(numbers):
         at = round(rng.uniform(low, low + 0.05), 4)
-        # A delay: a connection that is held might keep its worker from leaving.
-        scale = FaultStep(
-            "scale", "engine", "fetched", fraction=at, delay_s=0.02, workers=workers, cut=True
-        )
         into = then[number] if number < len(then) else None
-        steps += [scale] if into is None else [scale, into]
+        steps += [scale(workers, at)] if into is None else [scale(workers, at), into]
     return tuple(steps)
 
 
