@@ -90,5 +90,7 @@ def _at(
             first = replace(claimed, fraction=fraction)
             again = [FaultStep("kill", claimed.target, "recovery")] * (when is not When.RECOVERY)
             return [first, *again, replace(strike, at="recovery")]
-    delay_s = round(rng.uniform(0.0, 0.02), 4) if when is When.BEFORE_CUT else 0.0
+    # Without a delay the connection is held, so that an engine quick to cut has to wait.
+    late = when is When.BEFORE_CUT and rng.random() < 0.5
+    delay_s = round(rng.uniform(0.0, 0.02), 4) if late else 0.0
     return [replace(strike, at="cuts", cuts=CUTS[when], fraction=fraction, delay_s=delay_s)]
