@@ -92,7 +92,8 @@ class KeyedParams:
     or "same-low-16", equal in so many low bits; "limits", by turns on both sides of KEY_LIMITS,
     nearest first, so 2**64 - 1 is among them. edge_keys: the first keys of a spread are
     EDGE_KEYS. wrap: values of all 64 bits, so that totals wrap; else odd values between -2**24
-    and 2**24. equal: each value is 1, so that many keys have the same total. No value is 0.
+    and 2**24. units: each value is 1 or -1, so that many keys have the same total, and many
+    totals are 0. No value is 0.
     """
 
     seed: int = 1
@@ -101,7 +102,7 @@ class KeyedParams:
     hot_keys: float = 0.2
     edge_keys: bool = False
     wrap: bool = False
-    equal: bool = False
+    units: bool = False
     key_shape: KeyShape = "spread"
 
     def __post_init__(self) -> None:
@@ -111,7 +112,7 @@ class KeyedParams:
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 <= value <= 1:
                 raise ValueError(f"{name}: expected a share 0 to 1, got {value!r}")
-        for name in ("edge_keys", "wrap", "equal"):
+        for name in ("edge_keys", "wrap", "units"):
             if type(getattr(self, name)) is not bool:
                 raise ValueError(f"{name}: expected true or false, got {getattr(self, name)!r}")
         if self.key_shape not in KEY_SHAPES:
@@ -170,9 +171,9 @@ class Keyed:
         value = hashed(self._value, index).view(np.int64)
         if not self.params.wrap:
             value >>= 39
+        if self.params.units:
+            value >>= 63
         value |= 1
-        if self.params.equal:
-            value[:] = 1
         out = np.empty(len(index), self.dtype)
         out["size"] = COUNT_IN.itemsize
         out["payload"]["key"] = self.keys(number)

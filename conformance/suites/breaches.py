@@ -99,7 +99,7 @@ RECOVERY: Final = (
     "EO-SOME", "EO-TAIL", "EO-PASSTHROUGH-DEATH", "EO-MARKET-WORKER-DEATH",
     "EO-MARKET-ENGINE-DEATH", "EO-TWO-STREAMS-DEATH", "LT-RECOVERY",
     "KA-OPEN-TRANSACTION", "KA-DOWNTIME", "KA-LOST-SESSION", "KA-REBALANCE", "KA-NOT-HELD-UP",
-    "EL-BACKLOG", "EL-STEADY", "EL-MOVING", "EL-OVERLAP",
+    "EL-BACKLOG", "EL-STEADY", "EL-MOVING", "EL-OVERLAP", "EL-AFTER",
 )  # fmt: skip
 SECOND_FAULT: Final = "EO-TWO-DEATHS"
 #: An engine that is refused what it had released, and ends by that, has no cut to go back to.

@@ -32,10 +32,31 @@ def require_scaled(history: History) -> None:
     ends = [fault.t_ns for fault in faults[1:]]
     for number, event in enumerate(scaled):
         end_ns = ends[number] if number < len(ends) else None
-        _require_workers(history, event, end_ns)
+        life, workers = _require_number(history, event)
+        if len(workers) <= _partitions(history):
+            _require_work(life, workers, event.t_ns, end_ns)
 
 
-def _require_workers(history: History, event: events.Scaled, end_ns: int | None) -> None:
+def require_numbers(history: History) -> None:
+    """Expect as many workers as were asked for after each scale that was the last one then.
+
+    Raises Unknown where none was, or nobody saw it.
+    """
+    scaled = history.all(events.Scaled)
+    spans = [(one.asked_ns, one.t_ns) for one in scaled]
+    spans += [(one.asked_ns, one.t_ns) for one in history.all(events.ScaleRefused)]
+    alone = [
+        event for event in scaled
+        if not any(asked < event.t_ns < answered for asked, answered in spans)
+    ]  # fmt: skip
+    if not alone:
+        raise Unknown(Reason.NOT_SEEN, "a scale that nothing followed at once", "none")
+    for event in alone:
+        _require_number(history, event)
+
+
+def _require_number(history: History, event: events.Scaled) -> tuple[Life, set[int]]:
+    """Expect as many workers in topology as were asked for; return them, and their life."""
     life = next((one for one in seen_lives(history) if _has(one, event)), None)
     if life is None:
         raise Unknown(Reason.NOT_SEEN, "an answer to topology after scale", "none")
@@ -47,8 +68,7 @@ def _require_workers(history: History, event: events.Scaled, end_ns: int | None)
             f"{counted(event.workers, 'worker')} in topology once scale was answered",
             f"{len(workers)}",
         )
-    if len(workers) <= _partitions(history):
-        _require_work(life, workers, event.t_ns, end_ns)
+    return life, workers
 
 
 def _require_work(life: Life, workers: set[int], begin_ns: int, end_ns: int | None) -> None:

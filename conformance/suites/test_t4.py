@@ -6,7 +6,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
 from tickproof.conformance.suites.judge import decides
 from tickproof.conformance.suites.require import forbidden_repeats, require_fired, require_no
-from tickproof.conformance.suites.scales import require_meanwhile, require_scaled
+from tickproof.conformance.suites.scales import require_meanwhile, require_numbers, require_scaled
 
 
 def _exact(history: History) -> int:
@@ -69,7 +69,24 @@ def test_totals_after_deaths_while_keys_move(history: History) -> None:
     require_meanwhile(history)
 
 
+@decides("EL-MOVING", "count-scale-trouble")
+def test_totals_after_trouble_while_keys_move(history: History) -> None:
+    require_fired(history, _exact(history), in_flight=False)
+    require_meanwhile(history)
+
+
+@decides("EL-AFTER", "count-scale-then-death")
+def test_totals_after_a_death_that_follows_a_scale(history: History) -> None:
+    require_fired(history, _exact(history))
+
+
+@decides("EL-AFTER", "market-scale-then-death")
+def test_verdicts_after_a_death_that_follows_a_scale(history: History) -> None:
+    require_fired(history, _exact(history))
+
+
 @decides("EL-OVERLAP", "count-scale-twice")
 def test_totals_after_scales_that_overlap(history: History) -> None:
     require_fired(history, _exact(history), in_flight=False)
     require_meanwhile(history)
+    require_numbers(history)

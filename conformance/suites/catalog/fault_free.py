@@ -131,7 +131,7 @@ def _(context: Context, _rng: random.Random) -> Scenario:
     # So many partitions that a number of three bits does not tell them apart.
     return carried(
         context, context.records(100_000), rate=150_000, recipe={"partitions": 12},
-        keyed={"key_shape": "same-low-32", "equal": True},
+        keyed={"key_shape": "same-low-32", "units": True},
     )  # fmt: skip
 
 

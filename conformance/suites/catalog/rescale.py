@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle
 
 from tickproof.conformance.fault_space.strikes import scale
-from tickproof.conformance.scenario import FaultStep, Moment, Scenario
+from tickproof.conformance.scenario import FaultStep, Moment, Scenario, Target
 from tickproof.conformance.suites.catalog.builders import Context, carried, kill, market, scenario
 from tickproof.conformance.suites.catalog.carriers import ON_MERGED, ON_TWO, STATE_FIRST
 
@@ -17,15 +20,16 @@ _NEXT = 0.02
 
 
 def _rescaled(
-    context: Context, rng: random.Random, *numbers: tuple[float, int], at: Moment = "fetched"
-) -> tuple[FaultStep, ...]:
+    context: Context, rng: random.Random, *numbers: tuple[float, int], at: Moment = "fetched",
+    victims: Sequence[Target] = ("engine",),
+) -> tuple[FaultStep, ...]:  # fmt: skip
     """Return rescales; after each a death at the first cut, if that is claimed.
 
     numbers: from which part of the input on there are how many workers. at: "fetched" is a death
-    after that cut, "cutting" one as it is written.
+    after that cut, "cutting" one as it is written. victims: who dies, in turn.
     """
     steps: list[FaultStep] = []
-    for low, workers in numbers:
+    for (low, workers), victim in zip(numbers, cycle(victims), strict=False):
         drawn = kill(rng, "engine", low, low + 0.1, cut=True)
         # A delay: a connection that is held might keep the engine from its stop.
         stop = FaultStep(
@@ -33,9 +37,9 @@ def _rescaled(
             workers=workers, cut=True,
         )  # fmt: skip
         steps.append(stop)
-        if "engine" in context.survives:
+        if victim in context.survives:
             later = round(drawn.fraction + _NEXT, 4) if at == "fetched" else drawn.fraction
-            death = FaultStep("kill", "engine", at, fraction=later, cut=at == "fetched")
+            death = FaultStep("kill", victim, at, fraction=later, cut=at == "fetched")
             steps.append(death)
     return tuple(steps)
 
@@ -43,7 +47,8 @@ def _rescaled(
 @scenario("count-rescale", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     # There and back again: what the first number left behind lies about by then.
-    faults = _rescaled(context, rng, (0.15, _MORE), (0.4, _FEWER), (0.65, _BEFORE))
+    numbers = (0.15, _MORE), (0.4, _FEWER), (0.65, _BEFORE)
+    faults = _rescaled(context, rng, *numbers, victims=("worker", "engine"))
     return carried(context, context.records(90_000), rate=60_000, faults=faults)
 
 
@@ -83,7 +88,8 @@ def _scaled(
 
 @scenario("count-scale", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    faults = _scaled(rng, (0.15, 4), (0.4, 1), (0.65, 3))
+    # One more and one less: most partitions stay where they are, or come back at once.
+    faults = _scaled(rng, (0.1, 3), (0.27, 2), (0.44, 4), (0.61, 1), (0.78, 3))
     return carried(context, context.records(120_000), rate=40_000, faults=faults)
 
 
@@ -110,3 +116,62 @@ def _(context: Context, rng: random.Random) -> Scenario:
     others = tuple(FaultStep("scale", "engine", "scaling", workers=workers) for workers in (3, 1))
     faults = _scaled(rng, (0.2, 4), (0.55, 2), then=others)
     return carried(context, context.records(90_000), rate=40_000, faults=faults)
+
+
+@scenario("count-scale-trouble", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    # Nobody dies, but who is to leave cannot send, stands still, or cannot write. What that left
+    # behind is read after the death at the end.
+    faults = list(_scaled(
+        rng, (0.12, 1), (0.35, 4), (0.58, 2),
+        then=(
+            _claimed(context, FaultStep("cut", "sink", "scaling")),
+            FaultStep("pause", "worker", "scaling", seconds=1.5),
+            FaultStep("fill", "state", "scaling", seconds=0.5),
+        ),
+    ))  # fmt: skip
+    if last := _claimed(context, kill(rng, "engine", 0.85, 0.9, cut=True)):
+        faults.append(last)
+    return carried(context, context.records(150_000), rate=40_000, faults=tuple(faults))
+
+
+def _claimed(context: Context, step: FaultStep) -> FaultStep | None:
+    return step if step.needs is None or step.needs in context.survives else None
+
+
+def _then(
+    context: Context, *numbers: tuple[float, int, FaultStep]
+) -> tuple[FaultStep, ...]:  # fmt: skip
+    """Return scales, and what comes when each is over, if that is claimed."""
+    steps: list[FaultStep] = []
+    for at, workers, after in numbers:
+        steps.append(scale(workers, at))
+        later = replace(after, fraction=round(at + _NEXT, 4), cut=True)
+        steps += [later] if _claimed(context, after) else []
+    return tuple(steps)
+
+
+@scenario("count-scale-then-death", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    at = rng.uniform(0.1, 0.15)
+    faults = _then(
+        context,
+        (at, 3, FaultStep("kill", "worker", "fetched")),
+        (at + 0.28, 2, FaultStep("kill", "engine", "fetched")),
+        (at + 0.56, 4, FaultStep("kill", "workers", "fetched")),
+    )
+    return carried(
+        context, context.records(120_000), rate=40_000, faults=faults,
+        recipe={"ended_early": [0]}, keyed={"units": True},
+    )  # fmt: skip
+
+
+@scenario("market-scale-then-death", (*ON_TWO, *ON_MERGED))
+def _(context: Context, rng: random.Random) -> Scenario:
+    at = rng.uniform(0.1, 0.15)
+    faults = _then(
+        context,
+        (at, 3, FaultStep("kill", "worker", "committing")),
+        (at + 0.35, 2, FaultStep("kill", "engine", "committing")),
+    )
+    return market(context, 90_000, rate=40_000, faults=faults)
