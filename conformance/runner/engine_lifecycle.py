@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
+from tickproof.conformance.engines.network import Network
 from tickproof.conformance.engines.process import (
     Engine,
     EngineFailure,
@@ -41,7 +42,8 @@ class EngineUnderTest:
     ``data`` is the data member of the deploy request, ``inputs`` the number of partitions of
     each input stream; ``pool`` may hold an engine of an earlier run. ``listen_on`` gets the socket
     on which the engine reaches the log server out of a sandbox, its own to close.
-    ``completion`` tells when an engine has drained that cannot be asked to.
+    ``completion`` tells when an engine has drained that cannot be asked to. ``network``: the hosts
+    that it runs on.
     Faults may be injected in any thread; everything else happens in one.
     """
 
@@ -51,6 +53,7 @@ class EngineUnderTest:
         pool: EnginePool | None = None, isolation: Isolation = UNPROTECTED,
         listen_on: Callable[[socket.socket], None] = socket.socket.close,
         completion: Callable[[float], Completion] | None = None,
+        network: Network | None = None,
     ) -> None:  # fmt: skip
         self._spec, self._scenario, self._id = spec, scenario, run_id
         self._data, self._inputs, self._on_line, self._events = data, inputs, on_line, events
@@ -59,7 +62,7 @@ class EngineUnderTest:
         self._members: list[Member] = []
         self._topology_lock = threading.Lock()
         self._pool, self._isolation, self._listen_on = pool, isolation, listen_on
-        self._completion = completion
+        self._completion, self._network = completion, network
         self._process: Engine | None = None
         #: Apps that this process has had before this run.
         self._served = 0
@@ -113,11 +116,12 @@ class EngineUnderTest:
             engine = self._start_process(resume, left)
         state_dir = self.injector.state_dir = engine.workspace.state_dir(self._id)
         engine.isolation.prepare(engine.workspace)
+        hosts = {} if self._network is None else {"hosts": self._network.hosts_member()}
         engine.request(
             "deploy", left(), app=scenario.app, params=scenario.params, workers=self.workers,
             state_dir=str(state_dir), resume=resume, data=self._data_of(engine),
             inputs=[{"stream": s, "partitions": count} for s, count in enumerate(self._inputs)],
-            outputs=[{"stream": 0}],
+            outputs=[{"stream": 0}], **hosts,
         )  # fmt: skip
         self._events.add(EventKind.DEPLOYED, pid=engine.pid, resume=resume)
         if self._watch is not None:
@@ -135,7 +139,7 @@ class EngineUnderTest:
         self._workspace = self._workspace or Workspace()
         engine = Engine(
             self._spec, self._id, self._stderr, self._on_line, self._workspace,
-            isolation=self._isolation,
+            isolation=self._isolation, network=self._network,
         )  # fmt: skip
         self._process, self._served = engine, 0
         cores = self._scenario.pace.engine_cores if self._scenario.pace else ()

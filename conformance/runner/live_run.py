@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.isolation import Isolation
+from tickproof.conformance.engines.network import LOG, Network
 from tickproof.conformance.engines.process import ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import KitStopped
@@ -59,6 +60,8 @@ class LiveRun:
         self._isolation = replace(isolation, hidden=_outermost(hidden))
         self.manifest = Manifest(scenario, spec, folder, self._id, seed)
         self.manifest.add(isolation=isolation.level)
+        if isolation.hosts:
+            self.manifest.add(hosts=isolation.hosts)
         self._opened = False
         self._stack = contextlib.ExitStack()
         self._recording: list[_Records] = [events]
@@ -88,12 +91,13 @@ class LiveRun:
         self._recording += [self.server, self.publisher]
         self._recording += [opened.exchange] if opened.exchange else []
         self._stack.callback(self.publisher.stop)
+        network = self._lay_out_hosts(opened.data)
         widths = Counter(p.stream for p in built.partitions)
         self.engine = EngineUnderTest(
             self.spec, scenario, self._id, folder, self._seed, opened.data,
             [widths[stream] for stream in sorted(widths)], self._on_line, self.events,
             self._pool, self._isolation, self.server.listen_on,
-            opened.exchange.completion if opened.exchange else None,
+            opened.exchange.completion if opened.exchange else None, network,
         )  # fmt: skip
         if scenario.pace is None:  # a look would hold up what is measured
             watch = ActivityWatch(self.events, lambda: self.server.port, self.engine.living)
@@ -105,6 +109,16 @@ class LiveRun:
         longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
         self.deadline = time.monotonic() + longest_s + SPARE_S
         self._opened = True
+
+    def _lay_out_hosts(self, data: dict[str, Any]) -> Network | None:
+        """Have the log server reached over a network of hosts, if there is to be one."""
+        if not self._isolation.hosts:
+            return None
+        network = self._stack.enter_context(Network(self._isolation.hosts, data["port"]))
+        data["host"] = network.address(LOG)
+        self.server.listen_on(network.listener.dup())
+        self._pool = None  # an engine outlives no network
+        return network
 
     def _aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
         """Find the targets of a step; see `FaultController`."""

@@ -17,7 +17,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from tickproof.conformance.engines import isolation
+from tickproof.conformance.engines import isolation, network
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explain import with_stories
@@ -77,7 +77,11 @@ def select(request: Request) -> dict[str, Requirement]:
         if tier not in tiers_known:
             expected = ", ".join(map(str, tiers_known))
             raise RequestError(f"--tier: there are tiers {expected}, and no {tier}")
-    selected = registry.chosen(known, request.tiers, request.only, request.profile)
+    for id_ in request.only:
+        if known[id_].needs.hosts and not request.hosts:
+            raise RequestError(f"--only: {id_} is about engines on several hosts: it needs --hosts")
+    hosts = request.hosts > 0
+    selected = registry.chosen(known, request.tiers, request.only, request.profile, hosts)
     if not selected:
         raise RequestError("--tier and --only: no requirement is in both")
     return selected
@@ -111,6 +115,9 @@ def check(request: Request, specs: Sequence[EngineSpec], console: Console) -> No
     if request.isolation is not None:
         for spec in specs:
             isolation.demand(request.isolation, spec)
+    if request.hosts:
+        for spec in specs:
+            network.demand(spec.placement, spec.name)
     if request.kafka is not None:
         _use_cluster(request.kafka, specs)
     for paths in (request.schedules, *(regressions.beside(spec.path) for spec in specs)):

@@ -122,6 +122,8 @@ class ScenarioPlayer:
             words.append(f"--quotes {request.quotes.resolve()} --orders {request.orders.resolve()}")
         if request.kafka:
             words.append(f"--kafka {request.kafka}")
+        if request.hosts:
+            words.append(f"--hosts {request.hosts}")
         return " ".join(words)
 
     def keep_traceback(self, text: str) -> None:
@@ -176,7 +178,9 @@ class ScenarioPlayer:
             given = scenario.name in self.schedules
             # The runs of the session too: an engine that is kept serves more than one of them.
             isolation = Isolation(
-                self.request.isolation or Level.NONE, (self.request.out.resolve(),)
+                self.request.isolation or Level.NONE,
+                (self.request.out.resolve(),),
+                self.request.hosts,
             )
             seed = scenario.recipe["seed"] if given else self.request.seed
             if scenario.pace is not None:
