@@ -100,6 +100,10 @@ class Network:
         """Return the IPv4 address of a host."""
         return self._addresses[name]
 
+    def knows(self, name: str) -> bool:
+        """Tell whether there is a host of this name."""
+        return name in self._addresses
+
     def host_of(self, pid: int) -> str:
         """Return the name of the host that a process is on, "" for none of these or if gone."""
         try:

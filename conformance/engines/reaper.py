@@ -244,8 +244,8 @@ def main(
         return error
 
     pid, error = 0, 0
-    for number in range(1, len(others) + 1):
-        error = error or start_on(number)
+    for place in range(1, len(others) + 1):
+        error = error or start_on(place)
     if not error:
         pid, error = start(command, run_id, folder, level)
     if error:

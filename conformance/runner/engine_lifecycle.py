@@ -188,8 +188,20 @@ class EngineUnderTest:
                 EventKind.TOPOLOGY,
                 processes=[{"pid": m.pid, "role": m.role, "name": m.name} for m in self._members],
             )
+            self._note_hosts()
             self.look()
             return self._members
+
+    def _note_hosts(self) -> None:
+        """Note on which hosts the processes run."""
+        if self._network is None:
+            return
+        placed = tuple(
+            (one.pid, one.role, self._network.host_of(one.pid), self._spec.placement[one.role])
+            for one in self._members
+            if one.role in self._spec.placement and one.alive
+        )
+        self._events.add(EventKind.PLACED, placed=placed)
 
     def hear_of_scales(self) -> bool:
         """Note what was answered to scales; True where there is a new number of workers.
@@ -220,6 +232,23 @@ class EngineUnderTest:
             self.look()
         holders = self._holders(connection) if by_name else ()
         return self.injector.aim(step, self._process, self._members, holders)
+
+    def host_of_worker(self, connection: int) -> str:
+        """Return the host of the worker at whose moment a fault comes, of one that works, of any.
+
+        Raises LookupError where topology names no living one that is on a host.
+        """
+        if not all(map(self.injector.intact, self._members)):
+            self.topology(self._spec.timeouts.recovery_s)
+        else:
+            self.look()
+        workers = [one for one in self._members if one.role == "worker" and one.alive]
+        working = self.injector.at_work([one.pid for one in workers])
+        first = [pid for pid in self._holders(connection) if any(w.pid == pid for w in workers)]
+        for pid in (*first, *sorted(working), *(one.pid for one in workers)):
+            if self._network and (host := self._network.host_of(pid)):
+                return host
+        raise LookupError("topology names no living worker on a host")
 
     def _strike_while_scaling(self, step: FaultStep) -> dict[str, Any]:
         """Strike whoever is there; as long as the scale is under way, others come and go."""

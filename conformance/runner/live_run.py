@@ -9,6 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -29,6 +30,7 @@ from tickproof.conformance.runner import servers
 from tickproof.conformance.runner.activity_watch import ActivityWatch
 from tickproof.conformance.runner.engine_lifecycle import EngineUnderTest
 from tickproof.conformance.runner.manifest import Manifest
+from tickproof.conformance.runner.network_faults import NetworkFaults
 from tickproof.conformance.runner.progress_snapshots import ProgressSnapshots
 from tickproof.conformance.scenario import FaultStep, Scenario
 
@@ -99,6 +101,9 @@ class LiveRun:
             self._pool, self._isolation, self.server.listen_on,
             opened.exchange.completion if opened.exchange else None, network,
         )  # fmt: skip
+        self.network_faults = NetworkFaults(network, self.events, lambda: self.engine.process)
+        self._stack.callback(self.network_faults.end)
+        self._recording.append(self.network_faults)
         if scenario.pace is None:  # a look would hold up what is measured
             watch = ActivityWatch(self.events, lambda: self.server.port, self.engine.living)
             self.server.greeted = watch.greeted
@@ -122,6 +127,9 @@ class LiveRun:
 
     def _aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
         """Find the targets of a step; see `FaultController`."""
+        if step.target == "host":
+            find = partial(self.engine.host_of_worker, self.faults.connection)
+            return self.network_faults.aim(step, find)
         links = step.target in ("source", "sink")
         if links:
             return self.server.links.aim(step)
@@ -150,7 +158,8 @@ class LiveRun:
     @property
     def fault_changed_at(self) -> float:
         """When the last fault was carried out or ended (time.monotonic), 0 before the first."""
-        return max(self.engine.injector.touched_at, self.server.links.touched_at)
+        links, network = self.server.links, self.network_faults
+        return max(self.engine.injector.touched_at, links.touched_at, network.touched_at)
 
     def stop_reason(self) -> str:
         """Say why no more can be recorded or served; "" as long as it can."""

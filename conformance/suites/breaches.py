@@ -81,6 +81,10 @@ BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
     ("corrupt", None): "EO-DAMAGED-CHECKPOINT",
     ("rescale", None): "EL-RESTART",
     ("scale", None): "EL-LIVE",
+    ("kill", "host"): "NE-HOST-DEATH",
+    ("throttle", "host"): "NE-BANDWIDTH",
+    ("partition", None): "NE-PARTITION",
+    ("loss", None): "NE-LOSS",
 }
 #: ... or by the moment of it, ...
 BY_MOMENT: Final[Mapping[Moment, str]] = {
@@ -99,7 +103,7 @@ RECOVERY: Final = (
     "EO-SOME", "EO-TAIL", "EO-PASSTHROUGH-DEATH", "EO-MARKET-WORKER-DEATH",
     "EO-MARKET-ENGINE-DEATH", "EO-TWO-STREAMS-DEATH", "LT-RECOVERY",
     "KA-OPEN-TRANSACTION", "KA-DOWNTIME", "KA-LOST-SESSION", "KA-REBALANCE", "KA-NOT-HELD-UP",
-    "EL-BACKLOG", "EL-STEADY", "EL-MOVING", "EL-OVERLAP",
+    "EL-BACKLOG", "EL-STEADY", "EL-MOVING", "EL-OVERLAP", "NE-ONE-WAY", "NE-CUT-OFF",
 )  # fmt: skip
 SECOND_FAULT: Final = "EO-TWO-DEATHS"
 #: An engine that is refused what it had released, and ends by that, has no cut to go back to.
