@@ -118,7 +118,7 @@ class NetworkFaults:
         assert network is not None
         if step.do == "throttle":
             devices = (("", host), (host, _DEVICE))
-            show = "tc -s -j qdisc show dev".split()
+            show = ["tc", "-s", "-j", "qdisc", "show", "dev"]
             count = rules.held_up(network.run(where, [*show, one]) for where, one in devices)
             for where, one in devices:
                 network.run(where, ["tc", "qdisc", "del", "dev", one, "root"])

@@ -104,6 +104,7 @@ RECOVERY: Final = (
     "EO-MARKET-ENGINE-DEATH", "EO-TWO-STREAMS-DEATH", "LT-RECOVERY",
     "KA-OPEN-TRANSACTION", "KA-DOWNTIME", "KA-LOST-SESSION", "KA-REBALANCE", "KA-NOT-HELD-UP",
     "EL-BACKLOG", "EL-STEADY", "EL-MOVING", "EL-OVERLAP", "NE-ONE-WAY", "NE-CUT-OFF",
+    "NE-MUTE",
 )  # fmt: skip
 SECOND_FAULT: Final = "EO-TWO-DEATHS"
 #: An engine that is refused what it had released, and ends by that, has no cut to go back to.

@@ -15,7 +15,6 @@ from tickproof.conformance.suites.judge import Fail, Unknown, decides
 from tickproof.conformance.suites.require import forbidden_repeats, require_completed, require_no
 from tickproof.conformance.verdicts import Reason
 
-
 _WHERE: Final = {"first": "the first host", "others": "another host than the first"}
 
 
@@ -76,8 +75,13 @@ def test_totals_after_a_host_was_cut_off(history: History) -> None:
     _exact(history, "partition")
 
 
-@decides("NE-CUT-OFF", "market-two-net-cut-off")
-def test_verdicts_after_a_host_was_cut_off(history: History) -> None:
+@decides("NE-MUTE", "count-net-mute")
+def test_totals_after_a_host_was_mute(history: History) -> None:
+    _exact(history, "partition")
+
+
+@decides("NE-MUTE", "market-two-net-mute")
+def test_verdicts_after_a_host_was_mute(history: History) -> None:
     _exact(history, "partition")
 
 
