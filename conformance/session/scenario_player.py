@@ -36,6 +36,7 @@ from tickproof.conformance.suites.judge import (
     KitError,
     NotClaimed,
     check_claims,
+    check_hosts,
     check_transport,
 )
 from tickproof.conformance.suites.selection import played_on
@@ -85,6 +86,7 @@ class ScenarioPlayer:
             raise Blocked("a lower tier does not hold")
         # First: what does not apply is not a matter of the apps that an engine offers.
         check_transport(self._registry[requirement].needs, self.spec.transports[0])
+        check_hosts(self._registry[requirement].needs, self.spec.placement)
         scenario = self._scenario(name)
         if not self.spec.offers(scenario.app, scenario.params):
             words = " ".join([scenario.app, *scenario.params.values()])

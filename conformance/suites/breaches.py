@@ -60,6 +60,7 @@ SPECIAL: Final = (
     "PR-PIECES", "PR-EMPTY-INPUT", "PR-EMPTY-PARTITION", "SL-PAYLOAD-SIZES", "ST-HOT-KEY",
     "ST-LONG-RUN", "ST-MANY-KEYS", "ST-SILENCE", "DL-ACKNOWLEDGED",
     "BP-SLOW-SINK", "BP-FAST-SOURCE", "LT-SUSTAINED",
+    "NE-PLACES",
 )  # fmt: skip
 #: An engine that does not go on after a fault fails by what was done to it last, ...
 BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
@@ -82,9 +83,9 @@ BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
     ("rescale", None): "EL-RESTART",
     ("scale", None): "EL-LIVE",
     ("kill", "host"): "NE-HOST-DEATH",
-    ("throttle", "host"): "NE-BANDWIDTH",
+    ("throttle", "host"): "NE-SLOW",
     ("partition", None): "NE-PARTITION",
-    ("loss", None): "NE-LOSS",
+    ("loss", None): "NE-SLOW",
 }
 #: ... or by the moment of it, ...
 BY_MOMENT: Final[Mapping[Moment, str]] = {

@@ -35,8 +35,7 @@ REJECTS: dict[str, Cases] = {
     "test_totals_after_a_host_was_mute": _TOTALS,
     "test_verdicts_after_a_host_was_mute": _VERDICTS,
     "test_totals_after_the_death_of_a_host": _TOTALS,
-    "test_totals_while_packets_are_lost": _TOTALS,
-    "test_totals_while_a_host_is_slow": _TOTALS,
+    "test_totals_over_a_network_that_loses_and_is_slow": _TOTALS,
 }
 UNKNOWNS: dict[str, Cases] = {
     "test_processes_run_where_they_are_to": [(t.without("placed"), "NOT_SEEN")],

@@ -21,7 +21,7 @@ _CUT_OFF_S: Final = 5.0
 _DOWN_S: Final = 3.0
 _SLOW_S: Final = 2.0
 _LOST: Final = 0.05
-_BYTES_A_SECOND: Final = 200_000.0
+_BYTES_A_SECOND: Final = 100_000.0
 
 
 def _at(rng: random.Random, low: float, do: Any, **rest: Any) -> FaultStep:
