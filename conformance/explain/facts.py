@@ -31,19 +31,17 @@ from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER, ORDER, opaqu
 _MOST_RECORDS: Final = 20_000_000
 #: Bytes of input that are hashed for it at most.
 _MOST_BYTES: Final = 1 << 30
-
-
+#: Faults that a sentence cannot call by the word of their schedule.
+NOUNS: Final[Mapping[Do, str]] = {
+    "late": "late frame", "half-open": "silent connection", "throttle": "slow connection",
+    "drip": "drip", "refuse": "refusal", "fill": "full disk", "corrupt": "damage",
+}  # fmt: skip
 #: ... and where it is done to a host.
 HOST_NOUNS: Final[Mapping[str, str]] = {
     "kill": "death of a host",
     "throttle": "slow network",
     "loss": "loss of packets",
 }
-#: Faults that a sentence cannot call by the word of their schedule.
-NOUNS: Final[Mapping[Do, str]] = {
-    "late": "late frame", "half-open": "silent connection", "throttle": "slow connection",
-    "drip": "drip", "refuse": "refusal", "fill": "full disk", "corrupt": "damage",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
