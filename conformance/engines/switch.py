@@ -55,9 +55,16 @@ class Switch:
             lines.append(f"link add {name} type veth peer name net0 netns {there}")
             lines.append(f"link set {name} master switch up")
         self._expect("", lines)
-        for name, address in hosts.items():
+        # Known beforehand, so that a fault meets what an engine sends, and no search for it.
+        known = [
+            f"neigh add {address} lladdr {_hardware(number)} dev net0 nud permanent"
+            for number, address in enumerate(hosts.values())
+        ]
+        for number, (name, address) in enumerate(hosts.items()):
             self._expect(name, [
-                "link set lo up", f"addr add {address}/24 dev net0", "link set net0 up",
+                "link set lo up", f"link set net0 address {_hardware(number)}",
+                f"addr add {address}/24 dev net0", "link set net0 up",
+                *known[:number], *known[number + 1:],
             ])  # fmt: skip
 
     def _expect(self, name, lines):
@@ -92,6 +99,10 @@ class Switch:
 
     def _go(self, name):
         sandbox.enter(self.spaces[name] if name else self.here, sandbox.NEWNET)
+
+
+def _hardware(number):
+    return f"02:00:00:00:00:{number:02x}"
 
 
 def _own(kind):
