@@ -28,9 +28,13 @@ _OUTPUT_SIZES: Final = {
 Do = Literal[
     "kill", "pause",
     "cut", "late", "half-open", "delay", "throttle", "drip", "refuse", "silence",
-    "fill", "corrupt", "rescale", "scale",
+    "fill", "corrupt", "rescale", "scale", "partition", "loss",
 ]  # fmt: skip
-Target = Literal["worker", "workers", "coordinator", "engine", "source", "sink", "state"]
+Target = Literal["worker", "workers", "coordinator", "engine", "source", "sink", "state", "host"]
+#: The host that argv is started on.
+FIRST: Final = "host-1"
+#: Which packets of a host are meant: those that it sends, those that it is sent.
+Way = Literal["both", "out", "in"]
 Moment = Literal[
     "fetched", "losing", "staged", "accepted", "committing", "recovery", "checkpointing",
     "checkpoint", "drained", "cuts", "cutting", "idle", "draining", "scaling",
@@ -49,13 +53,13 @@ DAMAGE: Final[Mapping[Damaged, str]] = {
 
 #: What can be done to whom.
 TARGETS: Final[Mapping[Do, tuple[Target, ...]]] = {
-    "kill": ("worker", "workers", "coordinator", "engine"),
+    "kill": ("worker", "workers", "coordinator", "engine", "host"),
     "pause": ("worker", "workers", "coordinator", "engine"),
     "cut": ("source", "sink"),
     "late": ("sink",),
     "half-open": ("source", "sink"),
     "delay": ("source", "sink"),
-    "throttle": ("source", "sink"),
+    "throttle": ("source", "sink", "host"),
     "drip": ("source", "sink"),
     "refuse": ("sink",),
     "silence": ("source",),
@@ -63,13 +67,18 @@ TARGETS: Final[Mapping[Do, tuple[Target, ...]]] = {
     "corrupt": ("state",),
     "rescale": ("engine",),
     "scale": ("engine",),
+    "partition": ("host",),
+    "loss": ("host",),
 }
 #: Faults that last, for ``seconds``.
 LASTING: Final = frozenset(
-    ("pause", "half-open", "delay", "throttle", "drip", "refuse", "silence", "fill")
-)
+    (
+        "pause", "half-open", "delay", "throttle", "drip", "refuse", "silence", "fill",
+        "partition", "loss",
+    )
+)  # fmt: skip
 #: Faults after which connections are gone: an engine has to open new ones.
-_BREAKING: Final = frozenset(("cut", "late", "half-open", "refuse"))
+_BREAKING: Final = frozenset(("cut", "late", "half-open", "refuse", "partition"))
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,12 @@ class FaultStep:
 
     do, to the engine: "rescale" (it is stopped, and deployed with resume for ``workers``),
     "scale" (the op of that name asks for ``workers``, while input goes on).
+
+    do, to a ``host`` ("": that of a worker that works) of several: "kill" (cut off, and SIGKILL of
+    all that runs on it; after ``down_s`` it is back, with nothing on it), "partition" (no packet
+    passes between it and ``peer``, "": everybody; ``way`` "out": of those that it sends, "in": of
+    those that it is sent), "loss" (likewise, of a ``share`` drawn at random), "throttle" (what it
+    sends and is sent passes at ``rate`` bytes a second).
 
     at: "fetched" (a part of the input was fetched), "staged" (a STAGE or APPEND was taken,
     its reply not sent), "accepted" (it was acknowledged), "committing" (a COMMIT or APPEND
@@ -123,6 +138,10 @@ class FaultStep:
     cuts: int = 0
     idle_s: float = 0.0
     down_s: float = 0.0
+    host: str = ""
+    peer: str = ""
+    way: Way = "both"
+    share: float = 0.0
 
     @property
     def ends_engine(self) -> bool:
@@ -139,6 +158,8 @@ class FaultStep:
             return "engine"
         if self.target == "engine" and self.do != "kill":
             return None  # to rescale needs another claim
+        if self.target == "host":
+            return "worker" if self.do == "kill" else None
         return {"worker": "worker", "workers": "worker", "coordinator": "coordinator",
                 "engine": "engine"}.get(self.target)  # fmt: skip
 
@@ -160,8 +181,10 @@ class FaultStep:
         whom = {
             "worker": "a worker", "workers": "all workers", "coordinator": "the coordinator",
             "engine": "the engine", "source": "the source", "sink": "the sink",
-            "state": "the folder of the state",
+            "state": "the folder of the state", "host": self.host or "the host of a worker",
         }[self.target]  # fmt: skip
+        if self.target == "host":
+            return self._what_of_host(whom, length)
         down = f", which stays down for {self.down_s:g} s" if self.down_s else ""
         return {
             "kill": f"SIGKILL of {whom}{down}",
@@ -178,6 +201,20 @@ class FaultStep:
             "rescale": f"stop of {whom}, then deploy with resume for {self.workers} workers",
             "scale": f"scale of {whom} to {self.workers} workers",
             "corrupt": f"SIGKILL of the engine and its newest file in {whom} {DAMAGE[self.damage]}",
+        }[self.do]
+
+    def _what_of_host(self, whom: str, length: str) -> str:
+        peer = self.peer or "all others"
+        between = {
+            "both": f"between {whom} and {peer}",
+            "out": f"from {whom} to {peer}",
+            "in": f"from {peer} to {whom}",
+        }[self.way]
+        return {
+            "kill": f"death of {whom}, which stays down for {self.down_s:g} s",
+            "partition": f"no packet {between} {length}",
+            "loss": f"{self.share:.0%} of the packets {between} lost {length}",
+            "throttle": f"{whom} at {self.rate:g} bytes a second {length}",
         }[self.do]
 
     def _when(self) -> str:

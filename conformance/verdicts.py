@@ -169,6 +169,10 @@ class Reason(enum.StrEnum):
         "IDLE_WORKERS",
         "Processes that topology calls workers did nothing, while others did the work.",
     )
+    WRONG_HOST = (
+        "WRONG_HOST",
+        "A process runs on another host than [hosts] of engine.toml names for its role.",
+    )
     WORKERS_NOT_NEEDED = (
         "WORKERS_NOT_NEEDED",
         "Records were processed while every process that topology calls a worker stood still.",

@@ -30,10 +30,15 @@ class Level(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Isolation:
-    """How an engine is kept apart. ``hidden``: absolute folders that it may not see."""
+    """How an engine is kept apart.
+
+    hidden: absolute folders that it may not see. hosts: on so many hosts of a network of our own
+    it runs, 0 for none but this machine.
+    """
 
     level: Level = Level.NONE
     hidden: tuple[Path, ...] = ()
+    hosts: int = 0
 
     def prepare(self, workspace: Workspace) -> None:
         """Close the hidden folders to the engine's user, and give it those of its workspace."""

@@ -20,6 +20,7 @@ from tickproof.conformance.engines.control_channel import ControlChannel, Pendin
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
 from tickproof.conformance.engines.launcher import launch
+from tickproof.conformance.engines.network import Network
 from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
 from tickproof.conformance.engines.process_info import ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
@@ -59,12 +60,14 @@ class Engine:
         workspace: Workspace,
         *,
         isolation: Isolation = UNPROTECTED,
+        network: Network | None = None,
         stderr_limit: int = MAX_STDERR,
     ) -> None:
         self.spec = spec
         self.run_id = run_id
         self.workspace = workspace
         self.isolation = isolation
+        self._network = network
         #: Where the engine reaches the kit in its sandbox, None outside of one; see `start`.
         self.listener: socket.socket | None = None
         self._above = 0
@@ -109,7 +112,7 @@ class Engine:
         self.isolation.prepare(self.workspace)
         with on_cores(cores):
             self._reaper, self._open = launch(
-                command, self.run_id, self.workspace, self.isolation, port
+                command, self.run_id, self.workspace, self.isolation, port, self._network
             )
         self._started = True
         self._thread = threading.Thread(target=self._io, name="engine-io", daemon=True)
@@ -367,6 +370,12 @@ class Engine:
         # child that was forked meanwhile by a parent that has ended since.
         self._await_status(lambda: "alone" in self._status_lines, FOLLOW_TIMEOUT_S)
         return self.living()
+
+    def start_host(self, number: int) -> None:
+        """Have the starter of a host run again; ``number``: 1 for the second host, and so on."""
+        with self._end_lock, contextlib.suppress(BrokenPipeError):
+            if self._open:
+                os.write(self._open["control"], bytes([number]))
 
     def _kill(self) -> None:
         if self._gone():

@@ -1,8 +1,8 @@
 """The reaper stands between kit and engine: no process of an engine outlives the reaper.
 
-Run as ``python -I -S reaper.py CONTROL STATUS RUN_ID WORKSPACE LEVEL COMMAND...``. It is the
+Run as ``python -I -S reaper.py CONTROL STATUS RUN_ID WORKSPACE LEVEL HOSTS COMMAND...``. It is the
 subreaper of all that the engine starts, so whatever forks, detaches or changes its session
-stays below it. CONTROL and STATUS are inherited. Any byte or the end of CONTROL
+stays below it. CONTROL and STATUS are inherited. The byte ``e`` or the end of CONTROL
 means: kill everything and leave. The kit's death, however it comes, ends CONTROL; then
 WORKSPACE, the folder of the engine's folders, is removed too.
 
@@ -13,6 +13,10 @@ engine is left, and at last ``gone`` or ``stuck PID...``.
 LEVEL is ``none``, ``user:UID:GID``, or ``sandbox:PORT:FOLDER//FOLDER...``: the port to listen on
 in there (the socket comes with the line ``listening``), and the folders to hide. In a sandbox the
 reaper is its init, and its pids are those of the sandbox, that of ``above`` excepted.
+
+HOSTS is empty, or holds descriptors of namespaces: of a user namespace (-1: none), and of the
+network of each host. The engine runs on the first; on each other one host_starter.py runs as long
+as the engine does. A byte N of CONTROL, 1 and up, has it started again on host N + 1.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KILL_TIMEOUT_S = 10.0
 UNTOLD = 3  # exit status of an init that the kit did not tell to end
 NOT_CATCHABLE = (signal.SIGKILL, signal.SIGSTOP)
+HOST_STARTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "host_starter.py")  # noqa: PTH100, PTH118, PTH120
 
 
 def prctl(option: int, value: int) -> None:
@@ -39,11 +44,13 @@ def prctl(option: int, value: int) -> None:
 
 
 def run_command(
-    command: list[str], run_id: str, folder: str, level: str, failure: int, reaper: int
+    command: list[str], run_id: str, folder: str, level: str, failure: int, reaper: int, host: int
 ) -> None:
     """Become the engine: a session of its own, clean signals, the run's id. Never returns."""
     try:
         os.setsid()
+        if host >= 0:
+            become_starter(host)
         give_up_rights(level)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == reaper:
@@ -58,13 +65,26 @@ def run_command(
         os._exit(127)
 
 
-def start(command: list[str], run_id: str, folder: str, level: str) -> tuple[int, int]:
+def become_starter(host: int) -> None:
+    """Go to a host, and take its requests to start something as stdin; raises OSError."""
+    import host_starter
+    import sandbox
+
+    sandbox.enter(host, sandbox.NEWNET)
+    listener = host_starter.listen()
+    os.dup2(listener.fileno(), 0)
+    os.dup2(2, 1)  # stdout is for control lines
+
+
+def start(
+    command: list[str], run_id: str, folder: str, level: str, host: int = -1
+) -> tuple[int, int]:
     """Fork and exec in a folder; return (pid, 0), or (0, errno) when the program cannot be run."""
     reaper = os.getpid()
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
-        run_command(command, run_id, folder, level, write_end, reaper)
+        run_command(command, run_id, folder, level, write_end, reaper, host)
     os.close(write_end)
     failure = os.read(read_end, 16)
     os.close(read_end)
@@ -74,8 +94,8 @@ def start(command: list[str], run_id: str, folder: str, level: str) -> tuple[int
     return pid, 0
 
 
-def watch(control: int, kit: int | None, child_ended: int, reap, report) -> bool:
-    """Reap what ends until the kit writes a byte, or is gone: then False."""
+def watch(control: int, kit: int | None, child_ended: int, reap, report, start_again) -> bool:
+    """Reap what ends until the kit says so, or is gone: then False."""
     poll = select.poll()
     for descriptor in (control, kit, child_ended):
         if descriptor is not None:
@@ -86,8 +106,13 @@ def watch(control: int, kit: int | None, child_ended: int, reap, report) -> bool
             os.read(child_ended, 4096)
             if reap():
                 report("alone")
-        if control in ready or kit in ready:
-            return control in ready and bool(os.read(control, 1))
+        if control in ready:
+            told = os.read(control, 1)
+            if told in (b"", b"e"):
+                return bool(told)
+            start_again(told[0])
+        elif kit in ready:
+            return False
 
 
 def give_up_rights(level: str) -> None:
@@ -104,12 +129,28 @@ def give_up_rights(level: str) -> None:
         sandbox.drop_rights()
 
 
-def enter_sandbox(kit: int, status: int, workspace: str, level: str) -> None:
+def enter_host(spaces: list[int]) -> None:
+    """Go to the network of a host; what is started later goes to others by itself."""
+    import sandbox
+
+    user, first, *_ = spaces
+    for descriptor in spaces:
+        if descriptor >= 0:
+            os.set_inheritable(descriptor, False)
+    if user >= 0:
+        sandbox.enter(user)
+    sandbox.enter(first, sandbox.NEWNET)
+
+
+def enter_sandbox(kit: int, status: int, workspace: str, level: str, on_host: bool) -> None:
     """Go on as the init of a new sandbox; the process of before waits for its end, and leaves."""
     import sandbox
 
     _, port, hidden = level.split(":", 2)
-    sandbox.unshare()
+    if on_host:
+        sandbox.unshare_on_host()
+    else:
+        sandbox.unshare()
     go_read, go_write = os.pipe()
     if init := os.fork():
         os.write(status, f"above {init}\n".encode())
@@ -124,6 +165,9 @@ def enter_sandbox(kit: int, status: int, workspace: str, level: str) -> None:
         os._exit(1)
     os.close(go_read)
     sandbox.furnish(workspace, [folder for folder in hidden.split("//") if folder])
+    if on_host:
+        sandbox.name_host()
+        return
     listener = sandbox.listen(int(port))
     sandbox.send(status, b"listening\n", listener.fileno())
     listener.close()
@@ -156,8 +200,9 @@ def detach() -> None:
 
 
 def main(
-    control: int, status: int, run_id: str, workspace: str, level: str, command: list[str]
-) -> None:
+    control: int, status: int, run_id: str, workspace: str, level: str, spaces: list[int],
+    command: list[str],
+) -> None:  # fmt: skip
     """Start the engine, watch over it, end it."""
     parent = os.getppid()
     kit = os.pidfd_open(parent)
@@ -174,8 +219,10 @@ def main(
         except (BrokenPipeError, ConnectionResetError):
             return  # the kit is gone; the engine still has to be ended
 
+    if spaces:
+        enter_host(spaces)
     if sandboxed := level.startswith("sandbox:"):
-        enter_sandbox(kit, status, workspace, level)
+        enter_sandbox(kit, status, workspace, level, bool(spaces))
     else:
         report(f"above {os.getpid()}")
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -183,7 +230,24 @@ def main(
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    pid, error = start(command, run_id, f"{workspace}/cwd", level)
+    folder, others = f"{workspace}/cwd", spaces[2:]
+    starters: set[int] = set()
+    over = False
+
+    def start_on(number: int) -> int:
+        """Start the starter of a host other than the first; return 0, or errno."""
+        if over:
+            return 0
+        serve = [sys.executable, "-I", "-S", HOST_STARTER, "serve"]
+        starter, error = start(serve, run_id, folder, level, others[number - 1])
+        starters.add(starter)
+        return error
+
+    pid, error = 0, 0
+    for place in range(1, len(others) + 1):
+        error = error or start_on(place)
+    if not error:
+        pid, error = start(command, run_id, folder, level)
     if error:
         report(f"failed {error}")
         return
@@ -192,18 +256,23 @@ def main(
 
     def reap() -> bool:
         """Collect what has ended; True when no child is left."""
+        nonlocal over
         try:
             while True:
                 ended, wait_status = os.waitpid(-1, os.WNOHANG)
                 if ended == 0:
                     return False
+                starters.discard(ended)
                 if ended == pid:
+                    over = True
                     report(f"exited {wait_status}")
+                    for starter in starters:
+                        os.kill(starter, signal.SIGKILL)
         except ChildProcessError:
             return True
 
     seen = None if sandboxed else kit  # which is out of sight from in there
-    told = watch(control, seen, wake_read, reap, report)
+    told = watch(control, seen, wake_read, reap, report, start_on)
     mine = lambda: process_table.own(os.getpid(), run_id)  # noqa: E731
     left = process_table.kill_all(mine, reap, KILL_TIMEOUT_S)
     if not told and not sandboxed:
@@ -213,4 +282,7 @@ def main(
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5], sys.argv[6:])
+    main(
+        int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5],
+        [int(word) for word in sys.argv[6].split()], sys.argv[7:],
+    )  # fmt: skip

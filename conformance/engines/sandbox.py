@@ -13,14 +13,16 @@ import re
 import sys
 
 _NEWNS, _NEWUTS, _NEWIPC, _NEWUSER = 0x00020000, 0x04000000, 0x08000000, 0x10000000
-_NEWPID, _NEWNET = 0x20000000, 0x40000000
-_SPACES = _NEWUTS | _NEWIPC | _NEWPID | _NEWNET
+_NEWPID, NEWNET = 0x20000000, 0x40000000
+_SPACES = _NEWUTS | _NEWIPC | _NEWPID
 _RDONLY, _NOSUID, _NODEV, _NOEXEC = 1, 2, 4, 8
 _BIND, _REC, _PRIVATE = 0x1000, 0x4000, 0x40000
 _DETACH = 2
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _MOUNT_SETATTR = 442  # the same number on all architectures
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
+_PR_CAP_AMBIENT, _RAISE = 47, 2
+_CAPABILITY_VERSION, _NET_ADMIN = 0x20080522, 12
 #: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE: what a program
 #: that runs as root is used to, and what leads out of no namespace.
 _KEPT_CAPABILITIES = {0, 1, 3, 4, 5, 6, 7, 10}
@@ -42,22 +44,40 @@ def _call(function, *arguments):
         raise OSError(number, f"{function.__name__} {shown}: {os.strerror(number)}")
 
 
-def unshare():
-    """Leave the namespaces of the machine, but for its files: the next child is the new init.
+def unshare(spaces=_SPACES | NEWNET):
+    """Leave namespaces of the machine; of all of them but its files where none are named.
 
-    Raises OSError where this machine does not allow it.
+    The next child is the init of a new pid namespace. Returns whether there is a new user
+    namespace, too. Raises OSError where this machine does not allow it.
     """
     try:
-        _call(_libc.unshare, _SPACES)
+        unshare_again(spaces)
+        return False
     except PermissionError:
         user, group = os.geteuid(), os.getegid()
-        _call(_libc.unshare, _SPACES | _NEWUSER)
+        _call(_libc.unshare, spaces | _NEWUSER)
         for name, text in (
             ("setgroups", "deny"),
             ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1"),
         ):  # fmt: skip
             with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
                 file.write(text)
+    return True
+
+
+def unshare_again(spaces):
+    """Leave namespaces, with the rights that this process has; raises OSError."""
+    _call(_libc.unshare, spaces)
+
+
+def unshare_on_host():
+    """Leave the namespaces of the machine, but for its files and the network of a host."""
+    unshare(_SPACES)
+
+
+def enter(descriptor, kind=0):
+    """Go over to a namespace, of a kind where one is named; raises OSError."""
+    _call(_libc.setns, descriptor, kind)
 
 
 def furnish(workspace, hidden):
@@ -178,15 +198,21 @@ def _furnish_dev(new):
         _mount(kind, dev + name, kind, _NOSUID, options)
 
 
+def name_host():
+    """Name this host anew: the machine's name may be known to a server that is out of reach now."""
+    import _socket
+
+    with contextlib.suppress(OSError):
+        _socket.sethostname("localhost")
+
+
 def listen(port):
     """Bring the loopback up, and return a socket that listens on 127.0.0.1; raises OSError."""
     import _socket
     import fcntl
     import struct
 
-    # The name of the machine may be known to a server that is out of reach now.
-    with contextlib.suppress(OSError):
-        _socket.sethostname("localhost")
+    name_host()
     sock = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     asked = fcntl.ioctl(sock.fileno(), _SIOCGIFFLAGS, struct.pack("16sH14x", b"lo", 0))
     flags = struct.unpack("16sH14x", asked)[1] | _IFF_UP
@@ -213,6 +239,16 @@ def drop_rights():
     while number in _KEPT_CAPABILITIES or not _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0):
         number += 1  # until one that this kernel does not know
     _call(_libc.prctl, _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def pass_network_rights_on():
+    """Let what this process starts change networks, whatever user it runs as; raises OSError."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; and the upper halves
+    _call(_libc.capget, header, sets)
+    sets[2] |= 1 << _NET_ADMIN
+    _call(_libc.capset, header, sets)
+    _call(_libc.prctl, _PR_CAP_AMBIENT, _RAISE, _NET_ADMIN, 0, 0)
 
 
 def _mount(source, target, kind, flags, options=b""):

@@ -106,6 +106,10 @@ class EngineSpec:
         self.roles: dict[str, str] = {}
         if kafka is not None and kafka.roles is not None:
             self.roles = kafka.roles.expressions()
+        #: Role -> on which hosts its processes run; empty: the engine runs on one machine.
+        self.placement: dict[str, str] = {}
+        if model.hosts is not None:
+            self.placement = model.hosts.model_dump()
         self.known_gaps: dict[str, str] = dict(model.known_gaps)
         self.apps: tuple[str, ...] = tuple(model.apps.offered())
         self._argv, self._prepare = engine.argv, engine.prepare

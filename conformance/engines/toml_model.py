@@ -43,6 +43,8 @@ Emit = Literal["every", "some"]
 Inputs = Literal["merged", "two"]
 MarketEmit = Literal["rejects", "verdicts"]
 Transport = Literal["log", "kafka"]
+#: "first": the host that argv is started on; "others": any but that; "any": all of them.
+Placement = Literal["first", "others", "any"]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 #: The name of an SLA profile that comes with the kit.
 ProfileName = Annotated[str, Field(min_length=1, max_length=40)]
@@ -86,6 +88,13 @@ class KafkaTable(Table):
     session_timeout_ms: Timeout
     transaction_timeout_ms: Timeout
     roles: RolesTable | None = None
+
+
+class HostsTable(Table):
+    """[hosts]: on which of several hosts the processes of a role run."""
+
+    coordinator: Placement
+    worker: Placement
 
 
 class _ClaimsTable(Table):
@@ -184,6 +193,7 @@ class EngineFile(Table):
     claims: ClaimsTable
     apps: AppsTable
     kafka: KafkaTable | None = None
+    hosts: HostsTable | None = None
     known_gaps: dict[str, Text] = Field(default_factory=dict)
 
 
@@ -241,6 +251,8 @@ def _transport_errors(data: dict[str, Any]) -> list[str]:
     kafka = isinstance(engine, dict) and engine.get("transports") == ["kafka"]
     if kafka and "kafka" not in data:
         return ['[kafka]: missing; required where transports is ["kafka"]']
+    if kafka and "hosts" in data:
+        return ['[hosts]: expected only where transports is ["log"]']
     if not kafka and "kafka" in data:
         return ['[kafka]: expected only where transports is ["kafka"]']
     return []

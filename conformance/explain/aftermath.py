@@ -124,6 +124,8 @@ def _over(history: History, fault: FiredFault) -> int | None:
     over: Sequence[events.Event] = history.all(events.FillOver)
     if step.target in ("source", "sink"):
         over = history.all(events.Link, do=step.do, target=step.target)
+    elif step.target == "host":
+        over = history.all(events.Network, do=step.do, host=fault.host)
     return min((one.t_ns for one in over if one.t_ns > fault.t_ns), default=None)
 
 

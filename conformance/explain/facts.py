@@ -31,13 +31,17 @@ from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER, ORDER, opaqu
 _MOST_RECORDS: Final = 20_000_000
 #: Bytes of input that are hashed for it at most.
 _MOST_BYTES: Final = 1 << 30
-
-
 #: Faults that a sentence cannot call by the word of their schedule.
 NOUNS: Final[Mapping[Do, str]] = {
     "late": "late frame", "half-open": "silent connection", "throttle": "slow connection",
     "drip": "drip", "refuse": "refusal", "fill": "full disk", "corrupt": "damage",
 }  # fmt: skip
+#: ... and where it is done to a host.
+HOST_NOUNS: Final[Mapping[str, str]] = {
+    "kill": "death of a host",
+    "throttle": "slow network",
+    "loss": "loss of packets",
+}
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,10 @@ class Facts:
 
     def name(self, after: Aftermath) -> str:
         """Return what a fault is called in a sentence: "the kill", "kill 2"."""
-        noun = NOUNS.get(after.fault.step.do, after.fault.step.do)
+        step = after.fault.step
+        noun = NOUNS.get(step.do, step.do)
+        if step.target == "host":
+            noun = HOST_NOUNS.get(step.do, noun)
         return f"the {noun}" if len(self.aftermaths) == 1 else f"{noun} {after.number + 1}"
 
     def since(self, t_ns: int, after: Aftermath | None) -> str:

@@ -264,6 +264,7 @@ _MAKERS: Final[dict[type[events.Event], Callable[[Any], tuple[str, str, int]]]] 
     events.Recovered: lambda _: ("r", "first fetch after it", 1),
     events.Reconnected: lambda e: ("r", f"{e.target} connected again", 2),
     events.Link: _link,
+    events.Network: lambda e: ("f", f"{e.do} of {e.host} over, {e.packets} packets met", 2),
     events.FillOver: lambda _: ("f", "disk has room again", 2),
     events.TakenOver: lambda _: ("S", "taken over, running", 3),
     events.EndedUnasked: lambda _: ("Q", "ended by itself", 1),

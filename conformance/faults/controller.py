@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Final
 
 from tickproof.conformance.faults.moments import ANEW, MOMENTS
@@ -354,7 +355,7 @@ class FaultController:
             step=step.to_json(),
             moment=moment,
             number=self._next,
-            text=str(step),
+            text=str(replace(step, host=facts.get("host", ""))),
             writing=writing,
             connection=self.connection,
             **facts,

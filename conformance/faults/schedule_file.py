@@ -29,6 +29,7 @@ from tickproof.conformance.scenario import (
     Scenario,
     SinkBehaviour,
     Target,
+    Way,
 )
 from tickproof.conformance.strict_toml import Table, matching, wrong
 from tickproof.conformance.text import shown
@@ -57,14 +58,18 @@ PLACED: Final = frozenset((
 #: Keys of a step that only some faults have, and which.
 _ONLY: Final[dict[str, frozenset[str]]] = {
     "seconds": LASTING, "lag_s": frozenset(("delay",)), "rate": frozenset(("throttle",)),
-    "workers": frozenset(("rescale", "scale")),
+    "workers": frozenset(("rescale", "scale")), "share": frozenset(("loss",)),
 }  # fmt: skip
+
+#: Faults between a host and a peer.
+_BETWEEN: Final = frozenset(("partition", "loss"))
 
 _Seconds = Annotated[float, Field(ge=0, le=3_600, allow_inf_nan=False)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0, le=2**32)]
 _Partitions = Annotated[list[Annotated[int, Field(ge=0, le=4_095)]], Field(max_length=4_096)]
+_Host = Annotated[str, matching(r"|log|host-[1-9][0-9]?", '"log" or "host-N"')]
 _Line = Annotated[str, Field(max_length=4_000)]
 
 
@@ -112,6 +117,10 @@ class Step(Table):
     cuts: Annotated[int, Field(ge=0, le=10_000)] = 0
     idle_s: _Seconds = 0.0
     down_s: _Seconds = 0.0
+    host: _Host = ""
+    peer: _Host = ""
+    way: Way = "both"
+    share: _Share = 0.0
 
     @model_validator(mode="after")
     def _applies(self) -> Step:
@@ -123,8 +132,9 @@ class Step(Table):
                 raise wrong(f"a number above 0 for {self.do}", getattr(self, key), key)
             if self.do not in those and getattr(self, key):
                 raise wrong(f"only with {', '.join(sorted(those))}", getattr(self, key), key)
-        if self.down_s and (self.do, self.target) != ("kill", "engine"):
-            raise wrong("only with kill of the engine", self.down_s, "down_s")
+        if self.down_s and (self.do, self.target) not in (("kill", "engine"), ("kill", "host")):
+            raise wrong("only with kill of the engine or of a host", self.down_s, "down_s")
+        self._host_applies()
         if self.do != "corrupt" and self.damage != FaultStep.damage:
             raise wrong("only with corrupt", self.damage, "damage")
         for key in ("fraction", "burst", "cut"):
@@ -134,6 +144,18 @@ class Step(Table):
             if self.at != at and getattr(self, key):
                 raise wrong(f"only at {at}", getattr(self, key), key)
         return self
+
+    def _host_applies(self) -> None:
+        if self.target == "host" and self.do == "kill" and not self.down_s:
+            raise wrong("a number above 0 for kill of a host", self.down_s, "down_s")
+        if self.target != "host" and self.host:
+            raise wrong("only with target host", self.host, "host")
+        if self.host == "log" or (self.host and self.host == self.peer):
+            raise wrong("the name of another host of the engine", self.host, "host")
+        for key in ("peer", "way"):
+            said = getattr(self, key)
+            if self.do not in _BETWEEN and said != getattr(FaultStep, key):
+                raise wrong(f"only with {', '.join(sorted(_BETWEEN))}", said, key)
 
     def step(self) -> FaultStep:
         """Return the fault step."""

@@ -48,12 +48,14 @@ class EventKind(enum.StrEnum):
     LINK = "link"
     LINK_MISSED = "link-missed"
     LOOP_FAILED = "loop-failed"
+    NETWORK = "network"
     NOT_GREETED = "not-greeted"
     NOT_RESTARTED = "not-restarted"
     ODD_OUTPUT = "odd-output"
     OUTPUT_AFTER_FENCE = "output-after-fence"
     PARKED = "parked"
     PARTITION_ENDED = "partition-ended"
+    PLACED = "placed"
     PROBE_ACCEPTED = "probe-accepted"
     PROBE_REFUSED = "probe-refused"
     PROGRESS = "progress"
@@ -90,6 +92,19 @@ class NamedProcess(NamedTuple):
     pid: int
     role: str
     name: str
+
+
+class PlacedProcess(NamedTuple):
+    """A process that topology named; in a file a list in this order.
+
+    host: that it runs on, "" for none. where: [hosts] of engine.toml says "first", "others" or
+    "any" of its role.
+    """
+
+    pid: int
+    role: str
+    host: str
+    where: str
 
 
 class ActiveProcess(NamedTuple):
@@ -132,6 +147,7 @@ _READ: Final[Mapping[str, Any]] = {
     ),
     "step": lambda step: FaultStep.from_json(step) if step else None,
     "running": lambda rows: tuple(ActiveProcess(*row) for row in rows),
+    "placed": lambda rows: tuple(PlacedProcess(*row) for row in rows),
     "used": lambda rows: tuple(
         UsedConnection(number, tuple(pids), fetched, sent) for number, pids, fetched, sent in rows
     ),

@@ -19,7 +19,7 @@ class FiredFault(Event, kind=EventKind.FAULT):
     file, size and left (bytes before and after), how: the file that was damaged. owed: records
     fetched whose output had not arrived, where each record gives one; else 0. cuts: of this life
     until then, each seen by its RELEASE. idle_s: how long nothing had come, at "idle". writing: at
-    "cutting", the file of the state that was being written.
+    "cutting", the file of the state that was being written. host: the one that it was done to.
     """
 
     step: FaultStep
@@ -41,6 +41,7 @@ class FiredFault(Event, kind=EventKind.FAULT):
     cuts: int = 0
     idle_s: float = 0.0
     writing: str = ""
+    host: str = ""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:

@@ -31,6 +31,7 @@ FAMILIES: Final = {
     "BP": "Back-pressure",
     "KA": "Kafka",
     "EL": "Growing and shrinking",
+    "NE": "Network",
     "LT": "Latency",
     "HO": "Host",
 }
@@ -65,6 +66,7 @@ class Needs(Table):
     the values must be offered or claimed (``app``, ``emit``, ``inputs``: the
     engine offers it; ``state``, ``delivery``, ``rescale``: the claim is one of them;
     ``latency``: "claimed", a service level at all; ``transport``: what the engine speaks).
+    ``hosts``: it is about engines that run on several hosts, and played with --hosts only.
     """
 
     app: _Words[JudgedApp] = ()
@@ -76,6 +78,7 @@ class Needs(Table):
     inputs: _Words[Literal["merged", "two"]] = ()
     latency: _Words[Literal["claimed"]] = ()
     transport: _Words[Literal["log", "kafka"]] = ()
+    hosts: bool = False
 
     def applies_over(self, transport: str) -> bool:
         """Tell whether a requirement says anything of an engine that speaks ``transport``."""
@@ -144,18 +147,20 @@ def _read(folder: Path) -> dict[str, Requirement]:
 
 
 def chosen(
-    known: Mapping[str, Requirement], tiers: Collection[int], only: Collection[str], profile: str
-) -> dict[str, Requirement]:
+    known: Mapping[str, Requirement], tiers: Collection[int], only: Collection[str], profile: str,
+    hosts: bool = False,
+) -> dict[str, Requirement]:  # fmt: skip
     """Return the requirements of the given tiers and ids; empty: all of them.
 
     With neither, and profile quick, all but those of LATENCY_TIER: latency is no part of the
-    quick judgement.
+    quick judgement. ``hosts``: those that need several hosts, too.
     """
     quick = profile == "quick" and not tiers and not only
     return {
         id_: one for id_, one in known.items()
         if (not tiers or one.tier in tiers) and (not only or id_ in only)
         and not (quick and one.tier == LATENCY_TIER)
+        and (hosts or not one.needs.hosts)
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
+from tickproof.conformance.engines.network import Network
 from tickproof.conformance.engines.process import (
     Engine,
     EngineFailure,
@@ -41,7 +42,8 @@ class EngineUnderTest:
     ``data`` is the data member of the deploy request, ``inputs`` the number of partitions of
     each input stream; ``pool`` may hold an engine of an earlier run. ``listen_on`` gets the socket
     on which the engine reaches the log server out of a sandbox, its own to close.
-    ``completion`` tells when an engine has drained that cannot be asked to.
+    ``completion`` tells when an engine has drained that cannot be asked to. ``network``: the hosts
+    that it runs on.
     Faults may be injected in any thread; everything else happens in one.
     """
 
@@ -51,6 +53,7 @@ class EngineUnderTest:
         pool: EnginePool | None = None, isolation: Isolation = UNPROTECTED,
         listen_on: Callable[[socket.socket], None] = socket.socket.close,
         completion: Callable[[float], Completion] | None = None,
+        network: Network | None = None,
     ) -> None:  # fmt: skip
         self._spec, self._scenario, self._id = spec, scenario, run_id
         self._data, self._inputs, self._on_line, self._events = data, inputs, on_line, events
@@ -59,7 +62,7 @@ class EngineUnderTest:
         self._members: list[Member] = []
         self._topology_lock = threading.Lock()
         self._pool, self._isolation, self._listen_on = pool, isolation, listen_on
-        self._completion = completion
+        self._completion, self._network = completion, network
         self._process: Engine | None = None
         #: Apps that this process has had before this run.
         self._served = 0
@@ -113,11 +116,12 @@ class EngineUnderTest:
             engine = self._start_process(resume, left)
         state_dir = self.injector.state_dir = engine.workspace.state_dir(self._id)
         engine.isolation.prepare(engine.workspace)
+        hosts = {} if self._network is None else {"hosts": self._network.hosts_member()}
         engine.request(
             "deploy", left(), app=scenario.app, params=scenario.params, workers=self.workers,
             state_dir=str(state_dir), resume=resume, data=self._data_of(engine),
             inputs=[{"stream": s, "partitions": count} for s, count in enumerate(self._inputs)],
-            outputs=[{"stream": 0}],
+            outputs=[{"stream": 0}], **hosts,
         )  # fmt: skip
         self._events.add(EventKind.DEPLOYED, pid=engine.pid, resume=resume)
         if self._watch is not None:
@@ -135,7 +139,7 @@ class EngineUnderTest:
         self._workspace = self._workspace or Workspace()
         engine = Engine(
             self._spec, self._id, self._stderr, self._on_line, self._workspace,
-            isolation=self._isolation,
+            isolation=self._isolation, network=self._network,
         )  # fmt: skip
         self._process, self._served = engine, 0
         cores = self._scenario.pace.engine_cores if self._scenario.pace else ()
@@ -184,8 +188,20 @@ class EngineUnderTest:
                 EventKind.TOPOLOGY,
                 processes=[{"pid": m.pid, "role": m.role, "name": m.name} for m in self._members],
             )
+            self._note_hosts()
             self.look()
             return self._members
+
+    def _note_hosts(self) -> None:
+        """Note on which hosts the processes run."""
+        if self._network is None:
+            return
+        placed = tuple(
+            (one.pid, one.role, self._network.host_of(one.pid), self._spec.placement[one.role])
+            for one in self._members
+            if one.role in self._spec.placement and one.alive
+        )
+        self._events.add(EventKind.PLACED, placed=placed)
 
     def hear_of_scales(self) -> bool:
         """Note what was answered to scales; True where there is a new number of workers.
@@ -216,6 +232,23 @@ class EngineUnderTest:
             self.look()
         holders = self._holders(connection) if by_name else ()
         return self.injector.aim(step, self._process, self._members, holders)
+
+    def host_of_worker(self, connection: int) -> str:
+        """Return the host of the worker at whose moment a fault comes, of one that works, of any.
+
+        Raises LookupError where topology names no living one that is on a host.
+        """
+        if not all(map(self.injector.intact, self._members)):
+            self.topology(self._spec.timeouts.recovery_s)
+        else:
+            self.look()
+        workers = [one for one in self._members if one.role == "worker" and one.alive]
+        working = self.injector.at_work([one.pid for one in workers])
+        first = [pid for pid in self._holders(connection) if any(w.pid == pid for w in workers)]
+        for pid in (*first, *sorted(working), *(one.pid for one in workers)):
+            if self._network and (host := self._network.host_of(pid)):
+                return host
+        raise LookupError("topology names no living worker on a host")
 
     def _strike_while_scaling(self, step: FaultStep) -> dict[str, Any]:
         """Strike whoever is there; as long as the scale is under way, others come and go."""

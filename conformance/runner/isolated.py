@@ -67,6 +67,7 @@ def play_isolated(
         with HiccupRecorders(folder, cores) as recorders, UsageSampler(folder):
             job = {"scenario": scenario.to_json(), "engine": str(spec.path), "seed": seed,
                    "folder": str(folder), "port": port, "level": isolation.level,
+                   "hosts": isolation.hosts,
                    "hidden": [str(hidden) for hidden in isolation.hidden],
                    "cores": _placement(scenario.pace) | {"refused": recorders.refused}}  # fmt: skip
             with on_cores(scenario.pace.kit_cores):  # threads of libraries start there too
@@ -142,7 +143,9 @@ def main(parent: int) -> int:
     _settle()
     try:
         play(scenario, spec, folder, seed=job["seed"], port=job["port"],
-             isolation=Isolation(Level(job["level"]), tuple(map(Path, job["hidden"]))),
+             isolation=Isolation(
+                 Level(job["level"]), tuple(map(Path, job["hidden"])), job["hosts"]
+             ),
              facts={"cores": job["cores"]}, usage=None)  # fmt: skip
     except (KitStopped, OSError) as error:
         print(_STOPPED + json.dumps(str(error)), file=sys.stderr)

@@ -9,11 +9,13 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.isolation import Isolation
+from tickproof.conformance.engines.network import LOG, Network
 from tickproof.conformance.engines.process import ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import KitStopped
@@ -28,6 +30,7 @@ from tickproof.conformance.runner import servers
 from tickproof.conformance.runner.activity_watch import ActivityWatch
 from tickproof.conformance.runner.engine_lifecycle import EngineUnderTest
 from tickproof.conformance.runner.manifest import Manifest
+from tickproof.conformance.runner.network_faults import NetworkFaults
 from tickproof.conformance.runner.progress_snapshots import ProgressSnapshots
 from tickproof.conformance.scenario import FaultStep, Scenario
 
@@ -59,6 +62,8 @@ class LiveRun:
         self._isolation = replace(isolation, hidden=_outermost(hidden))
         self.manifest = Manifest(scenario, spec, folder, self._id, seed)
         self.manifest.add(isolation=isolation.level)
+        if isolation.hosts:
+            self.manifest.add(hosts=isolation.hosts)
         self._opened = False
         self._stack = contextlib.ExitStack()
         self._recording: list[_Records] = [events]
@@ -88,13 +93,17 @@ class LiveRun:
         self._recording += [self.server, self.publisher]
         self._recording += [opened.exchange] if opened.exchange else []
         self._stack.callback(self.publisher.stop)
+        network = self._lay_out_hosts(opened.data)
         widths = Counter(p.stream for p in built.partitions)
         self.engine = EngineUnderTest(
             self.spec, scenario, self._id, folder, self._seed, opened.data,
             [widths[stream] for stream in sorted(widths)], self._on_line, self.events,
             self._pool, self._isolation, self.server.listen_on,
-            opened.exchange.completion if opened.exchange else None,
+            opened.exchange.completion if opened.exchange else None, network,
         )  # fmt: skip
+        self.network_faults = NetworkFaults(network, self.events, lambda: self.engine.process)
+        self._stack.callback(self.network_faults.end)
+        self._recording.append(self.network_faults)
         if scenario.pace is None:  # a look would hold up what is measured
             watch = ActivityWatch(self.events, lambda: self.server.port, self.engine.living)
             self.server.greeted = watch.greeted
@@ -106,8 +115,21 @@ class LiveRun:
         self.deadline = time.monotonic() + longest_s + SPARE_S
         self._opened = True
 
+    def _lay_out_hosts(self, data: dict[str, Any]) -> Network | None:
+        """Have the log server reached over a network of hosts, if there is to be one."""
+        if not self._isolation.hosts:
+            return None
+        network = self._stack.enter_context(Network(self._isolation.hosts, data["port"]))
+        data["host"] = network.address(LOG)
+        self.server.listen_on(network.listener.dup())
+        self._pool = None  # an engine outlives no network
+        return network
+
     def _aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
         """Find the targets of a step; see `FaultController`."""
+        if step.target == "host":
+            find = partial(self.engine.host_of_worker, self.faults.connection)
+            return self.network_faults.aim(step, find)
         links = step.target in ("source", "sink")
         if links:
             return self.server.links.aim(step)
@@ -136,7 +158,8 @@ class LiveRun:
     @property
     def fault_changed_at(self) -> float:
         """When the last fault was carried out or ended (time.monotonic), 0 before the first."""
-        return max(self.engine.injector.touched_at, self.server.links.touched_at)
+        links, network = self.server.links, self.network_faults
+        return max(self.engine.injector.touched_at, links.touched_at, network.touched_at)
 
     def stop_reason(self) -> str:
         """Say why no more can be recorded or served; "" as long as it can."""

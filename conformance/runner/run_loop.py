@@ -133,6 +133,8 @@ class RunLoop:
         injector = self._engine.injector
         if self._engine.killed or injector.lasting or injector.scaling.under_way:
             return False
+        if self._run.network_faults.lasting:
+            return False
         if time.monotonic() < self._drain_asked + ASK_AGAIN_S:
             return False  # it was refused in the aftermath of a fault
         step = self._faults.current

@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.engines import spec
+from tickproof.conformance.engines import network, spec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest import mutants
 from tickproof.conformance.selftest.mutants import Copy, Mutant, SoundVariant
-from tickproof.conformance.selftest.trial import Task, alone, tests_of
+from tickproof.conformance.selftest.trial import Task, alone, on_hosts, tests_of
 from tickproof.conformance.suites.catalog import Context, draw, seconds
 from tickproof.conformance.text import shown
 
@@ -81,6 +81,8 @@ def chosen(
     elif part:
         # A part is for shared machines, where timing tests say little and cost most.
         wrong = covering([m for m in wrong if not any(map(alone, scenarios_of([m])))], seed)
+    if network.obstacle():
+        wrong = [m for m in wrong if not any(map(on_hosts, scenarios_of([m])))]
     found = [_mutant(mutant, fixtures, folder) for mutant in wrong]
     first = 0
     if part:
@@ -109,14 +111,14 @@ def _sound_ones(
             toml = mutants.make(variant, fixtures, folder / "sound_variants" / variant.id)
             # Most variants are slow: they promise no latency.
             mine = [
-                s for s in tests_of(transport=_transport(variant.engine))
+                s for s in _playable(variant.engine)
                 if not alone(s) and (not variant.apps or _app(s) in variant.apps)
             ]  # fmt: skip
             scenarios = tuple(mine[number % share :: share] or mine[:1])
             yield Engine(variant.id, toml, variant.engine, scenarios, variant=variant)
             number += 1
     for name in SOUND if base is None else {base}.intersection(SOUND):
-        everything = tuple(tests_of(transport=_transport(name)))
+        everything = _playable(name)
         if name in only or (not only and (base == name or name not in KAFKA)):
             # A part is for shared machines: no timing tests, see above.
             mine = everything if of_plain == 1 else [s for s in everything if not alone(s)]
@@ -129,6 +131,13 @@ def _is_asked_for(copy: Copy, only: Sequence[str], base: str | None) -> bool:
     if only and copy.id not in only:
         return False
     return copy.engine == base or (base is None and (bool(only) or copy.engine not in KAFKA))
+
+
+def _playable(base: str) -> tuple[str, ...]:
+    """Return what an engine can be tried on: without rights to make hosts, nothing on hosts."""
+    found = tests_of(transport=_transport(base))
+    without = bool(network.obstacle())
+    return tuple(one for one in found if not (without and on_hosts(one)))
 
 
 def _transport(base: str) -> str:

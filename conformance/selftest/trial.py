@@ -25,6 +25,8 @@ from tickproof.conformance.verdicts import Outcome, Verdict
 BROKEN_OFF: Final = "test_the_run_comes_to_its_end"
 #: Longest text of a cell, in characters.
 _SAID: Final = 2000
+#: Of a scenario that is played on several.
+HOSTS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,13 @@ def alone(scenario: str) -> bool:
     return any(known[one].tier == registry.LATENCY_TIER for one, _ in tests_of()[scenario])
 
 
+@cache
+def on_hosts(scenario: str) -> bool:
+    """Tell whether a scenario is played on several hosts."""
+    known = registry.load()
+    return any(known[one].needs.hosts for one, _ in tests_of()[scenario])
+
+
 def attempt(task: Task) -> Trial:
     """Play a task and judge it as `tickproof run` would; one cell for each of its tests.
 
@@ -76,7 +85,8 @@ def attempt(task: Task) -> Trial:
     began = time.monotonic()
     spec = _spec(task.toml)
     judges = tests_of(transport=spec.transports[0])[task.scenario]
-    player = ScenarioPlayer(spec, Request(out=task.folder, seed=task.seed))
+    hosts = HOSTS if spec.placement and on_hosts(task.scenario) else 0
+    player = ScenarioPlayer(spec, Request(out=task.folder, seed=task.seed, hosts=hosts))
     found = [_outcome(player, task, requirement, judge) for requirement, judge in judges]
     # What blocks one of them may be a requirement that the scenario does not decide.
     outcomes = with_causes(found, spec.known_gaps)

@@ -141,7 +141,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     player = config.stash.get(_PLAYER, None)
     request = _request(config.option)
-    selected = registry.chosen(registry.load(), request.tiers, request.only, request.profile)
+    selected = registry.chosen(
+        registry.load(), request.tiers, request.only, request.profile, request.hosts > 0
+    )
 
     def dropped(item: pytest.Item) -> bool:
         if item not in decided:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tickproof.conformance.engines import network
+from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.explain import with_stories
@@ -83,14 +85,20 @@ def _once(
 ) -> list[Outcome]:
     """Play once, judge, and save the verdict with the run."""
     started = time.monotonic()
+    # Of isolation none is needed: no verdict of an engine depends on it.
+    isolation = Isolation(hosts=int(history.run.get("hosts", 0)))
+    if isolation.hosts:
+        network.demand(spec.placement, spec.name)
     scenario = Scenario.from_json(history.run["scenario"])
     try:
         if scenario.pace is not None:  # its input is always made from its recipe
-            play_isolated(scenario, spec, folder, seed=int(history.run["seed"]))
+            play_isolated(
+                scenario, spec, folder, seed=int(history.run["seed"]), isolation=isolation
+            )
         else:
             play(
                 scenario, spec, folder, seed=int(history.run["seed"]),
-                inputs=same_input(history.folder, history.run),
+                inputs=same_input(history.folder, history.run), isolation=isolation,
             )  # fmt: skip
     except HistoryError:  # without its input nothing was played
         shutil.rmtree(folder)

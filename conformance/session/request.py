@@ -22,7 +22,8 @@ class Request:
     space, by the names of their scenarios, to play in place of all else; empty for those that
     the profile draws.
     isolation: of engines; None: the best that the machine gives to each. kafka: host:port of a
-    cluster to judge on, None for a broker of the kit.
+    cluster to judge on, None for a broker of the kit. hosts: of a network of our own that engines
+    run on, 0 for none.
     """
 
     out: Path = Path("tickproof-out")
@@ -41,6 +42,7 @@ class Request:
     points: dict[str, dict[str, str]] = field(default_factory=dict)
     isolation: Level | None = None
     kafka: str | None = None
+    hosts: int = 0
 
     def to_json(self) -> str:
         """Return the request as text that `from_json` reads."""

@@ -17,7 +17,8 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from tickproof.conformance.engines import isolation
+from tickproof.conformance.engines import isolation, network
+from tickproof.conformance.engines.network import LOG
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explain import with_stories
@@ -34,6 +35,7 @@ from tickproof.conformance.reports.market import csv_notes
 from tickproof.conformance.reports.session_log import SessionLog
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.requirements.registry import Requirement
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tiers import run_session
 from tickproof.conformance.suites.schedules import COVERING
@@ -77,7 +79,11 @@ def select(request: Request) -> dict[str, Requirement]:
         if tier not in tiers_known:
             expected = ", ".join(map(str, tiers_known))
             raise RequestError(f"--tier: there are tiers {expected}, and no {tier}")
-    selected = registry.chosen(known, request.tiers, request.only, request.profile)
+    for id_ in request.only:
+        if known[id_].needs.hosts and not request.hosts:
+            raise RequestError(f"--only: {id_} is about engines on several hosts: it needs --hosts")
+    hosts = request.hosts > 0
+    selected = registry.chosen(known, request.tiers, request.only, request.profile, hosts)
     if not selected:
         raise RequestError("--tier and --only: no requirement is in both")
     return selected
@@ -111,10 +117,13 @@ def check(request: Request, specs: Sequence[EngineSpec], console: Console) -> No
     if request.isolation is not None:
         for spec in specs:
             isolation.demand(request.isolation, spec)
+    if request.hosts:
+        for spec in specs:
+            network.demand(spec.placement, spec.name)
     if request.kafka is not None:
         _use_cluster(request.kafka, specs)
     for paths in (request.schedules, *(regressions.beside(spec.path) for spec in specs)):
-        load_all(paths)
+        _check_hosts(load_all(paths), request.hosts)
     check_out(request.out)
     if request.quotes and request.orders:
         _check_market(request.quotes, request.orders, request.strict, console)
@@ -128,6 +137,20 @@ def _check_port(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise RequestError(f"--port: expected a free port, got {port}: {error}") from error
+
+
+def _check_hosts(schedules: Mapping[str, Scenario], hosts: int) -> None:
+    """Raise RequestError where a schedule names hosts that there will not be."""
+    known = {LOG, *network.names(hosts)}
+    for name, scenario in schedules.items():
+        for number, step in enumerate(scenario.faults, 1):
+            if step.target == "host" and not hosts:
+                raise RequestError(f"{name}: [[fault]] {number}: target host: it needs --hosts")
+            for key in ("host", "peer"):
+                if (said := getattr(step, key)) and said not in known:
+                    expected = f"{LOG} or host-1 to host-{hosts} (--hosts {hosts})"
+                    where = f"{name}: [[fault]] {number}: {key}"
+                    raise RequestError(f"{where}: expected {expected}, got {said}")
 
 
 def _use_cluster(address: str, specs: Sequence[EngineSpec]) -> None:

@@ -36,6 +36,7 @@ from tickproof.conformance.suites.judge import (
     KitError,
     NotClaimed,
     check_claims,
+    check_hosts,
     check_transport,
 )
 from tickproof.conformance.suites.selection import played_on
@@ -85,6 +86,7 @@ class ScenarioPlayer:
             raise Blocked("a lower tier does not hold")
         # First: what does not apply is not a matter of the apps that an engine offers.
         check_transport(self._registry[requirement].needs, self.spec.transports[0])
+        check_hosts(self._registry[requirement].needs, self.spec.placement)
         scenario = self._scenario(name)
         if not self.spec.offers(scenario.app, scenario.params):
             words = " ".join([scenario.app, *scenario.params.values()])
@@ -122,6 +124,8 @@ class ScenarioPlayer:
             words.append(f"--quotes {request.quotes.resolve()} --orders {request.orders.resolve()}")
         if request.kafka:
             words.append(f"--kafka {request.kafka}")
+        if request.hosts:
+            words.append(f"--hosts {request.hosts}")
         return " ".join(words)
 
     def keep_traceback(self, text: str) -> None:
@@ -176,7 +180,9 @@ class ScenarioPlayer:
             given = scenario.name in self.schedules
             # The runs of the session too: an engine that is kept serves more than one of them.
             isolation = Isolation(
-                self.request.isolation or Level.NONE, (self.request.out.resolve(),)
+                self.request.isolation or Level.NONE,
+                (self.request.out.resolve(),),
+                self.request.hosts,
             )
             seed = scenario.recipe["seed"] if given else self.request.seed
             if scenario.pace is not None:

@@ -53,7 +53,9 @@ def run_session(engine: Path, request: Request, on_event: OnEvent) -> list[Outco
     interrupted.
     """
     runs = new_runs_folder(request.out / "runs", request.seed)
-    selected = registry.chosen(registry.load(), request.tiers, request.only, request.profile)
+    selected = registry.chosen(
+        registry.load(), request.tiers, request.only, request.profile, request.hosts > 0
+    )
     order = TierOrder(engine, request, selected, runs, on_event)
     # A run in which time counts shares the machine with no other run of the kit.
     timed = {registry.LATENCY_TIER} & order.tiers

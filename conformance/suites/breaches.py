@@ -60,6 +60,7 @@ SPECIAL: Final = (
     "PR-PIECES", "PR-EMPTY-INPUT", "PR-EMPTY-PARTITION", "SL-PAYLOAD-SIZES", "ST-HOT-KEY",
     "ST-LONG-RUN", "ST-MANY-KEYS", "ST-SILENCE", "DL-ACKNOWLEDGED",
     "BP-SLOW-SINK", "BP-FAST-SOURCE", "LT-SUSTAINED",
+    "NE-PLACES",
 )  # fmt: skip
 #: An engine that does not go on after a fault fails by what was done to it last, ...
 BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
@@ -81,6 +82,10 @@ BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
     ("corrupt", None): "EO-DAMAGED-CHECKPOINT",
     ("rescale", None): "EL-RESTART",
     ("scale", None): "EL-LIVE",
+    ("kill", "host"): "NE-HOST-DEATH",
+    ("throttle", "host"): "NE-SLOW",
+    ("partition", None): "NE-PARTITION",
+    ("loss", None): "NE-SLOW",
 }
 #: ... or by the moment of it, ...
 BY_MOMENT: Final[Mapping[Moment, str]] = {
@@ -99,7 +104,8 @@ RECOVERY: Final = (
     "EO-SOME", "EO-TAIL", "EO-PASSTHROUGH-DEATH", "EO-MARKET-WORKER-DEATH",
     "EO-MARKET-ENGINE-DEATH", "EO-TWO-STREAMS-DEATH", "LT-RECOVERY",
     "KA-OPEN-TRANSACTION", "KA-DOWNTIME", "KA-LOST-SESSION", "KA-REBALANCE", "KA-NOT-HELD-UP",
-    "EL-BACKLOG", "EL-STEADY", "EL-MOVING", "EL-OVERLAP", "EL-AFTER",
+    "EL-BACKLOG", "EL-STEADY", "EL-MOVING", "EL-OVERLAP", "EL-AFTER", "NE-ONE-WAY", "NE-CUT-OFF",
+    "NE-MUTE",
 )  # fmt: skip
 SECOND_FAULT: Final = "EO-TWO-DEATHS"
 #: An engine that is refused what it had released, and ends by that, has no cut to go back to.

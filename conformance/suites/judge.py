@@ -83,6 +83,13 @@ def check_transport(needs: Needs, transport: str) -> None:
         raise NotClaimed(f"{DOES_NOT_APPLY}: {about}")
 
 
+def check_hosts(needs: Needs, placement: Mapping[str, str]) -> None:
+    """Raise NotClaimed where a requirement is about several hosts and [hosts] is missing."""
+    if needs.hosts and not placement:
+        about = "about engines on several hosts; its engine.toml has no [hosts]"
+        raise NotClaimed(f"{DOES_NOT_APPLY}: {about}")
+
+
 def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) -> None:
     """Raise NotClaimed where app or ``claims`` (as in run.json) are not what a test needs."""
     check_transport(needs, claims.get("transport", "log"))

@@ -70,11 +70,12 @@ def _met(history: History, faults: list[FiredFault]) -> None:
         (row.do, row.target) for row in history.all(events.Link)
         if row.count and row.outcome != "dropped"
     )  # fmt: skip
+    proofs += Counter((row.do, "host") for row in history.all(events.Network) if row.packets)
     proofs["pause", ""] = len(history.all(events.Resumed))
     proofs["fill", ""] = len(history.all(events.FillOver))
     for fault in faults:
         step = fault.step
-        link = step.target in ("source", "sink")
+        link = step.target in ("source", "sink", "host")
         kind = (step.do, step.target if link else "")
         if link or kind in (("pause", ""), ("fill", "")):
             proofs[kind] -= 1

@@ -12,13 +12,16 @@ from tickproof.conformance.usage.process_sample import sockets
 #: The tables of a network namespace. A socket of IPv6 may speak IPv4, as those of Java do.
 _TABLES: Final = ("tcp", "tcp6")
 _LOOPBACK: Final = (b"0100007F", b"0000000000000000FFFF00000100007F")
+#: What the address of a host of `engines.network` ends with.
+_HOSTS: Final = b"0012C6"
 
 
 def holders(pids: Iterable[int], ports: Collection[int], server: int) -> dict[int, list[int]]:
     """Return port -> pids, of ``pids``, that hold the connection from it to the server's port.
 
-    Both ports are of 127.0.0.1, in the network namespace that the processes are in. A process
-    that has ended, or that this user may not look into, holds none.
+    Both ports are of 127.0.0.1, in the network namespace that the processes are in, or of hosts
+    of our own network, of which no two use the same port. A process that has ended, or that this
+    user may not look into, holds none.
     """
     found: dict[int, list[int]] = {}
     tables: dict[str, dict[int, int]] = {}
@@ -54,7 +57,8 @@ def _inodes(pid: int, ports: Collection[int], server: int) -> dict[int, int]:
                 continue
             fields = line.split()
             address, _, port = fields[1].partition(b":")
-            if address in _LOOPBACK and fields[2].endswith(peer) and port in wanted:
+            ours = address in _LOOPBACK or address.endswith(_HOSTS)
+            if ours and fields[2].endswith(peer) and port in wanted:
                 found[int(fields[9])] = wanted[port]
     found.pop(0, None)  # closed: nobody's any more
     return found

@@ -87,7 +87,9 @@ def asked_of(needs: Needs) -> str:
     """Return in words which engines a requirement is asked of."""
     parts = []
     for key, values in needs:
-        if values:
+        if values is True:
+            parts.append(f"engines on several {key}")
+        elif values:
             joint = " and " if key == "survives" else " or "
             parts.append(f"{key} {joint.join(values)}")
     return "; ".join(parts) or "every engine"

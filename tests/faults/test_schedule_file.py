@@ -64,7 +64,14 @@ def steps(draw):
         "throttle": {"rate": draw(SECONDS)},
         "rescale": {"workers": draw(st.integers(1, 1_024))},
         "scale": {"workers": draw(st.integers(1, 1_024))},
+        "loss": {"share": draw(st.floats(0.01, 1))},
     }.get(do, {})
+    if made["target"] == "host":
+        made["host"] = draw(st.sampled_from(("", "host-1", "host-12")))
+        made |= {"down_s": draw(SECONDS)} if do == "kill" else {}
+    if do in ("partition", "loss"):
+        made["peer"] = draw(st.sampled_from(("", "log", "host-2")))
+        made["way"] = draw(st.sampled_from(("both", "out", "in")))
     return Step(**made)
 
 
@@ -143,6 +150,7 @@ def test_scenario_that_a_schedule_cannot_say_is_refused():
 
 BASE = 'app = "count"\nparams = { emit = "every" }\n'
 INPUT = BASE + "input = { records = 10 }\n"
+PARTED = '[[fault]]\ndo = "partition"\ntarget = "host"\nat = "fetched"\nseconds = 1.0\n'
 KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
 
 
@@ -178,7 +186,16 @@ KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
         (INPUT + KILL + 'at = "drained"\nfraction = 0.5', "[[fault]] 1: fraction: expected none "),
         (INPUT + KILL + 'at = "fetched"\nfraction = nan', "[[fault]] 1: fraction: expected "),
         (INPUT + KILL.replace("engine", "sink") + 'at = "fetched"',
-         "[[fault]] 1: target: expected one of worker, workers, coordinator, engine for kill; got"),
+         "[[fault]] 1: target: expected one of worker, workers, coordinator, engine, host for "),
+        (INPUT + KILL.replace("engine", "host") + 'at = "fetched"',
+         "[[fault]] 1: down_s: expected a number above 0 for kill of a host; got 0.0"),
+        (INPUT + KILL + 'at = "fetched"\nhost = "host-1"',
+         "[[fault]] 1: host: expected only with target host; got 'host-1'"),
+        (INPUT + PARTED + 'host = "host 1"', "[[fault]] 1: host: expected "),
+        (INPUT + PARTED + 'host = "host-2"\npeer = "host-2"',
+         "[[fault]] 1: host: expected the name of another host of the engine; got 'host-2'"),
+        (INPUT + PARTED + 'way = "up"', "[[fault]] 1: way: expected one of both, out, in; got"),
+        (INPUT + PARTED + "share = 0.5", "[[fault]] 1: share: expected only with loss; got 0.5"),
         (INPUT + KILL.replace("kill", "pause").replace("engine", "worker") + 'at = "fetched"',
          "[[fault]] 1: seconds: expected a number above 0 for pause; got 0.0"),
         (INPUT + KILL + 'at = "drained"\n' + KILL + 'at = "fetched"',

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tickproof.conformance.errors import RequestError
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.session import run_command
 from tickproof.conformance.session.request import Request
@@ -21,7 +22,9 @@ def test_select_by_id(tiers, only, expected):
 def test_select_everything_by_default_and_tiers_by_number():
     known = registry.load()
 
-    assert run_command.select(Request(profile="full")) == known
+    assert run_command.select(Request(profile="full", hosts=3)) == known
+    on_one = {id_: one for id_, one in known.items() if not one.needs.hosts}
+    assert run_command.select(Request(profile="full")) == on_one
     chosen = run_command.select(Request(profile="full", tiers=(1, 3)))
     assert {requirement.tier for requirement in chosen.values()} == {1, 3}
     assert len(chosen) == sum(requirement.tier in (1, 3) for requirement in known.values())
@@ -44,7 +47,42 @@ def test_latency_is_no_part_of_the_quick_judgement():
     latency = {id_ for id_, one in known.items() if one.tier == registry.LATENCY_TIER}
     assert latency
     assert latency.isdisjoint(run_command.select(Request()))
-    assert known.keys() - latency == run_command.select(Request()).keys()
+    assert known.keys() - latency == run_command.select(Request(hosts=3)).keys()
     assert latency < run_command.select(Request(profile="full")).keys()
     assert run_command.select(Request(tiers=(registry.LATENCY_TIER,))).keys() == latency
     assert set(run_command.select(Request(only=("LT-LIMITS",)))) == {"LT-LIMITS"}
+
+
+def test_what_is_about_hosts_is_not_asked_without_them():
+    about = {id_ for id_, one in registry.load().items() if one.needs.hosts}
+    assert about and about.isdisjoint(run_command.select(Request(tiers=(4,))))
+    assert about < run_command.select(Request(tiers=(4,), hosts=3)).keys()
+    with pytest.raises(RequestError, match=r"--only: NE-MUTE is about .*: it needs --hosts"):
+        run_command.select(Request(only=("NE-MUTE",)))
+
+
+PARTITION = """
+app = "count"
+params = { emit = "every" }
+input = { records = 1000, keys = 10 }
+[[fault]]
+do = "partition"
+target = "host"
+at = "fetched"
+seconds = 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "hosts", "said"),
+    [
+        ("", 0, r"schedule-one: \[\[fault\]\] 1: target host: it needs --hosts"),
+        ('host = "host-9"', 3, r"host: expected log or host-1 to host-3 \(--hosts 3\), got host-9"),
+        ('peer = "host-4"', 3, "peer: expected log or host-1 to host-3"),
+    ],
+)
+def test_a_schedule_names_hosts_that_there_are(tmp_path, more, hosts, said):
+    path = tmp_path / "one.toml"
+    path.write_text(PARTITION + more)
+    with pytest.raises(RequestError, match=said):
+        run_command.check(Request(out=tmp_path, schedules=(path,), hosts=hosts), [], None)

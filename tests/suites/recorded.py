@@ -14,8 +14,13 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.suites import imagined
+from tickproof.conformance.engines import network
+from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.spec import EngineSpec, load
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
@@ -34,6 +39,8 @@ RECORDS, PACED_S = 12_000, 0.4
 STALLED_RECORDS = 60_000
 #: More faults than that find no room in so short an input.
 MOST_FAULTS = 5
+#: Of the runs whose faults are those of a network.
+HOSTS = 3
 #: On a busy machine the moment of a fault may pass in a run as short as these.
 TRIES = 5
 #: What run.json says of a run over Kafka. Their judges see runs over the log here: the values are
@@ -106,13 +113,16 @@ class Recorded:
         folder = self.folder / name
         with self._alone(name):
             scenario = small(name)
+            on_hosts = any(step.target == "host" for step in scenario.faults)
+            if on_hosts and (why := network.obstacle()):
+                pytest.skip(f"no hosts: {why}")
             for _ in range(0 if folder.exists() else TRIES):
                 shutil.rmtree(folder, ignore_errors=True)
                 played = play if scenario.pace is None else imagined.play
+                more: dict[str, Any] = {"isolation": Isolation(hosts=HOSTS)} if on_hosts else {}
                 facts = {"kafka": KAFKA} if name.startswith("kafka-") else {}
-                played(
-                    scenario, self.spec, folder, seed=SEED, **({"facts": facts} if facts else {})
-                )
+                more |= {"facts": facts} if facts else {}
+                played(scenario, self.spec, folder, seed=SEED, **more)
                 if _fired(History(folder)):
                     break
         return folder

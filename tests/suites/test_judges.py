@@ -12,6 +12,7 @@ from tests.suites import (
     cases_connections,
     cases_fault_free,
     cases_faults,
+    cases_hosts,
     cases_service,
     cases_state,
     tampering,
@@ -34,7 +35,9 @@ from tickproof.conformance.suites.workers import require_at_work
 from tickproof.conformance.verdicts import Verdict
 
 import_suites()
-TABLES = (cases_fault_free, cases_faults, cases_connections, cases_state, cases_service)
+TABLES = (
+    cases_fault_free, cases_faults, cases_connections, cases_state, cases_hosts, cases_service,
+)  # fmt: skip
 REJECTS: dict[str, Cases] = dict(ChainMap(*(table.REJECTS for table in TABLES)))
 UNKNOWNS: dict[str, Cases] = dict(ChainMap(*(table.UNKNOWNS for table in TABLES)))
 #: (requirement, scenario, judge), each test of the suites once.

@@ -1,0 +1,65 @@
+"""What does a fault of the network: rules of nftables and tc, as text. Pure functions.
+
+The rules lie on the switch, where no process of an engine can reach them; only what slows down
+what a host sends lies on that host.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from tickproof.conformance.scenario import FaultStep
+
+#: Of so many packets one is the smallest share that can be lost.
+_OF: Final = 10_000
+_BURST: Final = "32kb"
+_QUEUE: Final = "1mb"
+
+
+def table(number: int) -> str:
+    """Return the name of the table of a fault, counted from 1 in its run."""
+    return f"fault{number}"
+
+
+def drop(name: str, step: FaultStep, host: str) -> str:
+    """Return a table that drops what passes between a host and its peer, all or a share.
+
+    Packets of TCP are counted: others say nothing about an engine.
+    """
+    passing = {
+        "out": _passing(host, step.peer),
+        "in": _passing(step.peer, host),
+    }
+    random = f"numgen random mod {_OF} < {round(step.share * _OF)} " if step.do == "loss" else ""
+    rules = []
+    for way in ("out", "in") if step.way == "both" else (step.way,):
+        rules.append(f"{passing[way]} ip protocol tcp {random}counter drop")
+        rules += [] if random else [f"{passing[way]} drop"]
+    chain = "\n".join(["type filter hook forward priority 0;", *rules])
+    return f"table bridge {name} {{\nchain passing {{\n{chain}\n}}\n}}\n"
+
+
+def _passing(source: str, target: str) -> str:
+    found = [f'iifname "{source}"'] if source else []
+    return " ".join([*found, f'oifname "{target}"'] if target else found)
+
+
+def dropped(listing: str) -> int:
+    """Return the packets that a table has dropped, from ``nft -j list table``."""
+    rules = [row["rule"]["expr"] for row in json.loads(listing)["nftables"] if "rule" in row]
+    return sum(one["counter"]["packets"] for rule in rules for one in rule if "counter" in one)
+
+
+def slow(device: str, rate: float) -> list[str]:
+    """Return the command that lets a device send ``rate`` bytes a second."""
+    bits = max(8, round(rate * 8))
+    words = f"tc qdisc replace dev {device} root tbf rate {bits}bit burst {_BURST} limit {_QUEUE}"
+    return words.split()
+
+
+def held_up(listings: Iterable[str]) -> int:
+    """Return how often something had to wait, from ``tc -s -j qdisc show`` of devices."""
+    rows = [row for listing in listings for row in json.loads(listing)]
+    return sum(int(row.get("overlimits", 0)) for row in rows if row.get("kind") == "tbf")

@@ -1,0 +1,59 @@
+"""Rules for faults of the network, as text, and what is read from their counters."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tickproof.conformance.runner import network_rules as rules
+from tickproof.conformance.scenario import FaultStep
+
+
+def step(do: str, **rest) -> FaultStep:
+    return FaultStep(do, "host", "fetched", seconds=1.0, **rest)
+
+
+@pytest.mark.parametrize(
+    ("way", "passing"),
+    [
+        ("out", ['iifname "host-2" oifname "log"']),
+        ("in", ['iifname "log" oifname "host-2"']),
+        ("both", ['iifname "host-2" oifname "log"', 'iifname "log" oifname "host-2"']),
+    ],
+)
+def test_a_partition_counts_tcp_and_drops_all(way, passing):
+    text = rules.drop("one", step("partition", peer="log", way=way), "host-2")
+    said = [line for line in text.splitlines() if "drop" in line]
+    expected = [
+        line for one in passing for line in (f"{one} ip protocol tcp counter drop", f"{one} drop")
+    ]
+    assert said == expected
+
+
+def test_without_a_peer_all_others_are_meant():
+    text = rules.drop("one", step("partition"), "host-2")
+    said = [line for line in text.splitlines() if line.endswith(" drop") and "tcp" not in line]
+    assert said == ['iifname "host-2" drop', 'oifname "host-2" drop']
+
+
+def test_a_loss_drops_a_share_and_nothing_else():
+    text = rules.drop("one", step("loss", share=0.05, way="out"), "host-1")
+    said = [line for line in text.splitlines() if "drop" in line]
+    random = "numgen random mod 10000 < 500"
+    assert said == [f'iifname "host-1" ip protocol tcp {random} counter drop']
+
+
+def test_counters_add_up():
+    rows = [{"metainfo": {}}, {"table": {}}, {"rule": {"expr": [{"drop": None}]}}]
+    rows += [{"rule": {"expr": [{"counter": {"packets": n, "bytes": 9}}]}} for n in (3, 4)]
+    assert rules.dropped(json.dumps({"nftables": rows})) == 7
+
+
+def test_a_rate_is_given_in_bits():
+    assert "800000bit" in rules.slow("host-1", 100_000.0)
+
+
+def test_what_had_to_wait_is_counted_over_devices():
+    one = json.dumps([{"kind": "tbf", "overlimits": 5}, {"kind": "noqueue"}])
+    assert rules.held_up([one, one]) == 10
