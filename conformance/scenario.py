@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from tickproof.conformance.text import counted
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER, VERDICT
 
 #: Apps that requirements ask for, and those that only a bench does.
@@ -185,6 +186,7 @@ class FaultStep:
         }[self.target]  # fmt: skip
         if self.target == "host":
             return self._what_of_host(whom, length)
+        workers = counted(self.workers, "worker")
         down = f", which stays down for {self.down_s:g} s" if self.down_s else ""
         return {
             "kill": f"SIGKILL of {whom}{down}",
@@ -198,8 +200,8 @@ class FaultStep:
             "refuse": f"output refused by {whom} {length}",
             "silence": f"no new records from {whom} {length}",
             "fill": f"{whom} full {length}",
-            "rescale": f"stop of {whom}, then deploy with resume for {self.workers} workers",
-            "scale": f"scale of {whom} to {self.workers} workers",
+            "rescale": f"stop of {whom}, then deploy with resume for {workers}",
+            "scale": f"scale of {whom} to {workers}",
             "corrupt": f"SIGKILL of the engine and its newest file in {whom} {DAMAGE[self.damage]}",
         }[self.do]
 

@@ -4,7 +4,7 @@
 |---|---|
 | payloads | seed, records, size |
 | numbers | seed, records |
-| keyed | seed, records; keys, hot_share, hot_keys, edge_keys, wrap, key_shape as in KeyedParams |
+| keyed | seed, records; the rest as in KeyedParams |
 | market | seed, records; inputs = "merged"; the rest as in MarketParams |
 | market-csv | quotes, orders; inputs = "merged", strict = false, quotes_sha256, orders_sha256 |
 | keyed-csv | path; sha256 |

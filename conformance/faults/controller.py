@@ -304,11 +304,14 @@ class FaultController:
     def _owing(self) -> bool:
         return self._log.fetched > self._recorder.records
 
-    def give_up(self, why: str) -> None:
-        """Drop the current step, so that the input goes on; the evidence will be missing."""
+    def give_up(self, why: str, given: FaultStep | None = None) -> None:
+        """Drop the current step, so that the input goes on; the evidence will be missing.
+
+        given: only if it still is that one.
+        """
         step = self.current
         with self._lock:
-            if step is None or self._busy:
+            if step is None or self._busy or (given is not None and step is not given):
                 return
             self._go_on()
         self._event(EventKind.FAULT_MISSED, step=step.to_json(), why=why)

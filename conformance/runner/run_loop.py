@@ -103,7 +103,7 @@ class RunLoop:
         step = self._faults.current
         scaled = self._engine.hear_of_scales()
         if scaled and step is not None and step.at == "scaling" and not self._faults.busy:
-            self._faults.give_up("the scale was answered before")
+            self._faults.give_up("the scale was answered before", step)
 
     def _look_before_a_burst(self) -> None:
         """See who works before a backlog is made: a look takes a while, in which one shrinks."""

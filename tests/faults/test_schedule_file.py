@@ -36,7 +36,7 @@ CONTENT = {
     "passthrough": {"size": st.integers(1, 1 << 20)},
     "double": {},
     "count": {"keys": st.integers(1, 2**24), "hot_share": SHARES, "hot_keys": SHARES,
-              "edge_keys": st.booleans(), "wrap": st.booleans(),
+              "edge_keys": st.booleans(), "wrap": st.booleans(), "units": st.booleans(),
               "key_shape": st.sampled_from(KEY_SHAPES)},
     "market-spread": {"symbols": st.integers(1, 3_000), "hot_share": SHARES,
                       "hot_symbols": SHARES, "reject_one_in": st.integers(0, 2**32),

@@ -123,13 +123,17 @@ def _(context: Context, rng: random.Random) -> Scenario:
     # Nobody dies, but who is to leave cannot send, stands still, or cannot write. What that left
     # behind is read after the death at the end.
     faults = list(_scaled(
-        rng, (0.12, 1), (0.35, 4), (0.58, 2),
+        rng, (0.12, 1), (0.35, 4),
         then=(
             _claimed(context, FaultStep("cut", "sink", "scaling")),
             FaultStep("pause", "worker", "scaling", seconds=1.5),
-            FaultStep("fill", "state", "scaling", seconds=0.5),
         ),
     ))  # fmt: skip
+    at = round(rng.uniform(0.58, 0.63), 4)
+    faults += [
+        FaultStep("fill", "state", "fetched", fraction=at, cut=True, seconds=0.8),
+        replace(scale(2, round(at + _NEXT, 4)), cut=False),
+    ]
     if last := _claimed(context, kill(rng, "engine", 0.85, 0.9, cut=True)):
         faults.append(last)
     return carried(context, context.records(150_000), rate=40_000, faults=tuple(faults))
@@ -157,7 +161,7 @@ def _(context: Context, rng: random.Random) -> Scenario:
     faults = _then(
         context,
         (at, 3, FaultStep("kill", "worker", "fetched")),
-        (at + 0.28, 2, FaultStep("kill", "engine", "fetched")),
+        (at + 0.28, 2, FaultStep("kill", "engine", "checkpoint")),
         (at + 0.56, 4, FaultStep("kill", "workers", "fetched")),
     )
     return carried(
@@ -172,6 +176,6 @@ def _(context: Context, rng: random.Random) -> Scenario:
     faults = _then(
         context,
         (at, 3, FaultStep("kill", "worker", "committing")),
-        (at + 0.35, 2, FaultStep("kill", "engine", "committing")),
+        (at + 0.35, 2, FaultStep("kill", "engine", "losing", delay_s=0.25)),
     )
     return market(context, 90_000, rate=40_000, faults=faults)
