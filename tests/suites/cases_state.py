@@ -141,7 +141,15 @@ REJECTS: dict[str, Cases] = {
     "test_totals_while_workers_come_and_go": [*NOT_STATE, TWICE, STEP_BACK, *NOT_SCALED],
     "test_verdicts_while_workers_come_and_go": [LOST, WRONG_VERDICT, FAILED, *NOT_SCALED],
     "test_totals_after_deaths_while_keys_move": [*NOT_STATE, TWICE, STEP_BACK],
-    "test_totals_after_scales_that_overlap": [*NOT_STATE, TWICE, STEP_BACK],
+    "test_totals_after_trouble_while_keys_move": [*NOT_STATE, TWICE, STEP_BACK],
+    "test_totals_after_a_death_that_follows_a_scale": [*NOT_STATE, TWICE, STEP_BACK],
+    "test_verdicts_after_a_death_that_follows_a_scale": [LOST, WRONG_VERDICT, FAILED],
+    "test_totals_after_scales_that_overlap": [
+        *NOT_STATE,
+        TWICE,
+        STEP_BACK,
+        (t.edited("scaled", workers=9), "BAD_ANSWER"),
+    ],
     "test_totals_after_the_death_of_all_workers": NOT_STATE,
     "test_totals_after_the_death_of_the_coordinator": NOT_STATE,
     "test_drain_waits_for_a_full_disk": [
@@ -169,7 +177,12 @@ UNKNOWNS: dict[str, Cases] = {
     "test_totals_while_workers_come_and_go": [MISSED, NOTHING, *SCALE_UNSEEN],
     "test_verdicts_while_workers_come_and_go": [MISSED, NOTHING, *SCALE_UNSEEN],
     "test_totals_after_deaths_while_keys_move": [MISSED, (_after_the_answer, "KILL_MISSED")],
-    "test_totals_after_scales_that_overlap": [MISSED, (_after_the_answer, "KILL_MISSED")],
+    "test_totals_after_trouble_while_keys_move": [MISSED, (_after_the_answer, "KILL_MISSED")],
+    "test_totals_after_a_death_that_follows_a_scale": [MISSED, NOTHING],
+    "test_verdicts_after_a_death_that_follows_a_scale": [MISSED, NOTHING],
+    "test_totals_after_scales_that_overlap": [
+        MISSED, (_after_the_answer, "KILL_MISSED"), (t.without("scaled"), "NOT_SEEN"),
+    ],
     "test_totals_after_the_death_of_all_workers": [MISSED, NOTHING],
     "test_totals_after_the_death_of_the_coordinator": [MISSED, NOTHING],
     "test_drain_waits_for_a_full_disk": [
