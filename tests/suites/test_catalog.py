@@ -42,8 +42,8 @@ def test_scenarios_of_one_seed_have_inputs_and_kills_of_their_own():
 def test_kill_points_lie_apart_and_leave_input_behind_them(name):
     faults = draw(name, QUICK).faults
     # A death that is meant to meet a full disk comes while that lasts.
-    # So does one that is meant to meet the first cut after a rescale: it waits for that cut.
-    meet = ("fill", "rescale")
+    # What follows a change of workers is meant to meet it, or its first cut, and waits for that.
+    meet = ("fill", "rescale", "scale")
     apart = [s for n, s in enumerate(faults) if n == 0 or faults[n - 1].do not in meet]
     if name.startswith("space-") or name == "count-deaths-of-one-worker":
         apart = []  # "2 close" is one of its dimensions; and each of many waits for a cut

@@ -149,7 +149,7 @@ def _then(
     """Return scales, and what comes when each is over, if that is claimed."""
     steps: list[FaultStep] = []
     for at, workers, after in numbers:
-        steps.append(scale(workers, at))
+        steps.append(scale(workers, round(at, 4)))
         later = replace(after, fraction=round(at + _NEXT, 4), cut=True)
         steps += [later] if _claimed(context, after) else []
     return tuple(steps)
