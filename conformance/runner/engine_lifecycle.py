@@ -200,12 +200,13 @@ class EngineUnderTest:
         )
         self._events.add(EventKind.PLACED, placed=placed)
 
-    def hear_of_scales(self) -> bool:
+    def hear_of_scales(self, fault_at: float) -> bool:
         """Note what was answered to scales; True where there is a new number of workers.
 
+        fault_at: when the last fault came or ended (time.monotonic).
         Raises EngineFailure: refused, late, or a topology of another number.
         """
-        scaled = self.injector.scaling.answered(self.process, self.injector.touched_at)
+        scaled = self.injector.scaling.answered(self.process, fault_at)
         if scaled:
             self.injector.workers = scaled
             self.topology(self._spec.timeouts.recovery_s)

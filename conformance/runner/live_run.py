@@ -161,6 +161,8 @@ class LiveRun:
     def fault_changed_at(self) -> float:
         """When the last fault was carried out or ended (time.monotonic), 0 before the first."""
         links, network = self.server.links, self.network_faults
+        if network.lasting:
+            return time.monotonic()  # no engine has to go on before the network does
         return max(self.engine.injector.touched_at, links.touched_at, network.touched_at)
 
     def stop_reason(self) -> str:
