@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tickproof.conformance.engines.network import Network
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import RequestError
@@ -33,12 +34,13 @@ class Isolation:
     """How an engine is kept apart.
 
     hidden: absolute folders that it may not see. hosts: on so many hosts of a network of our own
-    it runs, 0 for none but this machine.
+    it runs, 0 for none but this machine. network: these hosts, while a run lasts.
     """
 
     level: Level = Level.NONE
     hidden: tuple[Path, ...] = ()
     hosts: int = 0
+    network: Network | None = None
 
     def prepare(self, workspace: Workspace) -> None:
         """Close the hidden folders to the engine's user, and give it those of its workspace."""

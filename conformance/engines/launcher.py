@@ -11,21 +11,19 @@ from typing import Final
 
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.isolation import Isolation, Level, other_user
-from tickproof.conformance.engines.network import Network
 from tickproof.conformance.engines.workspace import Workspace
 
 _REAPER: Final = Path(__file__).with_name("reaper.py")
 
 
 def launch(
-    command: list[str], run_id: str, workspace: Workspace, isolation: Isolation, port: int,
-    network: Network | None = None,
+    command: list[str], run_id: str, workspace: Workspace, isolation: Isolation, port: int
 ) -> tuple[subprocess.Popen[bytes], dict[str, int]]:  # fmt: skip
     """Start ``command`` below a reaper; return the reaper and descriptors by name.
 
-    ``port``: the one to listen on in a sandbox. ``network``: the hosts to run on. stdin, stdout,
-    stderr: the engine's. control, status: to and from the reaper. wake, waker: the two ends of a
-    pipe of the kit's own. All are non-blocking, and the caller closes them.
+    ``port``: the one to listen on in a sandbox. stdin, stdout, stderr: the engine's. control,
+    status: to and from the reaper. wake, waker: the two ends of a pipe of the kit's own. All are
+    non-blocking, and the caller closes them.
     """
     control_read, control_write = os.pipe()
     status_read, status_write = (end.detach() for end in socket.socketpair())
@@ -33,6 +31,7 @@ def launch(
     interpreter = [sys.executable, "-I", "-S", str(_REAPER)]
     environment = {k: v for k, v in os.environ.items() if k != process_table.RUN_VARIABLE}
     environment["TMPDIR"] = str(workspace.tmp)
+    network = isolation.network
     spaces = [] if network is None else [network.user, *network.spaces]
     try:
         reaper = subprocess.Popen(

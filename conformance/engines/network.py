@@ -35,6 +35,15 @@ _HERE: Final = Path(__file__).parent
 _SWITCH: Final = _HERE / "switch.py"
 _STARTER: Final = _HERE / "host_starter.py"
 _TOOLS: Final[Mapping[str, str]] = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
+#: What faults of the network take of nftables, and of tc.
+_TRIAL: Final = """table bridge trial {
+chain passing {
+type filter hook forward priority 0;
+iifname "host-1" ip protocol tcp numgen random mod 100 < 5 counter drop
+}
+}
+"""
+_TRIAL_TC: Final = "tc qdisc add dev host-1 root tbf rate 1mbit burst 32kb limit 1mb"
 _ANSWER: Final = 1 << 20
 
 
@@ -174,7 +183,25 @@ def obstacle() -> str:
             return f"{tool} is missing; it comes with the package {package}"
     try:
         with Network(FEWEST) as network:
-            network.run("", ["nft", "-f", "-"], "add table bridge trial\n")
+            network.run("", ["nft", "-f", "-"], _TRIAL)
+            network.run(
+                "",
+                [
+                    "tc",
+                    "qdisc",
+                    "add",
+                    "dev",
+                    "host-1",
+                    "root",
+                    "tbf",
+                    "rate",
+                    "1mbit",
+                    "burst",
+                    "32kb",
+                    "limit",
+                    "1mb",
+                ],
+            )
     except NetworkError as error:
         return str(error)
     return ""

@@ -20,9 +20,8 @@ from tickproof.conformance.engines.control_channel import ControlChannel, Pendin
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
 from tickproof.conformance.engines.launcher import launch
-from tickproof.conformance.engines.network import Network
 from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
-from tickproof.conformance.engines.process_info import ProcessInfo
+from tickproof.conformance.engines.process_info import ProcessInfo, paused
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member, Roster, Unsettled
 from tickproof.conformance.engines.workspace import Workspace
@@ -60,14 +59,12 @@ class Engine:
         workspace: Workspace,
         *,
         isolation: Isolation = UNPROTECTED,
-        network: Network | None = None,
         stderr_limit: int = MAX_STDERR,
     ) -> None:
         self.spec = spec
         self.run_id = run_id
         self.workspace = workspace
         self.isolation = isolation
-        self._network = network
         #: Where the engine reaches the kit in its sandbox, None outside of one; see `start`.
         self.listener: socket.socket | None = None
         self._above = 0
@@ -77,7 +74,7 @@ class Engine:
         self._stderr_limit = stderr_limit
         self._on_line = on_line
         self._line_lock = threading.Lock()
-        self._channel = ControlChannel(self._stderr_tail, self._process_note)
+        self._channel = ControlChannel(self._stderr_tail, lambda: paused(self.pid, self.returncode))
         self._started = False
         self._reaper: subprocess.Popen[bytes]
         self._status_lines: list[str] = []
@@ -112,7 +109,7 @@ class Engine:
         self.isolation.prepare(self.workspace)
         with on_cores(cores):
             self._reaper, self._open = launch(
-                command, self.run_id, self.workspace, self.isolation, port, self._network
+                command, self.run_id, self.workspace, self.isolation, port
             )
         self._started = True
         self._thread = threading.Thread(target=self._io, name="engine-io", daemon=True)
@@ -225,11 +222,6 @@ class Engine:
 
     def _stderr_tail(self) -> tuple[str, ...]:
         return self._stderr.tail() if self._started else ()
-
-    def _process_note(self) -> str:
-        """Say what else is known of argv's process, for the text of a failure."""
-        proc = process_table.read(self.pid) if self.returncode is None else None
-        return "; its process is stopped by a signal" if proc and proc.state in "Tt" else ""
 
     # -- the thread that reads -------------------------------------------------
 
@@ -373,9 +365,8 @@ class Engine:
 
     def start_host(self, number: int) -> None:
         """Have the starter of a host run again; ``number``: 1 for the second host, and so on."""
-        with self._end_lock, contextlib.suppress(BrokenPipeError):
-            if self._open:
-                os.write(self._open["control"], bytes([number]))
+        with self._end_lock, contextlib.suppress(BrokenPipeError, KeyError):  # or it has ended
+            os.write(self._open["control"], bytes([number]))
 
     def _kill(self) -> None:
         if self._gone():

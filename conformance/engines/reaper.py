@@ -34,6 +34,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KILL_TIMEOUT_S = 10.0
 UNTOLD = 3  # exit status of an init that the kit did not tell to end
 NOT_CATCHABLE = (signal.SIGKILL, signal.SIGSTOP)
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 HOST_STARTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "host_starter.py")  # noqa: PTH100, PTH118, PTH120
 
 
@@ -94,6 +95,35 @@ def start(
     return pid, 0
 
 
+class Starters:
+    """What starts an engine's processes on the hosts other than the first, one on each."""
+
+    def __init__(self, hosts: list[int], run_id: str, folder: str, level: str) -> None:
+        self._hosts, self._started_as = hosts, (run_id, folder, level)
+        self.pids: set[int] = set()
+        self._over = False
+
+    def start_all(self) -> int:
+        """Start one on each host; return 0, or errno of the first that cannot be started."""
+        errors = (self.start(number) for number in range(1, len(self._hosts) + 1))
+        return next(filter(None, errors), 0)
+
+    def start(self, number: int) -> int:
+        """Start the one of host ``number`` + 1; return 0, or errno."""
+        if self._over:
+            return 0
+        serve = [sys.executable, "-I", "-S", HOST_STARTER, "serve"]
+        pid, error = start(serve, *self._started_as, self._hosts[number - 1])
+        self.pids.add(pid)
+        return error
+
+    def end(self) -> None:
+        """Kill them: the engine has ended."""
+        self._over = True
+        for pid in self.pids - {0}:
+            os.kill(pid, signal.SIGKILL)
+
+
 def watch(control: int, kit: int | None, child_ended: int, reap, report, start_again) -> bool:
     """Reap what ends until the kit says so, or is gone: then False."""
     poll = select.poll()
@@ -113,6 +143,15 @@ def watch(control: int, kit: int | None, child_ended: int, reap, report, start_a
             start_again(told[0])
         elif kit in ready:
             return False
+
+
+def wake_up_for_children() -> int:
+    """Return a descriptor from which a byte comes when a child has ended."""
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return wake_read
 
 
 def give_up_rights(level: str) -> None:
@@ -208,7 +247,7 @@ def main(
     kit = os.pidfd_open(parent)
     if os.getppid() != parent:
         return
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
+    for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     for descriptor in (control, status):
         os.set_inheritable(descriptor, False)
@@ -226,28 +265,11 @@ def main(
     else:
         report(f"above {os.getpid()}")
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    wake_read, wake_write = os.pipe()
-    os.set_blocking(wake_write, False)
-    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    folder, others = f"{workspace}/cwd", spaces[2:]
-    starters: set[int] = set()
-    over = False
-
-    def start_on(number: int) -> int:
-        """Start the starter of a host other than the first; return 0, or errno."""
-        if over:
-            return 0
-        serve = [sys.executable, "-I", "-S", HOST_STARTER, "serve"]
-        starter, error = start(serve, run_id, folder, level, others[number - 1])
-        starters.add(starter)
-        return error
-
-    pid, error = 0, 0
-    for place in range(1, len(others) + 1):
-        error = error or start_on(place)
-    if not error:
-        pid, error = start(command, run_id, folder, level)
+    child_ended = wake_up_for_children()
+    folder = f"{workspace}/cwd"
+    starters = Starters(spaces[2:], run_id, folder, level)
+    error = starters.start_all()
+    pid, error = (0, error) if error else start(command, run_id, folder, level)
     if error:
         report(f"failed {error}")
         return
@@ -256,23 +278,20 @@ def main(
 
     def reap() -> bool:
         """Collect what has ended; True when no child is left."""
-        nonlocal over
         try:
             while True:
                 ended, wait_status = os.waitpid(-1, os.WNOHANG)
                 if ended == 0:
                     return False
-                starters.discard(ended)
+                starters.pids.discard(ended)
                 if ended == pid:
-                    over = True
                     report(f"exited {wait_status}")
-                    for starter in starters:
-                        os.kill(starter, signal.SIGKILL)
+                    starters.end()
         except ChildProcessError:
             return True
 
     seen = None if sandboxed else kit  # which is out of sight from in there
-    told = watch(control, seen, wake_read, reap, report, start_on)
+    told = watch(control, seen, child_ended, reap, report, starters.start)
     mine = lambda: process_table.own(os.getpid(), run_id)  # noqa: E731
     left = process_table.kill_all(mine, reap, KILL_TIMEOUT_S)
     if not told and not sandboxed:

@@ -16,13 +16,14 @@ from tickproof.conformance.history.event import (
     EventKind,
     NamedProcess,
     PartitionState,
-    PlacedProcess,
     UsedConnection,
 )
 from tickproof.conformance.history.fired_fault import FiredFault as FiredFault
 from tickproof.conformance.history.kafka_events import KafkaNames as KafkaNames
 from tickproof.conformance.history.kafka_events import KafkaOutput as KafkaOutput
 from tickproof.conformance.history.kafka_events import KafkaTransactions as KafkaTransactions
+from tickproof.conformance.history.network_events import Network as Network
+from tickproof.conformance.history.network_events import Placed as Placed
 from tickproof.conformance.scenario import FaultStep
 
 
@@ -51,12 +52,6 @@ class Topology(Event, kind=EventKind.TOPOLOGY):
     """The engine named its processes."""
 
     processes: tuple[NamedProcess, ...]
-
-
-class Placed(Event, kind=EventKind.PLACED):
-    """On which of several hosts the processes of the topology before run."""
-
-    placed: tuple[PlacedProcess, ...]
 
 
 class Activity(Event, kind=EventKind.ACTIVITY):
@@ -183,20 +178,6 @@ class ScaleRefused(Event, kind=EventKind.SCALE_REFUSED):
 
     workers: int
     asked_ns: int
-
-
-class Network(Event, kind=EventKind.NETWORK):
-    """A fault of the network, or of a host, is over. from_ns: when it began.
-
-    packets: how many of TCP it dropped; of a throttle, how often one had to wait.
-    """
-
-    do: str
-    host: str
-    peer: str = ""
-    way: str = "both"
-    from_ns: int
-    packets: int
 
 
 class FillOver(Event, kind=EventKind.FILL_OVER):

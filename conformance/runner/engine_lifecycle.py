@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
-from tickproof.conformance.engines.network import Network
 from tickproof.conformance.engines.process import (
     Engine,
     EngineFailure,
@@ -42,8 +41,7 @@ class EngineUnderTest:
     ``data`` is the data member of the deploy request, ``inputs`` the number of partitions of
     each input stream; ``pool`` may hold an engine of an earlier run. ``listen_on`` gets the socket
     on which the engine reaches the log server out of a sandbox, its own to close.
-    ``completion`` tells when an engine has drained that cannot be asked to. ``network``: the hosts
-    that it runs on.
+    ``completion`` tells when an engine has drained that cannot be asked to.
     Faults may be injected in any thread; everything else happens in one.
     """
 
@@ -53,7 +51,6 @@ class EngineUnderTest:
         pool: EnginePool | None = None, isolation: Isolation = UNPROTECTED,
         listen_on: Callable[[socket.socket], None] = socket.socket.close,
         completion: Callable[[float], Completion] | None = None,
-        network: Network | None = None,
     ) -> None:  # fmt: skip
         self._spec, self._scenario, self._id = spec, scenario, run_id
         self._data, self._inputs, self._on_line, self._events = data, inputs, on_line, events
@@ -62,7 +59,7 @@ class EngineUnderTest:
         self._members: list[Member] = []
         self._topology_lock = threading.Lock()
         self._pool, self._isolation, self._listen_on = pool, isolation, listen_on
-        self._completion, self._network = completion, network
+        self._completion, self._network = completion, isolation.network
         self._process: Engine | None = None
         #: Apps that this process has had before this run.
         self._served = 0
@@ -139,7 +136,7 @@ class EngineUnderTest:
         self._workspace = self._workspace or Workspace()
         engine = Engine(
             self._spec, self._id, self._stderr, self._on_line, self._workspace,
-            isolation=self._isolation, network=self._network,
+            isolation=self._isolation,
         )  # fmt: skip
         self._process, self._served = engine, 0
         cores = self._scenario.pace.engine_cores if self._scenario.pace else ()
@@ -203,12 +200,13 @@ class EngineUnderTest:
         )
         self._events.add(EventKind.PLACED, placed=placed)
 
-    def hear_of_scales(self) -> bool:
+    def hear_of_scales(self, fault_at: float) -> bool:
         """Note what was answered to scales; True where there is a new number of workers.
 
+        fault_at: when the last fault came or ended (time.monotonic).
         Raises EngineFailure: refused, late, or a topology of another number.
         """
-        scaled = self.injector.scaling.answered(self.process, self.injector.touched_at)
+        scaled = self.injector.scaling.answered(self.process, fault_at)
         if scaled:
             self.injector.workers = scaled
             self.topology(self._spec.timeouts.recovery_s)

@@ -93,15 +93,17 @@ class LiveRun:
         self._recording += [self.server, self.publisher]
         self._recording += [opened.exchange] if opened.exchange else []
         self._stack.callback(self.publisher.stop)
-        network = self._lay_out_hosts(opened.data)
+        self._lay_out_hosts(opened.data)
         widths = Counter(p.stream for p in built.partitions)
         self.engine = EngineUnderTest(
             self.spec, scenario, self._id, folder, self._seed, opened.data,
             [widths[stream] for stream in sorted(widths)], self._on_line, self.events,
             self._pool, self._isolation, self.server.listen_on,
-            opened.exchange.completion if opened.exchange else None, network,
+            opened.exchange.completion if opened.exchange else None,
         )  # fmt: skip
-        self.network_faults = NetworkFaults(network, self.events, lambda: self.engine.process)
+        self.network_faults = NetworkFaults(
+            self._isolation.network, self.events, lambda: self.engine.process
+        )
         self._stack.callback(self.network_faults.end)
         self._recording.append(self.network_faults)
         if scenario.pace is None:  # a look would hold up what is measured
@@ -115,15 +117,15 @@ class LiveRun:
         self.deadline = time.monotonic() + longest_s + SPARE_S
         self._opened = True
 
-    def _lay_out_hosts(self, data: dict[str, Any]) -> Network | None:
+    def _lay_out_hosts(self, data: dict[str, Any]) -> None:
         """Have the log server reached over a network of hosts, if there is to be one."""
         if not self._isolation.hosts:
-            return None
+            return
         network = self._stack.enter_context(Network(self._isolation.hosts, data["port"]))
         data["host"] = network.address(LOG)
         self.server.listen_on(network.listener.dup())
+        self._isolation = replace(self._isolation, network=network)
         self._pool = None  # an engine outlives no network
-        return network
 
     def _aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
         """Find the targets of a step; see `FaultController`."""
@@ -159,6 +161,8 @@ class LiveRun:
     def fault_changed_at(self) -> float:
         """When the last fault was carried out or ended (time.monotonic), 0 before the first."""
         links, network = self.server.links, self.network_faults
+        if network.lasting:
+            return time.monotonic()  # no engine has to go on before the network does
         return max(self.engine.injector.touched_at, links.touched_at, network.touched_at)
 
     def stop_reason(self) -> str:

@@ -71,6 +71,9 @@ class NetworkFaults:
                 raise LookupError(f"there is no host {name}")
         if step.do == "kill" and host == network.names[0]:
             raise LookupError(f"{host} has argv's process, and the kit's hold on it")
+        slow = [one for one in self._lasting if one.step.do == "throttle" and one.host == host]
+        if step.do == "throttle" and slow:
+            raise LookupError(f"{host} is slow already")
         return partial(self._begin, network, step, host)
 
     def _begin(self, network: Network, step: FaultStep, host: str) -> dict[str, Any]:

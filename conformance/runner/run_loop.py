@@ -101,7 +101,7 @@ class RunLoop:
         if self._engine.killed:
             return
         step = self._faults.current
-        scaled = self._engine.hear_of_scales()
+        scaled = self._engine.hear_of_scales(self._run.fault_changed_at)
         if scaled and step is not None and step.at == "scaling" and not self._faults.busy:
             self._faults.give_up("the scale was answered before", step)
 
@@ -207,6 +207,7 @@ class RunLoop:
         process = self._engine.process
         if self._engine.killed:
             down = time.monotonic() < self._engine.injector.down_until
+            down |= self._run.network_faults.lasting  # started now, it might reach nobody
             if self._faults.busy or process.returncode is None or down:
                 return
             self._events.add(EventKind.EXITED, returncode=process.returncode)

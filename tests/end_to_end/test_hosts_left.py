@@ -1,0 +1,73 @@
+"""The kit dies while an engine runs on hosts whose network is cut: nothing of them is left."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.long import LONG
+from tickproof.conformance.engines import network
+
+MARK = "TICKPROOF_TEST_OF_HOSTS"
+
+
+def _marked(value: str) -> list[int]:
+    """Return all processes that descend from the command, by what they were started with."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == value and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def _machine() -> tuple[list[str], str]:
+    names = sorted(path.name for path in Path("/sys/class/net").iterdir())
+    return names, Path("/proc/self/mountinfo").read_text()
+
+
+def _namespaces(pids: list[int]) -> set[int]:
+    """Return the network namespaces of processes."""
+    found = set()
+    for pid in pids:
+        try:
+            found.add(Path(f"/proc/{pid}/ns/net").stat().st_ino)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(bool(network.obstacle()), reason=f"no hosts: {network.obstacle()}")
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGTERM, marks=LONG),
+        pytest.param(signal.SIGINT, marks=LONG),
+    ],
+)
+def test_no_process_interface_or_mount_is_left(sessions, wait_until, monkeypatch, number):
+    before, mark = _machine(), str(sessions.folder)
+    monkeypatch.setenv(MARK, mark)
+    process = sessions.start(
+        "run", "miniature", "--only", "NE-MUTE", "--hosts", 3, "--out", "out", "-n", 1
+    )
+
+    def cut() -> bool:
+        events = sessions.folder.glob("out/*/runs/*/*/events.jsonl")
+        return any('"event":"fault"' in path.read_text() for path in events)
+
+    assert wait_until(cut, 60)
+    # The machine's own, the switch's, and those of hosts with processes on them.
+    assert len(_namespaces(_marked(mark))) >= 4
+    assert _machine() == before
+    process.send_signal(number)
+    process.communicate(timeout=60)
+
+    assert wait_until(lambda: not _marked(mark), 20)
+    assert _machine() == before
