@@ -23,9 +23,10 @@ def framed(*fields: tuple[str, str]) -> Layout:
 
 
 def new(count: int, layout: Layout) -> np.ndarray:
-    """Return ``count`` records of zeros, sizes set."""
+    """Return ``count`` records of zeros, sizes set where the layout has them."""
     records = np.zeros(count, layout)
-    records["size"] = layout.itemsize - 4
+    if "size" in layout.names:
+        records["size"] = layout.itemsize - 4
     return records
 
 

@@ -77,7 +77,7 @@ def _of_one_key(application: Application):
         outputs = np.zeros(0, application.sink.encoder)
         for number, mine in rows.groupby("pipeline"):
             pipeline = application.pipelines[number]
-            layout = pipeline.before[-1].out if pipeline.before else pipeline.source.decoder
+            layout = pipeline.before_state
             records = _joined(mine.sort_values(["path", "place"]), layout)
             made = stepped(pipeline.stateful, records, np.zeros(len(records), int), states)
             if pipeline.target:
