@@ -30,7 +30,6 @@ VERDICT = framed(
     ("order_id", "<u8"), ("symbol", "<u8"), ("quote_id", "<u8"), ("bid", "<i8"),
     ("offer", "<i8"), ("verdict", "u1"), ("", "V7"),
 )  # fmt: skip
-FIELDS = ("order_id", "symbol", "quote_id", "bid", "offer", "verdict")
 MARKET = State("market", np.dtype([("quote_id", "<u8"), ("bid", "<i8"), ("offer", "<i8")]))
 ORDER_KIND, QUOTE_KIND = 1, 2
 KINDS = {ORDER_KIND: "order", QUOTE_KIND: "quote"}
@@ -135,7 +134,7 @@ def sensible(kinds: tuple[int, ...], messages: np.ndarray) -> None:
 
 def only_reject(verdict: np.record) -> tuple | None:
     """Leave out what was accepted."""
-    return tuple(verdict[name] for name in FIELDS) if verdict.verdict else None
+    return verdict if verdict.verdict else None
 
 
 @on_arrays

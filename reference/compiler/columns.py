@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from tickproof.reference.api import PipelineError
-from tickproof.reference.api.layouts import Layout, new
+from tickproof.reference.api.layouts import Layout, fields, new
 
 #: Where in the log a row comes from. These columns come first and are unique together, so
 #: that the order of rows as tuples is log order: pipeline by pipeline, partition by partition.
@@ -26,6 +27,7 @@ _TYPES = {
 }  # fmt: skip
 
 
+@cache
 def columns(layout: Layout | None) -> pa.Schema:
     """Return a column for each named field, size and padding left out.
 
@@ -33,7 +35,7 @@ def columns(layout: Layout | None) -> pa.Schema:
     """
     if layout is None:
         return RAW
-    names = [name for name in layout.names if name != "size" and layout[name].kind != "V"]
+    names = fields(layout)
     for name in names:
         if name in PLACE.names or layout[name].str[1:] not in _TYPES:
             taken = "/".join(PLACE.names)
@@ -43,6 +45,7 @@ def columns(layout: Layout | None) -> pa.Schema:
     return pa.schema([(name, _TYPES[layout[name].str[1:]]) for name in names])
 
 
+@cache
 def row(layout: Layout | None) -> pa.Schema:
     """Return the columns of a row: its place, then its fields."""
     return pa.schema([*PLACE, *columns(layout)])

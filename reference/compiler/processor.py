@@ -11,6 +11,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from tickproof.reference.api import Application, Pipeline
+from tickproof.reference.api.layouts import one_by_one
 from tickproof.reference.compiler.columns import (
     PLACE,
     columns,
@@ -58,12 +59,12 @@ class KeyedState(StatefulProcessor):
 
     def _advance(self, pipeline: Pipeline, rows: list[Row], state: np.ndarray) -> Iterator[Row]:
         values = dict(zip(rows[0].__fields__, zip(*rows, strict=True), strict=True))
-        records = to_records(values, pipeline.before_state).view(np.recarray)
+        records = to_records(values, pipeline.before_state)
         step, current = pipeline.stateful, state.view(np.recarray)[0]
-        points = (step.function(record, current) for record in records)
+        points = (step.function(record, current) for record in one_by_one(records))
         outputs, answered = packed(step.name, step.out or records.dtype, points)
         for after in pipeline.after:
-            results = map(after.function, outputs.view(np.recarray))
+            results = map(after.function, one_by_one(outputs))
             outputs, kept = packed(after.name, after.out, results)
             answered = [answered[at] for at in kept]
         if pipeline.target is None or not answered:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tickproof.reference.api import Computation, Pipeline, Source, StateComputation
-from tickproof.reference.api.layouts import BadRecord, Layout, new, view
+from tickproof.reference.api.layouts import BadRecord, Layout, fields, new, one_by_one, view
 from tickproof.reference.connectors.wire import Chunk
 
 
@@ -66,7 +66,7 @@ def computed(step: Computation, records: np.ndarray) -> np.ndarray:
     """Apply a stateless computation."""
     if getattr(step.function, "on_arrays", False):
         return step.function(records)
-    return packed(step.name, step.out, map(step.function, records.view(np.recarray)))[0]
+    return packed(step.name, step.out, map(step.function, one_by_one(records)))[0]
 
 
 def finished(pipeline: Pipeline, outputs: np.ndarray) -> np.ndarray:
@@ -80,7 +80,7 @@ def stepped(step: StateComputation, records: np.ndarray, rows: np.ndarray, state
     """Apply a computation with state; ``states`` changes in place, the outputs come back."""
     if getattr(step.function, "on_arrays", False):
         return step.function(records, rows, states)
-    pairs = zip(records.view(np.recarray), rows, strict=True)
+    pairs = zip(one_by_one(records), rows, strict=True)
     table = states.view(np.recarray)
     results = (step.function(record, table[row]) for record, row in pairs)
     return packed(step.name, step.out or records.dtype, results)[0]
@@ -95,12 +95,12 @@ def packed(
     """
     with np.errstate(over="ignore"):
         given = [(at, result) for at, result in enumerate(results) if result is not None]
-    fields = [field for field in layout.names[1:] if layout[field].kind != "V"]
+    names = fields(layout)
     out = new(len(given), layout)
     for _, result in given:
-        if len(result) != len(fields):
-            raise StepError(f"{name}: expected {', '.join(fields)}, got {result!r}")
-    for column, field in enumerate(fields):
+        if len(result) != len(names):
+            raise StepError(f"{name}: expected {', '.join(names)}, got {result!r}")
+    for column, field in enumerate(names):
         values = [result[column] for _, result in given]
         try:
             out[field] = values

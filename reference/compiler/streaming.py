@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tickproof.reference.api import Application, Pipeline, PipelineError
+from tickproof.reference.api.layouts import one_by_one
 from tickproof.reference.compiler.checkpoint import claim
 from tickproof.reference.compiler.columns import (
     PLACE,
@@ -91,7 +92,7 @@ def _computations(pipeline: Pipeline) -> Callable[[Iterable[pa.RecordBatch]], It
             values = {name: batch.column(name).to_numpy() for name in batch.schema.names}
             records, kept = to_records(values, pipeline.source.decoder), np.arange(len(batch))
             for step in pipeline.before:
-                results = map(step.function, records.view(np.recarray))
+                results = map(step.function, one_by_one(records))
                 records, answered = packed(step.name, step.out, results)
                 kept = kept[answered]
             yield to_batch([values[n][kept] for n in PLACE.names], to_columns(records), schema)

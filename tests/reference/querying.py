@@ -14,8 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.reference.served import Served
 from tickproof.reference.api import Application
+from tickproof.reference.api.layouts import fields
 from tickproof.reference.blocks import streaming as blocks
-from tickproof.reference.compiler import batch
 from tickproof.reference.connectors.progress import Progress
 from tickproof.reference.connectors.wire import Log
 
@@ -73,7 +73,7 @@ def recorded(spark: SparkSession, application: Application, served: Served) -> D
         layout = f"V{4 + served.inputs[0].record_size}"
         rows = [(bytearray(record.tobytes()),) for record in served.outputs(layout)]
         return spark.createDataFrame(rows, "record binary")
-    names = batch.fields(layout)
+    names = fields(layout)
     outputs = served.outputs(layout)
     columns = [outputs[name].astype("<i8").tolist() for name in names]
     schema = ", ".join(f"{name} long" for name in names)
