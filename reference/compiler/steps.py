@@ -98,7 +98,7 @@ def packed(
     names = fields(layout)
     out = new(len(given), layout)
     for _, result in given:
-        if len(result) != len(names):
+        if not isinstance(result, tuple) or len(result) != len(names):
             raise StepError(f"{name}: expected {', '.join(names)}, got {result!r}")
     for column, field in enumerate(names):
         values = [result[column] for _, result in given]

@@ -50,10 +50,10 @@ def start(
         stream, schema = pipeline.source.stream, in_spark(row(pipeline.source.decoder))
         options = {**log, "stream": str(stream), "partitions": str(partitions[stream])}
         options["max_records"] = str(max_records)
-        frame = read(spark, pipeline.name, schema, partial(_rows, number, pipeline), options)
+        frame = read(spark, pipeline.name, schema, partial(rows_of, number, pipeline), options)
         if pipeline.before:
             schema = in_spark(row(pipeline.before_state))
-            frame = frame.mapInArrow(_computations(pipeline), schema)
+            frame = frame.mapInArrow(computations(pipeline), schema)
         frames.append(frame)
     rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
     layout = application.sink.encoder
@@ -65,7 +65,7 @@ def start(
     return write(rows, partial(in_log_order, layout=layout), options, checkpoint)
 
 
-def _rows(
+def rows_of(
     number: int, pipeline: Pipeline, partition: int, chunks: Iterable[Chunk]
 ) -> Iterator[pa.RecordBatch]:
     """Decode chunks of one partition, in an executor."""
@@ -83,7 +83,7 @@ def _rows(
         yield to_batch(place, columns, row(source.decoder))
 
 
-def _computations(pipeline: Pipeline) -> Callable[[Iterable[pa.RecordBatch]], Iterator]:
+def computations(pipeline: Pipeline) -> Callable[[Iterable[pa.RecordBatch]], Iterator]:
     """Return the computations before the state, which take the rows of a task in turn."""
     schema = row(pipeline.before_state)
 
