@@ -43,7 +43,9 @@ def start(
     """
     for step in (step for pipeline in application.pipelines for step in pipeline.steps):
         if getattr(step.function, "on_arrays", False):
-            raise PipelineError(f"{application.name}: {step.name}: expected a function on a record")
+            raise PipelineError(
+                f"{application.name}: {step.name}: expected a function on one record"
+            )
     claim(checkpoint, application, partitions, "rows")
     frames = []
     for number, pipeline in enumerate(application.pipelines):
