@@ -51,6 +51,12 @@ def row(layout: Layout | None) -> pa.Schema:
     return pa.schema([*PLACE, *columns(layout)])
 
 
+@cache
+def stored_types(layout: Layout) -> dict[str, type]:
+    """Return for each field the type of numpy that its column has."""
+    return {field.name: field.type.to_pandas_dtype() for field in columns(layout)}
+
+
 def in_spark(schema: pa.Schema) -> StructType:
     """Return the same columns as Spark writes them."""
     return from_arrow_schema(schema)
@@ -58,16 +64,16 @@ def in_spark(schema: pa.Schema) -> StructType:
 
 def to_columns(records: np.ndarray) -> list[np.ndarray]:
     """Return the named fields of records, each as an array of its column's type."""
-    typed = columns(records.dtype)
-    return [records[field.name].astype(field.type.to_pandas_dtype()) for field in typed]
+    types = stored_types(records.dtype)
+    return [records[name].astype(type_) for name, type_ in types.items()]
 
 
 def to_records(values: Mapping[str, Sequence | np.ndarray], layout: Layout) -> np.ndarray:
     """Return records from columns; those that the layout does not name are left out."""
-    typed = columns(layout)
-    records = new(len(values[typed.names[0]]), layout)
-    for field in typed:
-        records[field.name] = np.asarray(values[field.name], field.type.to_pandas_dtype())
+    types = stored_types(layout)
+    records = new(len(values[next(iter(types))]), layout)
+    for name, type_ in types.items():
+        records[name] = np.asarray(values[name], type_)
     return records
 
 

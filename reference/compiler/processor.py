@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 
-import numpy as np
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from tickproof.reference.api import Application, Pipeline
-from tickproof.reference.api.layouts import new, one_by_one
+from tickproof.reference.api.layouts import Layout, one_by_one
 from tickproof.reference.compiler.columns import (
     PLACE,
     columns,
     in_spark,
     row,
+    stored_types,
     to_columns,
     to_records,
 )
@@ -57,22 +57,43 @@ def advanced(
 
     The rows may come in any order; the answer depends on the micro-batch alone.
     """
-    layout = application.state.layout
-    state, outputs = new(1, layout), []
-    if before:
-        state = to_records(dict(zip(columns(layout).names, zip(before), strict=True)), layout)
+    state, outputs = KeyState(application.state.layout, before), []
     # Rows begin with their place. So as tuples they sort to log order, pipeline by pipeline.
     for number, mine in groupby(sorted(rows), attrgetter("pipeline")):
         outputs += _outputs(application.pipelines[number], list(mine), state)
-    return tuple(column[0] for column in to_columns(state)), outputs
+    return state.stored(), outputs
 
 
-def _outputs(pipeline: Pipeline, rows: list[Row], state: np.ndarray) -> Iterator[Row]:
+class KeyState:
+    """The state of one key as a function on one record sees it: its fields can be assigned.
+
+    What is assigned is cast to the field's type at once, so that it is the same whether the
+    next record comes in this micro-batch or in another.
+    """
+
+    def __init__(self, layout: Layout, stored: tuple | None) -> None:
+        columns = stored_types(layout)
+        values = stored or [0] * len(columns)
+        pairs = zip(columns.items(), values, strict=True)
+        vars(self)["_layout"] = layout
+        vars(self).update({n: column(v).astype(layout[n]) for (n, column), v in pairs})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Raise KeyError for a field that the state does not have."""
+        vars(self)[name] = self._layout[name].type(value)
+
+    def stored(self) -> tuple:
+        """Return the fields as Spark stores them."""
+        columns = stored_types(self._layout)
+        return tuple(vars(self)[name].astype(column).item() for name, column in columns.items())
+
+
+def _outputs(pipeline: Pipeline, rows: list[Row], state: KeyState) -> Iterator[Row]:
     """Apply the step with state, and those after it, to each record; ``state`` changes."""
     values = dict(zip(rows[0].__fields__, zip(*rows, strict=True), strict=True))
-    step, mine = pipeline.stateful, state.view(np.recarray)[0]
+    step = pipeline.stateful
     records = to_records(values, pipeline.before_state)
-    points = (step.function(record, mine) for record in one_by_one(records))
+    points = (step.function(record, state) for record in one_by_one(records))
     outputs, answered = packed(step.name, step.out or records.dtype, points)
     for after in pipeline.after:
         results = map(after.function, one_by_one(outputs))
