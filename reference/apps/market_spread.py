@@ -134,7 +134,7 @@ def sensible(kinds: tuple[int, ...], messages: np.ndarray) -> None:
 
 def only_reject(verdict: np.record) -> tuple | None:
     """Leave out what was accepted."""
-    return verdict if verdict.verdict else None
+    return tuple(verdict) if verdict.verdict else None
 
 
 @on_arrays

@@ -57,7 +57,8 @@ def advanced(
 
     The rows may come in any order; the answer depends on the micro-batch alone.
     """
-    state, outputs = KeyState(application.state.layout, before), []
+    state = KeyState(application.state.layout, before)
+    outputs: list[Row] = []
     # Rows begin with their place. So as tuples they sort to log order, pipeline by pipeline.
     for number, mine in groupby(sorted(rows), attrgetter("pipeline")):
         outputs += _outputs(application.pipelines[number], list(mine), state)
@@ -70,6 +71,8 @@ class KeyState:
     What is assigned is cast to the field's type at once, so that it is the same whether the
     next record comes in this micro-batch or in another.
     """
+
+    _layout: Layout
 
     def __init__(self, layout: Layout, stored: tuple | None) -> None:
         columns = stored_types(layout)
