@@ -70,7 +70,7 @@ def test_version_is_said_once():
 
 
 def test_reference_stays_minimal():
-    """Fewer than 1,200 lines of code: comments, docstrings and blank lines are not counted."""
+    """Fewer than 1,500 lines of code: comments, docstrings and blank lines are not counted."""
     lines = 0
     for path in sorted((ROOT / "reference").rglob("*.py")):
         text = path.read_text("utf-8")
@@ -85,4 +85,4 @@ def test_reference_stays_minimal():
             bool(line.strip()) and not line.strip().startswith("#") and number not in said
             for number, line in enumerate(text.splitlines(), 1)
         )
-    assert lines < 1_200
+    assert lines < 1_500

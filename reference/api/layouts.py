@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+from collections.abc import Iterator
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
 
@@ -23,10 +27,27 @@ def framed(*fields: tuple[str, str]) -> Layout:
 
 
 def new(count: int, layout: Layout) -> np.ndarray:
-    """Return ``count`` records of zeros, sizes set."""
+    """Return ``count`` records of zeros, sizes set where the layout has them."""
     records = np.zeros(count, layout)
-    records["size"] = layout.itemsize - 4
+    if "size" in layout.names:
+        records["size"] = layout.itemsize - 4
     return records
+
+
+def fields(layout: Layout) -> list[str]:
+    """Return the named fields of a record, its size and padding left out."""
+    return [name for name in layout.names if name != "size" and layout[name].kind != "V"]
+
+
+def one_by_one(records: np.ndarray) -> Iterator[tuple]:
+    """Return records as named tuples of their fields, numpy's scalars: integers wrap."""
+    names = fields(records.dtype)
+    return map(_record(*names), *(records[name] for name in names))
+
+
+@cache
+def _record(*names: str) -> type[tuple]:
+    return namedtuple("Record", names)
 
 
 def view(data: bytes, layout: Layout) -> np.ndarray:

@@ -120,6 +120,11 @@ class Pipeline:
         return self.steps[: self.steps.index(stateful)] if stateful else self.steps  # type: ignore
 
     @property
+    def before_state(self) -> Layout | None:
+        """The layout of a record when the computations before the state are done."""
+        return self.before[-1].out if self.before else self.source.decoder
+
+    @property
     def after(self) -> tuple[Computation, ...]:
         """The computations after the one with state."""
         stateful = self.stateful
@@ -148,6 +153,9 @@ class Application:
         states = {p.stateful.state.name for p in self.pipelines if p.stateful}
         if len(states) > 1 or (states and not all(p.stateful for p in self.pipelines)):
             raise PipelineError(f"{self.name}: expected one state for all pipelines, got {states}")
+        keys = {p.stateful.key for p in self.pipelines if p.stateful}
+        if len(keys) > 1:
+            raise PipelineError(f"{self.name}: expected one name of the key, got {sorted(keys)}")
 
     def _check(self, pipeline: Pipeline) -> None:
         where = f"{self.name}, pipeline {pipeline.name}"
@@ -172,3 +180,8 @@ class Application:
     def state(self) -> State | None:
         """The one state, if there is one."""
         return next((p.stateful.state for p in self.pipelines if p.stateful), None)
+
+    @property
+    def key(self) -> str | None:
+        """The field that is the key of the state, if there is one."""
+        return next((p.stateful.key for p in self.pipelines if p.stateful), None)

@@ -132,33 +132,43 @@ def sensible(kinds: tuple[int, ...], messages: np.ndarray) -> None:
         raise BadRecord(where, f"expected a symbol of eight ASCII letters, got {symbol!r}")
 
 
+def only_reject(verdict: np.record) -> tuple | None:
+    """Leave out what was accepted."""
+    return tuple(verdict) if verdict.verdict else None
+
+
 @on_arrays
 def only_rejects(verdicts: np.ndarray) -> np.ndarray:
-    """Leave out what was accepted."""
+    """`only_reject` for many verdicts."""
     return verdicts[verdicts["verdict"] == 1]
 
 
-def merged(emit: str, function=on_many, combine=combine) -> Application:
+def merged(emit: str, function=on_many, combine=combine, only=only_rejects) -> Application:
     """Return the app for quotes and orders in one stream, in one agreed order."""
     step = StateComputation("update-or-check", MARKET, "symbol", function, VERDICT, combine)
     pipeline = Pipeline("market", _source(0, ORDER_KIND, QUOTE_KIND)).to(step)
-    return Application("market-spread", [_emitting(pipeline, emit)])
+    return Application("market-spread", [_emitting(pipeline, emit, only)])
 
 
-def two_streams(emit: str, updating=on_many, checking=on_many) -> Application:
+def two_streams(emit: str, updating=on_many, checking=on_many, only=only_rejects) -> Application:
     """Return the app for quotes in stream 0 and orders in stream 1."""
     updates = StateComputation("update", MARKET, "symbol", updating, VERDICT)
     checks = StateComputation("check", MARKET, "symbol", checking, VERDICT)
     quotes = Pipeline("quotes", _source(0, QUOTE_KIND)).to(updates)
     orders = Pipeline("orders", _source(1, ORDER_KIND)).to(checks)
-    return Application("market-spread", [quotes, _emitting(orders, emit)])
+    return Application("market-spread", [quotes, _emitting(orders, emit, only)])
+
+
+#: What the two take for functions on one record, and no combine.
+MERGED_ON_RECORDS = {"function": update_or_check, "combine": None, "only": only_reject}
+TWO_ON_RECORDS = {"updating": update, "checking": check, "only": only_reject}
 
 
 def _source(stream: int, *kinds: int) -> Source:
     return Source(stream, MESSAGE, partial(sensible, kinds))
 
 
-def _emitting(pipeline: Pipeline, emit: str) -> Pipeline:
+def _emitting(pipeline: Pipeline, emit: str, only) -> Pipeline:
     if emit == "rejects":
-        pipeline = pipeline.to(Computation("only-rejects", only_rejects, VERDICT))
+        pipeline = pipeline.to(Computation("only-rejects", only, VERDICT))
     return pipeline.into(Sink(0, VERDICT))

@@ -15,7 +15,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
 from tickproof.reference.api import Application
-from tickproof.reference.api.layouts import Layout
+from tickproof.reference.api.layouts import Layout, fields
 from tickproof.reference.compiler.steps import computed, finished, stepped
 
 ROW_SCHEMA = "pipeline int, path string, place long, key long, record binary"
@@ -41,11 +41,6 @@ def run(
             lambda rows: (_columns(_joined(r, layout)) for r in rows), schema
         )
     return records.groupBy("key").applyInPandas(_of_one_key(application), schema)
-
-
-def fields(layout: Layout) -> list[str]:
-    """Return the named fields of a record, its size and padding left out."""
-    return [n for n in layout.names if n != "size" and layout[n].kind != "V"]
 
 
 def _records(application: Application, number: int):
@@ -77,7 +72,7 @@ def _of_one_key(application: Application):
         outputs = np.zeros(0, application.sink.encoder)
         for number, mine in rows.groupby("pipeline"):
             pipeline = application.pipelines[number]
-            layout = pipeline.before[-1].out if pipeline.before else pipeline.source.decoder
+            layout = pipeline.before_state
             records = _joined(mine.sort_values(["path", "place"]), layout)
             made = stepped(pipeline.stateful, records, np.zeros(len(records), int), states)
             if pipeline.target:

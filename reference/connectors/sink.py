@@ -13,38 +13,52 @@ runs, and because what a batch computes is a function of that range and the stat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tickproof.reference.connectors.source import persistently
 from tickproof.reference.connectors.wire import STAGE_BYTES, Chunk, Log, LogError
 
-FORMAT = "tickproof-sink"
 COMMITTED, ALREADY, UNKNOWN = 1, 2, 3
 #: Local property under which Spark tells its tasks the id of the micro-batch.
 BATCH_ID = "streaming.sql.batchId"
 
 
-class LogSink(DataSource):
-    """Options: host, port, token, stream."""
+#: Turns the rows of a task into framed records, in pieces of any length.
+Framing = Callable[[Iterator[pa.RecordBatch]], Iterable[memoryview]]
 
-    @classmethod
-    def name(cls) -> str:
-        """Return the name for ``writeStream.format``."""
-        return FORMAT
 
-    def streamWriter(self, schema, overwrite) -> DataSourceStreamArrowWriter:
-        """Return the writer; Spark takes a Python sink in append mode only."""
-        return LogWriter(dict(self.options))
+def write(
+    frame: DataFrame, framing: Framing, options: Mapping[str, str], checkpoint: Path
+) -> StreamingQuery:
+    """Start the query that stages what ``framing`` makes of rows, and commits it.
+
+    Options: host, port, token, stream.
+    """
+
+    class LogSink(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "tickproof-sink"
+
+        def streamWriter(self, schema, overwrite) -> DataSourceStreamArrowWriter:
+            return LogWriter(dict(self.options), framing)
+
+    frame.sparkSession.dataSource.register(LogSink)
+    writer = frame.writeStream.format(LogSink.name()).options(**options)
+    return writer.option("checkpointLocation", str(checkpoint)).start()
 
 
 @dataclass
@@ -57,8 +71,9 @@ class Staged(WriterCommitMessage):
 class LogWriter(DataSourceStreamArrowWriter):
     """One transaction a micro-batch."""
 
-    def __init__(self, options: dict[str, str]) -> None:
+    def __init__(self, options: dict[str, str], framing: Framing) -> None:
         self._options = options
+        self._framing = framing
         self._stream = int(options["stream"])
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
@@ -71,7 +86,7 @@ class LogWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         batch_id = int(context.getLocalProperty(BATCH_ID))
         staged = 0
-        for number, piece in enumerate(pieces(iterator)):
+        for number, piece in enumerate(pieces(self._framing(iterator))):
             writer = context.partitionId() << 16 | number
             persistently(self._options, partial(self._stage, batch_id, writer, piece))
             staged += piece.count
@@ -95,24 +110,22 @@ class LogWriter(DataSourceStreamArrowWriter):
         persistently(self._options, lambda log: log.abort(batchId))
 
 
-def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:
-    """Join blocks, and cut them into as few pieces as fit a STAGE each."""
+def pieces(framed: Iterable[memoryview]) -> Iterator[Chunk]:
+    """Join framed records, and cut them into as few pieces as fit a STAGE each."""
     held: list[memoryview] = []
     length = size = 0
-    for batch in batches:
-        for value in batch.column("records"):
-            data = memoryview(value.as_buffer())
-            if not len(data):
-                continue
-            size = 4 + int.from_bytes(data[:4], "little")
-            if size > STAGE_BYTES:
-                raise LogError(f"a record of {size - 4} bytes does not fit a STAGE")
-            room = STAGE_BYTES // size * size
-            while length + len(data) > room:
-                cut = room - length
-                yield Chunk(0, room // size, b"".join([*held, data[:cut]]))
-                held, length, data = [], 0, data[cut:]
-            held.append(data)
-            length += len(data)
+    for data in framed:
+        if not len(data):
+            continue
+        size = 4 + int.from_bytes(data[:4], "little")
+        if size > STAGE_BYTES:
+            raise LogError(f"a record of {size - 4} bytes does not fit a STAGE")
+        room = STAGE_BYTES // size * size
+        while length + len(data) > room:
+            cut = room - length
+            yield Chunk(0, room // size, b"".join([*held, data[:cut]]))
+            held, length, data = [], 0, data[cut:]
+        held.append(data)
+        length += len(data)
     if length:
         yield Chunk(0, length // size, b"".join(held))

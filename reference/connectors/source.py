@@ -7,35 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.types import StructType
 
 from tickproof.reference.connectors.wire import Chunk, Log, Passing
-
-#: One row: a block of records (see tickproof.reference.compiler.steps.Block).
-ROW = pa.schema(
-    [
-        pa.field("bucket", pa.int32()),
-        pa.field("pipeline", pa.int32()),
-        pa.field("ready", pa.bool_()),
-        pa.field("partition", pa.int32()),
-        pa.field("base", pa.int64()),
-        pa.field("count", pa.int64()),
-        pa.field("records", pa.binary()),
-    ]
-)
-ROW_SCHEMA = (
-    "bucket int, pipeline int, ready boolean, partition int, base long, count long, records binary"
-)
 
 #: How long an error that may pass is tolerated, and how often the call is tried again.
 PERSIST_S, AGAIN_S = 60.0, 0.1
 T = TypeVar("T")
 
-#: Turns the chunks of one partition into rows, tuples in the order of ROW.
-Reading = Callable[[int, Iterable[Chunk]], Iterable[tuple]]
+#: Turns the chunks of a partition, given by its number, into rows.
+Reading = Callable[[int, Iterable[Chunk]], Iterator[pa.RecordBatch]]
 
 
 @lru_cache(maxsize=4)
@@ -67,17 +52,11 @@ def persistently(options: Mapping[str, str], ask: Callable[[Log], T]) -> T:
             time.sleep(AGAIN_S)
 
 
-def record_batch(row: tuple) -> pa.RecordBatch:
-    """Return one row as Arrow columns; its records are not copied."""
-    *values, records = row
-    arrays = [pa.array([value], field.type) for value, field in zip(values, ROW, strict=False)]
-    ends = pa.py_buffer(np.array([0, len(records)], "<i4"))
-    arrays.append(pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(records)]))
-    return pa.RecordBatch.from_arrays(arrays, schema=ROW)
-
-
-def log_source(reading: Reading, format_name: str) -> type[DataSource]:
-    """Return the data source that reads one stream through ``reading``.
+def read(
+    spark: SparkSession, name: str, schema: StructType | str, reading: Reading,
+    options: Mapping[str, str],
+) -> DataFrame:  # fmt: skip
+    """Return one stream of the log as a DataFrame, its rows made by ``reading``.
 
     Options: host, port, token, stream, partitions, and max_records, the most that one
     micro-batch takes of the whole stream.
@@ -86,15 +65,16 @@ def log_source(reading: Reading, format_name: str) -> type[DataSource]:
     class LogSource(DataSource):
         @classmethod
         def name(cls) -> str:
-            return format_name
+            return f"tickproof-{name}"
 
-        def schema(self) -> str:
-            return ROW_SCHEMA
+        def schema(self) -> StructType | str:
+            return schema
 
         def streamReader(self, schema) -> DataSourceStreamReader:
             return LogReader(dict(self.options), reading)
 
-    return LogSource
+    spark.dataSource.register(LogSource)
+    return spark.readStream.format(LogSource.name()).options(**options).load()
 
 
 class Range(InputPartition):
@@ -144,8 +124,7 @@ class LogReader(DataSourceStreamReader):
     def read(self, partition: Range) -> Iterator[pa.RecordBatch]:
         """Read and prepare one range, in an executor; a retry reads the same again."""
         number, start, end = partition.value
-        for row in self._reading(number, self._chunks(number, start, end)):
-            yield record_batch(row)
+        yield from self._reading(number, self._chunks(number, start, end))
 
     def _chunks(self, number: int, at: int, end: int) -> Iterator[Chunk]:
         """Yield the records of a range; where a connection is lost, behind the last chunk."""

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 MISSING = [name for name in ("pyspark", "pandas", "chispa") if not importlib.util.find_spec(name)]
-collect_ignore = ["test_streaming.py", "test_checkpoints.py", "test_wire.py"] if MISSING else []
+NEED_SPARK = ["test_streaming.py", "test_checkpoints.py", "test_rows.py", "test_wire.py"]
+collect_ignore = NEED_SPARK if MISSING else []
 ROOT = Path(__file__).parents[2]
 #: For a JVM that lives for a minute.
 FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"

@@ -11,7 +11,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tickproof.reference.api import Application
-from tickproof.reference.compiler.steps import Block, Reading, advanced, table_of
+from tickproof.reference.api.layouts import fields
+from tickproof.reference.blocks.blocks import Block, Reading, advanced, table_of
 from tickproof.reference.connectors.wire import Chunk
 
 #: The records of each (stream, partition), in log order.
@@ -98,7 +99,7 @@ def _read(application: Application, records: Input, ranges, split: Split) -> Ite
             if stream != pipeline.source.stream:
                 continue
             data = records[stream, partition][start:end].tobytes()
-            for block in reading(partition, [Chunk(start, end - start, data)]):
+            for block in reading.blocks(partition, [Chunk(start, end - start, data)]):
                 if split.apart:
                     chunk = Chunk(block.base, block.count, block.records)
                     yield from reading.work(block.partition, chunk)
@@ -108,7 +109,7 @@ def _read(application: Application, records: Input, ranges, split: Split) -> Ite
 
 def plain(rows: np.ndarray) -> list[tuple]:
     """Return records as tuples of their named fields; checks size and padding."""
-    named = [n for n in rows.dtype.names if n != "size" and rows.dtype[n].kind != "V"]
+    named = fields(rows.dtype)
     again = np.zeros(len(rows), rows.dtype)
     again["size"] = rows.dtype.itemsize - 4
     for name in named:

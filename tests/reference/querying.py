@@ -14,7 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.reference.served import Served
 from tickproof.reference.api import Application
-from tickproof.reference.compiler import batch, streaming
+from tickproof.reference.api.layouts import fields
+from tickproof.reference.blocks import streaming as blocks
 from tickproof.reference.connectors.progress import Progress
 from tickproof.reference.connectors.wire import Log
 
@@ -47,16 +48,15 @@ class Running(NamedTuple):
 
 @contextmanager
 def running(
-    spark: SparkSession, application: Application, served: Served, checkpoint: Path, **options
-) -> Iterator[Running]:
-    """Run a query, and stop it in the end."""
+    spark: SparkSession, application: Application, served: Served, checkpoint: Path,
+    form=blocks, **options,
+) -> Iterator[Running]:  # fmt: skip
+    """Run a query that a form's ``start`` compiles, and stop it in the end."""
     log = Log("127.0.0.1", served.server.port, served.options["token"])
     progress = Progress(log, checkpoint)
     spark.streams.addListener(progress)
     try:
-        query = streaming.start(
-            spark, application, served.options, served.counts, checkpoint, **options
-        )
+        query = form.start(spark, application, served.options, served.counts, checkpoint, **options)
         try:
             yield Running(query, progress)
         finally:
@@ -73,7 +73,7 @@ def recorded(spark: SparkSession, application: Application, served: Served) -> D
         layout = f"V{4 + served.inputs[0].record_size}"
         rows = [(bytearray(record.tobytes()),) for record in served.outputs(layout)]
         return spark.createDataFrame(rows, "record binary")
-    names = batch.fields(layout)
+    names = fields(layout)
     outputs = served.outputs(layout)
     columns = [outputs[name].astype("<i8").tolist() for name in names]
     schema = ", ".join(f"{name} long" for name in names)

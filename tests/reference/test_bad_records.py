@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tickproof.reference.api.layouts import new
 from tickproof.reference.apps import count, double, market_spread
-from tickproof.reference.compiler.steps import Reading, RecordError, decoded
+from tickproof.reference.blocks.blocks import Reading
+from tickproof.reference.compiler.steps import RecordError, decoded
 from tickproof.reference.connectors.wire import Chunk
 
 MARKET = market_spread.merged("verdicts").pipelines[0].source
@@ -91,7 +92,7 @@ def test_wrong_records_are_buried_and_all_others_go_on(tmp_path_factory, number,
     expected = {f"0-3-{100 + place}.bin": records[place].tobytes() for place in wrong}
     good = [place + 1 for place in range(number) if place not in wrong]
     for _ in range(2):  # a replay makes the same files
-        assert decoded(source, 3, chunk(records))["id"].tolist() == good
+        assert decoded(source, 3, chunk(records))[0]["id"].tolist() == good
         assert {p.name: p.read_bytes() for p in folder.glob("letters/*")} == expected
 
 
@@ -99,11 +100,11 @@ def test_a_record_of_another_size_is_buried(tmp_path):
     source = replace(MARKET, dead_letters=str(tmp_path))
     wrong = (51).to_bytes(4, "little") + bytes(range(51))
     for _ in range(2):
-        assert len(decoded(source, 0, Chunk(5, 1, wrong))) == 0
+        assert len(decoded(source, 0, Chunk(5, 1, wrong))[0]) == 0
         assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"0-0-5.bin": wrong}
 
 
 def test_without_wrong_records_no_folder_is_made(tmp_path):
     source = replace(MARKET, dead_letters=str(tmp_path / "letters"))
-    assert len(decoded(source, 0, chunk(messages(4)))) == 4
+    assert len(decoded(source, 0, chunk(messages(4)))[0]) == 4
     assert not (tmp_path / "letters").exists()

@@ -20,7 +20,7 @@ from tickproof.reference.api import Application, Sink, State
 from tickproof.reference.api.layouts import new
 from tickproof.reference.apps import count, market_spread
 from tickproof.reference.compiler import batch
-from tickproof.reference.compiler.streaming import CheckpointError
+from tickproof.reference.connectors.progress import CheckpointError
 
 RECORDS = 300
 COUNT = apps.make("count", {"emit": "every"})

@@ -11,7 +11,6 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -282,19 +281,15 @@ def test_a_log_that_lies(reply, text):
 @settings(deadline=None)
 @given(
     size=st.integers(0, 30), count=st.integers(0, 60), stage=st.integers(34, 200),
-    borders=st.lists(st.integers(0, 60), max_size=12), each=st.integers(1, 4),
+    borders=st.lists(st.integers(0, 60), max_size=12),
 )  # fmt: skip
-def test_pieces_depend_on_the_records_alone(size, count, stage, borders, each):
+def test_pieces_depend_on_the_records_alone(size, count, stage, borders):
     records = [struct.pack("<I", size) + bytes([i] * size) for i in range(count)]
     cuts = sorted([0, count, *(min(border, count) for border in borders)])
     blocks = [b"".join(records[a:b]) for a, b in pairwise(cuts)]
-    batches = [
-        pa.record_batch({"records": pa.array(blocks[i : i + each], pa.binary())})
-        for i in range(0, len(blocks), each)
-    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sink, "STAGE_BYTES", stage)
-        pieces = list(sink.pieces(iter(batches)))
+        pieces = list(sink.pieces(map(memoryview, blocks)))
     fit = stage // (4 + size)
     expected = [records[i : i + fit] for i in range(0, count, fit)]
     assert [(0, len(part), b"".join(part)) for part in expected] == pieces
@@ -302,8 +297,7 @@ def test_pieces_depend_on_the_records_alone(size, count, stage, borders, each):
 
 def test_a_piece_fits_a_stage(served):
     count = wire.STAGE_BYTES // NUMBER.itemsize
-    block = pa.record_batch({"records": [numbers(count + 1).tobytes()]})
-    pieces = list(sink.pieces(iter([block])))
+    pieces = list(sink.pieces([memoryview(numbers(count + 1).tobytes())]))
     assert [piece.count for piece in pieces] == [count, 1]
     client = served.connect()
     for writer, piece in enumerate(pieces):

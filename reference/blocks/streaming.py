@@ -1,0 +1,98 @@
+"""An application as one Structured Streaming query whose rows are blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.state import GroupState
+
+from tickproof.reference.api import Application
+from tickproof.reference.blocks.blocks import (
+    ROW,
+    ROW_SCHEMA,
+    Block,
+    Reading,
+    advanced,
+    record_batch,
+    table_of,
+)
+from tickproof.reference.compiler.checkpoint import claim
+from tickproof.reference.connectors.sink import write
+from tickproof.reference.connectors.source import read
+from tickproof.reference.connectors.wire import Chunk
+
+OUTPUT_SCHEMA = "count long, records binary"
+STATE_SCHEMA = "table binary"
+
+
+def start(
+    spark: SparkSession, application: Application, log: Mapping[str, str],
+    partitions: Mapping[int, int], checkpoint: Path, *, max_records: int = 6_000_000,
+    buckets: int = 8, coalesce: bool = True, combine: bool = True,
+) -> StreamingQuery:  # fmt: skip
+    """Start the query; it goes on from its checkpoint where there is one.
+
+    log: host, port, token. partitions: how many each input stream has. buckets: shares of
+    the key space, fixed for the life of a checkpoint. coalesce: do stateless computations
+    and the combine where records are read, not in a step of their own. combine: have one.
+    """
+    claim(checkpoint, application, partitions, "blocks", {"buckets": buckets})
+    frames = []
+    for number, pipeline in enumerate(application.pipelines):
+        stream = pipeline.source.stream
+        options = {**log, "stream": str(stream), "partitions": str(partitions[stream])}
+        options["max_records"] = str(max_records)
+        reading = Reading(application, number, buckets, coalesce, combine)
+        frame = read(spark, pipeline.name, ROW_SCHEMA, reading, options)
+        if not coalesce and pipeline.source.decoder:
+            frame = frame.mapInArrow(_apart(reading), ROW_SCHEMA)
+        frames.append(frame)
+    blocks = reduce(DataFrame.union, frames)
+    if application.state:
+        blocks = blocks.groupBy("bucket").applyInPandasWithState(
+            _stateful(application), OUTPUT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
+        )
+    options = {**log, "stream": str(application.sink.stream)}
+    return write(blocks.select("count", "records"), _framed, options, checkpoint)
+
+
+def _framed(batches: Iterator[pa.RecordBatch]) -> Iterator[memoryview]:
+    """Take the blocks out of their rows."""
+    for batch in batches:
+        yield from (memoryview(value.as_buffer()) for value in batch.column("records"))
+
+
+def _apart(reading: Reading) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the work of a reading as a step of its own, in a process of its own."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                chunk = Chunk(row["base"], row["count"], row["records"])
+                yield from map(record_batch, reading.work(row["partition"], chunk))
+
+    return work
+
+
+def _stateful(application: Application):
+    """Return the function that Spark calls for each bucket of a batch."""
+    columns = ROW.names
+
+    def advance(
+        key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        table = table_of(application, state.get[0] if state.exists else None)
+        rows = (row for frame in frames for row in zip(*(frame[c] for c in columns), strict=True))
+        table, outputs = advanced(application, table, (Block(*row) for row in rows))
+        state.update((table.tobytes(),))
+        kept = [records for _, records in outputs if len(records)]
+        data = {"count": map(len, kept), "records": (records.tobytes() for records in kept)}
+        yield pd.DataFrame({name: list(column) for name, column in data.items()})
+
+    return advance
