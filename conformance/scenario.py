@@ -119,9 +119,9 @@ class FaultStep:
     fraction: armed once this part of the input was fetched; 1.0 is its last record.
     burst: records published at once when the step is due: the backlog that it meets.
     delay_s: from the moment to the fault. seconds: how long a fault lasts; of connections,
-    from the first thing that it meets. down_s: how long a killed engine stays down before it is
-    started again. cut: wait for a RELEASE before the fault, so that
-    there is a cut to recover from.
+    from the first thing that it meets. down_s: how long a killed engine, or host, stays down
+    before it is started again. cut: wait for a RELEASE before the fault, so that there is a cut
+    to recover from.
     """
 
     do: Do

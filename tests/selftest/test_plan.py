@@ -144,3 +144,14 @@ def test_what_cannot_be_met_is_refused(tmp_path: Path, asked: dict, said: str) -
     mutant(folder, "wrong-app", DEFECT)
     with pytest.raises(RequestError, match=said):
         plan.chosen(folder, tmp_path / "out", **asked)
+
+
+def test_without_hosts_nothing_is_tried_on_them(tmp_path: Path, monkeypatch) -> None:
+    asked = {"only": ["hosts-on-the-first", "miniature"]}
+    monkeypatch.setattr(plan.network, "obstacle", lambda: "")
+    with_hosts = plan.chosen(fixtures(), tmp_path, **asked)
+    assert [one.id for one in with_hosts] == ["hosts-on-the-first", "miniature"]
+    assert any(map(plan.on_hosts, with_hosts[1].scenarios))
+    monkeypatch.setattr(plan.network, "obstacle", lambda: "no rights")
+    (sound,) = plan.chosen(fixtures(), tmp_path, **asked)
+    assert sound.id == "miniature" and not any(map(plan.on_hosts, sound.scenarios))

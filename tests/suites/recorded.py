@@ -78,8 +78,10 @@ def small(name: str) -> Scenario:
         )
         for step in drawn.faults
     )
+    # A network that stands still takes TCP some time.
+    paced_s = PACED_S * (4 if any(step.target == "host" for step in faults) else 1)
     return replace(
-        drawn, recipe=recipe, rate=drawn.rate and fewer / PACED_S, faults=faults,
+        drawn, recipe=recipe, rate=drawn.rate and fewer / paced_s, faults=faults,
         sink=replace(drawn.sink, stall_s=min(drawn.sink.stall_s, 1.5)),
     )  # fmt: skip
 
