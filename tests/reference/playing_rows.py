@@ -17,9 +17,12 @@ from tickproof.reference.compiler.streaming import computations, rows_of
 from tickproof.reference.connectors.wire import Chunk
 
 
-def play_rows(application: Application, records: Input, split: Split) -> Played:
-    """Run all batches: read and compute, shuffle by key, advance each key, order the outputs."""
-    played, random = Played(), Random(split.seed)
+def play_rows(application: Application, records: Input, split: Split, shuffle: int = 0) -> Played:
+    """Run all batches: read and compute, shuffle by key, advance each key, order the outputs.
+
+    shuffle: a seed for the order in which rows arrive.
+    """
+    played, random = Played(), Random(shuffle)
     layout = application.sink.encoder
     states: dict[int, tuple] = {}
     for ranges in split.ranges(records):
