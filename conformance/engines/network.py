@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tickproof.conformance.errors import RequestError
+from tickproof.conformance.errors import RequestError, TickproofError
 
 #: The host of the kit's log server. An engine's hosts are host-1, host-2, ...
 LOG: Final = "log"
@@ -47,7 +47,7 @@ _TRIAL_TC: Final = "tc qdisc add dev host-1 root tbf rate 1mbit burst 32kb limit
 _ANSWER: Final = 1 << 20
 
 
-class NetworkError(OSError):
+class NetworkError(TickproofError, OSError):
     """A network cannot be laid out, or a tool in it failed."""
 
 
