@@ -33,7 +33,7 @@ def require_scaled(history: History) -> None:
     for number, event in enumerate(scaled):
         end_ns = ends[number] if number < len(ends) else None
         life, workers = _require_number(history, event)
-        if len(workers) <= _partitions(history):
+        if workers and len(workers) <= _partitions(history):
             _require_work(life, workers, event.t_ns, end_ns)
 
 
@@ -62,6 +62,8 @@ def _require_number(history: History, event: events.Scaled) -> tuple[Life, set[i
         raise Unknown(Reason.NOT_SEEN, "an answer to topology after scale", "none")
     after = next(row for row in life.topologies if row.t_ns >= event.t_ns)
     workers = {one.pid for one in after.processes if one.role == "worker"}
+    if "worker" not in life.roles.values():
+        return life, set()  # its workers are threads: nobody can count them
     if len(workers) != event.workers:
         raise Fail(
             Reason.BAD_ANSWER,

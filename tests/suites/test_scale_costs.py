@@ -15,7 +15,8 @@ from tickproof.conformance.history.event import (
     UsedConnection,
 )
 from tickproof.conformance.scenario import FaultStep, Scenario
-from tickproof.conformance.suites.scales import ScaleCost, costs
+from tickproof.conformance.suites.judge import Fail
+from tickproof.conformance.suites.scales import ScaleCost, costs, require_numbers, require_scaled
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.generators.layouts import opaque
@@ -115,3 +116,24 @@ def test_records_fetched_again_are_counted_like_a_set_counts_them(tmp_path_facto
         known |= {base + count}
     (cost,) = costs(run.history())
     assert cost.again == again
+
+
+def _named(role: str) -> list[events.Event]:
+    """Return the events of the run, with one process that topology names."""
+    return [
+        events.Topology(t_ns=one.t_ns, processes=(NamedProcess(11, role, ""),))
+        if isinstance(one, events.Topology) else one for one in SEEN
+    ]  # fmt: skip
+
+
+def test_workers_that_are_threads_cannot_be_counted(run):
+    run.events(*_named("engine"))
+    require_scaled(run.history())
+    require_numbers(run.history())
+
+
+def test_one_worker_is_not_two(run):
+    run.events(*_named("worker"))
+    for require in (require_scaled, require_numbers):
+        with pytest.raises(Fail, match="2 workers in topology"):
+            require(run.history())

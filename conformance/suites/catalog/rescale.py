@@ -126,7 +126,7 @@ def _(context: Context, rng: random.Random) -> Scenario:
         rng, (0.12, 1), (0.35, 4),
         then=(
             _claimed(context, FaultStep("cut", "sink", "scaling")),
-            FaultStep("pause", "worker", "scaling", seconds=1.5),
+            _claimed(context, FaultStep("pause", "worker", "scaling", seconds=1.5)),
         ),
     ))  # fmt: skip
     at = round(rng.uniform(0.58, 0.63), 4)
