@@ -10,8 +10,12 @@ from typing import Final
 from tickproof.conformance.fault_space.dimensions import Point, Strike, Strikes, When
 from tickproof.conformance.scenario import LASTING, FaultStep
 
-#: What a fault that lasts does beside lasting.
-_MORE: Final = {"delay": {"lag_s": 0.1}, "throttle": {"rate": 50_000.0}}
+#: To how many workers an engine scales, one place after the other: up, down, and up again.
+_WORKERS: Final = (3, 1, 4)
+#: What some faults need to be told.
+_MORE: Final = {
+    "delay": {"lag_s": 0.1}, "throttle": {"rate": 50_000.0}, "scale": {"workers": _WORKERS[0]},
+}  # fmt: skip
 #: Deaths that a recovery may follow, by the claim that they need: the first that is claimed.
 PRELUDES: Final[dict[str, FaultStep]] = {
     "engine": FaultStep("kill", "engine", "fetched", cut=True),
@@ -27,16 +31,12 @@ _PLACES: Final = {
     Strikes.ONE: (0.5,), Strikes.TWO_CLOSE: (0.4, 0.43), Strikes.TWO_APART: (0.3, 0.75),
     Strikes.THREE: (0.2, 0.45, 0.7),
 }  # fmt: skip
-#: To how many workers an engine scales, one place after the other: up, down, and up again.
-_WORKERS: Final = (3, 1, 4)
 
 
 def step_of(strike: Strike) -> FaultStep:
     """Return a strike as a step, at no moment in particular."""
     do, target, *damage = strike.value.split()
     more = {"damage": damage[0]} if damage else _MORE.get(do, {})
-    if do == "scale":
-        more = {"workers": _WORKERS[0]}
     return FaultStep(do, target, "fetched", **more)  # type: ignore[arg-type]
 
 

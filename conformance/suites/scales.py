@@ -57,11 +57,10 @@ def require_numbers(history: History) -> None:
 
 def _require_number(history: History, event: events.Scaled) -> tuple[Life, set[int]]:
     """Expect as many workers in topology as were asked for; return them, and their life."""
-    life = next((one for one in seen_lives(history) if _has(one, event)), None)
-    if life is None:
+    seen = _workers_after(history, event)
+    if seen is None:
         raise Unknown(Reason.NOT_SEEN, "an answer to topology after scale", "none")
-    after = next(row for row in life.topologies if row.t_ns >= event.t_ns)
-    workers = {one.pid for one in after.processes if one.role == "worker"}
+    life, workers = seen
     if "worker" not in life.roles.values():
         return life, set()  # its workers are threads: nobody can count them
     if len(workers) != event.workers:
@@ -71,6 +70,15 @@ def _require_number(history: History, event: events.Scaled) -> tuple[Life, set[i
             f"{len(workers)}",
         )
     return life, workers
+
+
+def _workers_after(history: History, event: events.Scaled) -> tuple[Life, set[int]] | None:
+    """Return the life of a scale and the workers that topology named first after it, if any did."""
+    for life in seen_lives(history):
+        after = [row for row in life.topologies if row.t_ns >= event.t_ns]
+        if after and life.topologies[0].t_ns < event.t_ns:
+            return life, {one.pid for one in after[0].processes if one.role == "worker"}
+    return None
 
 
 def _require_work(life: Life, workers: set[int], begin_ns: int, end_ns: int | None) -> None:
@@ -107,12 +115,6 @@ def _done(
     done = {pid: whole[pid].records - until[pid].records for pid in sorted(workers)}
     unseen = any(not one.pids and one.fetched + one.sent for look in looks for one in look.used)
     return done, unseen
-
-
-def _has(life: Life, event: events.Scaled) -> bool:
-    return any(row.t_ns >= event.t_ns for row in life.topologies) and (
-        life.topologies[0].t_ns < event.t_ns
-    )
 
 
 def _partitions(history: History) -> int:
@@ -197,11 +199,10 @@ def _fetched_again(history: History, begin_ns: int, end_ns: int | None) -> Itera
 def _parts(
     history: History, event: events.Scaled, end_ns: int | None
 ) -> tuple[float | None, float | None]:
-    life = next((one for one in seen_lives(history) if _has(one, event)), None)
-    if life is None:
+    seen = _workers_after(history, event)
+    if seen is None:
         return None, None
-    after = next(row for row in life.topologies if row.t_ns >= event.t_ns)
-    workers = {one.pid for one in after.processes if one.role == "worker"}
+    life, workers = seen
     done, unseen = _done(life, workers, event.t_ns, end_ns)
     everything = sum(done.values())
     if unseen or not everything:
