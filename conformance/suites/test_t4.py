@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
 from tickproof.conformance.suites.judge import decides
-from tickproof.conformance.suites.require import forbidden_repeats, require_fired, require_no
+from tickproof.conformance.suites.require import require_correct, require_fired
 from tickproof.conformance.suites.scales import require_meanwhile, require_numbers, require_scaled
 
 
 def _exact(history: History) -> int:
     """Expect that all is right; return how many faults there are to be."""
-    kinds = [*VALUES, *LOSS, *CHANGED, *forbidden_repeats(history)]
-    if history.app == "count":
-        kinds += ORDER_KINDS
-    require_no(history, whole(history), kinds)
+    require_correct(history)
     return len(history.run["scenario"]["faults"])
 
 

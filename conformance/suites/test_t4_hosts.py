@@ -10,9 +10,8 @@ from typing import Final
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import FIRST, Do, FaultStep
-from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, whole
 from tickproof.conformance.suites.judge import Fail, Unknown, decides
-from tickproof.conformance.suites.require import forbidden_repeats, require_completed, require_no
+from tickproof.conformance.suites.require import require_completed, require_correct
 from tickproof.conformance.verdicts import Reason
 
 _WHERE: Final = {"first": "the first host", "others": "another host than the first"}
@@ -20,10 +19,7 @@ _WHERE: Final = {"first": "the first host", "others": "another host than the fir
 
 def _exact(history: History, do: Do) -> None:
     """Expect that all is right, and that faults of the network were carried out and met some."""
-    kinds = [*VALUES, *LOSS, *CHANGED, *forbidden_repeats(history)]
-    if history.app == "count":
-        kinds += ORDER_KINDS
-    require_no(history, whole(history), kinds)
+    require_correct(history)
     _met(history, do)
 
 
