@@ -20,7 +20,7 @@ SETTINGS = {
     # The output of a map task that died with its executor is made again, not waited for.
     "spark.shuffle.io.maxRetries": "2",
     "spark.shuffle.io.retryWait": "200ms",
-    # Rows are blocks of thousands of records: compiling code for them costs more than it saves.
+    # The work is done in Python: compiling what Spark itself does costs more than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }  # fmt: skip

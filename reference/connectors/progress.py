@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Mapping
+from operator import methodcaller
 from pathlib import Path
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from tickproof.reference.connectors.wire import Log
+from tickproof.reference.connectors.source import persistently
 
 Offsets = dict[str, int]
 
@@ -25,17 +27,19 @@ class CheckpointError(ValueError):
 class Progress(StreamingQueryListener):
     """Releases what the next query that starts has committed, and knows how far that is.
 
-    ``committed``: offset by "STREAM/PARTITION"; begins with what the checkpoint says.
+    log: host, port, token. ``committed``: offset by "STREAM/PARTITION"; once the query has
+    started, it has what the checkpoint says.
     """
 
-    def __init__(self, log: Log, checkpoint: Path) -> None:
+    def __init__(self, log: Mapping[str, str], checkpoint: Path) -> None:
         self._log = log
         self._checkpoint = checkpoint
         self._changed = threading.Condition()
         self._query = None
         self.committed: Offsets = {}
-        # A death between the commit log and RELEASE: it is made good here.
-        self._release(_offsets(checkpoint, _newest(checkpoint / "commits")))
+        #: A death between the commit log and RELEASE: it is made good when the query starts, for
+        #: until then nobody has looked whose checkpoint this is.
+        self._unreleased = _offsets(checkpoint, _newest(checkpoint / "commits"))
 
     def onQueryProgress(self, event) -> None:
         """Release every partition that moved; an earlier query of the session may still report."""
@@ -48,7 +52,8 @@ class Progress(StreamingQueryListener):
         for name, offset in offsets.items():
             if offset > self.committed.get(name, 0):
                 stream, partition = map(int, name.split("/"))
-                self._log.release(stream, partition, offset)
+                release = methodcaller("release", stream, partition, offset)
+                persistently(self._log, release)
                 self.committed[name] = offset
         with self._changed:
             self._changed.notify_all()
@@ -64,7 +69,9 @@ class Progress(StreamingQueryListener):
 
     def onQueryStarted(self, event) -> None:
         """Listen to this query alone: Spark calls this before the query does anything."""
-        self._query = self._query or event.id
+        if self._query is None:
+            self._query = event.id
+            self._release(self._unreleased)
 
     def onQueryIdle(self, event) -> None:
         """Nothing new."""

@@ -9,6 +9,8 @@ A crash between any two of these steps changes nothing for a reader of the outpu
 
 It holds because the batch id and its range of offsets are in Spark's log before the batch
 runs, and because what a batch computes is a function of that range and the state before it.
+Of the log it takes that what is staged outlives its connection, that HAVE numbers on from what
+is committed, and that the log remembers which transactions are.
 """
 
 from __future__ import annotations
@@ -93,8 +95,8 @@ class LogWriter(DataSourceStreamArrowWriter):
         return Staged(staged)
 
     def _stage(self, batch_id: int, writer: int, piece: Chunk, log: Log) -> None:
-        # HAVE fences a paused twin of this task: what it sends later is refused. So is what a
-        # connection that was lost has left.
+        # From HAVE on, the log refuses what an earlier connection of this writer still sends. A
+        # twin of this task that asks HAVE later stages the same records once more.
         first = log.have(self._stream, writer)
         log.stage(batch_id, self._stream, writer, first, piece)
 
@@ -106,8 +108,11 @@ class LogWriter(DataSourceStreamArrowWriter):
             raise LogError(f"COMMIT of batch {batchId}: the log does not know the transaction")
 
     def abort(self, messages: list[Staged | None], batchId: int) -> None:
-        """Drop what was staged: the batch failed and will be run again, or never."""
-        persistently(self._options, lambda log: log.abort(batchId))
+        """Leave what was staged: the batch runs again, under the same id, and replaces it.
+
+        No ABORT: one that comes late, of a driver that was thought dead, would drop what its
+        successor has staged, and COMMIT would make the rest visible.
+        """
 
 
 def pieces(framed: Iterable[memoryview]) -> Iterator[Chunk]:
@@ -117,7 +122,9 @@ def pieces(framed: Iterable[memoryview]) -> Iterator[Chunk]:
     for data in framed:
         if not len(data):
             continue
-        size = 4 + int.from_bytes(data[:4], "little")
+        before, size = size, 4 + int.from_bytes(data[:4], "little")
+        if before not in (0, size):
+            raise LogError(f"expected records of {before - 4} bytes, got one of {size - 4}")
         if size > STAGE_BYTES:
             raise LogError(f"a record of {size - 4} bytes does not fit a STAGE")
         room = STAGE_BYTES // size * size

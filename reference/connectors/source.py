@@ -13,9 +13,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from tickproof.reference.connectors.wire import Chunk, Log, Passing
+from tickproof.reference.connectors.wire import Chunk, Log, LogError, Passing
 
-#: How long an error that may pass is tolerated, and how often the call is tried again.
+#: How long an error that may pass is tolerated, where the option ``persist_s`` does not say, and
+#: how long after it the call is tried again.
 PERSIST_S, AGAIN_S = 60.0, 0.1
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ def persistently(options: Mapping[str, str], ask: Callable[[Log], T]) -> T:
 
     It may run more than once, the last time on a new connection: all of it has to bear that.
     """
-    deadline = time.monotonic() + PERSIST_S
+    deadline = time.monotonic() + float(options.get("persist_s", PERSIST_S))
     while True:
         try:
             return ask(connected(options))
@@ -104,6 +105,9 @@ class LogReader(DataSourceStreamReader):
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
         """Ask the log for its ends; share the limit among the partitions that have more."""
         ends = persistently(self._options, self._ends)
+        for name, end in ends.items():
+            if end < start[name]:
+                raise LogError(f"{name} ends at {end}, but was read to {start[name]}: another log?")
         if isinstance(limit, ReadAllAvailable):
             return ends
         busy = sum(ends[name] > start[name] for name in self._names)

@@ -28,7 +28,7 @@ class LogError(RuntimeError):
 
 
 class Passing(LogError):
-    """The connection is lost, or the log takes no output now: the same may do in a while."""
+    """The log cannot be reached, or takes no output now: the same may do in a while."""
 
 
 class Tail(NamedTuple):
@@ -52,12 +52,12 @@ class Log:
 
     def __init__(self, host: str, port: int, token: str) -> None:
         self._doing = f"connection to {host}:{port}"
-        #: The connection is gone: a new one is needed.
+        #: A reply is missing, in whole or in part: a new connection is needed.
         self.lost = False
         try:
             self._socket = socket.create_connection((host, port), timeout=60)
         except OSError as error:
-            raise LogError(f"{self._doing}: {error}") from error
+            raise Passing(f"{self._doing}: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._ask(
             f"HELLO to {host}:{port}, with the token",
@@ -97,6 +97,11 @@ class Log:
             at = base
             while at < base + count:
                 got, data = self._fetch(*where, at, base + count - at, size)
+                if len(data) != got * size:
+                    raise LogError(
+                        f"stream {stream}, partition {partition}, offset {at}: "
+                        f"expected a record of {size - 4} bytes"
+                    )
                 parts.append(data)
                 at += got
             yield Chunk(base, count, parts[0] if len(parts) == 1 else b"".join(parts))
@@ -111,6 +116,7 @@ class Log:
         if base != at or count == 0:
             raise LogError(f"{where}: expected records at offset {at}, got {count} at {base}")
         data = self._exactly(left)
+        self.lost = False
         size = 4 + int.from_bytes(data[:4], "little")
         if size * count != left:
             raise LogError(
@@ -137,10 +143,6 @@ class Log:
         """Make a transaction visible: 1 committed, 2 it was already, 3 unknown to the log."""
         return self._ask(f"COMMIT of transaction {txn}", 0x08, struct.pack("<Q", txn))[8]
 
-    def abort(self, txn: int) -> None:
-        """Drop what is staged under a transaction."""
-        self._ask(f"ABORT of transaction {txn}", 0x09, struct.pack("<Q", txn))
-
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()
@@ -150,10 +152,13 @@ class Log:
     def _ask(self, what: str, op: int, *body: bytes) -> bytearray:
         self._doing = what
         self._send(op, *body)
-        return self._exactly(self._head(op | 0x80))
+        reply = self._exactly(self._head(op | 0x80))
+        self.lost = False
+        return reply
 
     def _send(self, op: int, *body: bytes) -> None:
         length = 1 + sum(map(len, body))
+        self.lost = True
         try:
             self._socket.sendall(struct.pack("<IB", length, op) + body[0])
             for part in body[1:]:
@@ -166,6 +171,7 @@ class Log:
         length, op = struct.unpack("<IB", self._exactly(5))
         if op == 0xFF:
             body = self._exactly(length - 1)
+            self.lost = False
             text = body[2:].decode("utf-8", "backslashreplace")
             code = body[0] | body[1] << 8
             kind = Passing if code == _NOT_NOW else LogError
@@ -189,6 +195,5 @@ class Log:
             view = view[received:]
         return buffer
 
-    def _gone(self, why: str) -> LogError:
-        self.lost = True
+    def _gone(self, why: str) -> Passing:
         return Passing(f"{self._doing}: {why}")

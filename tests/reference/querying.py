@@ -17,9 +17,10 @@ from tickproof.reference.api import Application
 from tickproof.reference.api.layouts import fields
 from tickproof.reference.blocks import streaming as blocks
 from tickproof.reference.connectors.progress import Progress
-from tickproof.reference.connectors.wire import Log
 
 DEADLINE_S = 180
+#: How long a log that is gone is asked again.
+PERSIST_S = "5"
 
 
 class Running(NamedTuple):
@@ -52,18 +53,17 @@ def running(
     form=blocks, **options,
 ) -> Iterator[Running]:  # fmt: skip
     """Run a query that a form's ``start`` compiles, and stop it in the end."""
-    log = Log("127.0.0.1", served.server.port, served.options["token"])
+    log = {**served.options, "persist_s": PERSIST_S}
     progress = Progress(log, checkpoint)
     spark.streams.addListener(progress)
     try:
-        query = form.start(spark, application, served.options, served.counts, checkpoint, **options)
+        query = form.start(spark, application, log, served.counts, checkpoint, **options)
         try:
             yield Running(query, progress)
         finally:
             query.stop()
     finally:
         spark.streams.removeListener(progress)
-        log.close()
 
 
 def recorded(spark: SparkSession, application: Application, served: Served) -> DataFrame:

@@ -147,7 +147,7 @@ def test_a_log_that_is_gone_ends_the_query(spark, values, tmp_path):
         run.until(values.ends)
         values.stop()
         failure = run.failure()
-    assert re.search(r"LogError: connection to 127\.0\.0\.1:\d+: .*Connection refused", failure)
+    assert re.search(r"Passing: connection to 127\.0\.0\.1:\d+: .*Connection refused", failure)
 
 
 # -- checkpoints that cannot be gone on from ----------------------------------------
@@ -205,6 +205,17 @@ def test_the_checkpoint_of_another_application(spark, left, application, options
         with running(spark, application, served, checkpoint, **options):
             pass
     assert len(served.outputs(count.POINT)) == RECORDS // 2
+
+
+def test_the_checkpoint_of_another_application_releases_nothing(spark, left, tmp_path):
+    served, checkpoint = left
+    copy = copied(checkpoint, tmp_path)
+    for newest in (copy / "offsets").glob("[0-9]*"):
+        newest.write_text(newest.read_text().replace(f": {RECORDS // 2}", f": {RECORDS}"))
+    with pytest.raises(CheckpointError, match="application: expected 'double', got 'count'"):
+        with running(spark, apps.make("double", {}), served, copy):
+            pass
+    assert served.released == {"0/0": RECORDS // 2}
 
 
 def test_a_checkpoint_whose_facts_are_broken(spark, left, tmp_path):

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from tests.reference.served import DEADLINE_S, Served, partition
 from tickproof.reference.api.layouts import new
 from tickproof.reference.apps.double import NUMBER
-from tickproof.reference.connectors import sink, wire
+from tickproof.reference.connectors import sink, source, wire
 from tickproof.reference.connectors.progress import Progress
 from tickproof.reference.connectors.wire import Chunk, Log, LogError
 
@@ -167,9 +168,6 @@ def test_the_life_of_a_transaction(served):
     client.stage(8, 0, 2, client.have(0, 2), chunk(4))
     assert client.commit(8) == sink.COMMITTED
     assert client.commit(8) == sink.ALREADY
-    client.stage(9, 0, 1, client.have(0, 1), chunk(5))
-    client.abort(9)
-    assert client.commit(9) == sink.UNKNOWN
     assert sorted(served.outputs(NUMBER)["x"].tolist()) == [3, 4]
     assert client.have(0, 1) == 1
 
@@ -199,8 +197,8 @@ HELLO = struct.pack("<IBHI", 7, 0x81, 1, wire.MAX_FRAME)
 
 
 @contextmanager
-def lying(reply: bytes):
-    """A log that greets, answers the first request with these bytes, and closes."""
+def lying(*replies: bytes):
+    """A log that greets, answers a request with each of these, and closes."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(DEADLINE_S)
 
@@ -210,8 +208,9 @@ def lying(reply: bytes):
         with connection, suppress(ConnectionError):  # the client may be gone first
             connection.recv(1 << 16)
             connection.sendall(HELLO)
-            connection.recv(1 << 16)
-            connection.sendall(reply)
+            for reply in replies:
+                connection.recv(1 << 16)
+                connection.sendall(reply)
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -271,11 +270,29 @@ LIES = {
 
 @pytest.mark.parametrize(("reply", "text"), LIES.values(), ids=LIES.keys())
 def test_a_log_that_lies(reply, text):
-    with lying(reply) as client, refused(text):
-        list(client.read(0, 0, 5, 8))
+    with lying(reply) as client:
+        with refused(text):
+            list(client.read(0, 0, 5, 8))
+        whole = reply == fetched(5, [8, 8, 7, 9]) or "expected 3 records" in text or "code" in text
+        assert client.lost is not whole
 
 
-# -- the sink's pieces --------------------------------------------------------------
+def test_a_later_reply_with_records_of_another_size():
+    with lying(fetched(5, [8]), fetched(5, [8, 8]), fetched(7, [20])) as client:
+        with refused("stream 0, partition 0, offset 7: expected a record of 8 bytes"):
+            list(client.read(0, 0, 5, 8))
+
+
+def test_a_log_that_ends_before_what_was_read(served):
+    options = {**served.options, "stream": "0", "partitions": "2"}
+    reader = source.LogReader(options, lambda number, chunks: iter(()))
+    limit = ReadMaxRows(10)
+    assert reader.latestOffset({"0/0": 8, "0/1": 40}, limit) == {"0/0": 18, "0/1": 40}
+    with refused("0/1 ends at 40, but was read to 41: another log?"):
+        reader.latestOffset({"0/0": 8, "0/1": 41}, limit)
+
+
+# -- the sink --------------------------------------------------------------
 
 
 @settings(deadline=None)
@@ -295,6 +312,23 @@ def test_pieces_depend_on_the_records_alone(size, count, stage, borders):
     assert [(0, len(part), b"".join(part)) for part in expected] == pieces
 
 
+def test_records_of_two_sizes_do_not_fit_one_stream():
+    blocks = [struct.pack("<I", size) + bytes(size) for size in (3, 3, 9)]
+    with refused("expected records of 3 bytes, got one of 9"):
+        list(sink.pieces(map(memoryview, blocks)))
+
+
+def test_a_driver_thought_dead_drops_nothing_of_its_successor(served):
+    options = {**served.options, "stream": "0"}
+    first, second = (sink.LogWriter(options, iter) for _ in range(2))
+    client = served.connect()
+    client.stage(8, 0, 1, client.have(0, 1), chunk(1, 2))
+    first.abort([None, None], 8)
+    client.stage(8, 0, 2, client.have(0, 2), chunk(3))
+    second.commit([sink.Staged(2), sink.Staged(1)], 8)
+    assert served.outputs(NUMBER)["x"].tolist() == [1, 2, 3]
+
+
 def test_a_piece_fits_a_stage(served):
     count = wire.STAGE_BYTES // NUMBER.itemsize
     pieces = list(sink.pieces([memoryview(numbers(count + 1).tobytes())]))
@@ -307,7 +341,7 @@ def test_a_piece_fits_a_stage(served):
 
 
 def test_progress_of_another_query_of_the_session_releases_nothing(served, tmp_path):
-    progress = Progress(served.connect(), tmp_path / "checkpoint")
+    progress = Progress(served.options, tmp_path / "checkpoint")
     offsets = SimpleNamespace(endOffset='{"0/0": 10}')
     before, mine = (SimpleNamespace(id=id_) for id_ in ("before", "mine"))
     for query in (before, mine):
