@@ -206,7 +206,8 @@ class EngineUnderTest:
         fault_at: when the last fault came or ended (time.monotonic).
         Raises EngineFailure: refused, late, or a topology of another number.
         """
-        scaled = self.injector.scaling.answered(self.process, fault_at)
+        died_at = self.injector.coordinator_died_at
+        scaled = self.injector.scaling.answered(self.process, fault_at, died_at)
         if scaled:
             self.injector.workers = scaled
             self.topology(self._spec.timeouts.recovery_s)

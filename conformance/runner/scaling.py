@@ -50,16 +50,19 @@ class Scaling:
         """Take note that somebody has looked at the new workers."""
         self._unseen = False
 
-    def answered(self, live: Engine, fault_at: float) -> int:
+    def answered(self, live: Engine, fault_at: float, coordinator_died_at: float = 0.0) -> int:
         """Note the answers that have come; return the number of workers by the last, 0 for none.
 
-        fault_at: when the last fault came (time.monotonic). What is refused after one, or because
-        of one, is asked for again. Raises EngineFailure: refused without a reason, or too late.
+        fault_at: when the last fault came (time.monotonic): what is refused because of one is
+        asked for again, and so is what a coordinator took and died over. Raises EngineFailure:
+        refused without a reason, or too late.
         """
         workers = 0
         for scale in self._open:
             outcome = scale.request.outcome
-            if outcome is None:
+            if outcome is None and coordinator_died_at * 1e9 > scale.request.sent_ns:
+                self._ask_again(live, scale)
+            elif outcome is None:
                 self._expect_in_time(scale, fault_at)
             elif not isinstance(outcome, EngineFailure):
                 workers, self._unseen = scale.workers, True
@@ -68,15 +71,15 @@ class Scaling:
                 raise outcome
             elif not scale.alone:
                 self._note(EventKind.SCALE_REFUSED, scale)
-            elif (
-                fault_at * 1e9 <= scale.request.sent_ns
-                or time.monotonic() > fault_at + self._limit_s
-            ):
+            elif time.monotonic() > fault_at + self._limit_s:
                 raise outcome
             elif time.monotonic() > scale.request.answered_ns / 1e9 + AGAIN_S:
-                again = replace(scale, request=live.submit("scale", workers=scale.workers))
-                self._open = tuple(again if one is scale else one for one in self._open)
+                self._ask_again(live, scale)
         return workers
+
+    def _ask_again(self, live: Engine, scale: _Scale) -> None:
+        again = replace(scale, request=live.submit("scale", workers=scale.workers))
+        self._open = tuple(again if one is scale else one for one in self._open)
 
     def _expect_in_time(self, scale: _Scale, fault_at: float) -> None:
         begun = max(scale.request.sent_ns / 1e9, fault_at)

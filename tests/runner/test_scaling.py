@@ -99,6 +99,28 @@ def test_what_is_refused_after_a_fault_is_asked_for_again(made, talk, monkeypatc
     assert made.answered(talk, fault_at) == 4
 
 
+def test_what_is_refused_is_asked_for_until_the_limit_after_a_fault(made, talk, monkeypatch):
+    monkeypatch.setattr(scaling, "AGAIN_S", 0.0)
+    fault_at = time.monotonic()  # a worker died, and is still missing
+    made.ask(talk, 4)
+    for number in range(3):
+        talk.refuse(number)
+        assert made.answered(talk, fault_at) == 0
+    talk.answer(3)
+    assert made.answered(talk, fault_at) == 4
+
+
+def test_what_a_coordinator_took_and_died_over_is_asked_for_again(made, talk, tmp_path):
+    made.ask(talk, 3)
+    died_at = time.monotonic()
+    for _ in range(2):
+        assert made.answered(talk, died_at, died_at) == 0
+    assert [workers for _, workers in talk.asked] == [3, 3]
+    talk.answer(1)
+    assert made.answered(talk, died_at, died_at) == 3
+    assert noted(tmp_path) == [("scaled", 3)]
+
+
 def test_what_is_refused_long_after_a_fault_fails(made, talk, monkeypatch):
     made.ask(talk, 4)
     fault_at = time.monotonic()
