@@ -91,7 +91,7 @@ def run(
     ids = options.parts([part.upper() for part in only])
     request = Request(
         only=(schedules.REQUIREMENT,) if given["schedules"] else ids,
-        require=run_command.required(options.parts(require)),
+        require=run_command.required(options.parts(require), given["hosts"]),
         seed=secrets.randbelow(2**32) if seed is None else seed,
         workers=parallel or (1 if given["port"] else machine.runs_at_once()),
         **given,

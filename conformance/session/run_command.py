@@ -80,8 +80,7 @@ def select(request: Request) -> dict[str, Requirement]:
             expected = ", ".join(map(str, tiers_known))
             raise RequestError(f"--tier: there are tiers {expected}, and no {tier}")
     for id_ in request.only:
-        if known[id_].needs.hosts and not request.hosts:
-            raise RequestError(f"--only: {id_} is about engines on several hosts: it needs --hosts")
+        _expect_hosts("--only", known[id_], request.hosts)
     hosts = request.hosts > 0
     selected = registry.chosen(known, request.tiers, request.only, request.profile, hosts)
     if not selected:
@@ -89,21 +88,34 @@ def select(request: Request) -> dict[str, Requirement]:
     return selected
 
 
-def required(words: Sequence[str]) -> tuple[str, ...]:
+def required(words: Sequence[str], hosts: int) -> tuple[str, ...]:
     """Return the ids that words name: ids of requirements, and tiers such as "t3".
 
-    Raises RequestError for any other word.
+    Without ``hosts`` a tier is what is asked on this machine alone. Raises RequestError for any
+    other word, and for an id that needs hosts.
     """
     known, found = registry.load(), []
     for word in words:
         tier = re.fullmatch(r"[tT]([0-9])", word)
-        ids = [id_ for id_, one in known.items() if tier and one.tier == int(tier[1])]
+        ids = [
+            id_ for id_, one in known.items()
+            if tier and one.tier == int(tier[1]) and (hosts or not one.needs.hosts)
+        ]  # fmt: skip
         if not ids and word.upper() not in known:
             near = difflib.get_close_matches(word.upper(), known, n=3, cutoff=0.4)
             hint = f"; the nearest are {', '.join(near)}" if near else ""
             raise RequestError(f"--require: no requirement or tier {word}{hint}")
+        if not ids:
+            _expect_hosts("--require", known[word.upper()], hosts)
         found += ids or [word.upper()]
     return tuple(dict.fromkeys(found))
+
+
+def _expect_hosts(option: str, one: Requirement, hosts: int) -> None:
+    """Raise RequestError for what cannot be asked without hosts."""
+    if one.needs.hosts and not hosts:
+        about = "about engines on several hosts: it needs --hosts"
+        raise RequestError(f"{option}: {one.id} is {about}")
 
 
 def check(request: Request, specs: Sequence[EngineSpec], console: Console) -> None:
@@ -325,6 +337,8 @@ def _judge(
         profile=request.profile,
         seed=request.seed,
         isolation=level,
+        hosts=request.hosts,
+        not_asked=_not_asked(spec, request),
         selection=Selection(
             tiers=list(request.tiers), only=list(request.only), require=list(request.require)
         ),
@@ -332,6 +346,15 @@ def _judge(
         ended=datetime.now(UTC),
         fault_space=_fault_space(spec, request, outcomes),
     )
+
+
+def _not_asked(spec: EngineSpec, request: Request) -> list[str]:
+    """Return what the engine would be asked as well if it ran on several hosts."""
+    if not spec.placement or request.hosts:
+        return []
+    known = registry.load()
+    asked = (known, request.tiers, request.only, request.profile)
+    return [id_ for id_ in registry.chosen(*asked, True) if id_ not in registry.chosen(*asked)]
 
 
 def _fault_space(
