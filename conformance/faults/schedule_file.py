@@ -20,6 +20,7 @@ from tickproof.conformance import strict_toml
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.scenario import (
     LASTING,
+    OF_CABLE,
     TARGETS,
     App,
     Damaged,
@@ -57,12 +58,13 @@ PLACED: Final = frozenset((
 ))  # fmt: skip
 #: Keys of a step that only some faults have, and which.
 _ONLY: Final[dict[str, frozenset[str]]] = {
-    "seconds": LASTING, "lag_s": frozenset(("delay",)), "rate": frozenset(("throttle",)),
-    "workers": frozenset(("rescale", "scale")), "share": frozenset(("loss",)),
+    "seconds": LASTING, "lag_s": frozenset(("delay", "reorder")), "rate": frozenset(("throttle",)),
+    "workers": frozenset(("rescale", "scale")),
+    "share": frozenset(("loss", "reorder", "duplicate", "garble")),
 }  # fmt: skip
 
 #: Faults between a host and a peer.
-_BETWEEN: Final = frozenset(("partition", "loss"))
+_BETWEEN: Final = frozenset(("partition", "loss")) | OF_CABLE
 
 _Seconds = Annotated[float, Field(ge=0, le=3_600, allow_inf_nan=False)]
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -155,8 +157,9 @@ class Step(Table):
             raise wrong("the name of another host of the engine", self.host, "host")
         for key in ("peer", "way"):
             said = getattr(self, key)
-            if self.do not in _BETWEEN and said != getattr(FaultStep, key):
-                raise wrong(f"only with {', '.join(sorted(_BETWEEN))}", said, key)
+            between = self.target == "host" and self.do in _BETWEEN
+            if not between and said != getattr(FaultStep, key):
+                raise wrong(f"only with {', '.join(sorted(_BETWEEN))} of a host", said, key)
 
     def step(self) -> FaultStep:
         """Return the fault step."""
