@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -36,6 +36,7 @@ Target = Literal["worker", "workers", "coordinator", "engine", "source", "sink",
 FIRST: Final = "host-1"
 #: Which packets of a host are meant: those that it sends, those that it is sent.
 Way = Literal["both", "out", "in"]
+WAYS: Final[tuple[Way, ...]] = get_args(Way)
 Moment = Literal[
     "fetched", "losing", "staged", "accepted", "committing", "recovery", "checkpointing",
     "checkpoint", "drained", "cuts", "cutting", "idle", "draining", "scaling",

@@ -156,7 +156,7 @@ class Report(_Model):
     counts: dict[Verdict, int]
     not_judged: list[NotJudged] = Field(default=[], description="what was asked for and not judged")
     not_asked: list[str] = Field(
-        default=[], description="ids of what this engine could be asked on several hosts"
+        default=[], description="what this engine could be asked on hosts: ids, and regressions"
     )
     requirements: list[Result]
     fault_space: FaultSpace | None = None

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.engines import isolation, network
-from tickproof.conformance.engines.network import LOG
+from tickproof.conformance.engines.network import FEWEST, LOG
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explain import with_stories
@@ -38,7 +38,7 @@ from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tiers import run_session
-from tickproof.conformance.suites.schedules import COVERING
+from tickproof.conformance.suites.schedules import COVERING, REQUIREMENT
 from tickproof.conformance.verdicts import (
     EXIT_FAIL,
     EXIT_KIT_ERROR,
@@ -134,7 +134,8 @@ def check(request: Request, specs: Sequence[EngineSpec], console: Console) -> No
             network.demand(spec.placement, spec.name)
     if request.kafka is not None:
         _use_cluster(request.kafka, specs)
-    for paths in (request.schedules, *(regressions.beside(spec.path) for spec in specs)):
+    found = [regressions.beside(spec.path, request.hosts) for spec in specs]
+    for paths in (request.schedules, *found):
         _check_hosts(load_all(paths), request.hosts)
     check_out(request.out)
     if request.quotes and request.orders:
@@ -349,12 +350,19 @@ def _judge(
 
 
 def _not_asked(spec: EngineSpec, request: Request) -> list[str]:
-    """Return what the engine would be asked as well if it ran on several hosts."""
+    """Return what the engine would be asked as well if it ran on several hosts.
+
+    Requirements by their ids, regressions by the names of their files.
+    """
     if not spec.placement or request.hosts:
         return []
     known = registry.load()
     asked = (known, request.tiers, request.only, request.profile)
-    return [id_ for id_ in registry.chosen(*asked, True) if id_ not in registry.chosen(*asked)]
+    more = [id_ for id_ in registry.chosen(*asked, True) if id_ not in registry.chosen(*asked)]
+    if REQUIREMENT in registry.chosen(*asked) and not request.schedules:
+        with_hosts, without = (regressions.beside(spec.path, hosts) for hosts in (FEWEST, 0))
+        more += [path.name for path in with_hosts if path not in without]
+    return more
 
 
 def _fault_space(
@@ -365,7 +373,7 @@ def _fault_space(
     points = [Point.from_json(point) for found in played for point in found or ()]
     if not points:
         return None
-    covered = coverage(offers(spec), request.profile, points)
+    covered = coverage(offers(spec, on_hosts=request.hosts > 0), request.profile, points)
     return FaultSpace(
         pairs=len(covered.covered) + len(covered.missing), covered=len(covered.covered),
         triples=covered.triples[0], of_triples=covered.triples[1],
