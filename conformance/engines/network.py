@@ -206,6 +206,6 @@ def obstacle() -> str:
             network.run("", _TRIAL_TC.split())
             network.spoil("host-1", _TRIAL_CABLE)
             network.mend("host-1")
-    except NetworkError as error:
+    except OSError as error:
         return str(error)
     return ""

@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 from tickproof.conformance import strict_toml
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.scenario import (
+    FIRST,
     LASTING,
     OF_CABLE,
     TARGETS,
@@ -151,6 +152,8 @@ class Step(Table):
     def _host_applies(self) -> None:
         if self.target == "host" and self.do == "kill" and not self.down_s:
             raise wrong("a number above 0 for kill of a host", self.down_s, "down_s")
+        if self.target == "host" and self.do == "kill" and self.host == FIRST:
+            raise wrong("another host than the first, which argv runs on", self.host, "host")
         if self.target != "host" and self.host:
             raise wrong("only with target host", self.host, "host")
         if self.host == "log" or (self.host and self.host == self.peer):

@@ -196,6 +196,8 @@ KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
         (INPUT + PARTED + 'host = "host 1"', "[[fault]] 1: host: expected "),
         (INPUT + PARTED + 'host = "host-2"\npeer = "host-2"',
          "[[fault]] 1: host: expected the name of another host of the engine; got 'host-2'"),
+        (INPUT + PARTED.replace("partition", "kill").replace("seconds", "down_s")
+         + 'host = "host-1"', "[[fault]] 1: host: expected another host than the first"),
         (INPUT + PARTED + 'way = "up"', "[[fault]] 1: way: expected one of both, out, in; got"),
         (INPUT + PARTED + "share = 0.5", "[[fault]] 1: share: expected only with "
          "duplicate, garble, loss, reorder; got 0.5"),
