@@ -11,17 +11,6 @@ import pytest
 
 from tickproof import conformance
 
-PARTED = """
-app = "count"
-params = { emit = "every" }
-input = { records = 1000, keys = 10 }
-[[fault]]
-do = "partition"
-target = "host"
-host = "host-4"
-at = "fetched"
-seconds = 1.0
-"""
 #: Hosts are a matter of namespaces, and here no more may be made.
 FORBIDDEN = 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"'
 
@@ -50,22 +39,6 @@ def test_a_role_on_a_host_by_name(tickproof, engine):
     code, _, err = tickproof("run", path, "--hosts", "3")
     assert code == 2
     assert "[hosts] worker: expected one of first, others, any" in err
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--hosts", "3"], "host: expected log or host-1 to host-3 (--hosts 3), got host-4"),
-        ([], "[[fault]] 1: target host: it needs --hosts"),
-    ],
-)
-def test_a_schedule_with_a_host_that_there_is_not(tickproof, engine, tmp_path, words, said):
-    schedule = tmp_path / "parted.toml"
-    schedule.write_text(PARTED)
-    code, _, err = tickproof("run", "miniature", "--schedule", schedule, *words, "--out", "out")
-    assert code == 2
-    assert said in " ".join(err.split())
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_machine_that_allows_no_namespaces(tmp_path):
