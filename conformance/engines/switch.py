@@ -131,6 +131,8 @@ class Switch:
         # What is to be relayed are whole packets: of the size that the wire has, with checksums.
         self._let_hardware_finish(name, "net0", False)
         self._let_hardware_finish("", port, False)
+        # First out of the bridge: a frame goes one of the two ways, and none goes both.
+        self._expect("", [f"link set {name} nomaster", f"link set {port} master switch"])
         fault["peer"] = self._hardware.get(fault["peer"], "").replace(":", "")
         with _packets(name) as near, _packets(far) as beyond:
             sockets = [near.fileno(), beyond.fileno()]
@@ -139,7 +141,6 @@ class Switch:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 pass_fds=sockets, text=True,
             )  # fmt: skip
-        self._expect("", [f"link set {name} nomaster", f"link set {port} master switch"])
         return ""
 
     def _mend(self, name):
