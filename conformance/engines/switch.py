@@ -174,10 +174,11 @@ def _far(name):
 
 def _packets(device):
     """Return a socket that sees all frames that come in over a device of the bridge's namespace."""
-    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+    # Of no protocol as long as it is of all devices.
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     with contextlib.suppress(PermissionError):
         sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _WAITING)
-    sock.bind((device, 0))
+    sock.bind((device, _ETH_P_ALL))
     return sock
 
 
