@@ -87,7 +87,7 @@ def small(name: str) -> Scenario:
 
 
 def _fired(history: History) -> bool:
-    """Tell whether every fault fired and met some, in mid-stream before the input was at its end."""
+    """Tell whether every fault fired and met something before the input was at its end."""
     late = [
         one for one in history.faults
         if one.step.at == "fetched" and one.step.fraction < 0.9 and not one.remaining
