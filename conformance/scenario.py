@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -29,13 +29,14 @@ _OUTPUT_SIZES: Final = {
 Do = Literal[
     "kill", "pause",
     "cut", "late", "half-open", "delay", "throttle", "drip", "refuse", "silence",
-    "fill", "corrupt", "rescale", "scale", "partition", "loss",
+    "fill", "corrupt", "rescale", "scale", "partition", "loss", "reorder", "duplicate", "garble",
 ]  # fmt: skip
 Target = Literal["worker", "workers", "coordinator", "engine", "source", "sink", "state", "host"]
 #: The host that argv is started on.
 FIRST: Final = "host-1"
 #: Which packets of a host are meant: those that it sends, those that it is sent.
 Way = Literal["both", "out", "in"]
+WAYS: Final[tuple[Way, ...]] = get_args(Way)
 Moment = Literal[
     "fetched", "losing", "staged", "accepted", "committing", "recovery", "checkpointing",
     "checkpoint", "drained", "cuts", "cutting", "idle", "draining", "scaling",
@@ -59,7 +60,7 @@ TARGETS: Final[Mapping[Do, tuple[Target, ...]]] = {
     "cut": ("source", "sink"),
     "late": ("sink",),
     "half-open": ("source", "sink"),
-    "delay": ("source", "sink"),
+    "delay": ("source", "sink", "host"),
     "throttle": ("source", "sink", "host"),
     "drip": ("source", "sink"),
     "refuse": ("sink",),
@@ -70,12 +71,17 @@ TARGETS: Final[Mapping[Do, tuple[Target, ...]]] = {
     "scale": ("engine",),
     "partition": ("host",),
     "loss": ("host",),
+    "reorder": ("host",),
+    "duplicate": ("host",),
+    "garble": ("host",),
 }
+#: What a bad cable of a host does to packets.
+OF_CABLE: Final[frozenset[Do]] = frozenset(("delay", "reorder", "duplicate", "garble"))
 #: Faults that last, for ``seconds``.
 LASTING: Final = frozenset(
     (
         "pause", "half-open", "delay", "throttle", "drip", "refuse", "silence", "fill",
-        "partition", "loss",
+        "partition", "loss", "reorder", "duplicate", "garble",
     )
 )  # fmt: skip
 #: Faults after which connections are gone: an engine has to open new ones.
@@ -104,7 +110,9 @@ class FaultStep:
     all that runs on it; after ``down_s`` it is back, with nothing on it), "partition" (no packet
     passes between it and ``peer``, "": everybody; ``way`` "out": of those that it sends, "in": of
     those that it is sent), "loss" (likewise, of a ``share`` drawn at random), "throttle" (what it
-    sends and is sent passes at ``rate`` bytes a second).
+    sends and is sent passes at ``rate`` bytes a second), "delay" (each packet arrives ``lag_s``
+    later), "reorder" (a ``share`` does, so that others overtake it), "duplicate" (a ``share``
+    arrives twice), "garble" (a ``share`` arrives with one bit flipped).
 
     at: "fetched" (a part of the input was fetched), "staged" (a STAGE or APPEND was taken,
     its reply not sent), "accepted" (it was acknowledged), "committing" (a COMMIT or APPEND
@@ -216,6 +224,10 @@ class FaultStep:
             "kill": f"death of {whom}, which stays down for {self.down_s:g} s",
             "partition": f"no packet {between} {length}",
             "loss": f"{self.share:.0%} of the packets {between} lost {length}",
+            "delay": f"packets {between} {self.lag_s:g} s late {length}",
+            "reorder": f"{self.share:.0%} of the packets {between} overtaken {length}",
+            "duplicate": f"{self.share:.0%} of the packets {between} sent twice {length}",
+            "garble": f"{self.share:.0%} of the packets {between} damaged {length}",
             "throttle": f"{whom} at {self.rate:g} bytes a second {length}",
         }[self.do]
 

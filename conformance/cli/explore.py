@@ -46,6 +46,7 @@ class Span(click.ParamType):
     help="How long a failure may be shrunk.",
 )  # fmt: skip
 @options.random_seed
+@options.hosts
 @options.parallel
 @options.number(
     "--times", click.IntRange(1, 100), 3, "A smaller schedule has to fail in N of N runs."
@@ -61,6 +62,7 @@ def explore(
     save: Path | None, **given: Any,
 ) -> int:  # fmt: skip
     """Search for a schedule of faults that ENGINE does not survive; shrink it and save it."""
+    from tickproof.conformance.engines import network
     from tickproof.conformance.session import run_command
 
     try:
@@ -69,6 +71,8 @@ def explore(
         raise click.UsageError(f"explore: hypothesis cannot be imported: {error}") from error
 
     (spec,) = options.load_engines([engine], out)
+    if given["hosts"]:
+        network.demand(spec.placement, spec.name)
     (folder,) = run_command.engine_folders([spec], out)
     own = Path(engine).exists()
     seed = secrets.randbelow(2**32) if seed is None else seed
@@ -78,7 +82,8 @@ def explore(
         budget_s=budget,
         seed=seed,
         parallel=parallel or machine.runs_at_once(),
-        command=f"tickproof explore {shlex.quote(engine)} --budget {budget:g}s --seed {seed}",
+        command=f"tickproof explore {shlex.quote(engine)} --budget {budget:g}s --seed {seed}"
+        + (f" --hosts {given['hosts']}" if given["hosts"] else ""),
         **given,
     )
     console = style.console()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tickproof.conformance.engines.network import FEWEST, MOST
 from tickproof.conformance.errors import InvalidFile, KafkaUnavailable, RequestError
 from tickproof.conformance.text import shown
 
@@ -33,6 +34,11 @@ random_seed = click.option("--seed", type=_SEED, metavar="N", help="Default: ran
 parallel = click.option(
     "-n", "--parallel", type=click.IntRange(1, 64), metavar="N",
     help="Runs at the same time. Default: up to three a processor.",
+)  # fmt: skip
+hosts = click.option(
+    "--hosts", type=click.IntRange(FEWEST, MOST), metavar="N",
+    callback=lambda _context, _parameter, given: given or 0,
+    help="Run on N hosts: network namespaces of our own, on this machine.",
 )  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from rich.text import Text
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import FILE, Command
 from tickproof.conformance.engines.isolation import Level
-from tickproof.conformance.engines.network import FEWEST, MOST
 from tickproof.conformance.reports import machine, style
 
 
@@ -46,10 +45,7 @@ from tickproof.conformance.reports import machine, style
     "--kafka", metavar="HOST:PORT", callback=options.address,
     help="Judge on this cluster of one local broker, not on a broker of the kit.",
 )  # fmt: skip
-@click.option(
-    "--hosts", type=click.IntRange(FEWEST, MOST), metavar="N",
-    help="Run engines on N hosts: network namespaces of our own, on this machine.",
-)  # fmt: skip
+@options.hosts
 @click.option("--quotes", type=FILE, help="A recorded market as input: quotes.csv[.gz]")
 @click.option("--orders", type=FILE, help="... and its orders.csv[.gz]")
 @click.option("--strict", is_flag=True, help="A doubtful CSV value is an error.")
@@ -86,12 +82,11 @@ def run(
     from tickproof.conformance.session.request import Request
     from tickproof.conformance.suites import schedules
 
-    given["hosts"] = given["hosts"] or 0
     given["isolation"] = None if given["isolation"] == "auto" else Level(given["isolation"])
     ids = options.parts([part.upper() for part in only])
     request = Request(
         only=(schedules.REQUIREMENT,) if given["schedules"] else ids,
-        require=run_command.required(options.parts(require)),
+        require=run_command.required(options.parts(require), given["hosts"]),
         seed=secrets.randbelow(2**32) if seed is None else seed,
         workers=parallel or (1 if given["port"] else machine.runs_at_once()),
         **given,

@@ -44,6 +44,7 @@ iifname "host-1" ip protocol tcp numgen random mod 100 < 5 counter drop
 }
 """
 _TRIAL_TC: Final = "tc qdisc add dev host-1 root tbf rate 1mbit burst 32kb limit 1mb"
+_TRIAL_CABLE: Final = {"do": "delay", "lag_s": 0.0, "share": 1.0, "ways": ["out"], "peer": ""}
 _ANSWER: Final = 1 << 20
 
 
@@ -54,6 +55,11 @@ class NetworkError(TickproofError, OSError):
 def names(hosts: int) -> list[str]:
     """Return the names of an engine's hosts."""
     return [f"{_PREFIX}{number}" for number in range(1, hosts + 1)]
+
+
+def port(name: str) -> str:
+    """Return what is on the bridge in a host's place while its cable is a bad one."""
+    return f"{name}-port"
 
 
 class Network:
@@ -134,12 +140,25 @@ class Network:
 
         Raises NetworkError where it fails.
         """
+        return self._ask(" ".join(command), host=name, run=command, input=text)
+
+    def spoil(self, name: str, fault: Mapping[str, Any]) -> None:
+        """Have all that a host sends and is sent go over a bad cable; cable.py says of what kind.
+
+        A packet that comes in the moment of the change may be lost. Raises NetworkError.
+        """
+        self._ask(f"cable of {name}", host=name, cable={**fault, "port": port(name)})
+
+    def mend(self, name: str) -> int:
+        """Give a host its cable back; returns how many packets met the bad one's fault."""
+        return int(self._ask(f"cable of {name}", host=name, cable=None))
+
+    def _ask(self, what: str, **asked: Any) -> str:
         with self._lock:
-            asked = {"host": name, "run": command, "input": text}
             self._kit.sendall(json.dumps(asked).encode() + b"\n")
             answer = self._receive()
         if answer["status"]:
-            raise NetworkError(f"{' '.join(command)}: {answer['error'].strip()}")
+            raise NetworkError(f"{what}: {answer['error'].strip()}")
         return str(answer["out"])
 
     def _receive(self, descriptors: int = 0) -> dict[str, Any]:
@@ -184,24 +203,9 @@ def obstacle() -> str:
     try:
         with Network(FEWEST) as network:
             network.run("", ["nft", "-f", "-"], _TRIAL)
-            network.run(
-                "",
-                [
-                    "tc",
-                    "qdisc",
-                    "add",
-                    "dev",
-                    "host-1",
-                    "root",
-                    "tbf",
-                    "rate",
-                    "1mbit",
-                    "burst",
-                    "32kb",
-                    "limit",
-                    "1mb",
-                ],
-            )
-    except NetworkError as error:
+            network.run("", _TRIAL_TC.split())
+            network.spoil("host-1", _TRIAL_CABLE)
+            network.mend("host-1")
+    except OSError as error:
         return str(error)
     return ""

@@ -32,6 +32,7 @@ import process_table
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KILL_TIMEOUT_S = 10.0
+DAY_S = 86_400
 UNTOLD = 3  # exit status of an init that the kit did not tell to end
 NOT_CATCHABLE = (signal.SIGKILL, signal.SIGSTOP)
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
@@ -45,18 +46,19 @@ def prctl(option: int, value: int) -> None:
 
 
 def run_command(
-    command: list[str], run_id: str, folder: str, level: str, failure: int, reaper: int, host: int
-) -> None:
+    command: list[str], run_id: str, folder: str, level: str, failure: int, reaper: int,
+    host: int, number: int,
+) -> None:  # fmt: skip
     """Become the engine: a session of its own, clean signals, the run's id. Never returns."""
     try:
         os.setsid()
         if host >= 0:
-            become_starter(host)
+            become_starter(host, number)
         give_up_rights(level)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == reaper:
-            for number in signal.valid_signals() - set(NOT_CATCHABLE):
-                signal.signal(number, signal.SIG_DFL)
+            for one in signal.valid_signals() - set(NOT_CATCHABLE):
+                signal.signal(one, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, [])
             os.chdir(folder)
             os.execve(command[0], command, os.environ | {process_table.RUN_VARIABLE: run_id})
@@ -66,26 +68,33 @@ def run_command(
         os._exit(127)
 
 
-def become_starter(host: int) -> None:
-    """Go to a host, and take its requests to start something as stdin; raises OSError."""
+def become_starter(host: int, number: int) -> None:
+    """Go to a host, and take its requests to start something as stdin; raises OSError.
+
+    Hosts have been up for different times: this one for ``number`` days longer than the first.
+    """
+    import contextlib
+
     import host_starter
     import sandbox
 
     sandbox.enter(host, sandbox.NEWNET)
+    with contextlib.suppress(OSError):  # a kernel older than 5.6 has one such clock for all
+        sandbox.set_uptime_ahead(number * DAY_S)
     listener = host_starter.listen()
     os.dup2(listener.fileno(), 0)
     os.dup2(2, 1)  # stdout is for control lines
 
 
 def start(
-    command: list[str], run_id: str, folder: str, level: str, host: int = -1
+    command: list[str], run_id: str, folder: str, level: str, host: int = -1, number: int = 0
 ) -> tuple[int, int]:
     """Fork and exec in a folder; return (pid, 0), or (0, errno) when the program cannot be run."""
     reaper = os.getpid()
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
-        run_command(command, run_id, folder, level, write_end, reaper, host)
+        run_command(command, run_id, folder, level, write_end, reaper, host, number)
     os.close(write_end)
     failure = os.read(read_end, 16)
     os.close(read_end)
@@ -113,7 +122,7 @@ class Starters:
         if self._over:
             return 0
         serve = [sys.executable, "-I", "-S", HOST_STARTER, "serve"]
-        pid, error = start(serve, *self._started_as, self._hosts[number - 1])
+        pid, error = start(serve, *self._started_as, self._hosts[number - 1], number)
         self.pids.add(pid)
         return error
 

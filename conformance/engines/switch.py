@@ -7,17 +7,26 @@ have no names and no mount points, and the machine's own gets no interface: with
 however the kit ends, this process leaves, and what it made is gone with the last process in it.
 
 SOCKET carries JSON lines. First comes ``{"ok": true}`` with descriptors: the listening socket,
-the user namespace where there is one, and the network namespaces by name. Then each request
-``{"host": NAME, "run": [...], "input": TEXT}`` runs a tool on a host, or on the bridge where
-NAME is "", and is answered with ``status``, ``out`` and ``error``.
+the user namespace where there is one, and the network namespaces by name. Each request is answered
+with ``status``, ``out`` and ``error``:
+
+- ``{"host": NAME, "run": [...], "input": TEXT}`` runs a tool on a host, or on the bridge where NAME
+  is "".
+- ``{"host": NAME, "cable": {...}}`` has what passes between a host and the bridge go over a bad
+  cable, until ``null`` comes in its place: ``out`` is then how many packets that met. cable.py says
+  what is in the object; ``peer`` is the name of a host here. ``port`` takes the host's place on the
+  bridge.
 """
 
 import array
 import contextlib
+import ctypes
+import fcntl
 import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 
@@ -27,6 +36,11 @@ import sandbox
 #: Ports of connections: each host has its own, so that one names the host, too.
 FIRST_PORT, PORTS = 20_000, 44_000
 _TOOL_S = 20.0
+_CABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cable.py")  # noqa: PTH100, PTH118, PTH120
+_ETH_P_ALL, _SO_RCVBUFFORCE = 3, 33
+_SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
+#: Bytes of frames that may wait for a bad cable.
+_WAITING = 1 << 22
 
 
 class Switch:
@@ -38,6 +52,8 @@ class Switch:
             sandbox.pass_network_rights_on()
         self.here = _own("net")
         self.spaces = {}
+        self._hardware = {name: f"02:00:00:00:00:{n:02x}" for n, name in enumerate(hosts)}
+        self._cables = {}
         for number, name in enumerate(hosts):
             sandbox.unshare_again(sandbox.NEWNET)
             self.spaces[name] = _own("net")
@@ -57,12 +73,12 @@ class Switch:
         self._expect("", lines)
         # Known beforehand, so that a fault meets what an engine sends, and no search for it.
         known = [
-            f"neigh add {address} lladdr {_hardware(number)} dev net0 nud permanent"
-            for number, address in enumerate(hosts.values())
+            f"neigh add {address} lladdr {self._hardware[name]} dev net0 nud permanent"
+            for name, address in hosts.items()
         ]
         for number, (name, address) in enumerate(hosts.items()):
             self._expect(name, [
-                "link set lo up", f"link set net0 address {_hardware(number)}",
+                "link set lo up", f"link set net0 address {self._hardware[name]}",
                 f"addr add {address}/24 dev net0", "link set net0 up",
                 *known[:number], *known[number + 1:],
             ])  # fmt: skip
@@ -97,12 +113,73 @@ class Switch:
         self._go("")
         return sock
 
+    def answer(self, asked):
+        """Do what a request asks for; raises OSError."""
+        name = asked["host"]
+        if "run" in asked:
+            return self.run(name, asked["run"], asked["input"])
+        out = self._spoil(name, asked["cable"]) if asked["cable"] else self._mend(name)
+        return {"status": 0, "out": out, "error": ""}
+
+    def _spoil(self, name, fault):
+        """Take a host's cable out of the bridge, and put a process between the two."""
+        far, port = _far(name), fault["port"]
+        self._expect("", [
+            f"link add {far} type veth peer name {port}",
+            f"link set {far} up", f"link set {port} up",
+        ])  # fmt: skip
+        # What is to be relayed are whole packets: of the size that the wire has, with checksums.
+        self._let_hardware_finish(name, "net0", False)
+        self._let_hardware_finish("", port, False)
+        # First out of the bridge: a frame goes one of the two ways, and none goes both.
+        self._expect("", [f"link set {name} nomaster", f"link set {port} master switch"])
+        fault["peer"] = self._hardware.get(fault["peer"], "").replace(":", "")
+        with _packets(name) as near, _packets(far) as beyond:
+            sockets = [near.fileno(), beyond.fileno()]
+            self._cables[name] = subprocess.Popen(
+                [sys.executable, "-I", "-S", _CABLE, *map(str, sockets), json.dumps(fault)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                pass_fds=sockets, text=True,
+            )  # fmt: skip
+        return ""
+
+    def _mend(self, name):
+        """Put a host's cable back into the bridge, and return how many packets the bad one met."""
+        out, _ = self._cables.pop(name).communicate(timeout=_TOOL_S)
+        self._expect("", [f"link del {_far(name)}", f"link set {name} master switch"])
+        self._let_hardware_finish(name, "net0", True)
+        if not out:
+            raise OSError("a bad cable broke")
+        return out.strip()
+
+    def _let_hardware_finish(self, name, device, so):
+        """Say whether a device takes packets that are to be cut, and to get checksums, later on."""
+        self._go(name)
+        value = ctypes.create_string_buffer(struct.pack("II", _ETHTOOL_STXCSUM, so))
+        asked = struct.pack("16sP16x", device.encode(), ctypes.addressof(value))
+        try:
+            with socket.socket() as any_socket:
+                fcntl.ioctl(any_socket, _SIOCETHTOOL, asked)
+        finally:
+            self._go("")
+
     def _go(self, name):
         sandbox.enter(self.spaces[name] if name else self.here, sandbox.NEWNET)
 
 
-def _hardware(number):
-    return f"02:00:00:00:00:{number:02x}"
+def _far(name):
+    """Return the end of a bad cable that the bridge is behind."""
+    return f"{name}-far"
+
+
+def _packets(device):
+    """Return a socket that sees all frames that come in over a device of the bridge's namespace."""
+    # Of no protocol as long as it is of all devices.
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    with contextlib.suppress(PermissionError):
+        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _WAITING)
+    sock.bind((device, _ETH_P_ALL))
+    return sock
 
 
 def _own(kind):
@@ -136,8 +213,8 @@ def main(descriptor, port, hosts):
     for line in kit.makefile("rb"):
         asked = json.loads(line)
         try:
-            answer = switch.run(asked["host"], asked["run"], asked["input"])
-        except OSError as error:
+            answer = switch.answer(asked)
+        except (OSError, subprocess.TimeoutExpired) as error:
             answer = {"status": 127, "out": "", "error": str(error)}
         _answer(kit, answer)
 

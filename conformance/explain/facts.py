@@ -41,6 +41,10 @@ HOST_NOUNS: Final[Mapping[str, str]] = {
     "kill": "death of a host",
     "throttle": "slow network",
     "loss": "loss of packets",
+    "delay": "delay of packets",
+    "reorder": "disorder of packets",
+    "duplicate": "doubling of packets",
+    "garble": "damage to packets",
 }
 
 

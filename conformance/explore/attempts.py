@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.history import events
@@ -50,11 +51,15 @@ class Attempt:
         return self.outcome.verdict is Verdict.FAIL
 
 
-def attempt(engine: Path, scenario: Scenario, folder: Path) -> Attempt:
-    """Play a scenario on the engine of an engine.toml, and judge it as a whole."""
+def attempt(engine: Path, scenario: Scenario, folder: Path, hosts: int = 0) -> Attempt:
+    """Play a scenario on the engine of an engine.toml, and judge it as a whole.
+
+    ``hosts``: it runs on so many, 0: on this machine alone.
+    """
     began = time.monotonic()
     try:
-        play(scenario, load(engine), folder, seed=scenario.recipe["seed"])
+        isolation = Isolation(hosts=hosts)
+        play(scenario, load(engine), folder, seed=scenario.recipe["seed"], isolation=isolation)
         history = History(folder)
         history.run["outputs"] = len(evidence.outputs(history))
         write_json(folder / "run.json", history.run)
@@ -100,11 +105,11 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _interruptible(engine: Path, scenario: Scenario, folder: Path) -> Attempt:
+def _interruptible(engine: Path, scenario: Scenario, folder: Path, hosts: int) -> Attempt:
     """Let Ctrl-C end a run, but not the pool's process that plays it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return attempt(engine, scenario, folder)
+        return attempt(engine, scenario, folder, hosts)
     except KeyboardInterrupt:
         error = KitError("interrupted with Ctrl-C")
         return Attempt(scenario, outcome_of(REQUIREMENT, scenario.name, error, None), 0, 0, 0.0)
@@ -115,14 +120,17 @@ def _interruptible(engine: Path, scenario: Scenario, folder: Path) -> Attempt:
 class Attempts:
     """A pool of processes that play schedules on one engine, ``parallel`` at a time.
 
-    Run folders are made in ``folder``. ``on_attempt`` is called with each attempt.
+    ``hosts``: that it runs on, 0 for none but this machine. Run folders are made in ``folder``.
+    ``on_attempt`` is called with each attempt.
     """
 
     def __init__(
-        self, engine: Path, folder: Path, parallel: int, on_attempt: Callable[[Attempt], None]
-    ) -> None:
+        self, engine: Path, folder: Path, parallel: int, on_attempt: Callable[[Attempt], None],
+        hosts: int = 0,
+    ) -> None:  # fmt: skip
         self.parallel = parallel
         self._engine, self._folder, self._on_attempt = engine, folder, on_attempt
+        self._hosts = hosts
         self._number = 0
         # Forking could copy a thread of this process in the middle of something.
         context = multiprocessing.get_context("spawn")
@@ -141,7 +149,7 @@ class Attempts:
         """Start a run."""
         self._number += 1
         folder = self._folder / f"{self._number:05}"
-        return self._pool.submit(_interruptible, self._engine, scenario, folder)
+        return self._pool.submit(_interruptible, self._engine, scenario, folder, self._hosts)
 
     def each(self, scenarios: Iterator[Scenario], until: Callable[[], bool]) -> Iterator[Attempt]:
         """Yield attempts as they end; no run starts once ``until()`` is true."""

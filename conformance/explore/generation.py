@@ -21,7 +21,7 @@ from tickproof.conformance.fault_space.scenarios import pace
 from tickproof.conformance.fault_space.scenarios import scenario as scenario_of
 from tickproof.conformance.fault_space.strikes import scale
 from tickproof.conformance.faults.schedule_file import KINDS, PREFIX, tick_for
-from tickproof.conformance.scenario import LASTING, FaultStep, Scenario, one_each
+from tickproof.conformance.scenario import LASTING, WAYS, FaultStep, Scenario, one_each
 
 #: Schedules drawn at a time: beyond this number, hypothesis only varies earlier ones.
 BATCH: Final = 10
@@ -37,9 +37,9 @@ _MOST_BYTES: Final = 16_000_000
 _MOMENTS: Final = ("fetched", "fetched", "fetched", "staged", "accepted", "committing")
 
 
-def offers(spec: EngineSpec) -> list[Offer]:
+def offers(spec: EngineSpec, *, on_hosts: bool = False) -> list[Offer]:
     """Return what there is to explore: nothing where no state is claimed to be exact."""
-    return [offer for offer in claimed(spec) if _deeds(offer)]
+    return [offer for offer in claimed(spec, on_hosts=on_hosts) if _deeds(offer)]
 
 
 def drawn(offered: list[Offer], search_seed: int) -> Iterator[Scenario]:
@@ -146,6 +146,14 @@ _DEEDS: Final[tuple[FaultStep, ...]] = (
     FaultStep("delay", "sink", "accepted", lag_s=0.3),
     FaultStep("throttle", "source", "fetched", rate=50_000.0),
     *(scale(workers, 0.0) for workers in (1, 3, 4)),
+    *(FaultStep("kill", "host", "fetched", down_s=seconds) for seconds in (0.5, 1.0, 3.0)),
+    *(FaultStep("partition", "host", "fetched", peer=peer, way=way)
+      for peer in ("", "log") for way in WAYS),
+    *(FaultStep("loss", "host", "fetched", share=share) for share in (0.05, 0.3)),
+    FaultStep("throttle", "host", "fetched", rate=100_000.0),
+    FaultStep("delay", "host", "fetched", lag_s=0.1),
+    FaultStep("reorder", "host", "fetched", lag_s=0.02, share=0.2),
+    *(FaultStep(do, "host", "fetched", share=0.2) for do in ("duplicate", "garble")),
 )  # fmt: skip
 
 
@@ -155,6 +163,7 @@ def _deeds(offer: Offer) -> list[FaultStep]:
         step for step in _DEEDS
         if (step.needs is None or step.needs in offer.survives)
         and (step.do != "scale" or offer.scales)
+        and (step.target != "host" or offer.hosts)
     ]  # fmt: skip
 
 
@@ -182,7 +191,8 @@ def _step(
 ) -> FaultStep:  # fmt: skip
     """Aim an action at a moment."""
     if step.do in LASTING:
-        seconds = draw(st.sampled_from((0.5, 0.2, 1.0, 2.0)))
+        longer = (3.0,) if step.target == "host" else ()
+        seconds = draw(st.sampled_from((0.5, 0.2, 1.0, 2.0, *longer)))
         return replace(step, fraction=fraction, seconds=seconds)
     if step.do != "kill":
         return replace(step, fraction=fraction)

@@ -46,7 +46,7 @@ class Search:
 
     out: gets explore.json and the runs of a failure. save: gets the regression.
     times: runs that have to fail for a schedule to count as failing. command: what searches
-    the same again.
+    the same again. hosts: that the engine runs on, 0 for none but this machine.
     """
 
     out: Path
@@ -57,6 +57,7 @@ class Search:
     parallel: int
     times: int
     command: str
+    hosts: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,17 +82,19 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
 
     Raises RequestError where the engine claims nothing that could be broken.
     """
-    offered = offers(spec)
+    on_hosts = search.hosts > 0
+    offered = offers(spec, on_hosts=on_hosts)
     if not offered:
         raise RequestError(
             f"{spec.path}: expected an app with state exactly-once that survives worker or engine"
         )
-    claimed = space_offers(spec)
+    claimed = space_offers(spec, on_hosts=on_hosts)
     runs = search.out / "runs"
     shutil.rmtree(runs, ignore_errors=True)
     runs.mkdir(parents=True)
     progress, found, broken = SearchProgress(console), None, None
-    with progress, Attempts(spec.path, runs, search.parallel, progress.add) as attempts:
+    pool = Attempts(spec.path, runs, search.parallel, progress.add, search.hosts)
+    with progress, pool as attempts:
         scenarios = led(offered, claimed, search.seed)
         first = _first_bad(attempts, scenarios, search.budget_s)
         if first is not None and first.failed:
@@ -162,6 +165,7 @@ def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> p
     shutil.rmtree(kept, ignore_errors=True)
     shutil.move(outcome.run, kept)
     again = f"tickproof run {spec.path} --schedule {saved}"
+    again += f" --hosts {search.hosts}" if search.hosts else ""
     outcome = replace(outcome, run=str(kept), reproduce=again)
     (outcome,) = with_stories([outcome])
     of_smallest = result(outcome, registry.load()[outcome.requirement], search.out)

@@ -129,6 +129,11 @@ class Strike(Value):
     GARBAGE_STATE = "corrupt state garbage"
     MISSING_STATE = "corrupt state missing"
     SCALE_ENGINE = "scale engine"
+    KILL_HOST = "kill host"
+    PARTITION_HOST = "partition host"
+    LOSS_HOST = "loss host"
+    THROTTLE_HOST = "throttle host"
+    DELAY_HOST = "delay host"
 
 
 class When(Value):

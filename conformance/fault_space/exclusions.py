@@ -30,8 +30,10 @@ MARKETS: Final = frozenset((
 ))  # fmt: skip
 _OF_SINK: Final = frozenset(strike for strike in Strike if strike.value.endswith("sink"))
 _DAMAGE: Final = frozenset(strike for strike in Strike if strike.value.startswith("corrupt"))
+#: Of engines that run on several hosts.
+OF_HOSTS: Final = frozenset(strike for strike in Strike if strike.value.endswith("host"))
 _OF_PROCESSES: Final = frozenset(
-    strike for strike in Strike if strike.value.startswith(("kill", "pause"))
+    one for one in Strike if one.value.startswith(("kill", "pause")) and one not in OF_HOSTS
 )
 _RECOVERIES: Final = frozenset((When.RECOVERY, When.SECOND_RECOVERY))
 _SEVERAL: Final = frozenset(Strikes) - {Strikes.ONE}
@@ -76,6 +78,7 @@ EXCLUSIONS: Final[tuple[Exclusion, ...]] = (
     _not({When.SCALING}, frozenset(Strike) - _OF_PROCESSES, "workers and their connections change"),
     _not({Strike.SCALE_ENGINE}, {When.CUTTING, When.COMMITTING, When.DRAINING, *_RECOVERIES},
          "an engine may refuse to scale while it is about something else"),
+    _not(OF_HOSTS, {Strikes.TWO_CLOSE}, "a host that is cut off cannot be cut off again"),
     _not({When.HUNDREDTH_CUT}, {Rate.BACKLOG, Rate.SILENCE},
          "a hundred cuts need input that comes bit by bit"),
     _not({When.TENTH_CUT, When.HUNDREDTH_CUT}, {Size.LARGEST}, "many cuts need more records"),

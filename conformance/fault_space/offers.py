@@ -10,7 +10,7 @@ from typing import Final
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.fault_space.covering import Space
 from tickproof.conformance.fault_space.dimensions import Carrier, Strike, Value, When
-from tickproof.conformance.fault_space.exclusions import EXCLUSIONS, HURRIED
+from tickproof.conformance.fault_space.exclusions import EXCLUSIONS, HURRIED, OF_HOSTS
 from tickproof.conformance.fault_space.strikes import PRELUDES, step_of
 from tickproof.conformance.scenario import App
 
@@ -31,12 +31,14 @@ APPS: Final[dict[Carrier, tuple[App, dict[str, str]]]] = {
 class Offer:
     """An app that an engine claims to run with exact state, and what it survives in it.
 
-    scales: whether workers may come and go while it runs.
+    scales: whether workers may come and go while it runs. hosts: whether it runs on several, and
+    faults of the network are drawn.
     """
 
     carrier: Carrier
     survives: tuple[str, ...]
     scales: bool = False
+    hosts: bool = False
 
     @property
     def app(self) -> App:
@@ -56,15 +58,19 @@ EVERYTHING: Final = tuple(
 )
 
 
-def offers(spec: EngineSpec) -> tuple[Offer, ...]:
-    """Return what an engine offers: nothing where no state is claimed to be exact."""
+def offers(spec: EngineSpec, *, on_hosts: bool = False) -> tuple[Offer, ...]:
+    """Return what an engine offers: nothing where no state is claimed to be exact.
+
+    ``on_hosts``: it is run on several, where it can be.
+    """
     found = []
+    hosts = on_hosts and bool(spec.placement)
     for carrier, (app, params) in APPS.items():
         if spec.offers(app, params):
             claims = spec.claims(app, params)
             if claims.state == "exactly-once":
                 survives = tuple(sorted(claims.survives))
-                found.append(Offer(carrier, survives, scales=claims.rescale == "live"))
+                found.append(Offer(carrier, survives, claims.rescale == "live", hosts))
     return tuple(found)
 
 
@@ -86,6 +92,8 @@ def _unclaimed(offered: Iterable[Offer]) -> Iterator[tuple[Value, Value]]:
         if not by_carrier[carrier].scales:
             yield carrier, Strike.SCALE_ENGINE
             yield carrier, When.SCALING
+        if not by_carrier[carrier].hosts:
+            yield from ((carrier, strike) for strike in OF_HOSTS)
         yield from (
             (carrier, strike) for strike in Strike if not claimed.issuperset(_needs(strike))
         )

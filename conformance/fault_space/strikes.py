@@ -12,10 +12,17 @@ from tickproof.conformance.scenario import LASTING, FaultStep
 
 #: To how many workers an engine scales, one place after the other: up, down, and up again.
 _WORKERS: Final = (3, 1, 4)
-#: What some faults need to be told.
+#: What some faults need to be told, ...
 _MORE: Final = {
     "delay": {"lag_s": 0.1}, "throttle": {"rate": 50_000.0}, "scale": {"workers": _WORKERS[0]},
 }  # fmt: skip
+#: ... and where it is done to a host. An engine may find another place while it is down.
+_MORE_OF_HOST: Final = {
+    "kill": {"down_s": 2.0}, "loss": {"share": 0.1}, "throttle": {"rate": 100_000.0},
+    "delay": {"lag_s": 0.1},
+}  # fmt: skip
+#: Seconds that a fault of a host lasts: some engines take it for dead then, or wait for it.
+_CUT_OFF_S: Final = (0.5, 3.0)
 #: Deaths that a recovery may follow, by the claim that they need: the first that is claimed.
 PRELUDES: Final[dict[str, FaultStep]] = {
     "engine": FaultStep("kill", "engine", "fetched", cut=True),
@@ -36,7 +43,8 @@ _PLACES: Final = {
 def step_of(strike: Strike) -> FaultStep:
     """Return a strike as a step, at no moment in particular."""
     do, target, *damage = strike.value.split()
-    more = {"damage": damage[0]} if damage else _MORE.get(do, {})
+    more = (_MORE_OF_HOST if target == "host" else _MORE).get(do, {})
+    more = {"damage": damage[0]} if damage else more
     return FaultStep(do, target, "fetched", **more)  # type: ignore[arg-type]
 
 
@@ -50,7 +58,8 @@ def steps(
     """
     strike = step_of(point.strike)
     if strike.do in LASTING:
-        strike = replace(strike, seconds=seconds)
+        lasting_s = round(rng.uniform(*_CUT_OFF_S), 2) if strike.target == "host" else seconds
+        strike = replace(strike, seconds=lasting_s)
     found: list[FaultStep] = []
     for place, workers in zip(_PLACES[point.strikes], _WORKERS, strict=False):
         fraction = round(place + rng.uniform(-0.01, 0.01), 4)

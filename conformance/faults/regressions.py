@@ -5,15 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.faults.schedule_file import Schedule, to_toml
+from tickproof.conformance.faults.schedule_file import Schedule, load, to_toml
 
 FOLDER: Final = "regressions"
 
 
-def beside(engine_toml: Path) -> list[Path]:
-    """Return the schedules in ``regressions/`` beside an engine.toml, by name."""
+def beside(engine_toml: Path, hosts: int) -> list[Path]:
+    """Return the schedules in ``regressions/`` beside an engine.toml, by name.
+
+    Without ``hosts``, those that need none. Raises InvalidFile.
+    """
     folder = engine_toml.parent / FOLDER
-    return sorted(path for path in folder.glob("*") if path.suffix in (".toml", ".json"))
+    found = sorted(path for path in folder.glob("*") if path.suffix in (".toml", ".json"))
+    return [path for path in found if hosts or not needs_hosts(load(path))]
+
+
+def needs_hosts(schedule: Schedule) -> bool:
+    """Tell whether a schedule is about several hosts."""
+    return any(step.target == "host" for step in schedule.fault)
 
 
 def save(schedule: Schedule, folder: Path, name: str) -> Path:

@@ -19,7 +19,9 @@ from pydantic import Field, model_validator
 from tickproof.conformance import strict_toml
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.scenario import (
+    FIRST,
     LASTING,
+    OF_CABLE,
     TARGETS,
     App,
     Damaged,
@@ -57,12 +59,13 @@ PLACED: Final = frozenset((
 ))  # fmt: skip
 #: Keys of a step that only some faults have, and which.
 _ONLY: Final[dict[str, frozenset[str]]] = {
-    "seconds": LASTING, "lag_s": frozenset(("delay",)), "rate": frozenset(("throttle",)),
-    "workers": frozenset(("rescale", "scale")), "share": frozenset(("loss",)),
+    "seconds": LASTING, "lag_s": frozenset(("delay", "reorder")), "rate": frozenset(("throttle",)),
+    "workers": frozenset(("rescale", "scale")),
+    "share": frozenset(("loss", "reorder", "duplicate", "garble")),
 }  # fmt: skip
 
 #: Faults between a host and a peer.
-_BETWEEN: Final = frozenset(("partition", "loss"))
+_BETWEEN: Final = frozenset(("partition", "loss")) | OF_CABLE
 
 _Seconds = Annotated[float, Field(ge=0, le=3_600, allow_inf_nan=False)]
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -149,14 +152,17 @@ class Step(Table):
     def _host_applies(self) -> None:
         if self.target == "host" and self.do == "kill" and not self.down_s:
             raise wrong("a number above 0 for kill of a host", self.down_s, "down_s")
+        if self.target == "host" and self.do == "kill" and self.host == FIRST:
+            raise wrong("another host than the first, which argv runs on", self.host, "host")
         if self.target != "host" and self.host:
             raise wrong("only with target host", self.host, "host")
         if self.host == "log" or (self.host and self.host == self.peer):
             raise wrong("the name of another host of the engine", self.host, "host")
         for key in ("peer", "way"):
             said = getattr(self, key)
-            if self.do not in _BETWEEN and said != getattr(FaultStep, key):
-                raise wrong(f"only with {', '.join(sorted(_BETWEEN))}", said, key)
+            between = self.target == "host" and self.do in _BETWEEN
+            if not between and said != getattr(FaultStep, key):
+                raise wrong(f"only with {', '.join(sorted(_BETWEEN))} of a host", said, key)
 
     def step(self) -> FaultStep:
         """Return the fault step."""

@@ -23,7 +23,14 @@ import numpy as np
 from tickproof import generators
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files, run_record
-from tickproof.conformance.history.events import Event, FaultMissed, FiredFault, Link, Resumed
+from tickproof.conformance.history.events import (
+    Event,
+    FaultMissed,
+    FiredFault,
+    Link,
+    Network,
+    Resumed,
+)
 from tickproof.conformance.history.json_lines import loads, parsed
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.history.rows import (
@@ -369,9 +376,13 @@ class History:
             ) from error
 
     def pauses(self) -> Sequence[tuple[int, int]]:
-        """Return (start_ns, end_ns) of every pause of the engine, or of a source that it reads."""
+        """Return (start_ns, end_ns) of every pause of the engine, or of a source that it reads.
+
+        After a fault of the network TCP may need as long again to find out that it is over.
+        """
         over: list[Resumed | Link] = [*self.all(Resumed), *self.all(Link, target="source")]
-        return [(one.from_ns, one.t_ns) for one in over if one.from_ns is not None]
+        found = [(one.from_ns, one.t_ns) for one in over if one.from_ns is not None]
+        return found + [(one.from_ns, 2 * one.t_ns - one.from_ns) for one in self.all(Network)]
 
     def stderr_tail(self, lines: int = 32) -> list[str]:
         """Return the last lines of the engine's standard error, escaped and cut."""

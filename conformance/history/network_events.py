@@ -14,7 +14,8 @@ class Placed(Event, kind=EventKind.PLACED):
 class Network(Event, kind=EventKind.NETWORK):
     """A fault of the network, or of a host, is over. from_ns: when it began.
 
-    packets: how many of TCP it dropped; of a throttle, how often one had to wait.
+    packets: how many of TCP it dropped, delayed, let be overtaken, doubled or damaged; of a
+    throttle, how often one had to wait.
     """
 
     do: str

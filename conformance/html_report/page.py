@@ -177,6 +177,8 @@ def command(report: Report) -> str:
     words = ["tickproof", "run", report.engine.toml, "--seed", str(report.seed)]
     if report.profile != "quick":
         words += ["--profile", report.profile]
+    if report.hosts:
+        words += ["--hosts", str(report.hosts)]
     for tier in asked.tiers:
         words += ["--tier", str(tier)]
     if asked.only:

@@ -147,6 +147,7 @@ class Report(_Model):
     profile: str
     seed: int
     isolation: Literal["sandbox", "user", "none"] = "none"
+    hosts: int = Field(default=0, ge=0, description="it ran on so many, 0: on this machine alone")
     selection: Selection
     started: datetime
     ended: datetime
@@ -154,6 +155,9 @@ class Report(_Model):
     exit_status: int
     counts: dict[Verdict, int]
     not_judged: list[NotJudged] = Field(default=[], description="what was asked for and not judged")
+    not_asked: list[str] = Field(
+        default=[], description="what this engine could be asked on hosts: ids, and regressions"
+    )
     requirements: list[Result]
     fault_space: FaultSpace | None = None
 
@@ -190,6 +194,8 @@ def build(
     started: datetime,
     ended: datetime,
     isolation: Literal["sandbox", "user", "none"] = "none",
+    hosts: int = 0,
+    not_asked: Iterable[str] = (),
     fault_space: FaultSpace | None = None,
 ) -> Report:
     """Return the report of a session: exactly one result for each selected requirement.
@@ -214,6 +220,7 @@ def build(
         profile=profile,
         seed=seed,
         isolation=isolation,
+        hosts=hosts,
         selection=selection,
         started=started,
         ended=ended,
@@ -224,6 +231,7 @@ def build(
             NotJudged(verdict=verdict, why=_text(why), ids=ids)
             for verdict, why, ids in judged.groups(results)
         ],
+        not_asked=list(not_asked),
         requirements=results,
         fault_space=fault_space,
     )

@@ -55,10 +55,10 @@ def share(results: Sequence[_Result]) -> str:
     return f"{judged} of {sum(map(applies, results))} judged"
 
 
-def rest(results: Iterable[_Result]) -> str:
+def rest(results: Iterable[_Result], not_asked: Sequence[str] = ()) -> str:
     """Return "12 not-claimed (10: offers no app double, 2: ...), 1 unknown (...)", or "".
 
-    What does not apply is left out.
+    What does not apply is left out. ``not_asked``: ids of what several hosts would show.
     """
     parts = []
     applying = groups(filter(applies, results))
@@ -71,4 +71,6 @@ def rest(results: Iterable[_Result]) -> str:
         else:
             said = ", ".join(f"{count}: {reason}" for reason, count in named)
         parts.append(f"{number} {verdict.value} ({said})" if said else f"{number} {verdict.value}")
+    if not_asked:
+        parts.append(f"{len(not_asked)} not asked (about several hosts: needs --hosts)")
     return ", ".join(parts)

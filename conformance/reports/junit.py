@@ -106,9 +106,10 @@ def document(report: Report) -> ElementTree.Element:
         ("profile", report.profile),
         ("seed", str(report.seed)),
         ("isolation", report.isolation),
+        ("hosts", str(report.hosts)),
         ("verdict", report.verdict.value),
         ("judged", judged.share(report.requirements)),
-        ("not_judged", judged.rest(report.requirements)),
+        ("not_judged", judged.rest(report.requirements, report.not_asked)),
         ("required_and_not_judged", ", ".join(report.missing)),
     ):
         ElementTree.SubElement(properties, "property", name=name, value=xml_safe(value))

@@ -351,7 +351,9 @@ def _blocking(result: Result) -> str:
 def _last_line(console: Console, report: Report, folder: Path) -> None:
     dash = glyph("—", "-", console)
     text = Text(shown(report.engine.name, 60), style="bold").append(": ")
-    text.append_text(badge(report.verdict, console)).append(f" {dash} ", style="default")
+    text.append_text(badge(report.verdict, console))
+    where = f" on {report.hosts} hosts" if report.hosts else ""
+    text.append(f"{where} {dash} ", style="default")
     text.append(f"{judged.share(report.requirements)}: ", style="default")
     text.append_text(counts_line(judged.counts(report.requirements), console))
     text.append(f"; exit status {report.exit_status}", style="default")
@@ -368,5 +370,5 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
         share = space.covered / space.pairs if space.pairs else 1.0
         told = f"{space.covered:,} of {space.pairs:,} pairs covered ({share:.1%})"
         _line(console, "space", f"{told} by {len(space.points)} points")
-    _field(console, "not judged", judged.rest(report.requirements))
+    _field(console, "not judged", judged.rest(report.requirements, report.not_asked))
     _line(console, "report", str(folder / PAGE_NAME))

@@ -16,7 +16,7 @@ from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.runner import network_rules as rules
 from tickproof.conformance.runner.process_faults import Injection
-from tickproof.conformance.scenario import FaultStep
+from tickproof.conformance.scenario import OF_CABLE, FaultStep
 
 #: For all processes of a host to end after SIGKILL.
 _KILL_S: Final = 10.0
@@ -71,9 +71,6 @@ class NetworkFaults:
                 raise LookupError(f"there is no host {name}")
         if step.do == "kill" and host == network.names[0]:
             raise LookupError(f"{host} has argv's process, and the kit's hold on it")
-        slow = [one for one in self._lasting if one.step.do == "throttle" and one.host == host]
-        if step.do == "throttle" and slow:
-            raise LookupError(f"{host} is slow already")
         return partial(self._begin, network, step, host)
 
     def _begin(self, network: Network, step: FaultStep, host: str) -> dict[str, Any]:
@@ -81,9 +78,12 @@ class NetworkFaults:
             self._number += 1
             fault = _Lasting(step, host, self._number, time.monotonic_ns())
             self.touched_at = time.monotonic()
+            self._make_way(step, host)
             if step.do == "throttle":
                 network.run("", rules.slow(host, step.rate))
                 network.run(host, rules.slow(_DEVICE, step.rate))
+            elif step.do in OF_CABLE:
+                network.spoil(host, rules.cable(step))
             else:
                 text = rules.drop(rules.table(fault.number), step, host)
                 network.run("", ["nft", "-f", "-"], text)
@@ -94,6 +94,13 @@ class NetworkFaults:
         timer.daemon = True
         timer.start()
         return {"pids": pids, "host": host}
+
+    def _make_way(self, step: FaultStep, host: str) -> None:
+        """End what cannot last beside another fault: a host has one cable, and one rate."""
+        for kind in (OF_CABLE, frozenset(("throttle",))):
+            for one in [one for one in self._lasting if one.host == host]:
+                if step.do in kind and one.step.do in kind:
+                    self._end(one)
 
     def _kill(self, network: Network, host: str) -> list[int]:
         found: set[int] = set()
@@ -125,6 +132,8 @@ class NetworkFaults:
             count = rules.held_up(network.run(where, [*show, one]) for where, one in devices)
             for where, one in devices:
                 network.run(where, ["tc", "qdisc", "del", "dev", one, "root"])
+        elif step.do in OF_CABLE:
+            count = network.mend(host)
         else:
             name = ["bridge", rules.table(fault.number)]
             count = rules.dropped(network.run("", ["nft", "-j", "list", "table", *name]))

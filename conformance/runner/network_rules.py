@@ -1,15 +1,16 @@
-"""What does a fault of the network: rules of nftables and tc, as text. Pure functions.
+"""What does a fault of the network: rules of nftables and tc, as text, and bad cables.
 
-The rules lie on the switch, where no process of an engine can reach them; only what slows down
-what a host sends lies on that host.
+Pure functions. The rules lie on the switch, where no process of an engine can reach them; only what
+slows down what a host sends lies on that host.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
+from tickproof.conformance.engines.network import port
 from tickproof.conformance.scenario import FaultStep
 
 #: Of so many packets one is the smallest share that can be lost.
@@ -34,16 +35,33 @@ def drop(name: str, step: FaultStep, host: str) -> str:
     }
     random = f"numgen random mod {_OF} < {round(step.share * _OF)} " if step.do == "loss" else ""
     rules = []
-    for way in ("out", "in") if step.way == "both" else (step.way,):
+    for way in _ways(step):
         rules.append(f"{passing[way]} ip protocol tcp {random}counter drop")
         rules += [] if random else [f"{passing[way]} drop"]
     chain = "\n".join(["type filter hook forward priority 0;", *rules])
     return f"table bridge {name} {{\nchain passing {{\n{chain}\n}}\n}}\n"
 
 
+def _ways(step: FaultStep) -> tuple[str, ...]:
+    return ("out", "in") if step.way == "both" else (step.way,)
+
+
 def _passing(source: str, target: str) -> str:
-    found = [f'iifname "{source}"'] if source else []
-    return " ".join([*found, f'oifname "{target}"'] if target else found)
+    found = [f"iifname {_ports(source)}"] if source else []
+    return " ".join([*found, f"oifname {_ports(target)}"] if target else found)
+
+
+def _ports(host: str) -> str:
+    """Return what a host is on the bridge as: itself, or the end of a bad cable."""
+    return f'{{ "{host}", "{port(host)}" }}'
+
+
+def cable(step: FaultStep) -> dict[str, Any]:
+    """Return what a bad cable of a host does, as cable.py has it."""
+    return {
+        "do": step.do, "lag_s": step.lag_s, "share": step.share, "ways": _ways(step),
+        "peer": step.peer,
+    }  # fmt: skip
 
 
 def dropped(listing: str) -> int:

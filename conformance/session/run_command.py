@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.engines import isolation, network
-from tickproof.conformance.engines.network import LOG
+from tickproof.conformance.engines.network import FEWEST, LOG
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explain import with_stories
@@ -38,7 +38,7 @@ from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tiers import run_session
-from tickproof.conformance.suites.schedules import COVERING
+from tickproof.conformance.suites.schedules import COVERING, REQUIREMENT
 from tickproof.conformance.verdicts import (
     EXIT_FAIL,
     EXIT_KIT_ERROR,
@@ -80,8 +80,7 @@ def select(request: Request) -> dict[str, Requirement]:
             expected = ", ".join(map(str, tiers_known))
             raise RequestError(f"--tier: there are tiers {expected}, and no {tier}")
     for id_ in request.only:
-        if known[id_].needs.hosts and not request.hosts:
-            raise RequestError(f"--only: {id_} is about engines on several hosts: it needs --hosts")
+        _expect_hosts("--only", known[id_], request.hosts)
     hosts = request.hosts > 0
     selected = registry.chosen(known, request.tiers, request.only, request.profile, hosts)
     if not selected:
@@ -89,21 +88,34 @@ def select(request: Request) -> dict[str, Requirement]:
     return selected
 
 
-def required(words: Sequence[str]) -> tuple[str, ...]:
+def required(words: Sequence[str], hosts: int) -> tuple[str, ...]:
     """Return the ids that words name: ids of requirements, and tiers such as "t3".
 
-    Raises RequestError for any other word.
+    Without ``hosts`` a tier is what is asked on this machine alone. Raises RequestError for any
+    other word, and for an id that needs hosts.
     """
     known, found = registry.load(), []
     for word in words:
         tier = re.fullmatch(r"[tT]([0-9])", word)
-        ids = [id_ for id_, one in known.items() if tier and one.tier == int(tier[1])]
+        ids = [
+            id_ for id_, one in known.items()
+            if tier and one.tier == int(tier[1]) and (hosts or not one.needs.hosts)
+        ]  # fmt: skip
         if not ids and word.upper() not in known:
             near = difflib.get_close_matches(word.upper(), known, n=3, cutoff=0.4)
             hint = f"; the nearest are {', '.join(near)}" if near else ""
             raise RequestError(f"--require: no requirement or tier {word}{hint}")
+        if not ids:
+            _expect_hosts("--require", known[word.upper()], hosts)
         found += ids or [word.upper()]
     return tuple(dict.fromkeys(found))
+
+
+def _expect_hosts(option: str, one: Requirement, hosts: int) -> None:
+    """Raise RequestError for what cannot be asked without hosts."""
+    if one.needs.hosts and not hosts:
+        about = "about engines on several hosts: it needs --hosts"
+        raise RequestError(f"{option}: {one.id} is {about}")
 
 
 def check(request: Request, specs: Sequence[EngineSpec], console: Console) -> None:
@@ -122,7 +134,8 @@ def check(request: Request, specs: Sequence[EngineSpec], console: Console) -> No
             network.demand(spec.placement, spec.name)
     if request.kafka is not None:
         _use_cluster(request.kafka, specs)
-    for paths in (request.schedules, *(regressions.beside(spec.path) for spec in specs)):
+    found = [regressions.beside(spec.path, request.hosts) for spec in specs]
+    for paths in (request.schedules, *found):
         _check_hosts(load_all(paths), request.hosts)
     check_out(request.out)
     if request.quotes and request.orders:
@@ -325,6 +338,8 @@ def _judge(
         profile=request.profile,
         seed=request.seed,
         isolation=level,
+        hosts=request.hosts,
+        not_asked=_not_asked(spec, request),
         selection=Selection(
             tiers=list(request.tiers), only=list(request.only), require=list(request.require)
         ),
@@ -332,6 +347,22 @@ def _judge(
         ended=datetime.now(UTC),
         fault_space=_fault_space(spec, request, outcomes),
     )
+
+
+def _not_asked(spec: EngineSpec, request: Request) -> list[str]:
+    """Return what the engine would be asked as well if it ran on several hosts.
+
+    Requirements by their ids, regressions by the names of their files.
+    """
+    if not spec.placement or request.hosts:
+        return []
+    known = registry.load()
+    asked = (known, request.tiers, request.only, request.profile)
+    more = [id_ for id_ in registry.chosen(*asked, True) if id_ not in registry.chosen(*asked)]
+    if REQUIREMENT in registry.chosen(*asked) and not request.schedules:
+        with_hosts, without = (regressions.beside(spec.path, hosts) for hosts in (FEWEST, 0))
+        more += [path.name for path in with_hosts if path not in without]
+    return more
 
 
 def _fault_space(
@@ -342,7 +373,7 @@ def _fault_space(
     points = [Point.from_json(point) for found in played for point in found or ()]
     if not points:
         return None
-    covered = coverage(offers(spec), request.profile, points)
+    covered = coverage(offers(spec, on_hosts=request.hosts > 0), request.profile, points)
     return FaultSpace(
         pairs=len(covered.covered) + len(covered.missing), covered=len(covered.covered),
         triples=covered.triples[0], of_triples=covered.triples[1],

@@ -60,10 +60,10 @@ class ScenarioPlayer:
         self.spec, self.request = spec, request
         self._registry = registry.load()
         #: Given schedules by the names of their scenarios.
-        files = request.schedules or tuple(regressions.beside(spec.path))
+        files = request.schedules or tuple(regressions.beside(spec.path, request.hosts))
         self.schedules = load_all(files)
         self._files = dict(zip(self.schedules, files, strict=True))
-        self.offers = offers(spec) or EVERYTHING
+        self.offers = offers(spec, on_hosts=request.hosts > 0) or EVERYTHING
         self._given = {name: Point.from_json(row) for name, row in request.points.items()}
         #: Names of the points of the fault space that the session plays.
         self.points = list(self._given) or space.names_for(self.offers, request.profile)

@@ -155,9 +155,10 @@ def _expected(
 ) -> set[tuple[str, str]]:
     """Return requirement and scenario of each test that has to have an outcome."""
     import_suites()
-    given = list(load_all(request.schedules or regressions.beside(engine)))
+    given = list(load_all(request.schedules or regressions.beside(engine, request.hosts)))
     if not request.schedules:
-        given += space.names_for(offers(load(engine)) or EVERYTHING, request.profile)
+        offered = offers(load(engine), on_hosts=request.hosts > 0) or EVERYTHING
+        given += space.names_for(offered, request.profile)
     judged = {id_ for judges in JUDGES.values() for id_, _ in judges}
     return {
         (requirement, scenario)

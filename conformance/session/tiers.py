@@ -80,7 +80,7 @@ def _run_covering(engine: Path, request: Request, order: TierOrder) -> None:
     more = COVERING, f"{PREFIX}more"
     order.awaited.add(more)
     _run_tiers(engine, request, order)
-    offered = offers(load(engine)) or EVERYTHING
+    offered = offers(load(engine), on_hosts=request.hosts > 0) or EVERYTHING
     for number in range(1, ROUNDS + 1):
         found = coverage(offered, request.profile, order.points())
         if order.broken or not found.missing:

@@ -86,6 +86,10 @@ BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
     ("throttle", "host"): "NE-SLOW",
     ("partition", None): "NE-PARTITION",
     ("loss", None): "NE-SLOW",
+    ("delay", "host"): "NE-PACKETS",
+    ("reorder", None): "NE-PACKETS",
+    ("duplicate", None): "NE-PACKETS",
+    ("garble", None): "NE-PACKETS",
 }
 #: ... or by the moment of it, ...
 BY_MOMENT: Final[Mapping[Moment, str]] = {

@@ -9,7 +9,7 @@ from typing import Final
 
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FIRST, Do, FaultStep
+from tickproof.conformance.scenario import FIRST, OF_CABLE, Do, FaultStep
 from tickproof.conformance.suites.judge import Fail, Unknown, decides
 from tickproof.conformance.suites.require import require_completed, require_correct
 from tickproof.conformance.verdicts import Reason
@@ -90,3 +90,10 @@ def test_totals_after_the_death_of_a_host(history: History) -> None:
 def test_totals_over_a_network_that_loses_and_is_slow(history: History) -> None:
     _exact(history, "loss")
     _met(history, "throttle")
+
+
+@decides("NE-PACKETS", "count-net-packets")
+def test_totals_over_late_doubled_and_damaged_packets(history: History) -> None:
+    require_correct(history)
+    for do in sorted(OF_CABLE):
+        _met(history, do)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines.test_network import needs_hosts
 from tests.long import LONG
 from tickproof.conformance.faults import schedule_file
 from tickproof.conformance.resources import fixtures
@@ -37,6 +38,19 @@ do = "kill"
 target = "engine"
 at = "fetched"
 fraction = 0.6
+"""
+PARTITION = """
+app = "count"
+rate = 2000.0
+params = { emit = "every" }
+input = { records = 4000, keys = 20 }
+[[fault]]
+do = "partition"
+target = "host"
+peer = "log"
+at = "fetched"
+fraction = 0.3
+seconds = 0.5
 """
 NO_INPUT = TWO_DEATHS.replace("records = 40", "records = 0")
 USAGE, INTERRUPTED = 2, 130
@@ -145,6 +159,30 @@ def test_regressions_beside_the_engine_are_played_with_its_tier(sessions, tmp_pa
     assert done.status == EXIT_OK, done.out
     names = {run.name for run in sessions.runs()}
     assert names >= {"count-mixed-deaths", "schedule-number-0", "schedule-number-1"}
+
+
+@needs_hosts
+def test_a_regression_of_hosts_is_played_on_hosts_and_named_without(sessions, tmp_path):
+    engine = miniature(tmp_path / "engine", TWO_DEATHS, PARTITION)
+    words = ["run", engine, "--only", "EO-SCHEDULE", "--out", "out"]
+    done = sessions.tickproof(*words)
+    assert done.status == EXIT_OK, done.out
+    assert "schedule-number-1" not in {run.name for run in sessions.runs()}
+    assert "1 not asked (about several hosts: needs --hosts)" in " ".join(done.out.split())
+    done = sessions.tickproof(*words, "--hosts", 3)
+    assert done.status == EXIT_OK, done.out
+    assert "schedule-number-1" in {run.name for run in sessions.runs()}
+    assert "pass on 3 hosts" in done.out
+
+
+@LONG
+@needs_hosts
+def test_a_search_on_hosts_strikes_them(sessions):
+    done = sessions.tickproof(
+        "explore", "miniature", "--hosts", 3, "--budget", "20s", "--seed", 5, "--out", "out"
+    )
+    assert done.status == EXIT_OK, done.out + done.err
+    assert " host at " in done.out
 
 
 def test_a_regression_that_comes_back_fails(sessions, tmp_path):

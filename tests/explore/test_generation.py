@@ -18,6 +18,7 @@ from tickproof.conformance.fault_space.offers import Offer, space_of
 from tickproof.conformance.fault_space.offers import offers as space_offers
 from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.resources import fixtures
+from tickproof.conformance.scenario import TARGETS, WAYS
 from tickproof.generators import recipes
 
 TOML = """
@@ -47,7 +48,9 @@ def engine(tmp_path, state="exactly-once", survives='"worker"'):
 
 
 SURVIVES = st.lists(st.sampled_from(["worker", "coordinator", "engine", "connection"]), unique=True)
-OFFERS = st.builds(Offer, st.sampled_from(Carrier), SURVIVES.map(tuple), st.booleans())
+OFFERS = st.builds(
+    Offer, st.sampled_from(Carrier), SURVIVES.map(tuple), st.booleans(), st.booleans()
+)
 
 
 @given(st.data(), OFFERS)
@@ -58,6 +61,7 @@ def test_what_is_drawn_stays_within_the_claims(data, offer):
     assert 0 < scenario.recipe["records"] <= MOST_RECORDS
     assert {step.needs for step in scenario.faults} - {None} <= set(offer.survives)
     assert offer.scales or all(step.do != "scale" for step in scenario.faults)
+    assert offer.hosts or all(step.target != "host" for step in scenario.faults)
     recipes.complete(scenario.recipe)
     assert scenario.faults[0].at != "recovery"
     assert all(step.at != "drained" for step in scenario.faults[:-1])
@@ -112,6 +116,21 @@ def test_worst_moments_are_all_drawn():
     assert deaths > len(steps) / 3
     assert any(step.cut for step in steps)
     assert any(step.burst for step in steps)
+
+
+def test_on_hosts_every_fault_of_a_network_is_drawn():
+    spec = load(fixtures() / "engines" / "miniature" / "engine.toml")
+    offered = offers(spec, on_hosts=True)
+    steps = [s for scenario in itertools.islice(drawn(offered, 3), 300) for s in scenario.faults]
+    of_hosts = [step for step in steps if step.target == "host"]
+    assert {step.do for step in of_hosts} == {do for do, on in TARGETS.items() if "host" in on}
+    assert {(step.peer, step.way) for step in of_hosts if step.do == "partition"} == {
+        (peer, way) for peer in ("", "log") for way in WAYS
+    }
+    assert any(step.target != "host" for step in steps)
+    # [hosts] is missing where an engine runs on one machine alone.
+    alone = load(fixtures() / "engines" / "single" / "engine.toml")
+    assert offers(alone, on_hosts=True) == offers(alone)
 
 
 def test_only_apps_with_exact_state_are_offered(tmp_path):

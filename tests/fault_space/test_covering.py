@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -20,12 +21,13 @@ from tickproof.conformance.fault_space.dimensions import (
     Value,
     When,
 )
-from tickproof.conformance.fault_space.exclusions import EXCLUSIONS
+from tickproof.conformance.fault_space.exclusions import EXCLUSIONS, OF_HOSTS
 from tickproof.conformance.fault_space.offers import EVERYTHING, Offer, space_of
 from tickproof.conformance.fault_space.scenarios import scenario
 from tickproof.conformance.faults import schedule_file
 from tickproof.generators import recipes
 
+ON_HOSTS = tuple(replace(offer, hosts=True) for offer in EVERYTHING)
 VALUES = [value for kind in DIMENSIONS.values() for value in kind]
 SOUND = [pair for one in EXCLUSIONS for pair in one.pairs()]
 
@@ -85,9 +87,19 @@ def test_what_points_already_cover_is_not_drawn_again():
     assert len(rest) < len(list(space.covering(2)))
 
 
-@pytest.mark.parametrize("profile", ["quick", "full"])
-def test_every_point_is_a_recipe_and_a_schedule(profile):
-    for number, point in enumerate(sessions.points_of(EVERYTHING, profile)):
+def test_hosts_are_struck_where_an_engine_runs_on_some():
+    struck = {one.strike for one in sessions.points_of(EVERYTHING, "full")}
+    assert struck == set(Strike) - OF_HOSTS
+    on_hosts = sessions.points_of(ON_HOSTS, "full")
+    assert {one.strike for one in on_hosts} == set(Strike)
+    assert not any(one.when is When.SCALING for one in on_hosts if one.strike in OF_HOSTS)
+
+
+@pytest.mark.parametrize(
+    ("profile", "offered"), [("quick", EVERYTHING), ("full", EVERYTHING), ("full", ON_HOSTS)]
+)
+def test_every_point_is_a_recipe_and_a_schedule(profile, offered):
+    for number, point in enumerate(sessions.points_of(offered, profile)):
         drawn = scenario(point, EVERYTHING[0].survives, "space-1", number, profile)
         recipes.complete(drawn.recipe)
         assert drawn.recipe["records"] <= MOST_RECORDS

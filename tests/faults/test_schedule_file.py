@@ -64,12 +64,14 @@ def steps(draw):
         "throttle": {"rate": draw(SECONDS)},
         "rescale": {"workers": draw(st.integers(1, 1_024))},
         "scale": {"workers": draw(st.integers(1, 1_024))},
-        "loss": {"share": draw(st.floats(0.01, 1))},
+        "reorder": {"lag_s": draw(SECONDS)},
     }.get(do, {})
+    if do in ("loss", "reorder", "duplicate", "garble"):
+        made["share"] = draw(st.floats(0.01, 1))
     if made["target"] == "host":
         made["host"] = draw(st.sampled_from(("", "host-1", "host-12")))
         made |= {"down_s": draw(SECONDS)} if do == "kill" else {}
-    if do in ("partition", "loss"):
+    if made["target"] == "host" and do not in ("kill", "throttle"):
         made["peer"] = draw(st.sampled_from(("", "log", "host-2")))
         made["way"] = draw(st.sampled_from(("both", "out", "in")))
     return Step(**made)
@@ -194,8 +196,11 @@ KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
         (INPUT + PARTED + 'host = "host 1"', "[[fault]] 1: host: expected "),
         (INPUT + PARTED + 'host = "host-2"\npeer = "host-2"',
          "[[fault]] 1: host: expected the name of another host of the engine; got 'host-2'"),
+        (INPUT + PARTED.replace("partition", "kill").replace("seconds", "down_s")
+         + 'host = "host-1"', "[[fault]] 1: host: expected another host than the first"),
         (INPUT + PARTED + 'way = "up"', "[[fault]] 1: way: expected one of both, out, in; got"),
-        (INPUT + PARTED + "share = 0.5", "[[fault]] 1: share: expected only with loss; got 0.5"),
+        (INPUT + PARTED + "share = 0.5", "[[fault]] 1: share: expected only with "
+         "duplicate, garble, loss, reorder; got 0.5"),
         (INPUT + KILL.replace("kill", "pause").replace("engine", "worker") + 'at = "fetched"',
          "[[fault]] 1: seconds: expected a number above 0 for pause; got 0.0"),
         (INPUT + KILL + 'at = "drained"\n' + KILL + 'at = "fetched"',
@@ -248,12 +253,15 @@ def test_no_text_breaks_the_reader(text):
 def test_regressions_are_found_beside_the_engine_and_never_overwritten(tmp_path):
     schedule = schedule_file.parse(INPUT, "it")
     engine = tmp_path / "engine.toml"
-    assert regressions.beside(engine) == []
+    assert regressions.beside(engine, 0) == []
     folder = tmp_path / regressions.FOLDER
     first = regressions.save(schedule, folder, "kill")
     assert regressions.save(schedule, folder, "kill") == first
     other = regressions.save(schedule.model_copy(update={"workers": 3}), folder, "kill")
     assert other != first
     (folder / "notes.md").write_text("not a schedule")
-    assert regressions.beside(engine) == sorted([first, other])
+    assert regressions.beside(engine, 0) == sorted([first, other])
     assert schedule_file.load(first) == schedule
+    on_hosts = regressions.save(schedule_file.parse(INPUT + PARTED, "it"), folder, "partition")
+    assert regressions.beside(engine, 0) == sorted([first, other])
+    assert regressions.beside(engine, 3) == sorted([first, other, on_hosts])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.control_log import ControlLog
 from tickproof.conformance.history.event_log import KEEP_PER_KIND, EventLog
+from tickproof.conformance.history.events import Network
 from tickproof.conformance.history.folder import FORMAT, History, recorded_files, write_json
 from tickproof.conformance.history.json_lines import read_json_lines
 from tickproof.conformance.history.outputs import ARRIVAL
@@ -43,6 +44,13 @@ def test_what_was_staged_and_dropped_since_is_not_missed(folder):
     write_json(folder / "run.json", run | {"files": {"output/staged.bin": 4}})
     (folder / "output" / "staged.bin").unlink()
     assert History(folder).input_records == 500
+
+
+def test_a_network_that_failed_counts_as_a_pause_of_twice_the_time(tmp_path):
+    run = RunFolder(tmp_path, Scenario("made", "count", {"emit": "every"}, RECIPE))
+    parted = Network(t_ns=5_000, do="partition", host="host-2", from_ns=3_000, packets=7)
+    run.events(parted)
+    assert run.history().pauses() == [(3_000, 7_000)]
 
 
 def test_round_trip(folder):

@@ -135,7 +135,17 @@ def test_a_run_is_drawn_once(make_report, outcome, recorded):
 def test_the_command_judges_the_same_again(make_report, outcome):
     report = make_report(outcome(Verdict.PASS))
     asked = json_report.Selection(tiers=[3], only=["EO-TAIL"], require=["PR-HELLO"])
-    command = page.command(report.model_copy(update={"selection": asked, "profile": "full"}))
-    assert command.endswith(
-        "engine.toml --seed 42 --profile full --tier 3 --only EO-TAIL --require PR-HELLO"
+    other = {"selection": asked, "profile": "full", "hosts": 3}
+    assert page.command(report.model_copy(update=other)).endswith(
+        "engine.toml --seed 42 --profile full --hosts 3 --tier 3 --only EO-TAIL --require PR-HELLO"
     )
+
+
+def test_a_page_says_on_how_many_hosts_and_what_more_would_show(make_report, outcome, tmp_path):
+    report = make_report(outcome(Verdict.PASS))
+    on_hosts = page.html(report.model_copy(update={"hosts": 3}), tmp_path)
+    assert "1 of 1 judged on 3 hosts" in on_hosts
+    assert "<dt>hosts</dt><dd>3</dd>" in on_hosts
+    alone = page.html(report.model_copy(update={"not_asked": ["NE-MUTE"]}), tmp_path)
+    assert "1 not asked: about several hosts, needs --hosts" in alone
+    assert "<dt>hosts</dt>" not in alone

@@ -223,3 +223,17 @@ def test_the_last_line_says_how_much_was_judged_and_why_the_rest_was_not(make_re
         (Verdict.NOT_CLAIMED, ["MS-MERGED", "MS-REJECTS"]),
         (Verdict.NOT_CLAIMED, ["EO-TAIL"]),
     ]
+
+
+def test_what_several_hosts_would_show_is_named_and_changes_no_count(make_report):
+    alone = make_report(Outcome("PR-HELLO", Verdict.PASS))
+    asked = alone.model_copy(update={"hosts": 3})
+    alone = alone.model_copy(update={"not_asked": ["NE-MUTE", "NE-SLOW"]})
+    found = [
+        " ".join(printed(lambda c, one=one: terminal.summary(c, one, Path("out"))).split())
+        for one in (alone, asked)
+    ]
+    assert "toy: ✓ pass — 1 of 1 judged: 1 pass; exit status 0" in found[0]
+    assert "not judged 2 not asked (about several hosts: needs --hosts)" in found[0]
+    assert "toy: ✓ pass on 3 hosts — 1 of 1 judged" in found[1]
+    assert "not asked" not in found[1]

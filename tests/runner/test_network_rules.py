@@ -9,6 +9,10 @@ import pytest
 from tickproof.conformance.runner import network_rules as rules
 from tickproof.conformance.scenario import FaultStep
 
+#: As itself, and as the end of a bad cable.
+HOST_2 = '{ "host-2", "host-2-port" }'
+LOG = '{ "log", "log-port" }'
+
 
 def step(do: str, **rest) -> FaultStep:
     return FaultStep(do, "host", "fetched", seconds=1.0, **rest)
@@ -17,9 +21,9 @@ def step(do: str, **rest) -> FaultStep:
 @pytest.mark.parametrize(
     ("way", "passing"),
     [
-        ("out", ['iifname "host-2" oifname "log"']),
-        ("in", ['iifname "log" oifname "host-2"']),
-        ("both", ['iifname "host-2" oifname "log"', 'iifname "log" oifname "host-2"']),
+        ("out", [f"iifname {HOST_2} oifname {LOG}"]),
+        ("in", [f"iifname {LOG} oifname {HOST_2}"]),
+        ("both", [f"iifname {HOST_2} oifname {LOG}", f"iifname {LOG} oifname {HOST_2}"]),
     ],
 )
 def test_a_partition_counts_tcp_and_drops_all(way, passing):
@@ -34,14 +38,14 @@ def test_a_partition_counts_tcp_and_drops_all(way, passing):
 def test_without_a_peer_all_others_are_meant():
     text = rules.drop("one", step("partition"), "host-2")
     said = [line for line in text.splitlines() if line.endswith(" drop") and "tcp" not in line]
-    assert said == ['iifname "host-2" drop', 'oifname "host-2" drop']
+    assert said == [f"iifname {HOST_2} drop", f"oifname {HOST_2} drop"]
 
 
 def test_a_loss_drops_a_share_and_nothing_else():
-    text = rules.drop("one", step("loss", share=0.05, way="out"), "host-1")
+    text = rules.drop("one", step("loss", share=0.05, way="out"), "host-2")
     said = [line for line in text.splitlines() if "drop" in line]
     random = "numgen random mod 10000 < 500"
-    assert said == [f'iifname "host-1" ip protocol tcp {random} counter drop']
+    assert said == [f"iifname {HOST_2} ip protocol tcp {random} counter drop"]
 
 
 def test_counters_add_up():
@@ -57,3 +61,8 @@ def test_a_rate_is_given_in_bits():
 def test_what_had_to_wait_is_counted_over_devices():
     one = json.dumps([{"kind": "tbf", "overlimits": 5}, {"kind": "noqueue"}])
     assert rules.held_up([one, one]) == 10
+
+
+def test_a_cable_is_told_what_to_do_to_whose_packets():
+    said = rules.cable(step("reorder", share=0.2, lag_s=0.02, peer="log", way="in"))
+    assert said == {"do": "reorder", "lag_s": 0.02, "share": 0.2, "ways": ("in",), "peer": "log"}

@@ -61,6 +61,15 @@ def test_what_is_about_hosts_is_not_asked_without_them():
         run_command.select(Request(only=("NE-MUTE",)))
 
 
+def test_what_has_to_be_judged_can_be():
+    about = {id_ for id_, one in registry.load().items() if one.needs.hosts}
+    assert about.isdisjoint(run_command.required(["t4"], 0))
+    assert about < set(run_command.required(["t4"], 3))
+    assert run_command.required(["NE-MUTE"], 3) == ("NE-MUTE",)
+    with pytest.raises(RequestError, match=r"--require: NE-MUTE is about .*: it needs --hosts"):
+        run_command.required(["NE-MUTE"], 0)
+
+
 PARTITION = """
 app = "count"
 params = { emit = "every" }

@@ -36,6 +36,7 @@ REJECTS: dict[str, Cases] = {
     "test_verdicts_after_a_host_was_mute": _VERDICTS,
     "test_totals_after_the_death_of_a_host": _TOTALS,
     "test_totals_over_a_network_that_loses_and_is_slow": _TOTALS,
+    "test_totals_over_late_doubled_and_damaged_packets": _TOTALS,
 }
 UNKNOWNS: dict[str, Cases] = {
     "test_processes_run_where_they_are_to": [(t.without("placed"), "NOT_SEEN")],

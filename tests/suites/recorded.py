@@ -87,12 +87,13 @@ def small(name: str) -> Scenario:
 
 
 def _fired(history: History) -> bool:
-    """Tell whether every fault fired, and those in mid-stream before the input was at its end."""
+    """Tell whether every fault fired and met something before the input was at its end."""
     late = [
         one for one in history.faults
         if one.step.at == "fetched" and one.step.fraction < 0.9 and not one.remaining
     ]  # fmt: skip
-    return not late and not history.all(events.FaultMissed, events.LinkMissed)
+    unmet = [one for one in history.all(events.Network) if not one.packets]
+    return not late and not unmet and not history.all(events.FaultMissed, events.LinkMissed)
 
 
 class Recorded:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from tickproof.conformance.scenario import FaultStep, Scenario, Way
+from tickproof.conformance.scenario import Do, FaultStep, Scenario, Way
 from tickproof.conformance.suites.catalog.builders import Context, carried, market, scenario
 from tickproof.conformance.suites.catalog.carriers import ON_TWO, STATE_FIRST
 
@@ -22,6 +22,13 @@ _DOWN_S: Final = 3.0
 _SLOW_S: Final = 2.0
 _LOST: Final = 0.05
 _BYTES_A_SECOND: Final = 100_000.0
+#: One after the other, each for a second.
+_OF_PACKETS: Final[tuple[tuple[Do, dict[str, float]], ...]] = (
+    ("delay", {"lag_s": 0.1}),
+    ("reorder", {"lag_s": 0.02, "share": 0.2}),
+    ("duplicate", {"share": 0.2}),
+    ("garble", {"share": 0.05}),
+)
 
 
 def _at(rng: random.Random, low: float, do: Any, **rest: Any) -> FaultStep:
@@ -77,3 +84,12 @@ def _(context: Context, rng: random.Random) -> Scenario:
     lost = _at(rng, 0.1, "loss", share=_LOST, seconds=_SLOW_S)
     slow = _at(rng, 0.6, "throttle", rate=_BYTES_A_SECOND, seconds=_SLOW_S)
     return _played(context, lost, slow)
+
+
+@scenario("count-net-packets", STATE_FIRST)
+def _(context: Context, rng: random.Random) -> Scenario:
+    faults = [
+        _at(rng, 0.1 + 0.2 * number, do, seconds=1.0, **more)
+        for number, (do, more) in enumerate(_OF_PACKETS)
+    ]
+    return _played(context, *faults)
