@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -37,6 +37,25 @@ def new(count: int, layout: Layout) -> np.ndarray:
 def fields(layout: Layout) -> list[str]:
     """Return the named fields of a record, its size and padding left out."""
     return [name for name in layout.names if name != "size" and layout[name].kind != "V"]
+
+
+def kind(layout: Layout | None, name: str) -> str:
+    """Return the type of a field, ``<u8`` say; ``|-`` where there is no such field."""
+    return layout[name].str if layout is not None and name in fields(layout) else "|-"
+
+
+def cast(name: str, type_: np.dtype, values: Sequence) -> np.ndarray:
+    """Return values as a field's type; numpy's integers wrap. ValueError says what does not fit."""
+    if None in values:
+        raise ValueError(f"{name}: expected {type_}, got None")
+    try:
+        array = np.array(values, type_)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name}: expected {type_}, got {error}") from error
+    # numpy cuts off what is too long.
+    if type_.kind == "S" and (longest := max(map(len, values), default=0)) > type_.itemsize:
+        raise ValueError(f"{name}: expected at most {type_.itemsize} bytes, got {longest}")
+    return array
 
 
 def one_by_one(records: np.ndarray) -> Iterator[tuple]:

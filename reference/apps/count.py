@@ -61,5 +61,6 @@ def _points(records, rows, states):
 def application(emit: str, function=None) -> Application:
     """Return the app; emit: "every" point or "some"."""
     function = function or (count_every if emit == "every" else count_some)
-    step = StateComputation("count", TOTAL, "key", function, POINT)
-    return Application("count", [Pipeline("all", Source(0, VALUE)).to(step).into(Sink(0, POINT))])
+    step = StateComputation("count", TOTAL, function, POINT)
+    pipeline = Pipeline("all", Source(0, VALUE)).by("key").to(step).into(Sink(0, POINT))
+    return Application("count", [pipeline])

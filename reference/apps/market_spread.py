@@ -145,17 +145,17 @@ def only_rejects(verdicts: np.ndarray) -> np.ndarray:
 
 def merged(emit: str, function=on_many, combine=combine, only=only_rejects) -> Application:
     """Return the app for quotes and orders in one stream, in one agreed order."""
-    step = StateComputation("update-or-check", MARKET, "symbol", function, VERDICT, combine)
-    pipeline = Pipeline("market", _source(0, ORDER_KIND, QUOTE_KIND)).to(step)
+    step = StateComputation("update-or-check", MARKET, function, VERDICT, combine)
+    pipeline = Pipeline("market", _source(0, ORDER_KIND, QUOTE_KIND)).by("symbol").to(step)
     return Application("market-spread", [_emitting(pipeline, emit, only)])
 
 
 def two_streams(emit: str, updating=on_many, checking=on_many, only=only_rejects) -> Application:
     """Return the app for quotes in stream 0 and orders in stream 1."""
-    updates = StateComputation("update", MARKET, "symbol", updating, VERDICT)
-    checks = StateComputation("check", MARKET, "symbol", checking, VERDICT)
-    quotes = Pipeline("quotes", _source(0, QUOTE_KIND)).to(updates)
-    orders = Pipeline("orders", _source(1, ORDER_KIND)).to(checks)
+    updates = StateComputation("update", MARKET, updating, VERDICT)
+    checks = StateComputation("check", MARKET, checking, VERDICT)
+    quotes = Pipeline("quotes", _source(0, QUOTE_KIND)).by("symbol").to(updates)
+    orders = Pipeline("orders", _source(1, ORDER_KIND)).by("symbol").to(checks)
     return Application("market-spread", [quotes, _emitting(orders, emit, only)])
 
 

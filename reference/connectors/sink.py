@@ -36,8 +36,8 @@ COMMITTED, ALREADY, UNKNOWN = 1, 2, 3
 BATCH_ID = "streaming.sql.batchId"
 
 
-#: Turns the rows of a task into framed records, in pieces of any length.
-Framing = Callable[[Iterator[pa.RecordBatch]], Iterable[memoryview]]
+#: Turns the rows of a task into framed records for each output stream, in pieces of any length.
+Framing = Callable[[Iterator[pa.RecordBatch]], Iterable[tuple[int, Iterable[memoryview]]]]
 
 
 def write(
@@ -45,7 +45,7 @@ def write(
 ) -> StreamingQuery:
     """Start the query that stages what ``framing`` makes of rows, and commits it.
 
-    Options: host, port, token, stream.
+    Options: host, port, token. One transaction holds the output of all streams.
     """
 
     class LogSink(DataSource):
@@ -74,7 +74,6 @@ class LogWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: dict[str, str], framing: Framing) -> None:
         self._options = options
         self._framing = framing
-        self._stream = int(options["stream"])
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the output of one task, in an executor.
@@ -86,17 +85,18 @@ class LogWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         batch_id = int(context.getLocalProperty(BATCH_ID))
         staged = 0
-        for number, piece in enumerate(pieces(self._framing(iterator))):
-            writer = context.partitionId() << 16 | number
-            persistently(self._options, partial(self._stage, batch_id, writer, piece))
-            staged += piece.count
+        for stream, framed in self._framing(iterator):
+            for number, piece in enumerate(pieces(framed)):
+                writer = context.partitionId() << 16 | number
+                persistently(self._options, partial(self._stage, batch_id, stream, writer, piece))
+                staged += piece.count
         return Staged(staged)
 
-    def _stage(self, batch_id: int, writer: int, piece: Chunk, log: Log) -> None:
+    def _stage(self, batch_id: int, stream: int, writer: int, piece: Chunk, log: Log) -> None:
         # HAVE fences a paused twin of this task: what it sends later is refused. So is what a
         # connection that was lost has left.
-        first = log.have(self._stream, writer)
-        log.stage(batch_id, self._stream, writer, first, piece)
+        first = log.have(stream, writer)
+        log.stage(batch_id, stream, writer, first, piece)
 
     def commit(self, messages: list[Staged | None], batchId: int) -> None:
         """Make the batch visible, in the driver."""
