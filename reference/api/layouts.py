@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Annotated, get_origin, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 
 #: A record as it lies in the log: its ``u32 size`` first, then the payload.
 Layout = np.dtype
+NO_FIELD = "|-"
 
 
 class BadRecord(ValueError):
@@ -24,6 +26,20 @@ class BadRecord(ValueError):
 def framed(*fields: tuple[str, str]) -> Layout:
     """Return the layout of a record with these payload fields, ``("", "V3")`` for padding."""
     return np.dtype([("size", "<u4"), *fields])
+
+
+def fields_of(declared: type) -> np.dtype:
+    """Return the fields of a class: types of numpy, and ``Annotated[bytes, 8]`` for a text."""
+    hints = get_type_hints(declared, include_extras=True).items()
+    return np.dtype([
+        (name, f"S{hint.__metadata__[0]}" if get_origin(hint) is Annotated else hint)
+        for name, hint in hints
+    ])  # fmt: skip
+
+
+def layout_of(declared: type) -> Layout:
+    """Return the layout of a record with the fields of a class."""
+    return np.dtype([("size", "<u4"), *fields_of(declared).descr])
 
 
 def new(count: int, layout: Layout) -> np.ndarray:
@@ -40,8 +56,8 @@ def fields(layout: Layout) -> list[str]:
 
 
 def kind(layout: Layout | None, name: str) -> str:
-    """Return the type of a field, ``<u8`` say; ``|-`` where there is no such field."""
-    return layout[name].str if layout is not None and name in fields(layout) else "|-"
+    """Return the type of a field, ``<u8`` say; NO_FIELD where there is none."""
+    return layout[name].str if layout is not None and name in fields(layout) else NO_FIELD
 
 
 def cast(name: str, type_: np.dtype, values: Sequence) -> np.ndarray:

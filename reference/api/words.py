@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from tickproof.reference.api.layouts import Layout, kind
+from tickproof.reference.api.layouts import NO_FIELD, Layout, kind
 
 #: The record, and the state, that a function is written for.
 R = TypeVar("R", contravariant=True)
@@ -170,9 +170,11 @@ class Application:
     def __post_init__(self) -> None:
         if not self.pipelines:
             raise PipelineError(f"{self.name}: expected at least one pipeline")
-        for what in ({p.name for p in self.pipelines}, {p.source.stream for p in self.pipelines}):
-            if len(what) < len(self.pipelines):
-                raise PipelineError(f"{self.name}: expected a name and a stream for each pipeline")
+        names, streams = {p.name for p in self.pipelines}, {p.source.stream for p in self.pipelines}
+        if min(len(names), len(streams)) < len(self.pipelines):
+            raise PipelineError(
+                f"{self.name}: expected a name and a stream of its own for each pipeline"
+            )
         for pipeline in self.pipelines:
             for number in range(len(pipeline.stages)):
                 self._check(pipeline, number)
@@ -186,9 +188,12 @@ class Application:
         }
         if len(keys) > 1:
             raise PipelineError(f"{self.name}: expected the same keys in all pipelines, got {keys}")
-        states = [state for stage in range(len(self.keys) + 1) for state in self.states(stage)]
-        if len({state.name for state in states}) < len(states):
-            raise PipelineError(f"{self.name}: expected one layout and one key for a state's name")
+        states = [s.name for stage in range(len(self.keys) + 1) for s in self.states(stage)]
+        if len(set(states)) < len(states):
+            raise PipelineError(
+                f"{self.name}: expected one layout and one key for each state, "
+                f"got {', '.join(states)}"
+            )
 
     def _check(self, pipeline: Pipeline, number: int) -> None:
         where = f"{self.name}, pipeline {pipeline.name}"
@@ -209,11 +214,20 @@ class Application:
                 if stage.key is None:
                     raise PipelineError(f"{where_it_is} needs a key in front of it")
                 if step.state in states:
-                    raise PipelineError(f"{where_it_is}: expected a state that no step before has")
+                    raise PipelineError(
+                        f"{where_it_is}: expected a state that no step before it has"
+                    )
                 states.append(step.state)
-                timer = step.timer
-                if timer and kind(layout, timer.time) != kind(step.state.layout, timer.due):
-                    raise PipelineError(f"{where_it_is}: expected a timer on fields of one type")
+                if step.timer:
+                    due, time = (
+                        kind(step.state.layout, step.timer.due),
+                        kind(layout, step.timer.time),
+                    )
+                    if due != time or due == NO_FIELD:
+                        raise PipelineError(
+                            f"{where_it_is}: expected a timer on two fields of one type, "
+                            f"got {due} and {time}"
+                        )
             layout = step.out
         if stage.key and not states:
             raise PipelineError(f"{where}: expected a step with state behind key {stage.key!r}")

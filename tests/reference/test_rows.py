@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.reference.playing import play, splits
 from tests.reference.playing_rows import play_rows
-from tests.reference.querying import recorded, running
+from tests.reference.querying import recorded, running, with_state
 from tests.reference.served import Served, partition
 from tests.reference.test_apps import I64, by_key, by_partition, keyed, market, messages, values
 from tickproof.reference import apps
@@ -28,7 +27,6 @@ from tickproof.reference.compiler.columns import columns
 from tickproof.reference.connectors.progress import CheckpointError
 
 COUNT = apps.make("count", {"emit": "every"}, on_arrays=False)
-(ALL,) = COUNT.pipelines
 RECORDS = 300
 
 
@@ -130,8 +128,7 @@ OF_ANOTHER = {
         "application: expected 'double', got 'count'",
     ),
     "state": (
-        replace(COUNT, pipelines=[replace(ALL, steps=(replace(ALL.stateful, state=WIDER),))]),
-        rows, "state: expected \"total [",
+        with_state(COUNT, WIDER), rows, "state: expected \"total [",
     ),
 }  # fmt: skip
 
@@ -174,7 +171,7 @@ def test_a_function_on_arrays_is_refused(spark, left):
         rows.start(spark, apps.make("count", {"emit": "every"}), {}, {}, checkpoint)
 
 
-@pytest.mark.parametrize("field", [("offset", "<i8"), ("name", "S4")])
+@pytest.mark.parametrize("field", [("offset", "<i8"), ("part", "S4"), ("name", "<c8")])
 def test_a_field_that_makes_no_column(field):
     with pytest.raises(PipelineError, match=f"^field {field[0]} of .*: expected a number"):
         columns(framed(field))
