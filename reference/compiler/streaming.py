@@ -43,8 +43,8 @@ def start(
             raise PipelineError(
                 f"{application.name}: {step.name}: expected a function on one record"
             )
-    claim(checkpoint, application, partitions, "rows")
     schema, frames = leaving(application, 0), []
+    claim(checkpoint, application, partitions, "rows")
     for number, pipeline in enumerate(application.pipelines):
         stream = pipeline.source.stream
         options = {**log, "stream": str(stream), "partitions": str(partitions[stream])}
