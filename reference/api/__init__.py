@@ -10,7 +10,6 @@ from tickproof.reference.api.words import (
     State,
     StateComputation,
     Timer,
-    on_arrays,
 )
 
 __all__ = [
@@ -23,5 +22,4 @@ __all__ = [
     "State",
     "StateComputation",
     "Timer",
-    "on_arrays",
 ]

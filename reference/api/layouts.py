@@ -8,7 +8,6 @@ from functools import cache
 from typing import Annotated, get_origin, get_type_hints
 
 import numpy as np
-import pyarrow as pa
 
 #: A record as it lies in the log: its ``u32 size`` first, then the payload.
 Layout = np.dtype
@@ -91,22 +90,3 @@ def view(data: bytes, layout: Layout) -> np.ndarray:
     if data and size != layout.itemsize - 4:
         raise BadRecord(0, f"expected a payload of {layout.itemsize - 4} bytes, got {size}")
     return np.frombuffer(data, layout)
-
-
-def grouped(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sort ids, stable. Return (order, first, last).
-
-    ``order`` holds positions in ``ids``; ``first`` and ``last`` mark, by sorted position,
-    where a group begins and ends.
-    """
-    # numpy sorts 16-bit numbers by radix, several times faster than wider ones.
-    small = len(ids) and ids.max() < 1 << 16
-    order = np.argsort(ids.astype(np.uint16) if small else ids, kind="stable")
-    step = np.diff(ids[order]) != 0
-    return order, np.append(True, step)[: len(ids)], np.append(step, True)[: len(ids)]
-
-
-def numbered(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (the distinct keys, for each key its index among them)."""
-    encoded = pa.array(np.ascontiguousarray(keys)).dictionary_encode()
-    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()

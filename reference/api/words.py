@@ -21,12 +21,6 @@ class PipelineError(ValueError):
     """An application that cannot be compiled; the text says what was expected."""
 
 
-def on_arrays(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """Mark a computation's function: it takes an array of records and not one record."""
-    function.on_arrays = True  # type: ignore[attr-defined]
-    return function
-
-
 @dataclass(frozen=True)
 class Source:
     """Records of one input stream.
@@ -168,69 +162,34 @@ class Application:
     pipelines: Sequence[Pipeline] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
-        if not self.pipelines:
-            raise PipelineError(f"{self.name}: expected at least one pipeline")
-        names, streams = {p.name for p in self.pipelines}, {p.source.stream for p in self.pipelines}
-        if min(len(names), len(streams)) < len(self.pipelines):
-            raise PipelineError(
-                f"{self.name}: expected a name and a stream of its own for each pipeline"
+        pipelines = self.pipelines
+        self._expect(pipelines, "at least one pipeline")
+        for distinct in ({p.name for p in pipelines}, {p.source.stream for p in pipelines}):
+            self._expect(
+                len(distinct) == len(pipelines), "a name and a stream of its own for each pipeline"
             )
-        for pipeline in self.pipelines:
-            for number in range(len(pipeline.stages)):
-                self._check(pipeline, number)
-        if not self.sinks:
-            raise PipelineError(f"{self.name}: expected a sink")
-        if len({sink.stream for sink in self.sinks}) < len(self.sinks):
-            raise PipelineError(f"{self.name}: expected one encoder for a stream, got {self.sinks}")
+        for pipeline in pipelines:
+            for number, stage in enumerate(pipeline.stages):
+                _check(f"{self.name}, pipeline {pipeline.name}", pipeline, number, stage)
+        streams = [sink.stream for sink in self.sinks]
+        self._expect(streams, "a sink")
+        self._expect(
+            len(set(streams)) == len(streams), f"one encoder for a stream, got {self.sinks}"
+        )
         keys = {
             tuple((s.key, kind(p.layout(n), s.key)) for n, s in enumerate(p.stages) if s.key)
-            for p in self.pipelines
+            for p in pipelines
         }
-        if len(keys) > 1:
-            raise PipelineError(f"{self.name}: expected the same keys in all pipelines, got {keys}")
+        self._expect(len(keys) == 1, f"the same keys in all pipelines, got {keys}")
         states = [s.name for stage in range(len(self.keys) + 1) for s in self.states(stage)]
-        if len(set(states)) < len(states):
-            raise PipelineError(
-                f"{self.name}: expected one layout and one key for each state, "
-                f"got {', '.join(states)}"
-            )
+        self._expect(
+            len(set(states)) == len(states),
+            f"one layout and one key for each state, got {', '.join(states)}",
+        )
 
-    def _check(self, pipeline: Pipeline, number: int) -> None:
-        where = f"{self.name}, pipeline {pipeline.name}"
-        stage, layout, states = pipeline.stages[number], pipeline.layout(number), []
-        if stage.key and kind(layout, stage.key)[1] not in "iuS":
-            raise PipelineError(f"{where}: expected a whole number or a text {stage.key!r} as key")
-        for step in stage.steps:
-            if isinstance(step, Sink):
-                if step.encoder != layout:
-                    raise PipelineError(f"{where}: the sink takes {step.encoder}, got {layout}")
-                if stage is not pipeline.stages[-1]:
-                    raise PipelineError(f"{where}: expected sink {step.stream} behind the last key")
-                continue
-            where_it_is = f"{where}: {step.name}"
-            if layout is None:
-                raise PipelineError(f"{where_it_is} needs a decoder in front of it")
-            if isinstance(step, StateComputation):
-                if stage.key is None:
-                    raise PipelineError(f"{where_it_is} needs a key in front of it")
-                if step.state in states:
-                    raise PipelineError(
-                        f"{where_it_is}: expected a state that no step before it has"
-                    )
-                states.append(step.state)
-                if step.timer:
-                    due, time = (
-                        kind(step.state.layout, step.timer.due),
-                        kind(layout, step.timer.time),
-                    )
-                    if due != time or due == NO_FIELD:
-                        raise PipelineError(
-                            f"{where_it_is}: expected a timer on two fields of one type, "
-                            f"got {due} and {time}"
-                        )
-            layout = step.out
-        if stage.key and not states:
-            raise PipelineError(f"{where}: expected a step with state behind key {stage.key!r}")
+    def _expect(self, holds: object, text: str) -> None:
+        if not holds:
+            raise PipelineError(f"{self.name}: expected {text}")
 
     @property
     def sinks(self) -> list[Sink]:
@@ -247,3 +206,39 @@ class Application:
         """Return the states of a stage, each once."""
         steps = (step for pipeline in self.pipelines for step in pipeline.stages[stage].steps)
         return list(dict.fromkeys(s.state for s in steps if isinstance(s, StateComputation)))
+
+
+def _check(where: str, pipeline: Pipeline, number: int, stage: Stage) -> None:
+    """Raise PipelineError for a stage that cannot follow those before it."""
+
+    def expect(holds: object, text: str) -> None:
+        if not holds:
+            raise PipelineError(f"{where}: {text}")
+
+    layout, states = pipeline.layout(number), []
+    if stage.key:
+        expect(
+            kind(layout, stage.key)[1] in "iuS",
+            f"expected a whole number or a text {stage.key!r} as key",
+        )
+    for step in stage.steps:
+        if isinstance(step, Sink):
+            expect(step.encoder == layout, f"the sink takes {step.encoder}, got {layout}")
+            last = stage is pipeline.stages[-1]
+            expect(last, f"expected sink {step.stream} behind the last key")
+            continue
+        expect(layout is not None, f"{step.name} needs a decoder in front of it")
+        if isinstance(step, StateComputation):
+            expect(stage.key, f"{step.name} needs a key in front of it")
+            fresh = step.state not in states
+            expect(fresh, f"{step.name}: expected a state that no step before it has")
+            states.append(step.state)
+            if step.timer:
+                due, time = kind(step.state.layout, step.timer.due), kind(layout, step.timer.time)
+                expect(
+                    due == time != NO_FIELD,
+                    f"{step.name}: expected a timer on fields of one type, got {due} and {time}",
+                )
+        layout = step.out
+    if stage.key:
+        expect(states, f"expected a step with state behind key {stage.key!r}")

@@ -9,9 +9,9 @@ from tickproof.reference.api import (
     Source,
     State,
     StateComputation,
-    on_arrays,
 )
-from tickproof.reference.api.layouts import framed, grouped, new
+from tickproof.reference.api.layouts import framed, new
+from tickproof.reference.blocks.arrays import grouped, on_arrays
 
 VALUE = framed(("key", "<u8"), ("value", "<i8"))
 POINT = framed(("key", "<u8"), ("n", "<u8"), ("total", "<i8"))

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from tickproof.reference.api import Application, Computation, Pipeline, Sink, Source, on_arrays
+from tickproof.reference.api import Application, Computation, Pipeline, Sink, Source
 from tickproof.reference.api.layouts import framed
+from tickproof.reference.blocks.arrays import on_arrays
 
 NUMBER = framed(("x", "<i8"))
 

@@ -16,9 +16,9 @@ from tickproof.reference.api import (
     Source,
     State,
     StateComputation,
-    on_arrays,
 )
-from tickproof.reference.api.layouts import BadRecord, framed, grouped, new, numbered
+from tickproof.reference.api.layouts import BadRecord, framed, new
+from tickproof.reference.blocks.arrays import grouped, numbered, on_arrays
 
 #: A quote or an order; bid and offer mean something in quotes only. A symbol is eight
 #: letters, taken as one number.

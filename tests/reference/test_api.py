@@ -8,7 +8,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from tickproof.reference import api, apps
+from tickproof.reference import api, apps, diagram
 from tickproof.reference.api import (
     Application,
     Computation,
@@ -19,7 +19,6 @@ from tickproof.reference.api import (
     State,
     StateComputation,
     Timer,
-    diagram,
     words,
 )
 from tickproof.reference.api.layouts import (
@@ -27,13 +26,12 @@ from tickproof.reference.api.layouts import (
     cast,
     fields_of,
     framed,
-    grouped,
     layout_of,
     new,
-    numbered,
     view,
 )
 from tickproof.reference.apps import circuit_breaker, vwap
+from tickproof.reference.blocks.arrays import grouped, numbered
 
 RECORD = framed(("key", "<u8"), ("value", "<i8"))
 OTHER = framed(("key", "<u8"))
@@ -151,11 +149,11 @@ REFUSED = {
     ),
     "a timer on other types": (
         [pipeline("key", counting(timer=Timer("n", "value", nothing)), sink=SINK)],
-        "app, pipeline one: count: expected a timer on two fields of one type, got <u8 and <i8",
+        "app, pipeline one: count: expected a timer on fields of one type, got <u8 and <i8",
     ),
     "a timer on no field": (
         [pipeline("key", counting(timer=Timer("n", "time", nothing)), sink=SINK)],
-        "app, pipeline one: count: expected a timer on two fields of one type, got <u8 and |-",
+        "app, pipeline one: count: expected a timer on fields of one type, got <u8 and |-",
     ),
     "step without decoder": (
         [pipeline(plain("twice"), decoder=None, sink=SINK)],
@@ -191,7 +189,7 @@ def test_steps_stand_behind_the_key_that_was_chosen_last():
 
 def test_the_api_exports_what_it_names_and_no_more():
     public = {name for name in vars(api) if not name.startswith("_")}
-    assert public - {"words", "layouts", "diagram"} == set(api.__all__)
+    assert public - {"words", "layouts"} == set(api.__all__)
     assert vars(words).keys() >= set(api.__all__)
     assert "Any" not in vars(words)
 
