@@ -90,21 +90,24 @@ def to_records(values: Mapping[str, Sequence], layout: Layout) -> np.ndarray:
 
 
 def to_rows(
-    schema: pa.Schema, places: Sequence[Sequence], passed: tuple[Sink | None, np.ndarray, list[int]]
-) -> list[Sequence]:
-    """Return the columns of the rows that leave a stage, from what `through` yields.
+    schema: pa.Schema, places: Sequence[Sequence],
+    passed: Iterable[tuple[Sink | None, np.ndarray, list[int]]],
+) -> Iterator[list[Sequence]]:  # fmt: skip
+    """Yield rows that leave a stage, as columns.
 
-    places: the columns of PLACE of what entered it.
+    places: the columns of PLACE of what entered it. passed: what `through` yields.
     """
-    sink, records, origins = passed
-    *place, parts = ([column[at] for at in origins] for column in places)
-    number = [n for _, same in groupby(origins) for n, _ in enumerate(same)]
-    parts = [part + n.to_bytes(4, "big") for part, n in zip(parts, number, strict=True)]
-    if sink:
-        whole = records.view(f"V{records.dtype.itemsize}").tolist()
-        return [*place, parts, [sink.stream] * len(origins), whole]
-    values, nothing = to_columns(records), [None] * len(origins)
-    return [*place, parts, *(values.get(name, nothing) for name in schema.names[len(PLACE) :])]
+    for sink, records, origins in passed:
+        *place, parts = ([column[at] for at in origins] for column in places)
+        number = [n for _, same in groupby(origins) for n, _ in enumerate(same)]
+        parts = [part + n.to_bytes(4, "big") for part, n in zip(parts, number, strict=True)]
+        if sink:
+            whole = records.view(f"V{records.dtype.itemsize}").tolist()
+            yield [*place, parts, [sink.stream] * len(origins), whole]
+        elif schema != OUTPUT:
+            values, nothing = to_columns(records), [None] * len(origins)
+            more = (values.get(name, nothing) for name in schema.names[len(PLACE) :])
+            yield [*place, parts, *more]
 
 
 def in_log_order(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[memoryview]]]:

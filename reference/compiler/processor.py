@@ -13,7 +13,6 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from tickproof.reference.api import Application
 from tickproof.reference.api.layouts import Layout, cast
 from tickproof.reference.compiler.columns import (
-    OUTPUT,
     PLACE,
     columns,
     in_spark,
@@ -74,10 +73,9 @@ class KeyedStage(StatefulProcessor):
         values = dict(zip(rows[0].__fields__, zip(*rows, strict=True), strict=True))
         records = to_records(values, self._layouts[number])
         places = [values[name] for name in PLACE.names]
-        for passed in through(self._stages[number], records, states):
-            if passed[0] or self._leaving != OUTPUT:
-                columns = to_rows(self._leaving, places, passed)
-                yield from map(Row(*self._leaving.names), *columns)
+        passed = through(self._stages[number], records, states)
+        for made in to_rows(self._leaving, places, passed):
+            yield from map(Row(*self._leaving.names), *made)
 
 
 class KeyState:

@@ -39,20 +39,16 @@ def decoded(source: Source, partition: int, chunk: Chunk) -> tuple[np.ndarray, n
     try:
         records = view(chunk.records, source.decoder)
     except BadRecord as error:
-        if source.dead_letters is None:
-            raise refused(source, partition, chunk.base, error) from error
-        _bury(source, partition, chunk.base, chunk.records)
+        _refuse(source, partition, chunk.base, chunk.records, error)
         return new(0, source.decoder), offsets[:0]
     while source.check:
         try:
             source.check(records)
             break
         except BadRecord as error:
-            index = error.index
-            if source.dead_letters is None:
-                raise refused(source, partition, int(offsets[index]), error) from error
-            _bury(source, partition, int(offsets[index]), records[index].tobytes())
-            records, offsets = np.delete(records, index), np.delete(offsets, index)
+            at = error.index
+            _refuse(source, partition, int(offsets[at]), records[at].tobytes(), error)
+            records, offsets = np.delete(records, at), np.delete(offsets, at)
     return records, offsets
 
 
@@ -61,7 +57,9 @@ def refused(source: Source, partition: int, offset: int, error: BadRecord) -> Re
     return RecordError(f"stream {source.stream}, partition {partition}, offset {offset}: {error}")
 
 
-def _bury(source: Source, partition: int, offset: int, data: bytes) -> None:
+def _refuse(source: Source, partition: int, offset: int, data: bytes, error: BadRecord) -> None:
+    if source.dead_letters is None:
+        raise refused(source, partition, offset, error) from error
     # Named by its offset: a replay writes the same file again.
     folder = Path(source.dead_letters)
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tickproof.reference.api import Application, PipelineError, Sink
 from tickproof.reference.compiler.checkpoint import claim
 from tickproof.reference.compiler.columns import (
-    OUTPUT,
     in_log_order,
     in_spark,
     leaving,
@@ -69,9 +68,8 @@ def rows_of(
         count = len(records)
         places = [number] * count, [partition] * count, offsets.tolist(), [b""] * count
         try:
-            for passed in through(pipeline.stages[0], records):
-                if passed[0] or schema != OUTPUT:
-                    arrays = map(pa.array, to_rows(schema, places, passed), schema.types)
-                    yield pa.RecordBatch.from_arrays(list(arrays), schema=schema)
+            for made in to_rows(schema, places, through(pipeline.stages[0], records)):
+                arrays = map(pa.array, made, schema.types)
+                yield pa.RecordBatch.from_arrays(list(arrays), schema=schema)
         except StepError as error:
             raise refused(pipeline.source, partition, places[2][error.index], error) from error
