@@ -70,9 +70,9 @@ def test_version_is_said_once():
 
 
 def test_reference_stays_minimal():
-    """Fewer than 1,500 lines of code: comments, docstrings and blank lines are not counted."""
+    """Fewer than 1,400 lines of code, without apps, comments, docstrings and blank lines."""
     lines = 0
-    for path in sorted((ROOT / "reference").rglob("*.py")):
+    for path in sorted(p for p in (ROOT / "reference").rglob("*.py") if p.parent.name != "apps"):
         text = path.read_text("utf-8")
         tree = ast.parse(text)
         said: set[int] = set()
@@ -85,4 +85,4 @@ def test_reference_stays_minimal():
             bool(line.strip()) and not line.strip().startswith("#") and number not in said
             for number, line in enumerate(text.splitlines(), 1)
         )
-    assert lines < 1_500
+    assert lines < 1_400

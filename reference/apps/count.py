@@ -1,5 +1,7 @@
 """Count: a running total by key. 5, 10, 15 give 30, whatever dies."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tickproof.reference.api import (
@@ -10,19 +12,40 @@ from tickproof.reference.api import (
     State,
     StateComputation,
 )
-from tickproof.reference.api.layouts import framed, new
+from tickproof.reference.api.layouts import fields_of, layout_of, new
 from tickproof.reference.blocks.arrays import grouped, on_arrays
 
-VALUE = framed(("key", "<u8"), ("value", "<i8"))
-POINT = framed(("key", "<u8"), ("n", "<u8"), ("total", "<i8"))
-TOTAL = State("total", np.dtype([("n", "<u8"), ("total", "<i8")]))
+
+class Value(NamedTuple):
+    """What comes in."""
+
+    key: np.uint64
+    value: np.int64
 
 
-def count(record: np.record, state: np.record) -> tuple:
+class Point(NamedTuple):
+    """What goes out: how many values of a key there were, and their sum."""
+
+    key: np.uint64
+    n: np.uint64
+    total: np.int64
+
+
+class Total:
+    """The state of a key."""
+
+    n: np.uint64
+    total: np.int64
+
+
+VALUE, POINT, TOTAL = layout_of(Value), layout_of(Point), State("total", fields_of(Total))
+
+
+def count(record: Value, state: Total) -> Point:
     """Add one value; the new point is the output."""
     state.n += np.uint64(1)
     state.total += record.value
-    return record.key, state.n, state.total
+    return Point(record.key, state.n, state.total)
 
 
 @on_arrays
