@@ -72,4 +72,4 @@ def rows_of(
                 arrays = map(pa.array, made, schema.types)
                 yield pa.RecordBatch.from_arrays(list(arrays), schema=schema)
         except StepError as error:
-            raise refused(pipeline.source, partition, places[2][error.index], error) from error
+            raise refused(pipeline.source, partition, offsets[error.index], error) from error
