@@ -24,13 +24,15 @@ from tickproof.reference.api import (
 from tickproof.reference.api.layouts import (
     BadRecord,
     cast,
+    fields,
     fields_of,
     framed,
+    kind,
     layout_of,
     new,
     view,
 )
-from tickproof.reference.apps import circuit_breaker, vwap
+from tickproof.reference.apps import circuit_breaker, market_spread, vwap
 from tickproof.reference.blocks.arrays import grouped, numbered
 
 RECORD = framed(("key", "<u8"), ("value", "<i8"))
@@ -312,6 +314,18 @@ def test_a_class_declares_a_layout():
     fields = ("symbol", "S8"), ("ns", "<u8"), ("price", "<u8"), ("volume", "<u8")
     assert layout_of(vwap.Trade) == framed(*fields)
     assert fields_of(vwap.Trade) == np.dtype(list(fields))
+
+
+@pytest.mark.parametrize(
+    ("layout", "declared"),
+    [
+        (market_spread.MESSAGE, market_spread.Message),
+        (market_spread.VERDICT, market_spread.Verdict),
+    ],
+)
+def test_a_layout_with_padding_has_the_fields_of_its_class(layout, declared):
+    kinds = [(name, kind(layout, name)) for name in fields(layout)]
+    assert np.dtype(kinds) == fields_of(declared)
 
 
 @pytest.mark.parametrize(
