@@ -12,12 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tickproof.reference.api import Application, PipelineError, Sink
 from tickproof.reference.compiler.checkpoint import claim
-from tickproof.reference.compiler.columns import (
-    in_log_order,
-    in_spark,
-    leaving,
-    to_rows,
-)
+from tickproof.reference.compiler.columns import in_log_order, in_spark, leaving, to_rows
 from tickproof.reference.compiler.processor import KeyedStage
 from tickproof.reference.compiler.steps import StepError, decoded, refused, through
 from tickproof.reference.connectors.sink import write
