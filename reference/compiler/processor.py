@@ -97,7 +97,10 @@ class KeyState:
 
     def __setattr__(self, name: str, value: object) -> None:
         """Raise KeyError for a field that the state does not have."""
-        vars(self)[name] = cast(name, self._layout[name], [value])[0]
+        type_ = self._layout[name]
+        if type(value) is not type_.type or type_.kind == "S":
+            value = cast(name, type_, [value])[0]
+        vars(self)[name] = value
 
     def stored(self) -> tuple:
         """Return the fields as Spark stores them."""
