@@ -1,4 +1,4 @@
-"""What an application is made of: the five words, its state, and how they are put together."""
+"""What an application is made of: the words, and how they are put together."""
 
 from tickproof.reference.api.words import (
     Application,
@@ -9,7 +9,7 @@ from tickproof.reference.api.words import (
     Source,
     State,
     StateComputation,
-    on_arrays,
+    Timer,
 )
 
 __all__ = [
@@ -21,5 +21,5 @@ __all__ = [
     "Source",
     "State",
     "StateComputation",
-    "on_arrays",
+    "Timer",
 ]

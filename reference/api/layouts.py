@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Annotated, get_origin, get_type_hints
 
 import numpy as np
-import pyarrow as pa
 
 #: A record as it lies in the log: its ``u32 size`` first, then the payload.
 Layout = np.dtype
+NO_FIELD = "|-"
 
 
 class BadRecord(ValueError):
@@ -26,6 +27,20 @@ def framed(*fields: tuple[str, str]) -> Layout:
     return np.dtype([("size", "<u4"), *fields])
 
 
+def fields_of(declared: type) -> np.dtype:
+    """Return the fields of a class: types of numpy, and ``Annotated[bytes, 8]`` for a text."""
+    hints = get_type_hints(declared, include_extras=True).items()
+    return np.dtype([
+        (name, f"S{hint.__metadata__[0]}" if get_origin(hint) is Annotated else hint)
+        for name, hint in hints
+    ])  # fmt: skip
+
+
+def layout_of(declared: type) -> Layout:
+    """Return the layout of a record with the fields of a class."""
+    return np.dtype([("size", "<u4"), *fields_of(declared).descr])
+
+
 def new(count: int, layout: Layout) -> np.ndarray:
     """Return ``count`` records of zeros, sizes set where the layout has them."""
     records = np.zeros(count, layout)
@@ -37,6 +52,25 @@ def new(count: int, layout: Layout) -> np.ndarray:
 def fields(layout: Layout) -> list[str]:
     """Return the named fields of a record, its size and padding left out."""
     return [name for name in layout.names if name != "size" and layout[name].kind != "V"]
+
+
+def kind(layout: Layout | None, name: str) -> str:
+    """Return the type of a field, ``<u8`` say; NO_FIELD where there is none."""
+    return layout[name].str if layout is not None and name in fields(layout) else NO_FIELD
+
+
+def cast(name: str, type_: np.dtype, values: Sequence) -> np.ndarray:
+    """Return values as a field's type; numpy's integers wrap. ValueError says what does not fit."""
+    if None in values:
+        raise ValueError(f"{name}: expected {type_}, got None")
+    try:
+        array = np.array(values, type_)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name}: expected {type_}, got {error}") from error
+    # numpy cuts off what is too long.
+    if type_.kind == "S" and (longest := max(map(len, values), default=0)) > type_.itemsize:
+        raise ValueError(f"{name}: expected at most {type_.itemsize} bytes, got {longest}")
+    return array
 
 
 def one_by_one(records: np.ndarray) -> Iterator[tuple]:
@@ -56,22 +90,3 @@ def view(data: bytes, layout: Layout) -> np.ndarray:
     if data and size != layout.itemsize - 4:
         raise BadRecord(0, f"expected a payload of {layout.itemsize - 4} bytes, got {size}")
     return np.frombuffer(data, layout)
-
-
-def grouped(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sort ids, stable. Return (order, first, last).
-
-    ``order`` holds positions in ``ids``; ``first`` and ``last`` mark, by sorted position,
-    where a group begins and ends.
-    """
-    # numpy sorts 16-bit numbers by radix, several times faster than wider ones.
-    small = len(ids) and ids.max() < 1 << 16
-    order = np.argsort(ids.astype(np.uint16) if small else ids, kind="stable")
-    step = np.diff(ids[order]) != 0
-    return order, np.append(True, step)[: len(ids)], np.append(step, True)[: len(ids)]
-
-
-def numbered(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (the distinct keys, for each key its index among them)."""
-    encoded = pa.array(np.ascontiguousarray(keys)).dictionary_encode()
-    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from tickproof.reference.api.layouts import Layout
+from tickproof.reference.api.layouts import NO_FIELD, Layout, kind
+
+#: The record, and the state, that a function is written for.
+R = TypeVar("R", contravariant=True)
+S = TypeVar("S", contravariant=True)
+#: What becomes of a record: the fields of one output, many outputs, or none.
+Result = tuple[object, ...] | Iterable[tuple[object, ...]] | None
 
 
 class PipelineError(ValueError):
     """An application that cannot be compiled; the text says what was expected."""
-
-
-def on_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a computation's function: it takes an array of records and not one record."""
-    function.on_arrays = True  # type: ignore[attr-defined]
-    return function
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,15 @@ class Sink:
 
 
 @dataclass(frozen=True)
-class Computation:
-    """A stateless step: ``function(record)`` returns a tuple of ``out``'s fields, or None.
+class Computation(Generic[R]):
+    """A step without state: ``function(record)`` returns a tuple of ``out``'s fields.
 
-    On arrays: ``function(records)`` returns records of layout ``out``.
+    Or an iterable of such tuples, or None. On arrays: ``function(records)`` returns records of
+    layout ``out``.
     """
 
     name: str
-    function: Callable[..., Any]
+    function: Callable[[R], Result]
     out: Layout
 
 
@@ -68,12 +69,26 @@ class State:
 
 
 @dataclass(frozen=True)
-class StateComputation:
-    """A step with state: ``function(record, state)`` changes the state of its key.
+class Timer(Generic[R, S]):
+    """A moment for which a key waits, told by the key's own records and by no clock.
 
-    It returns a tuple of ``out``'s fields, or None. ``key`` names a u64 field of the record.
-    On arrays: ``function(records, rows, states)``, where the state of record i is
-    ``states[rows[i]]``, returns outputs; records of one key come in log order.
+    due: field of the state with the moment, 0 while there is none. time: field of the record
+    that tells the time, of the same type. Before the first record of the key whose time is
+    not before ``due``, ``function(record, state)`` gives outputs, and ``due`` is 0 again.
+    """
+
+    due: str
+    time: str
+    function: Callable[[R, S], Result]
+
+
+@dataclass(frozen=True)
+class StateComputation(Generic[R, S]):
+    """A step with state: ``function(record, state)`` changes the state of the record's key.
+
+    It returns what the function of a Computation does. On arrays:
+    ``function(records, rows, states)``, where the state of record i is ``states[rows[i]]``,
+    returns outputs; records of one key come in log order.
 
     combine: ``combine(records)`` returns (rest, outputs) such that outputs, and what the step
     makes of the rest alone, is what the step makes of all; the state ends up the same. It
@@ -82,106 +97,148 @@ class StateComputation:
 
     name: str
     state: State
-    key: str
-    function: Callable[..., Any]
+    function: Callable[[R, S], Result] | Callable[..., np.ndarray]
     out: Layout | None = None
     combine: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
+    timer: Timer[R, S] | None = None
 
 
 Step = Computation | StateComputation
 
 
 @dataclass(frozen=True)
+class Stage:
+    """Steps that run in one place: where records are read, or where those of a key meet."""
+
+    key: str | None = None
+    steps: tuple[Step | Sink, ...] = ()
+
+
+@dataclass(frozen=True)
 class Pipeline:
-    """A source, computations, and a sink (or none, where records only change state)."""
+    """A source, and in stages its keys, steps and sinks; with none, records only change state."""
 
     name: str
     source: Source
-    steps: tuple[Step, ...] = ()
-    target: Sink | None = None
+    stages: tuple[Stage, ...] = (Stage(),)
+
+    def by(self, key: str) -> Pipeline:
+        """Return this pipeline with its records brought together by a field.
+
+        The steps that follow, up to the next ``by``, have a state for each key.
+        """
+        return replace(self, stages=(*self.stages, Stage(key)))
 
     def to(self, step: Step) -> Pipeline:
-        """Return this pipeline with one more computation."""
-        return replace(self, steps=(*self.steps, step))
+        """Return this pipeline with one more step."""
+        return self._with(step)
 
     def into(self, sink: Sink) -> Pipeline:
-        """Return this pipeline with its sink."""
-        return replace(self, target=sink)
+        """Return this pipeline with one more sink; what is in front of it may go on, too."""
+        return self._with(sink)
 
-    @property
-    def stateful(self) -> StateComputation | None:
-        """The computation with state, if there is one."""
-        return next((s for s in self.steps if isinstance(s, StateComputation)), None)
+    def _with(self, step: Step | Sink) -> Pipeline:
+        *before, last = self.stages
+        return replace(self, stages=(*before, replace(last, steps=(*last.steps, step))))
 
-    @property
-    def before(self) -> tuple[Computation, ...]:
-        """The computations before the one with state; all of them where there is none."""
-        stateful = self.stateful
-        return self.steps[: self.steps.index(stateful)] if stateful else self.steps  # type: ignore
-
-    @property
-    def before_state(self) -> Layout | None:
-        """The layout of a record when the computations before the state are done."""
-        return self.before[-1].out if self.before else self.source.decoder
-
-    @property
-    def after(self) -> tuple[Computation, ...]:
-        """The computations after the one with state."""
-        stateful = self.stateful
-        return self.steps[self.steps.index(stateful) + 1 :] if stateful else ()  # type: ignore
+    def layout(self, stage: int) -> Layout | None:
+        """Return the layout of a record in front of a stage."""
+        steps = (step for stage in self.stages[:stage] for step in stage.steps)
+        layout = self.source.decoder
+        for step in steps:
+            layout = layout if isinstance(step, Sink) else step.out
+        return layout
 
 
 @dataclass(frozen=True)
 class Application:
-    """Pipelines that run together; those with state share one State, and there is one sink.
+    """Pipelines that run together, with the same keys; a state is shared by its name.
 
-    In a micro-batch the pipelines of a shared state are taken in their order here: first all
-    quotes, say, then all orders. That makes the answer to a batch a function of the batch.
+    In a micro-batch the pipelines are taken in their order here: first all quotes, say, then
+    all orders. That makes the answer to a batch a function of the batch.
     """
 
     name: str
     pipelines: Sequence[Pipeline] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
-        if not self.pipelines:
-            raise PipelineError(f"{self.name}: expected at least one pipeline")
-        sinks = {p.target for p in self.pipelines if p.target}
-        if len(sinks) != 1:
-            raise PipelineError(f"{self.name}: expected one sink, got {len(sinks)}")
-        for pipeline in self.pipelines:
-            self._check(pipeline)
-        states = {p.stateful.state.name for p in self.pipelines if p.stateful}
-        if len(states) > 1 or (states and not all(p.stateful for p in self.pipelines)):
-            raise PipelineError(f"{self.name}: expected one state for all pipelines, got {states}")
-        keys = {p.stateful.key for p in self.pipelines if p.stateful}
-        if len(keys) > 1:
-            raise PipelineError(f"{self.name}: expected one name of the key, got {sorted(keys)}")
+        pipelines = self.pipelines
+        self._expect(pipelines, "at least one pipeline")
+        for distinct in ({p.name for p in pipelines}, {p.source.stream for p in pipelines}):
+            self._expect(
+                len(distinct) == len(pipelines), "a name and a stream of its own for each pipeline"
+            )
+        for pipeline in pipelines:
+            for number, stage in enumerate(pipeline.stages):
+                _check(f"{self.name}, pipeline {pipeline.name}", pipeline, number, stage)
+        streams = [sink.stream for sink in self.sinks]
+        self._expect(streams, "a sink")
+        self._expect(
+            len(set(streams)) == len(streams), f"one encoder for a stream, got {self.sinks}"
+        )
+        keys = {
+            tuple((s.key, kind(p.layout(n), s.key)) for n, s in enumerate(p.stages) if s.key)
+            for p in pipelines
+        }
+        self._expect(len(keys) == 1, f"the same keys in all pipelines, got {keys}")
+        states = [s.name for stage in range(len(self.keys) + 1) for s in self.states(stage)]
+        self._expect(
+            len(set(states)) == len(states),
+            f"one layout and one key for each state, got {', '.join(states)}",
+        )
 
-    def _check(self, pipeline: Pipeline) -> None:
-        where = f"{self.name}, pipeline {pipeline.name}"
-        if sum(isinstance(step, StateComputation) for step in pipeline.steps) > 1:
-            raise PipelineError(f"{where}: expected at most one computation with state")
-        layout = pipeline.source.decoder
-        for step in pipeline.steps:
-            if layout is None:
-                raise PipelineError(f"{where}: {step.name} needs a decoder in front of it")
-            if isinstance(step, StateComputation) and (step.key, "<u8") not in layout.descr:
-                raise PipelineError(f"{where}: {step.name}: expected a u64 field {step.key!r}")
-            layout = step.out
-        if pipeline.target and pipeline.target.encoder != layout:
-            raise PipelineError(f"{where}: the sink takes {pipeline.target.encoder}, got {layout}")
-
-    @property
-    def sink(self) -> Sink:
-        """The one sink."""
-        return next(p.target for p in self.pipelines if p.target)
+    def _expect(self, holds: object, text: str) -> None:
+        if not holds:
+            raise PipelineError(f"{self.name}: expected {text}")
 
     @property
-    def state(self) -> State | None:
-        """The one state, if there is one."""
-        return next((p.stateful.state for p in self.pipelines if p.stateful), None)
+    def sinks(self) -> list[Sink]:
+        """The sinks, each once."""
+        steps = (step for p in self.pipelines for step in p.stages[-1].steps)
+        return list(dict.fromkeys(step for step in steps if isinstance(step, Sink)))
 
     @property
-    def key(self) -> str | None:
-        """The field that is the key of the state, if there is one."""
-        return next((p.stateful.key for p in self.pipelines if p.stateful), None)
+    def keys(self) -> list[str]:
+        """The key of each stage but the first."""
+        return [stage.key for stage in self.pipelines[0].stages if stage.key]
+
+    def states(self, stage: int) -> list[State]:
+        """Return the states of a stage, each once."""
+        steps = (step for pipeline in self.pipelines for step in pipeline.stages[stage].steps)
+        return list(dict.fromkeys(s.state for s in steps if isinstance(s, StateComputation)))
+
+
+def _check(where: str, pipeline: Pipeline, number: int, stage: Stage) -> None:
+    """Raise PipelineError for a stage that cannot follow those before it."""
+
+    def expect(holds: object, text: str) -> None:
+        if not holds:
+            raise PipelineError(f"{where}: {text}")
+
+    layout, states = pipeline.layout(number), []
+    if stage.key:
+        expect(
+            kind(layout, stage.key)[1] in "iuS",
+            f"expected a whole number or a text {stage.key!r} as key",
+        )
+    for step in stage.steps:
+        if isinstance(step, Sink):
+            expect(step.encoder == layout, f"the sink takes {step.encoder}, got {layout}")
+            last = stage is pipeline.stages[-1]
+            expect(last, f"expected sink {step.stream} behind the last key")
+            continue
+        expect(layout is not None, f"{step.name} needs a decoder in front of it")
+        if isinstance(step, StateComputation):
+            expect(stage.key, f"{step.name} needs a key in front of it")
+            fresh = step.state not in states
+            expect(fresh, f"{step.name}: expected a state that no step before it has")
+            states.append(step.state)
+            if step.timer:
+                due, time = kind(step.state.layout, step.timer.due), kind(layout, step.timer.time)
+                expect(
+                    due == time != NO_FIELD,
+                    f"{step.name}: expected a timer on fields of one type, got {due} and {time}",
+                )
+        layout = step.out
+    if stage.key:
+        expect(states, f"expected a step with state behind key {stage.key!r}")

@@ -1,5 +1,7 @@
 """Count: a running total by key. 5, 10, 15 give 30, whatever dies."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tickproof.reference.api import (
@@ -9,20 +11,41 @@ from tickproof.reference.api import (
     Source,
     State,
     StateComputation,
-    on_arrays,
 )
-from tickproof.reference.api.layouts import framed, grouped, new
-
-VALUE = framed(("key", "<u8"), ("value", "<i8"))
-POINT = framed(("key", "<u8"), ("n", "<u8"), ("total", "<i8"))
-TOTAL = State("total", np.dtype([("n", "<u8"), ("total", "<i8")]))
+from tickproof.reference.api.layouts import fields_of, layout_of, new
+from tickproof.reference.blocks.arrays import grouped, on_arrays
 
 
-def count(record: np.record, state: np.record) -> tuple:
+class Value(NamedTuple):
+    """What comes in."""
+
+    key: np.uint64
+    value: np.int64
+
+
+class Point(NamedTuple):
+    """What goes out: how many values of a key there were, and their sum."""
+
+    key: np.uint64
+    n: np.uint64
+    total: np.int64
+
+
+class Total:
+    """The state of a key."""
+
+    n: np.uint64
+    total: np.int64
+
+
+VALUE, POINT, TOTAL = layout_of(Value), layout_of(Point), State("total", fields_of(Total))
+
+
+def count(record: Value, state: Total) -> Point:
     """Add one value; the new point is the output."""
     state.n += np.uint64(1)
     state.total += record.value
-    return record.key, state.n, state.total
+    return Point(record.key, state.n, state.total)
 
 
 @on_arrays
@@ -61,5 +84,6 @@ def _points(records, rows, states):
 def application(emit: str, function=None) -> Application:
     """Return the app; emit: "every" point or "some"."""
     function = function or (count_every if emit == "every" else count_some)
-    step = StateComputation("count", TOTAL, "key", function, POINT)
-    return Application("count", [Pipeline("all", Source(0, VALUE)).to(step).into(Sink(0, POINT))])
+    step = StateComputation("count", TOTAL, function, POINT)
+    pipeline = Pipeline("all", Source(0, VALUE)).by("key").to(step).into(Sink(0, POINT))
+    return Application("count", [pipeline])

@@ -1,16 +1,26 @@
 """Double: a Computation, once on a record and once on arrays."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from tickproof.reference.api import Application, Computation, Pipeline, Sink, Source, on_arrays
-from tickproof.reference.api.layouts import framed
+from tickproof.reference.api import Application, Computation, Pipeline, Sink, Source
+from tickproof.reference.api.layouts import layout_of
+from tickproof.reference.blocks.arrays import on_arrays
 
-NUMBER = framed(("x", "<i8"))
+
+class Number(NamedTuple):
+    """What comes in, and what goes out."""
+
+    x: np.int64
 
 
-def double(record: np.record) -> tuple[np.int64]:
+NUMBER = layout_of(Number)
+
+
+def double(number: Number) -> Number:
     """Twice the number, wrapping in two's complement."""
-    return (np.int64(record.x) * np.int64(2),)
+    return Number(number.x * np.int64(2))
 
 
 @on_arrays

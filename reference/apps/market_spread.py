@@ -5,6 +5,7 @@ the same on arrays, and a combine: most orders can be decided where they are rea
 """
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,9 +17,9 @@ from tickproof.reference.api import (
     Source,
     State,
     StateComputation,
-    on_arrays,
 )
-from tickproof.reference.api.layouts import BadRecord, framed, grouped, new, numbered
+from tickproof.reference.api.layouts import BadRecord, fields_of, framed, new
+from tickproof.reference.blocks.arrays import grouped, numbered, on_arrays
 
 #: A quote or an order; bid and offer mean something in quotes only. A symbol is eight
 #: letters, taken as one number.
@@ -30,21 +31,53 @@ VERDICT = framed(
     ("order_id", "<u8"), ("symbol", "<u8"), ("quote_id", "<u8"), ("bid", "<i8"),
     ("offer", "<i8"), ("verdict", "u1"), ("", "V7"),
 )  # fmt: skip
-MARKET = State("market", np.dtype([("quote_id", "<u8"), ("bid", "<i8"), ("offer", "<i8")]))
 ORDER_KIND, QUOTE_KIND = 1, 2
 KINDS = {ORDER_KIND: "order", QUOTE_KIND: "quote"}
 NOT_ASCII = np.uint64(0x8080808080808080)
 
 
-def update(quote: np.record, state: np.record) -> None:
+class Message(NamedTuple):
+    """MESSAGE, as a function on one record sees it."""
+
+    kind: np.uint8
+    symbol: np.uint64
+    id: np.uint64
+    event_ns: np.uint64
+    bid: np.int64
+    offer: np.int64
+
+
+class Verdict(NamedTuple):
+    """VERDICT, as a function on one record sees it."""
+
+    order_id: np.uint64
+    symbol: np.uint64
+    quote_id: np.uint64
+    bid: np.int64
+    offer: np.int64
+    verdict: np.uint8
+
+
+class Market:
+    """The state of a symbol: its newest quote."""
+
+    quote_id: np.uint64
+    bid: np.int64
+    offer: np.int64
+
+
+MARKET = State("market", fields_of(Market))
+
+
+def update(quote: Message, state: Market) -> None:
     """Keep the newest quote of the symbol."""
     state.quote_id, state.bid, state.offer = quote.id, quote.bid, quote.offer
 
 
-def check(order: np.record, state: np.record) -> tuple:
+def check(order: Message, state: Market) -> Verdict:
     """Judge an order by the newest quote of its symbol."""
     verdict = rejects(state.quote_id, state.bid, state.offer)
-    return order.id, order.symbol, state.quote_id, state.bid, state.offer, verdict
+    return Verdict(order.id, order.symbol, state.quote_id, state.bid, state.offer, verdict)
 
 
 def rejects(quote_id, bid, offer):
@@ -56,7 +89,7 @@ def rejects(quote_id, bid, offer):
     return (quote_id == 0) | (spread >= 500) | (40 * spread >= bid + offer)
 
 
-def update_or_check(message: np.record, state: np.record) -> tuple | None:
+def update_or_check(message: Message, state: Market) -> Verdict | None:
     """Both, where quotes and orders come in one stream."""
     if message.kind == QUOTE_KIND:
         update(message, state)
@@ -132,9 +165,9 @@ def sensible(kinds: tuple[int, ...], messages: np.ndarray) -> None:
         raise BadRecord(where, f"expected a symbol of eight ASCII letters, got {symbol!r}")
 
 
-def only_reject(verdict: np.record) -> tuple | None:
+def only_reject(verdict: Verdict) -> Verdict | None:
     """Leave out what was accepted."""
-    return tuple(verdict) if verdict.verdict else None
+    return verdict if verdict.verdict else None
 
 
 @on_arrays
@@ -145,17 +178,17 @@ def only_rejects(verdicts: np.ndarray) -> np.ndarray:
 
 def merged(emit: str, function=on_many, combine=combine, only=only_rejects) -> Application:
     """Return the app for quotes and orders in one stream, in one agreed order."""
-    step = StateComputation("update-or-check", MARKET, "symbol", function, VERDICT, combine)
-    pipeline = Pipeline("market", _source(0, ORDER_KIND, QUOTE_KIND)).to(step)
+    step = StateComputation("update-or-check", MARKET, function, VERDICT, combine)
+    pipeline = Pipeline("market", _source(0, ORDER_KIND, QUOTE_KIND)).by("symbol").to(step)
     return Application("market-spread", [_emitting(pipeline, emit, only)])
 
 
 def two_streams(emit: str, updating=on_many, checking=on_many, only=only_rejects) -> Application:
     """Return the app for quotes in stream 0 and orders in stream 1."""
-    updates = StateComputation("update", MARKET, "symbol", updating, VERDICT)
-    checks = StateComputation("check", MARKET, "symbol", checking, VERDICT)
-    quotes = Pipeline("quotes", _source(0, QUOTE_KIND)).to(updates)
-    orders = Pipeline("orders", _source(1, ORDER_KIND)).to(checks)
+    updates = StateComputation("update", MARKET, updating, VERDICT)
+    checks = StateComputation("check", MARKET, checking, VERDICT)
+    quotes = Pipeline("quotes", _source(0, QUOTE_KIND)).by("symbol").to(updates)
+    orders = Pipeline("orders", _source(1, ORDER_KIND)).by("symbol").to(checks)
     return Application("market-spread", [quotes, _emitting(orders, emit, only)])
 
 

@@ -9,15 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from tickproof.reference.api import Application
-from tickproof.reference.api.layouts import numbered, view
-from tickproof.reference.compiler.steps import computed, decoded, finished, stepped
+from tickproof.reference.api import (
+    Application,
+    Computation,
+    Pipeline,
+    PipelineError,
+    Sink,
+    StateComputation,
+)
+from tickproof.reference.api.layouts import kind, view
+from tickproof.reference.blocks.arrays import numbered
+from tickproof.reference.compiler.steps import decoded, stepped
 from tickproof.reference.connectors.wire import Chunk
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: Fibonacci hashing
@@ -64,6 +72,43 @@ def record_batch(block: Block) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=ROW)
 
 
+class Path(NamedTuple):
+    """A pipeline as blocks take it: its steps before the key, the one with state, the others."""
+
+    before: list[Computation]
+    step: StateComputation | None
+    after: list[Computation]
+    sink: Sink | None
+
+
+def path(pipeline: Pipeline) -> Path:
+    """Take a pipeline apart; `expect_blocks` has seen what it is made of."""
+    steps: list = [step for stage in pipeline.stages for step in stage.steps]
+    sink = steps.pop() if steps and isinstance(steps[-1], Sink) else None
+    at = len(pipeline.stages[0].steps) if len(pipeline.stages) > 1 else len(steps)
+    return Path(steps[:at], steps[at] if at < len(steps) else None, steps[at + 1 :], sink)
+
+
+def expect_blocks(application: Application) -> None:
+    """Raise PipelineError for an application that is compiled to rows only."""
+    paths = [path(pipeline) for pipeline in application.pipelines]
+    steps = [path.step for path in paths if path.step]
+    more = [step for path in paths for step in (*path.before, *path.after)]
+    key = application.keys[0] if application.keys else None
+    if not (
+        len(application.keys) < 2
+        and len(application.sinks) == 1
+        and all(isinstance(step, Computation) for step in more)
+        and all(isinstance(step, StateComputation) and not step.timer for step in steps)
+        and len({step.state for step in steps}) < 2
+        and all(kind(p.layout(1), key) == "<u8" for p in application.pipelines if key)
+    ):
+        raise PipelineError(
+            f"{application.name}: blocks expect one sink, at most one key, which is a u64, and "
+            "right behind it one step with state, without a timer; rows take the rest"
+        )
+
+
 @dataclass(frozen=True)
 class Reading:
     """What is done to the chunks of one pipeline where they are read.
@@ -94,19 +139,18 @@ class Reading:
     def work(self, partition: int, chunk: Chunk) -> Iterator[Block]:
         """Decode, compute, combine, and split by bucket."""
         pipeline = self.application.pipelines[self.number]
+        before, stateful, after, _ = path(pipeline)
         records, _ = decoded(pipeline.source, partition, chunk)
-        for step in pipeline.before:
-            records = computed(step, records)
+        records = computed(before, records)
         block = partial(self._block, partition, chunk.base)
-        stateful = pipeline.stateful
         if stateful is None:
             yield block(0, True, records)
             return
         if stateful.combine and self.combine:
             records, outputs = stateful.combine(records)
-            if len(outputs := finished(pipeline, outputs)):
+            if len(outputs := computed(after, outputs)):
                 yield block(partition % self.buckets, True, outputs)
-        buckets = bucket_of(records[stateful.key], self.buckets)
+        buckets = bucket_of(records[self.application.keys[0]], self.buckets)
         for bucket in np.unique(buckets):
             yield block(int(bucket), False, records[buckets == bucket])
 
@@ -120,14 +164,20 @@ def bucket_of(keys: np.ndarray, buckets: int) -> np.ndarray:
     return (((keys * _SPREAD) >> np.uint64(40)) % np.uint64(buckets)).astype(np.uint8)
 
 
+def computed(steps: Iterable[Computation], records: np.ndarray) -> np.ndarray:
+    """Apply computations, one after the other."""
+    return reduce(lambda records, step: stepped(step, records)[0], steps, records)
+
+
 # -- one bucket, one batch ----------------------------------------------------------
 
 
 def table_of(application: Application, data: bytes | None) -> np.ndarray:
     """View the stored state of a bucket: sorted by ``key``, then the fields of its state."""
-    layout = np.dtype([("key", "<u8"), *application.state.layout.descr])
+    (state,) = application.states(1)
+    layout = np.dtype([("key", "<u8"), *state.layout.descr])
     if data and len(data) % layout.itemsize:
-        raise ValueError(f"state {application.state.name}: {len(data)} bytes hold no {layout}")
+        raise ValueError(f"state {state.name}: {len(data)} bytes hold no {layout}")
     return np.frombuffer(data or b"", layout)
 
 
@@ -142,18 +192,18 @@ def advanced(
     todo: dict[int, list[Block]] = {}
     for block in sorted(blocks, key=lambda b: (b.pipeline, b.partition, b.base, b.ready)):
         if block.ready:
-            done.append((block, view(block.records, application.sink.encoder)))
+            done.append((block, view(block.records, application.sinks[0].encoder)))
         else:
             todo.setdefault(block.pipeline, []).append(block)
     for number, mine in sorted(todo.items()):
         pipeline = application.pipelines[number]
-        step = pipeline.stateful
-        layout = pipeline.before_state
+        _, step, after, sink = path(pipeline)
+        layout = pipeline.layout(1)
         records = np.concatenate([view(block.records, layout) for block in mine])
-        table, rows = with_keys(table, records[step.key])
-        states = table[list(application.state.layout.names)]
-        outputs = finished(pipeline, stepped(step, records, rows, states))
-        if pipeline.target:
+        table, rows = with_keys(table, records[application.keys[0]])
+        states = table[list(step.state.layout.names)]
+        outputs = computed(after, stepped(step, records, rows, states)[0])
+        if sink:
             done.append((mine[0], outputs))
     return table, done
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +19,7 @@ from tickproof.reference.blocks.blocks import (
     Block,
     Reading,
     advanced,
+    expect_blocks,
     record_batch,
     table_of,
 )
@@ -42,6 +43,7 @@ def start(
     the key space, fixed for the life of a checkpoint. coalesce: do stateless computations
     and the combine where records are read, not in a step of their own. combine: have one.
     """
+    expect_blocks(application)
     claim(checkpoint, application, partitions, "blocks", {"buckets": buckets})
     frames = []
     for number, pipeline in enumerate(application.pipelines):
@@ -54,18 +56,20 @@ def start(
             frame = frame.mapInArrow(_apart(reading), ROW_SCHEMA)
         frames.append(frame)
     blocks = reduce(DataFrame.union, frames)
-    if application.state:
+    if application.keys:
         blocks = blocks.groupBy("bucket").applyInPandasWithState(
             _stateful(application), OUTPUT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
-    options = {**log, "stream": str(application.sink.stream)}
-    return write(blocks.select("count", "records"), _framed, options, checkpoint)
+    framing = partial(_framed, application.sinks[0].stream)
+    return write(blocks.select("count", "records"), framing, log, checkpoint)
 
 
-def _framed(batches: Iterator[pa.RecordBatch]) -> Iterator[memoryview]:
+def _framed(
+    stream: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[int, Iterator[memoryview]]]:
     """Take the blocks out of their rows."""
-    for batch in batches:
-        yield from (memoryview(value.as_buffer()) for value in batch.column("records"))
+    rows = (value for batch in batches for value in batch.column("records"))
+    yield stream, (memoryview(value.as_buffer()) for value in rows)
 
 
 def _apart(reading: Reading) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

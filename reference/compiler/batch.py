@@ -1,90 +1,66 @@
 """The same application over files, in batch: the oracle of the streaming one.
 
-Another path on purpose: one row a record, gathered by Spark by key and sorted by place. No
-blocks, no buckets, no combine, no connector, no checkpoint.
+Another path on purpose: all input at once, key by key in one table of states. No Spark that
+gathers, no micro-batches, no places, no columns, no buckets, no combine, no connector, no
+checkpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import reduce
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tickproof.reference.api import Application
-from tickproof.reference.api.layouts import Layout, fields
-from tickproof.reference.compiler.steps import computed, finished, stepped
-
-ROW_SCHEMA = "pipeline int, path string, place long, key long, record binary"
+from tickproof.reference.api import Application, Sink, StateComputation
+from tickproof.reference.compiler.columns import columns, to_columns
+from tickproof.reference.compiler.steps import stepped
 
 
 def run(
-    spark: SparkSession, application: Application, files: Mapping[int, list[Path]]
+    spark: SparkSession, application: Application, files: Mapping[int, list[Path]], stream: int = 0
 ) -> DataFrame:
-    """Return the outputs, a column for each field (u64 as long); files: by stream, framed."""
-    frames = [
-        spark.read.format("binaryFile")
-        .load([str(path) for path in files[pipeline.source.stream]])
-        .mapInPandas(_records(application, number), ROW_SCHEMA)
-        for number, pipeline in enumerate(application.pipelines)
-    ]
-    records = reduce(DataFrame.union, frames)
-    layout = application.sink.encoder
-    if layout is None:
-        return records.select("record")
-    schema = ", ".join(f"{name} long" for name in fields(layout))
-    if application.state is None:
-        return records.mapInPandas(
-            lambda rows: (_columns(_joined(r, layout)) for r in rows), schema
-        )
-    return records.groupBy("key").applyInPandas(_of_one_key(application), schema)
+    """Return what output ``stream`` gets; files: of each input stream, framed records."""
+    inputs = {}
+    for pipeline in application.pipelines:
+        paths, decoder = files[pipeline.source.stream], pipeline.source.decoder
+        if decoder is None:
+            decoder = np.dtype(f"V{4 + int(np.fromfile(paths[0], '<u4', 1)[0])}")
+        inputs[pipeline.source.stream] = [np.fromfile(path, decoder) for path in paths]
+    return frame(spark, outputs(application, inputs)[stream])
 
 
-def _records(application: Application, number: int):
-    """Return what takes files apart into records, the computations before the state done."""
-    pipeline = application.pipelines[number]
-
-    def apart(files: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for path, content in (
-            (p, c) for f in files for p, c in zip(f.path, f.content, strict=True)
-        ):
-            size = 4 + int.from_bytes(content[:4], "little")
-            records = np.frombuffer(content, pipeline.source.decoder or f"V{size}")
-            for step in pipeline.before:
-                records = computed(step, records)
-            key = records[pipeline.stateful.key].view("<i8") if pipeline.stateful else 0
-            yield pd.DataFrame({
-                "pipeline": number, "path": path, "place": np.arange(len(records)), "key": key,
-                "record": [record.tobytes() for record in records],
-            })  # fmt: skip
-
-    return apart
+def frame(spark: SparkSession, records: np.ndarray) -> DataFrame:
+    """Return records as a DataFrame with a column for each field (u64 as long)."""
+    if records.dtype.names is None:
+        return spark.createDataFrame(pa.table({"record": records.tolist()}))
+    return spark.createDataFrame(pa.table(to_columns(records), columns(records.dtype)))
 
 
-def _of_one_key(application: Application):
-    """Return the life of one key: its records in order, one at a time."""
+def outputs(
+    application: Application, inputs: Mapping[int, Sequence[np.ndarray]]
+) -> dict[int, np.ndarray]:
+    """Return the records of each output stream; inputs: of each stream its partitions.
 
-    def live(rows: pd.DataFrame) -> pd.DataFrame:
-        states = np.zeros(1, application.state.layout)
-        outputs = np.zeros(0, application.sink.encoder)
-        for number, mine in rows.groupby("pipeline"):
-            pipeline = application.pipelines[number]
-            layout = pipeline.before_state
-            records = _joined(mine.sort_values(["path", "place"]), layout)
-            made = stepped(pipeline.stateful, records, np.zeros(len(records), int), states)
-            if pipeline.target:
-                outputs = np.concatenate([outputs, finished(pipeline, made)])
-        return _columns(outputs)
-
-    return live
-
-
-def _joined(rows: pd.DataFrame, layout: Layout) -> np.ndarray:
-    return np.frombuffer(b"".join(rows.record), layout)
-
-
-def _columns(records: np.ndarray) -> pd.DataFrame:
-    return pd.DataFrame({n: records[n].astype("<i8") for n in fields(records.dtype)})
+    Partitions are taken one after the other, as if each had been read to its end.
+    """
+    sunk: dict[int, list[np.ndarray]] = {sink.stream: [] for sink in application.sinks}
+    flows = [np.concatenate(inputs[p.source.stream]) for p in application.pipelines]
+    for stage, key in enumerate([None, *application.keys]):
+        keys = [np.zeros(len(flow)) if key is None else flow[key] for flow in flows]
+        distinct, rows = np.unique(np.concatenate(keys), return_inverse=True)
+        tables = {s.name: np.zeros(len(distinct), s.layout) for s in application.states(stage)}
+        ends = np.cumsum([len(flow) for flow in flows])
+        for number, mine in enumerate(np.split(rows, ends[:-1])):
+            for step in application.pipelines[number].stages[stage].steps:
+                if isinstance(step, Sink):
+                    sunk[step.stream].append(flows[number])
+                    continue
+                keyed: tuple[np.ndarray, ...] = ()
+                if isinstance(step, StateComputation):
+                    keyed = mine, tables[step.state.name]
+                flows[number], at = stepped(step, flows[number], *keyed)
+                mine = None if at is None else mine[at]
+    return {stream: np.concatenate(records) for stream, records in sunk.items()}

@@ -24,12 +24,14 @@ def claim(
     """
     if missing := {p.source.stream for p in application.pipelines} - set(partitions):
         raise PipelineError(f"{application.name}: streams {missing}: expected their partitions")
-    state = application.state
+    stages = range(1, len(application.keys) + 1)
+    states = [state for stage in stages for state in application.states(stage)]
     now = {
         "application": application.name,
         "form": form,
         "pipelines": [f"{p.name} of stream {p.source.stream}" for p in application.pipelines],
-        "state": f"{state.name} {state.layout.descr}" if state else None,
+        "keys": application.keys,
+        "state": ", ".join(f"{state.name} {state.layout.descr}" for state in states),
         "partitions": [f"{count} of stream {stream}" for stream, count in partitions.items()],
         **more,
     }

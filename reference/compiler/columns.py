@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tickproof.reference.api import PipelineError
+from tickproof.reference.api import Application, PipelineError, Sink
 from tickproof.reference.api.layouts import Layout, fields, new
 
-#: Where in the log a row comes from. These columns come first and are unique together, so
-#: that the order of rows as tuples is log order: pipeline by pipeline, partition by partition.
-PLACE = pa.schema([("pipeline", pa.int32()), ("partition", pa.int32()), ("offset", pa.int64())])
-#: The one column of a record without a layout: all of it, as it lies in the log.
-RAW = pa.schema([("record", pa.binary())])
+#: Where in the log a row comes from; ``part`` tells apart the rows that one record became.
+#: These columns come first and are unique together, so that the order of rows as tuples is
+#: log order: pipeline by pipeline, partition by partition.
+PLACE = pa.schema(
+    [("pipeline", pa.int32()), ("partition", pa.int32()), ("offset", pa.int64()),
+     ("part", pa.binary())]
+)  # fmt: skip
+#: A row for a sink: the number of its stream, and the record as it will lie in the log.
+OUTPUT = pa.schema([*PLACE, ("sink", pa.int32()), ("record", pa.binary())])
 #: By numpy's kind and size. Spark's integers are signed: an unsigned one gets the next type
 #: that holds it, and u64 a bigint that holds its 64 bits.
 _TYPES = {
@@ -28,27 +34,38 @@ _TYPES = {
 
 
 @cache
-def columns(layout: Layout | None) -> pa.Schema:
-    """Return a column for each named field, size and padding left out.
+def columns(layout: Layout) -> pa.Schema:
+    """Return a column for each named field, size and padding left out; text is binary.
 
     PipelineError for a field that no column can hold, or that is named like a column of PLACE.
     """
-    if layout is None:
-        return RAW
-    names = fields(layout)
-    for name in names:
-        if name in PLACE.names or layout[name].str[1:] not in _TYPES:
+    types = {name: layout[name].str[1:] for name in fields(layout)}
+    for name, kind in types.items():
+        if name in PLACE.names or (kind not in _TYPES and kind[0] != "S"):
             taken = "/".join(PLACE.names)
             raise PipelineError(
-                f"field {name} of {layout[name]}: expected a number not named {taken}"
+                f"field {name} of {layout[name]}: expected a number or text not named {taken}"
             )
-    return pa.schema([(name, _TYPES[layout[name].str[1:]]) for name in names])
+    return pa.schema([(name, _TYPES.get(kind, pa.binary())) for name, kind in types.items()])
 
 
-@cache
-def row(layout: Layout | None) -> pa.Schema:
-    """Return the columns of a row: its place, then its fields."""
-    return pa.schema([*PLACE, *columns(layout)])
+def leaving(application: Application, stage: int) -> pa.Schema:
+    """Return the columns of the rows that leave a stage: OUTPUT behind the last.
+
+    Before that a place and the fields of all pipelines, null where a pipeline lacks one.
+    """
+    if stage == len(application.keys):
+        return OUTPUT
+    layouts = [pipeline.layout(stage + 1) for pipeline in application.pipelines]
+    try:
+        return pa.unify_schemas([PLACE, *map(columns, layouts)])
+    except pa.ArrowException as error:
+        raise PipelineError(f"{application.name}: two pipelines, one field: {error}") from error
+
+
+def in_spark(schema: pa.Schema) -> StructType:
+    """Return the same columns as Spark writes them."""
+    return from_arrow_schema(schema)
 
 
 @cache
@@ -57,18 +74,13 @@ def stored_types(layout: Layout) -> dict[str, type]:
     return {field.name: field.type.to_pandas_dtype() for field in columns(layout)}
 
 
-def in_spark(schema: pa.Schema) -> StructType:
-    """Return the same columns as Spark writes them."""
-    return from_arrow_schema(schema)
-
-
-def to_columns(records: np.ndarray) -> list[np.ndarray]:
-    """Return the named fields of records, each as an array of its column's type."""
+def to_columns(records: np.ndarray) -> dict[str, list]:
+    """Return the named fields of records, each as a list of what its column holds."""
     types = stored_types(records.dtype)
-    return [records[name].astype(type_) for name, type_ in types.items()]
+    return {name: records[name].astype(type_).tolist() for name, type_ in types.items()}
 
 
-def to_records(values: Mapping[str, Sequence | np.ndarray], layout: Layout) -> np.ndarray:
+def to_records(values: Mapping[str, Sequence], layout: Layout) -> np.ndarray:
     """Return records from columns; those that the layout does not name are left out."""
     types = stored_types(layout)
     records = new(len(values[next(iter(types))]), layout)
@@ -77,18 +89,31 @@ def to_records(values: Mapping[str, Sequence | np.ndarray], layout: Layout) -> n
     return records
 
 
-def to_batch(places: Sequence, columns: Sequence, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows; ``places``: the columns of PLACE, an item for each record."""
-    arrays = map(pa.array, [*places, *columns], schema.types)
-    return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
+def to_rows(
+    schema: pa.Schema, places: Sequence[Sequence],
+    passed: Iterable[tuple[Sink | None, np.ndarray, list[int]]],
+) -> Iterator[list[Sequence]]:  # fmt: skip
+    """Yield rows that leave a stage, as columns.
+
+    places: the columns of PLACE of what entered it. passed: what `through` yields.
+    """
+    for sink, records, origins in passed:
+        *place, parts = ([column[at] for at in origins] for column in places)
+        number = [n for _, same in groupby(origins) for n, _ in enumerate(same)]
+        parts = [part + n.to_bytes(4, "big") for part, n in zip(parts, number, strict=True)]
+        if sink:
+            whole = records.view(f"V{records.dtype.itemsize}").tolist()
+            yield [*place, parts, [sink.stream] * len(origins), whole]
+        elif schema != OUTPUT:
+            values, nothing = to_columns(records), [None] * len(origins)
+            more = (values.get(name, nothing) for name in schema.names[len(PLACE) :])
+            yield [*place, parts, *more]
 
 
-def in_log_order(batches: Iterable[pa.RecordBatch], layout: Layout | None) -> Iterator[memoryview]:
-    """Return the rows of a task as framed records: the same for every order of arrival."""
-    table = pa.Table.from_batches(batches, row(layout))
-    table = table.sort_by([(name, "ascending") for name in PLACE.names])
-    if layout is None:
-        yield from (memoryview(value.as_buffer()) for value in table.column("record"))
-    else:
-        values = {name: table.column(name).to_numpy() for name in columns(layout).names}
-        yield memoryview(to_records(values, layout).tobytes())
+def in_log_order(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[memoryview]]]:
+    """Return for each sink the records of a task: the same for every order of arrival."""
+    table = pa.Table.from_batches(batches, OUTPUT)
+    table = table.sort_by([(name, "ascending") for name in ("sink", *PLACE.names)])
+    for stream in pc.unique(table["sink"]).to_pylist():
+        records = table.filter(pc.field("sink") == stream)["record"]
+        yield stream, (memoryview(record.as_buffer()) for record in records)

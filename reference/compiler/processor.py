@@ -1,68 +1,81 @@
-"""The step with state: what Spark calls for each key of a micro-batch."""
+"""A stage with a key: what Spark calls for each key of a micro-batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
 
+import numpy as np
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from tickproof.reference.api import Application, Pipeline
-from tickproof.reference.api.layouts import Layout, one_by_one
+from tickproof.reference.api import Application
+from tickproof.reference.api.layouts import Layout, cast
 from tickproof.reference.compiler.columns import (
     PLACE,
     columns,
     in_spark,
-    row,
-    stored_types,
+    leaving,
     to_columns,
     to_records,
+    to_rows,
 )
-from tickproof.reference.compiler.steps import StepError, packed
+from tickproof.reference.compiler.steps import StepError, through
 
 
-class KeyedState(StatefulProcessor):
-    """Keeps the state of a key as one value, with a column for each field of the State.
+class KeyedStage(StatefulProcessor):
+    """Keeps each state of a key as one value, with a column for each field of the State.
 
     It is read once and written once a micro-batch, since each is a round trip to the JVM.
     """
 
-    def __init__(self, application: Application) -> None:
-        self._application = application
+    def __init__(self, application: Application, stage: int) -> None:
+        self._stages = [pipeline.stages[stage] for pipeline in application.pipelines]
+        self._layouts = [pipeline.layout(stage) for pipeline in application.pipelines]
+        self._states = {state.name: state.layout for state in application.states(stage)}
+        self._leaving = leaving(application, stage)
+        self._schemas = {n: in_spark(columns(layout)) for n, layout in self._states.items()}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state."""
-        state = self._application.state
-        self._value = handle.getValueState(state.name, in_spark(columns(state.layout)))
+        """Declare the states."""
+        self._values = {n: handle.getValueState(n, schema) for n, schema in self._schemas.items()}
 
     def handleInputRows(self, key: tuple, rows: Iterator[Row], timerValues) -> Iterator[Row]:
         """Return the outputs of one key."""
         try:
-            after, outputs = advanced(self._application, self._value.get(), rows)
-        except StepError as error:
-            raise StepError(f"key {key[0]}: {error}") from error
-        self._value.update(after)
+            before = {name: value.get() for name, value in self._values.items()}
+            after, outputs = self.advance(before, rows)
+        except ValueError as error:
+            raise StepError(0, f"key {key[0]}: {error}") from error
+        for name, value in self._values.items():
+            value.update(after[name])
         return iter(outputs)
 
     def close(self) -> None:
         """Nothing is held open."""
 
+    def advance(
+        self, before: Mapping[str, tuple | None], rows: Iterable[Row]
+    ) -> tuple[dict[str, tuple], list[Row]]:
+        """Apply a micro-batch to one key: return its new states, and outputs with their places.
 
-def advanced(
-    application: Application, before: tuple | None, rows: Iterable[Row]
-) -> tuple[tuple, list[Row]]:
-    """Apply a micro-batch to one key: return its new state, and outputs with their places.
+        The rows may come in any order; the answer depends on the micro-batch alone.
+        """
+        states = {name: KeyState(self._states[name], stored) for name, stored in before.items()}
+        outputs: list[Row] = []
+        # Rows begin with their place. So as tuples they sort to log order, pipeline by pipeline.
+        for number, mine in groupby(sorted(rows), attrgetter("pipeline")):
+            outputs += self._outputs(number, list(mine), states)
+        return {name: state.stored() for name, state in states.items()}, outputs
 
-    The rows may come in any order; the answer depends on the micro-batch alone.
-    """
-    state = KeyState(application.state.layout, before)
-    outputs: list[Row] = []
-    # Rows begin with their place. So as tuples they sort to log order, pipeline by pipeline.
-    for number, mine in groupby(sorted(rows), attrgetter("pipeline")):
-        outputs += _outputs(application.pipelines[number], list(mine), state)
-    return state.stored(), outputs
+    def _outputs(self, number: int, rows: list[Row], states: Mapping) -> Iterator[Row]:
+        values = dict(zip(rows[0].__fields__, zip(*rows, strict=True), strict=True))
+        records = to_records(values, self._layouts[number])
+        places = [values[name] for name in PLACE.names]
+        passed = through(self._stages[number], records, states)
+        for made in to_rows(self._leaving, places, passed):
+            yield from map(Row(*self._leaving.names), *made)
 
 
 class KeyState:
@@ -75,35 +88,23 @@ class KeyState:
     _layout: Layout
 
     def __init__(self, layout: Layout, stored: tuple | None) -> None:
-        columns = stored_types(layout)
-        values = stored or [0] * len(columns)
-        pairs = zip(columns.items(), values, strict=True)
-        vars(self)["_layout"] = layout
-        vars(self).update({n: column(v).astype(layout[n]) for (n, column), v in pairs})
+        if stored is None:
+            state = np.zeros(1, layout)
+        else:
+            pairs = zip(layout.names, stored, strict=True)
+            state = to_records({name: [value] for name, value in pairs}, layout)
+        vars(self).update(_layout=layout, **{name: state[name][0] for name in layout.names})
 
     def __setattr__(self, name: str, value: object) -> None:
         """Raise KeyError for a field that the state does not have."""
-        vars(self)[name] = self._layout[name].type(value)
+        type_ = self._layout[name]
+        if type(value) is not type_.type or type_.kind == "S":
+            value = cast(name, type_, [value])[0]
+        vars(self)[name] = value
 
     def stored(self) -> tuple:
         """Return the fields as Spark stores them."""
-        columns = stored_types(self._layout)
-        return tuple(vars(self)[name].astype(column).item() for name, column in columns.items())
-
-
-def _outputs(pipeline: Pipeline, rows: list[Row], state: KeyState) -> Iterator[Row]:
-    """Apply the step with state, and those after it, to each record; ``state`` changes."""
-    values = dict(zip(rows[0].__fields__, zip(*rows, strict=True), strict=True))
-    step = pipeline.stateful
-    records = to_records(values, pipeline.before_state)
-    points = (step.function(record, state) for record in one_by_one(records))
-    outputs, answered = packed(step.name, step.out or records.dtype, points)
-    for after in pipeline.after:
-        results = map(after.function, one_by_one(outputs))
-        outputs, kept = packed(after.name, after.out, results)
-        answered = [answered[at] for at in kept]
-    if pipeline.target is None:
-        return iter(())
-    places = ([values[name][at] for at in answered] for name in PLACE.names)
-    fields = (column.tolist() for column in to_columns(outputs))
-    return map(Row(*row(outputs.dtype).names), *places, *fields)
+        state = np.zeros(1, self._layout)
+        for name in self._layout.names:
+            state[name] = vars(self)[name]
+        return tuple(column[0] for column in to_columns(state).values())

@@ -1,18 +1,21 @@
-"""The work of a pipeline as pure functions over records; no Spark.
+"""The work of a stage as pure functions over records; no Spark.
 
-Both forms use them: a chunk of the log is decoded, and the function of a step is applied to
+All forms use them: a chunk of the log is decoded, and the function of a step is applied to
 each of its records, or to all of them where it is written on arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
 
-from tickproof.reference.api import Computation, Pipeline, Source, StateComputation
-from tickproof.reference.api.layouts import BadRecord, Layout, fields, new, one_by_one, view
+from tickproof.reference.api import Sink, Source, StateComputation, Timer
+from tickproof.reference.api.layouts import BadRecord, Layout, cast, fields, new, one_by_one, view
+from tickproof.reference.api.words import Result, Stage, Step
 from tickproof.reference.connectors.wire import Chunk
 
 
@@ -20,7 +23,7 @@ class RecordError(ValueError):
     """A record that cannot be processed; says stream, partition and offset."""
 
 
-class StepError(ValueError):
+class StepError(BadRecord):
     """A result that the step's layout cannot hold; says step, field and what was expected."""
 
 
@@ -31,80 +34,127 @@ def decoded(source: Source, partition: int, chunk: Chunk) -> tuple[np.ndarray, n
     record goes there and the others go on.
     """
     offsets = np.arange(chunk.base, chunk.base + chunk.count)
+    if source.decoder is None:
+        return np.frombuffer(chunk.records, f"V{len(chunk.records) // chunk.count}"), offsets
     try:
         records = view(chunk.records, source.decoder)
     except BadRecord as error:
-        if source.dead_letters is None:
-            raise _refused(source, partition, chunk.base, error) from error
-        _bury(source, partition, chunk.base, chunk.records)
+        _refuse(source, partition, chunk.base, chunk.records, error)
         return new(0, source.decoder), offsets[:0]
     while source.check:
         try:
             source.check(records)
             break
         except BadRecord as error:
-            index = error.index
-            if source.dead_letters is None:
-                raise _refused(source, partition, int(offsets[index]), error) from error
-            _bury(source, partition, int(offsets[index]), records[index].tobytes())
-            records, offsets = np.delete(records, index), np.delete(offsets, index)
+            at = error.index
+            _refuse(source, partition, int(offsets[at]), records[at].tobytes(), error)
+            records, offsets = np.delete(records, at), np.delete(offsets, at)
     return records, offsets
 
 
-def _refused(source: Source, partition: int, offset: int, error: BadRecord) -> RecordError:
+def refused(source: Source, partition: int, offset: int, error: BadRecord) -> RecordError:
+    """Return the same error with the place of its record."""
     return RecordError(f"stream {source.stream}, partition {partition}, offset {offset}: {error}")
 
 
-def _bury(source: Source, partition: int, offset: int, data: bytes) -> None:
+def _refuse(source: Source, partition: int, offset: int, data: bytes, error: BadRecord) -> None:
+    if source.dead_letters is None:
+        raise refused(source, partition, offset, error) from error
     # Named by its offset: a replay writes the same file again.
     folder = Path(source.dead_letters)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{source.stream}-{partition}-{offset}.bin").write_bytes(data)
 
 
-def computed(step: Computation, records: np.ndarray) -> np.ndarray:
-    """Apply a stateless computation."""
-    if getattr(step.function, "on_arrays", False):
-        return step.function(records)
-    return packed(step.name, step.out, map(step.function, one_by_one(records)))[0]
+def through(
+    stage: Stage, records: np.ndarray, states: Mapping[str, object] = {}
+) -> Iterator[tuple[Sink | None, np.ndarray, list[int]]]:
+    """Take records through a stage; states: of their one key, by name.
 
-
-def finished(pipeline: Pipeline, outputs: np.ndarray) -> np.ndarray:
-    """Apply what comes after the state."""
-    for step in pipeline.after:
-        outputs = computed(step, outputs)
-    return outputs
-
-
-def stepped(step: StateComputation, records: np.ndarray, rows: np.ndarray, states: np.ndarray):
-    """Apply a computation with state; ``states`` changes in place, the outputs come back."""
-    if getattr(step.function, "on_arrays", False):
-        return step.function(records, rows, states)
-    pairs = zip(one_by_one(records), rows, strict=True)
-    table = states.view(np.recarray)
-    results = (step.function(record, table[row]) for record, row in pairs)
-    return packed(step.name, step.out or records.dtype, results)[0]
-
-
-def packed(
-    name: str, layout: Layout, results: Iterable[tuple | None]
-) -> tuple[np.ndarray, list[int]]:
-    """Return what a function gave for each record as records, and which records gave one.
-
-    Integers wrap. StepError for a result that does not fit the layout.
+    Yield what its sinks get, and at last what goes on to the next stage, for which the sink is
+    None: (sink, records, for each the index of the record that it was made of).
     """
-    with np.errstate(over="ignore"):
-        given = [(at, result) for at, result in enumerate(results) if result is not None]
-    names = fields(layout)
-    out = new(len(given), layout)
-    for _, result in given:
-        if not isinstance(result, tuple) or len(result) != len(names):
-            raise StepError(f"{name}: expected {', '.join(names)}, got {result!r}")
-    for column, field in enumerate(names):
-        values = [result[column] for _, result in given]
+    origins = list(range(len(records)))
+    for step in stage.steps:
+        if isinstance(step, Sink):
+            yield step, records, origins
+            continue
+        keyed = [repeat(states[step.state.name])] if isinstance(step, StateComputation) else []
         try:
-            out[field] = values
-        except (TypeError, ValueError, OverflowError) as error:
-            wrong = "None" if None in values else str(error)
-            raise StepError(f"{name}: {field}: expected {layout[field]}, got {wrong}") from error
-    return out, [at for at, _ in given]
+            records, at = applied(step, records, *keyed)
+        except StepError as error:
+            raise StepError(origins[error.index], str(error)) from error
+        origins = [origins[index] for index in at]
+    yield None, records, origins
+
+
+def stepped(
+    step: Step, records: np.ndarray, *keyed: np.ndarray
+) -> tuple[np.ndarray, list[int] | None]:
+    """Apply a step to records of many keys; keyed: rows and states, of a step with state.
+
+    The state of record i is ``states[rows[i]]``. Return what `applied` does, without the
+    indexes where the function is on arrays.
+    """
+    if getattr(step.function, "on_arrays", False):
+        return step.function(records, *keyed), None  # type: ignore[return-value, call-arg]
+    if not keyed:
+        return applied(step, records)
+    rows, states = keyed
+    return applied(step, records, map(states.view(np.recarray).__getitem__, rows))
+
+
+def applied(step: Step, records: np.ndarray, *states: Iterable) -> tuple[np.ndarray, list[int]]:
+    """Apply a function on one record to each; states: that of each record, if there is one.
+
+    Return the outputs as records, and for each the index of its record. Integers wrap.
+    StepError for a result that does not fit the layout.
+    """
+    function: Callable[..., Result] = step.function
+    if isinstance(step, StateComputation) and step.timer:
+        function = partial(_timed, step.function, step.timer)
+    given: list[tuple[int, tuple]] = []
+    with np.errstate(over="ignore"):
+        for at, arguments in enumerate(zip(one_by_one(records), *states, strict=False)):
+            try:
+                given += [(at, one) for one in _several(function(*arguments))]
+            except ValueError as error:
+                raise StepError(at, f"{step.name}: {error}") from error
+    layout = step.out or records.dtype
+    try:
+        return _packed(layout, [one for _, one in given]), [at for at, _ in given]
+    except ValueError:
+        for at, one in given:
+            try:
+                _packed(layout, [one])
+            except ValueError as error:
+                raise StepError(at, f"{step.name}: {error}") from error
+        raise
+
+
+def _several(result: Result) -> Iterable[tuple]:
+    if result is None:
+        return ()
+    return (result,) if isinstance(result, tuple) else result
+
+
+def _timed(function: Callable[..., Result], timer: Timer, record, state) -> Iterator[tuple]:
+    """Give what the timer gives if it is due, and then what the record gives."""
+    now = getattr(record, timer.time)
+    if 0 < getattr(state, timer.due) <= now:
+        yield from _several(timer.function(record, state))
+        setattr(state, timer.due, 0)
+    yield from _several(function(record, state))
+    if 0 < (due := getattr(state, timer.due)) <= now:
+        raise ValueError(f"expected a timer later than {now}, got {due}")
+
+
+def _packed(layout: Layout, results: list[tuple]) -> np.ndarray:
+    names = fields(layout)
+    for result in results:
+        if not isinstance(result, tuple) or len(result) != len(names):
+            raise ValueError(f"expected {', '.join(names)}, got {result!r}")
+    records = new(len(results), layout)
+    for name, values in zip(names, zip(*results, strict=True), strict=False):
+        records[name] = cast(name, layout[name], values)
+    return records

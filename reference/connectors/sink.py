@@ -38,8 +38,8 @@ COMMITTED, ALREADY, UNKNOWN = 1, 2, 3
 BATCH_ID = "streaming.sql.batchId"
 
 
-#: Turns the rows of a task into framed records, in pieces of any length.
-Framing = Callable[[Iterator[pa.RecordBatch]], Iterable[memoryview]]
+#: Turns the rows of a task into framed records for each output stream, in pieces of any length.
+Framing = Callable[[Iterator[pa.RecordBatch]], Iterable[tuple[int, Iterable[memoryview]]]]
 
 
 def write(
@@ -47,7 +47,7 @@ def write(
 ) -> StreamingQuery:
     """Start the query that stages what ``framing`` makes of rows, and commits it.
 
-    Options: host, port, token, stream.
+    Options: host, port, token. One transaction holds the output of all streams.
     """
 
     class LogSink(DataSource):
@@ -76,7 +76,6 @@ class LogWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: dict[str, str], framing: Framing) -> None:
         self._options = options
         self._framing = framing
-        self._stream = int(options["stream"])
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the output of one task, in an executor.
@@ -88,17 +87,18 @@ class LogWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         batch_id = int(context.getLocalProperty(BATCH_ID))
         staged = 0
-        for number, piece in enumerate(pieces(self._framing(iterator))):
-            writer = context.partitionId() << 16 | number
-            persistently(self._options, partial(self._stage, batch_id, writer, piece))
-            staged += piece.count
+        for stream, framed in self._framing(iterator):
+            for number, piece in enumerate(pieces(framed)):
+                writer = context.partitionId() << 16 | number
+                persistently(self._options, partial(self._stage, batch_id, stream, writer, piece))
+                staged += piece.count
         return Staged(staged)
 
-    def _stage(self, batch_id: int, writer: int, piece: Chunk, log: Log) -> None:
+    def _stage(self, batch_id: int, stream: int, writer: int, piece: Chunk, log: Log) -> None:
         # From HAVE on, the log refuses what an earlier connection of this writer still sends. A
         # twin of this task that asks HAVE later stages the same records once more.
-        first = log.have(self._stream, writer)
-        log.stage(batch_id, self._stream, writer, first, piece)
+        first = log.have(stream, writer)
+        log.stage(batch_id, stream, writer, first, piece)
 
     def commit(self, messages: list[Staged | None], batchId: int) -> None:
         """Make the batch visible, in the driver."""

@@ -93,10 +93,10 @@ def environment(folder) -> dict[str, str]:
 
 
 def test_the_programs_of_the_reference_run_without_spark(tmp_path):
-    """double, count and change, each form; and the test that the page shows."""
+    """double, count, words and change, each form; and the test that the page shows."""
     for file, block in named("reference/README.md").items():
         (tmp_path / file).write_text(block.body)
-    modules = "double, double_all, count, count_all, change, test_change"
+    modules = "double, double_all, count, count_all, words, change, test_change"
     code = f"import {modules}; test_change.test_change_of_two_keys()"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(tmp_path),
                    check=True, timeout=60)  # fmt: skip

@@ -76,8 +76,8 @@ def play(application: Application, records: Input, split: Split) -> Played:
     for ranges in split.ranges(records):
         blocks = list(_read(application, records, ranges, split))
         random.shuffle(blocks)  # a shuffle keeps no order
-        if application.state is None:
-            outputs = [np.frombuffer(b.records, application.sink.encoder) for b in blocks]
+        if not application.keys:
+            outputs = [np.frombuffer(b.records, application.sinks[0].encoder) for b in blocks]
         else:
             outputs = []
             for bucket in sorted({block.bucket for block in blocks}):

@@ -11,62 +11,67 @@ from pyspark.sql import Row
 
 from tests.reference.playing import Input, Played, Split, plain
 from tickproof.reference.api import Application
-from tickproof.reference.compiler.columns import columns, in_log_order, row, to_records
-from tickproof.reference.compiler.processor import advanced
-from tickproof.reference.compiler.streaming import computations, rows_of
+from tickproof.reference.compiler.columns import OUTPUT, columns, in_log_order, to_records
+from tickproof.reference.compiler.processor import KeyedStage
+from tickproof.reference.compiler.streaming import rows_of
 from tickproof.reference.connectors.wire import Chunk
+
+#: The stored states of each stage and key.
+States = dict[tuple[int, object], dict[str, tuple]]
 
 
 def play_rows(application: Application, records: Input, split: Split, shuffle: int = 0) -> Played:
     """Run all batches: read and compute, shuffle by key, advance each key, order the outputs.
 
-    shuffle: a seed for the order in which rows arrive.
+    shuffle: a seed for the order in which rows arrive. What is played is of the one sink, and
+    the states of the one stage with a key.
     """
-    played, random = Played(), Random(shuffle)
-    layout = application.sink.encoder
-    states: dict[int, tuple] = {}
-    for ranges in split.ranges(records):
-        rows = list(_read(application, records, ranges))
-        random.shuffle(rows)  # a shuffle keeps no order
-        if application.state:
-            outputs = []
-            for key in {row[application.key] for row in rows}:
-                mine = [row for row in rows if row[application.key] == key]
-                states[key], done = advanced(application, states.get(key), mine)
-                outputs += [output.asDict() for output in done]
-            random.shuffle(outputs)
-        else:
-            outputs = [row.asDict() for row in rows]
-        made = pa.RecordBatch.from_pylist(outputs, row(layout))
-        data = b"".join(in_log_order([made], layout))
-        played.batches.append(plain(np.frombuffer(data, layout)))
-    if application.state:
-        keys = np.array(list(states), "<i8").astype("<u8").tolist()
-        played.state = sorted(zip(keys, map(_state(application), states.values()), strict=True))
-        played.state = [(key, *state) for key, state in played.state]
+    (sink,) = application.sinks
+    played, states = Played(), {}
+    for made in batches(application, records, split, states, shuffle):
+        played.batches.append(plain(made[sink.stream]))
+    stored = [(key, values) for (_, key), of_one in states.items() for values in of_one.items()]
+    for key, (name, values) in stored:
+        (layout,) = (state.layout for state in application.states(1) if state.name == name)
+        named = {n: [v] for n, v in zip(columns(layout).names, values, strict=True)}
+        state = to_records(named, layout)[0].item()
+        played.state.append((key % 2**64 if isinstance(key, int) else key, *state))
+    played.state.sort()
     return played
 
 
-def _state(application: Application):
-    layout = application.state.layout
-    names = columns(layout).names
-
-    def unpacked(values: tuple) -> tuple:
-        records = to_records({n: [v] for n, v in zip(names, values, strict=True)}, layout)
-        return records[0].item()
-
-    return unpacked
+def batches(
+    application: Application, records: Input, split: Split, states: States, shuffle: int = 0
+) -> Iterator[dict[int, np.ndarray]]:
+    """Run all batches; yield what each gives to each sink's stream. States are left behind."""
+    random = Random(shuffle)
+    for ranges in split.ranges(records):
+        rows = list(_read(application, records, ranges))
+        for stage, name in enumerate(application.keys, 1):
+            random.shuffle(rows)  # a shuffle keeps no order
+            processor, made = KeyedStage(application, stage), []
+            for key in {row[name] for row in rows}:
+                fresh = dict.fromkeys(state.name for state in application.states(stage))
+                mine = [row for row in rows if row[name] == key]
+                before = states.get((stage, key), fresh)
+                states[stage, key], outputs = processor.advance(before, mine)
+                made += outputs
+            rows = made
+        random.shuffle(rows)
+        made = pa.RecordBatch.from_pylist([row.asDict() for row in rows], OUTPUT)
+        found = {stream: b"".join(framed) for stream, framed in in_log_order([made])}
+        yield {
+            sink.stream: np.frombuffer(found.get(sink.stream, b""), sink.encoder)
+            for sink in application.sinks
+        }
 
 
 def _read(application: Application, records: Input, ranges) -> Iterator[Row]:
-    names = list(dict.fromkeys(n for p in application.pipelines for n in row(p.before_state).names))
     for number, pipeline in enumerate(application.pipelines):
         for (stream, partition), start, end in ranges:
             if stream != pipeline.source.stream:
                 continue
             data = records[stream, partition][start:end].tobytes()
-            batches = rows_of(number, pipeline, partition, [Chunk(start, end - start, data)])
-            if pipeline.before:
-                batches = computations(pipeline)(batches)
-            for batch in batches:
-                yield from (Row(*names)(*map(r.get, names)) for r in batch.to_pylist())
+            chunk = Chunk(start, end - start, data)
+            for batch in rows_of(application, number, partition, [chunk]):
+                yield from (Row(*row)(*row.values()) for row in batch.to_pylist())

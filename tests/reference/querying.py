@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.reference.served import Served
-from tickproof.reference.api import Application
-from tickproof.reference.api.layouts import fields
+from tickproof.reference.api import Application, State
 from tickproof.reference.blocks import streaming as blocks
+from tickproof.reference.compiler import batch
 from tickproof.reference.connectors.progress import Progress
 
 DEADLINE_S = 180
@@ -66,15 +68,19 @@ def running(
         spark.streams.removeListener(progress)
 
 
-def recorded(spark: SparkSession, application: Application, served: Served) -> DataFrame:
-    """Return what the log recorded, with the columns of the batch oracle."""
-    layout = application.sink.encoder
-    if layout is None:
-        layout = f"V{4 + served.inputs[0].record_size}"
-        rows = [(bytearray(record.tobytes()),) for record in served.outputs(layout)]
-        return spark.createDataFrame(rows, "record binary")
-    names = fields(layout)
-    outputs = served.outputs(layout)
-    columns = [outputs[name].astype("<i8").tolist() for name in names]
-    schema = ", ".join(f"{name} long" for name in names)
-    return spark.createDataFrame(list(zip(*columns, strict=True)), schema)
+def recorded(
+    spark: SparkSession, application: Application, served: Served, stream: int = 0
+) -> DataFrame:
+    """Return what the log recorded of an output stream, with the columns of the batch oracle."""
+    (layout,) = (sink.encoder for sink in application.sinks if sink.stream == stream)
+    layout = layout or np.dtype(f"V{4 + served.inputs[0].record_size}")
+    return batch.frame(spark, served.outputs(layout, stream))
+
+
+def with_state(application: Application, state: State) -> Application:
+    """Return an application of one pipeline, with another state behind its key."""
+    (pipeline,) = application.pipelines
+    first, keyed = pipeline.stages
+    step, *rest = keyed.steps
+    stages = first, replace(keyed, steps=(replace(step, state=state), *rest))
+    return replace(application, pipelines=[replace(pipeline, stages=stages)])

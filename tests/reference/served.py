@@ -29,14 +29,17 @@ def partition(folder: Path, stream: int, number: int, records: np.ndarray) -> Si
 
 
 class Served:
-    """Input partitions, all published, and output stream 0; a context manager."""
+    """Input partitions, all published, and output streams from 0 on; a context manager.
 
-    def __init__(self, folder: Path, partitions, output_size: int, observer=None) -> None:
+    output_sizes: the payload bytes of a record, of each output stream.
+    """
+
+    def __init__(self, folder: Path, partitions, *output_sizes: int, observer=None) -> None:
         self.folder, self.inputs = folder / "run", tuple(partitions)
         self.folder.mkdir()
         self.events: list[tuple[str, dict]] = []
         self.log = InputLog(self.inputs, self.folder, self._note)
-        self.recorder = Recorder(self.folder / "output", {0: output_size}, self._note)
+        self.recorder = Recorder(self.folder / "output", dict(enumerate(output_sizes)), self._note)
         self.server = LogServer(
             self.log, self.recorder, Sink(SinkBehaviour(), self._note), self._note,
             observer=observer,
@@ -87,9 +90,9 @@ class Served:
         self._clients.append(client)
         return client
 
-    def outputs(self, layout) -> np.ndarray:
+    def outputs(self, layout, stream: int = 0) -> np.ndarray:
         """Return what is recorded so far."""
-        return np.fromfile(self.folder / "output" / "s0.log", layout)
+        return np.fromfile(self.folder / "output" / f"s{stream}.log", layout)
 
     def arrivals(self) -> np.ndarray:
         """Return the rows of the arrival table; only after the end."""

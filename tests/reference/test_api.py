@@ -8,7 +8,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from tickproof.reference import apps
+from tickproof.reference import api, apps, diagram
 from tickproof.reference.api import (
     Application,
     Computation,
@@ -18,13 +18,27 @@ from tickproof.reference.api import (
     Source,
     State,
     StateComputation,
-    diagram,
+    Timer,
+    words,
 )
-from tickproof.reference.api.layouts import BadRecord, framed, grouped, new, numbered, view
+from tickproof.reference.api.layouts import (
+    BadRecord,
+    cast,
+    fields,
+    fields_of,
+    framed,
+    kind,
+    layout_of,
+    new,
+    view,
+)
+from tickproof.reference.apps import circuit_breaker, market_spread, vwap
+from tickproof.reference.blocks.arrays import grouped, numbered
 
 RECORD = framed(("key", "<u8"), ("value", "<i8"))
 OTHER = framed(("key", "<u8"))
 TOTAL = State("total", np.dtype([("n", "<u8")]))
+WIDER = State("total", np.dtype([("n", "<u8"), ("last", "<u8")]))
 NEWEST = State("newest", np.dtype([("n", "<u8")]))
 
 
@@ -36,41 +50,64 @@ def plain(name: str = "step", out=RECORD) -> Computation:
     return Computation(name, nothing, out)
 
 
-def counting(name: str = "count", key: str = "key", state: State = TOTAL) -> StateComputation:
-    return StateComputation(name, state, key, nothing, RECORD)
+def counting(name: str = "count", state: State = TOTAL, timer=None) -> StateComputation:
+    return StateComputation(name, state, nothing, RECORD, timer=timer)
 
 
-def pipeline(*steps, name: str = "one", decoder=RECORD, sink: Sink | None = None) -> Pipeline:
-    return Pipeline(name, Source(0, decoder), steps, sink)
+def pipeline(*steps, number: int = 0, decoder=RECORD, sink: Sink | None = None) -> Pipeline:
+    """Return a pipeline of steps, sinks and names of keys, ``number`` being its stream."""
+    made = Pipeline(("one", "two")[number], Source(number, decoder))
+    for step in [*steps, sink] if sink else steps:
+        made = made.by(step) if isinstance(step, str) else made.to(step)
+    return made
 
 
 SINK = Sink(0, RECORD)
 
 REFUSED = {
     "no pipeline": ([], "app: expected at least one pipeline"),
-    "no sink": ([pipeline(plain())], "app: expected one sink, got 0"),
-    "two sinks": (
-        [pipeline(sink=SINK), pipeline(name="two", sink=Sink(1, RECORD))],
-        "app: expected one sink, got 2",
+    "no sink": ([pipeline(plain())], "app: expected a sink"),
+    "two pipelines of one name": (
+        [pipeline(sink=SINK), Pipeline("one", Source(1, RECORD))],
+        "app: expected a name and a stream of its own for each pipeline",
+    ),
+    "two pipelines of one stream": (
+        [pipeline(sink=SINK), Pipeline("two", Source(0, RECORD))],
+        "app: expected a name and a stream of its own for each pipeline",
     ),
     "one stream, two encoders": (
-        [pipeline(sink=SINK), pipeline(plain(out=OTHER), name="two", sink=Sink(0, OTHER))],
-        "app: expected one sink, got 2",
+        [pipeline(sink=SINK), pipeline(plain(out=OTHER), number=1, sink=Sink(0, OTHER))],
+        "app: expected one encoder for a stream, got ",
     ),
-    "two states in a pipeline": (
-        [pipeline(counting(), counting("again"), sink=SINK)],
-        "app, pipeline one: expected at most one computation with state",
+    "one state twice behind a key": (
+        [pipeline("key", counting(), counting("again"), sink=SINK)],
+        "app, pipeline one: again: expected a state that no step before it has",
     ),
-    "two states in an application": (
+    "one state behind two keys": (
+        [pipeline("key", counting(), "value", counting("again"), sink=SINK)],
+        "app: expected one layout and one key for each state, got total, total",
+    ),
+    "one name of two states": (
         [
-            pipeline(counting(), sink=SINK),
-            pipeline(counting(state=NEWEST), name="two", sink=SINK),
+            pipeline("key", counting(), sink=SINK),
+            pipeline("key", counting(state=WIDER), number=1, sink=SINK),
         ],
-        "app: expected one state for all pipelines, got ",
+        "app: expected one layout and one key for each state, got total, total",
     ),
-    "state in one pipeline of two": (
-        [pipeline(counting(), sink=SINK), pipeline(plain(), name="two", sink=SINK)],
-        "app: expected one state for all pipelines, got {'total'}",
+    "a key in one pipeline of two": (
+        [pipeline("key", counting(), sink=SINK), pipeline(plain(), number=1, sink=SINK)],
+        "app: expected the same keys in all pipelines, got ",
+    ),
+    "two names of the key": (
+        [pipeline("key", counting(), sink=SINK), pipeline("value", counting(), number=1)],
+        "app: expected the same keys in all pipelines, got ",
+    ),
+    "two types of the key": (
+        [
+            pipeline("key", counting(), sink=SINK),
+            pipeline("key", counting(), decoder=framed(("key", "<i8")), number=1),
+        ],
+        "app: expected the same keys in all pipelines, got ",
     ),
     "encoder": (
         [pipeline(plain(out=OTHER), sink=SINK)],
@@ -84,28 +121,48 @@ REFUSED = {
         [pipeline(decoder=None, sink=SINK)],
         f"app, pipeline one: the sink takes {RECORD}, got None",
     ),
+    "a sink in front of a key": (
+        [pipeline(SINK, "key", counting(), Sink(1, RECORD))],
+        "app, pipeline one: expected sink 0 behind the last key",
+    ),
     "key of another type": (
-        [pipeline(counting(key="value"), sink=SINK)],
-        "app, pipeline one: count: expected a u64 field 'value'",
+        [pipeline("x", counting(), decoder=framed(("x", "<f8")), sink=SINK)],
+        "app, pipeline one: expected a whole number or a text 'x' as key",
     ),
     "no such key": (
-        [pipeline(counting(key="symbol"), sink=SINK)],
-        "app, pipeline one: count: expected a u64 field 'symbol'",
+        [pipeline("symbol", counting(), sink=SINK)],
+        "app, pipeline one: expected a whole number or a text 'symbol' as key",
     ),
     "key lost on the way": (
-        [pipeline(plain(out=framed(("x", "<u8"))), counting(), sink=SINK)],
-        "app, pipeline one: count: expected a u64 field 'key'",
+        [pipeline(plain(out=framed(("x", "<u8"))), "key", counting(), sink=SINK)],
+        "app, pipeline one: expected a whole number or a text 'key' as key",
+    ),
+    "a key of what is not decoded": (
+        [pipeline("key", counting(), decoder=None, sink=SINK)],
+        "app, pipeline one: expected a whole number or a text 'key' as key",
+    ),
+    "state without a key": (
+        [pipeline(counting(), sink=SINK)],
+        "app, pipeline one: count needs a key in front of it",
+    ),
+    "a key without state": (
+        [pipeline("key", plain(), sink=SINK)],
+        "app, pipeline one: expected a step with state behind key 'key'",
+    ),
+    "a timer on other types": (
+        [pipeline("key", counting(timer=Timer("n", "value", nothing)), sink=SINK)],
+        "app, pipeline one: count: expected a timer on fields of one type, got <u8 and <i8",
+    ),
+    "a timer on no field": (
+        [pipeline("key", counting(timer=Timer("n", "time", nothing)), sink=SINK)],
+        "app, pipeline one: count: expected a timer on fields of one type, got <u8 and |-",
     ),
     "step without decoder": (
         [pipeline(plain("twice"), decoder=None, sink=SINK)],
         "app, pipeline one: twice needs a decoder in front of it",
     ),
-    "state without decoder": (
-        [pipeline(counting(), decoder=None, sink=SINK)],
-        "app, pipeline one: count needs a decoder in front of it",
-    ),
     "step after one without output": (
-        [pipeline(StateComputation("keep", TOTAL, "key", nothing), plain("late"), sink=SINK)],
+        [pipeline("key", StateComputation("keep", TOTAL, nothing), plain("late"), sink=SINK)],
         "app, pipeline one: late needs a decoder in front of it",
     ),
 }
@@ -117,14 +174,26 @@ def test_a_wrong_application_is_refused(pipelines, text):
         Application("app", pipelines)
 
 
-def test_the_steps_around_the_state():
-    before, after = plain("before"), plain("after")
-    one = pipeline().to(before).to(counting()).to(after).into(SINK)
-    assert Application("app", [one]).state == TOTAL
-    assert (one.before, one.stateful, one.after) == ((before,), counting(), (after,))
-    stateless = pipeline().to(before).to(after).into(SINK)
-    assert Application("app", [stateless]).state is None
-    assert (stateless.before, stateless.stateful, stateless.after) == ((before, after), None, ())
+def test_steps_stand_behind_the_key_that_was_chosen_last():
+    split, after, newest = plain("split"), plain("after"), counting("newest", NEWEST)
+    audit = Sink(1, RECORD)
+    one = pipeline().to(split).by("key").to(counting()).into(audit).to(after)
+    one = one.by("value").to(newest).into(SINK)
+    with pytest.raises(PipelineError, match="expected sink 1 behind the last key"):
+        Application("app", [one])
+    one = pipeline(split, "key", counting(), after, "value", newest, audit, plain(), SINK)
+    application = Application("app", [one])
+    assert application.keys == ["key", "value"]
+    assert [application.states(stage) for stage in range(3)] == [[], [TOTAL], [NEWEST]]
+    assert application.sinks == [audit, SINK]
+    assert [len(stage.steps) for stage in one.stages] == [1, 2, 4]
+
+
+def test_the_api_exports_what_it_names_and_no_more():
+    public = {name for name in vars(api) if not name.startswith("_")}
+    assert public - {"words", "layouts"} == set(api.__all__)
+    assert vars(words).keys() >= set(api.__all__)
+    assert "Any" not in vars(words)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +273,25 @@ DIAGRAMS = [
 ]
 
 
+DIAGRAMS.append(
+    (
+        circuit_breaker.application(),
+        """\
+        circuit-breaker
+          trades: source 0 -> vwap [traded by symbol] -> sink 0 -> breaker [breaker by symbol] \
+-> sink 1""",
+        r"""
+        flowchart LR
+            source0[/source 0/] --> p0s0[vwap]
+            p0s0 <-.-> state[(traded by symbol)]
+            p0s0 --> sink0[\sink 0\]
+            p0s0 --> p0s2[breaker]
+            p0s2 <-.-> state1[(breaker by symbol)]
+            p0s2 --> sink1[\sink 1\]""",
+    )
+)
+
+
 @pytest.mark.parametrize(("application", "text", "mermaid"), DIAGRAMS)
 def test_an_application_draws_itself(application, text, mermaid):
     assert diagram.text(application) == dedent(text)
@@ -220,6 +308,47 @@ def test_a_layout_is_the_record_as_it_lies_in_the_log():
     assert records.tobytes() == (b"\x0c\0\0\0" + bytes(12)) * 2
     assert view(records.tobytes(), layout).tolist() == records.tolist()
     assert len(view(b"", layout)) == 0
+
+
+def test_a_class_declares_a_layout():
+    fields = ("symbol", "S8"), ("ns", "<u8"), ("price", "<u8"), ("volume", "<u8")
+    assert layout_of(vwap.Trade) == framed(*fields)
+    assert fields_of(vwap.Trade) == np.dtype(list(fields))
+
+
+@pytest.mark.parametrize(
+    ("layout", "declared"),
+    [
+        (market_spread.MESSAGE, market_spread.Message),
+        (market_spread.VERDICT, market_spread.Verdict),
+    ],
+)
+def test_a_layout_with_padding_has_the_fields_of_its_class(layout, declared):
+    kinds = [(name, kind(layout, name)) for name in fields(layout)]
+    assert np.dtype(kinds) == fields_of(declared)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "text"),
+    [
+        ("<i8", None, "expected int64, got None"),
+        ("<f8", None, "expected float64, got None"),
+        ("S3", None, r"expected \|S3, got None"),
+        ("S3", b"four", "expected at most 3 bytes, got 4"),
+        ("S3", "\N{EURO SIGN}", r"expected \|S3, got .*ascii"),
+        ("u1", 256, "expected uint8, got .*256"),
+        ("<u8", -1, "expected uint64, got .*-1"),
+        ("<i8", "x", "expected int64, got invalid literal"),
+    ],
+)
+def test_what_does_not_fit_a_field_is_refused(type_, value, text):
+    with pytest.raises(ValueError, match=f"^field: {text}"):
+        cast("field", np.dtype(type_), [value])
+
+
+def test_integers_of_numpy_wrap_and_a_text_loses_its_zeros():
+    assert cast("field", np.dtype("u1"), [np.int64(-1), np.int64(256)]).tolist() == [255, 0]
+    assert cast("field", np.dtype("S3"), [b"a\0", b""]).tolist() == [b"a", b""]
 
 
 @pytest.mark.parametrize("size", [0, 7, 9, 2**32 - 1])

@@ -18,7 +18,7 @@ from tickproof.generators.numbers import EDGE_KEYS, EDGE_NUMBERS
 from tickproof.reference.api import Computation
 from tickproof.reference.api.layouts import framed, new
 from tickproof.reference.apps import count, double, market_spread
-from tickproof.reference.compiler.steps import computed
+from tickproof.reference.compiler.steps import applied
 
 SYMBOLS = (b"A       ", b"BRK B   ", b"ZVZZTEST")
 #: Bid and offer at the edges of the rule, no quote worth the name, and crossed ones.
@@ -67,7 +67,7 @@ def test_a_record_may_have_padding_and_fields_of_any_name():
     records = new(2, layout)
     records["fee"], records["f9"] = [1, 2], [-3, -4]
     swap = Computation("swap", lambda record: (abs(record.f9), -1), layout)
-    assert plain(computed(swap, records)) == [(3, -1), (4, -1)]
+    assert plain(applied(swap, records)[0]) == [(3, -1), (4, -1)]
 
 
 # -- count --------------------------------------------------------------------------

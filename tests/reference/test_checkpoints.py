@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from chispa import assert_df_equality
 
-from tests.reference.querying import recorded, running
+from tests.reference.querying import recorded, running, with_state
 from tests.reference.served import Served, partition
 from tickproof.reference import apps
-from tickproof.reference.api import Application, Sink, State
+from tickproof.reference.api import Application, Pipeline, Sink, Source, State
 from tickproof.reference.api.layouts import new
 from tickproof.reference.apps import count, market_spread
 from tickproof.reference.compiler import batch
@@ -132,7 +132,8 @@ def test_a_wrong_record_is_buried_where_that_is_asked_for(spark, tmp_path):
 
 
 def test_a_sink_that_refuses_ends_the_query(spark, values, tmp_path):
-    (pipeline,) = COUNT.pipelines
+    step = count.application("every").pipelines[0].stages[1].steps[0]
+    pipeline = Pipeline("all", Source(0, count.VALUE)).by("key").to(step)
     elsewhere = replace(COUNT, pipelines=[pipeline.into(Sink(7, count.POINT))])
     values.publish()
     with running(spark, elsewhere, values, tmp_path / "checkpoint") as run:
@@ -163,12 +164,12 @@ OTHERS = {
         "pipelines: expected ['some of stream 0'], got ['all of stream 0']",
     ),
     "a wider state": (
-        replace(COUNT, pipelines=[replace(ALL, steps=(replace(ALL.stateful, state=WIDER),))]),
+        with_state(COUNT, WIDER),
         {},
         "state: expected ",
     ),
     "a state of the same size": (
-        replace(COUNT, pipelines=[replace(ALL, steps=(replace(ALL.stateful, state=TURNED),))]),
+        with_state(COUNT, TURNED),
         {},
         "state: expected ",
     ),

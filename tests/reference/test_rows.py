@@ -12,23 +12,37 @@ from chispa import assert_df_equality
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.reference.playing import play, splits
-from tests.reference.playing_rows import play_rows
-from tests.reference.querying import recorded, running
+from tests.reference.playing import plain, play, splits
+from tests.reference.playing_rows import batches, play_rows
+from tests.reference.querying import recorded, running, with_state
 from tests.reference.served import Served, partition
 from tests.reference.test_apps import I64, by_key, by_partition, keyed, market, messages, values
 from tickproof.reference import apps
-from tickproof.reference.api import PipelineError, State
+from tickproof.reference.api import (
+    Application,
+    Computation,
+    Pipeline,
+    PipelineError,
+    Sink,
+    Source,
+    State,
+    StateComputation,
+    Timer,
+)
 from tickproof.reference.api.layouts import framed, new
-from tickproof.reference.apps import count, double
+from tickproof.reference.apps import circuit_breaker, count, double, votes
 from tickproof.reference.blocks import streaming as blocks
 from tickproof.reference.compiler import batch
 from tickproof.reference.compiler import streaming as rows
-from tickproof.reference.compiler.columns import columns
+from tickproof.reference.compiler.columns import columns, leaving
+from tickproof.reference.compiler.processor import KeyState
+from tickproof.reference.compiler.steps import RecordError, StepError, applied
 from tickproof.reference.connectors.progress import CheckpointError
+from tickproof.reference.connectors.wire import Chunk
 
 COUNT = apps.make("count", {"emit": "every"}, on_arrays=False)
 (ALL,) = COUNT.pipelines
+POINTS = Sink(0, count.POINT)
 RECORDS = 300
 
 
@@ -74,7 +88,73 @@ def test_market_spread_as_in_blocks(rows_, emit, inputs, partitions, split):
     assert first.batches == again.batches
 
 
+#: How many keys have come so often: a key, and then a key that the first step makes.
+TIMES = framed(("times", "<u8"), ("value", "<i8"))
+HOW_MANY = framed(("times", "<u8"), ("keys", "<u8"))
+
+
+def times_and_values(record, total):
+    """Give nothing at every fourth record of a key, else how many there were, and 0 at odd ones."""
+    total.n += 1
+    if total.n % 4:
+        yield total.n, record.value
+        if total.n % 2:
+            yield 0, record.value
+
+
+def how_many(record, keys):
+    keys.n += 1
+    keys.last = record.value
+    return record.times, keys.n
+
+
+KEYS = State("keys", np.dtype([("n", "<u8"), ("last", "<i8")]))
+TWO_KEYS = Application(
+    "two-keys",
+    [
+        Pipeline("all", Source(0, count.VALUE))
+        .by("key").to(StateComputation("times", count.TOTAL, times_and_values, TIMES))
+        .by("times").to(StateComputation("keys", KEYS, how_many, HOW_MANY)).into(Sink(0, HOW_MANY))
+    ],
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(keyed, splits)
+def test_a_second_key_sees_log_order_in_every_split(pairs, split):
+    records = values(pairs, 1)
+    found = {}
+    made = [plain(b[0]) for b in batches(TWO_KEYS, records, split, found)]
+    expected = plain(batch.outputs(TWO_KEYS, {0: list(records.values())})[0])
+    assert [row for rows_ in made for row in rows_ if row[0] == 0] == [
+        row for row in expected if row[0] == 0
+    ]
+    assert Counter(row for rows_ in made for row in rows_) == Counter(expected)
+    # The newest value of a key, too, is that of the last record in log order.
+    seen, last = Counter(), {}
+    for key, value in pairs:
+        seen[key] += 1
+        if seen[key] % 4:
+            last |= {seen[key]: value} | ({0: value} if seen[key] % 2 else {})
+    stored = {key: of_one["keys"][1] for (stage, key), of_one in found.items() if stage == 2}
+    assert stored == last
+
+
 # -- streamed -----------------------------------------------------------------------
+
+
+def test_two_keys_streamed_over_a_restart_as_in_batch(spark, tmp_path):
+    records = new(RECORDS, count.VALUE)
+    records["key"] = np.arange(RECORDS) ** 2 % 23
+    part = partition(tmp_path / "in", 0, 0, records)
+    with Served(tmp_path, [part], HOW_MANY.itemsize - 4) as served:
+        for share in (0.4, 1.0):
+            served.publish(share)
+            folder = tmp_path / "checkpoint"
+            with running(spark, TWO_KEYS, served, folder, rows, max_records=70) as run:
+                run.until(served.ends)
+        made, expected = recorded(spark, TWO_KEYS, served), batch.run(spark, TWO_KEYS, served.files)
+        assert_df_equality(made, expected, ignore_row_order=True, ignore_nullable=True)
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +210,7 @@ OF_ANOTHER = {
         "application: expected 'double', got 'count'",
     ),
     "state": (
-        replace(COUNT, pipelines=[replace(ALL, steps=(replace(ALL.stateful, state=WIDER),))]),
-        rows, "state: expected \"total [",
+        with_state(COUNT, WIDER), rows, "state: expected \"total [",
     ),
 }  # fmt: skip
 
@@ -167,6 +246,103 @@ def test_a_result_that_does_not_fit_the_sink_names_the_key(spark, tmp_path, key,
         assert not len(served.outputs(count.POINT))
 
 
+def expect_refused(step: Computation, text: str) -> None:
+    """Expect the first record that a step in front of the key cannot do to be named."""
+    records = new(9, count.VALUE)
+    records["key"] = np.arange(9)
+    pipeline = (
+        Pipeline("all", Source(3, count.VALUE)).to(step).by("key").to(*ALL.stages[1].steps[:1])
+    )
+    application = Application("app", [pipeline.into(Sink(0, count.POINT))])
+    chunk = Chunk(100, 9, records.tobytes())
+    with pytest.raises(RecordError, match=f"^stream 3, partition 1, offset 107: {text}"):
+        list(rows.rows_of(application, 0, 1, [chunk]))
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (None, "step: key: expected uint64, got None"),
+        (b"ABC", "step: key: expected uint64, got "),
+        (-1, "step: key: expected uint64, got .*-1"),
+    ],
+)
+def test_a_key_that_is_null_or_none_at_all(key, text):
+    def changed(record):
+        return [(key if record.key == 7 else record.key, record.value)] * 2
+
+    expect_refused(Computation("step", changed, count.VALUE), text)
+
+
+def test_a_function_that_raises_is_named_with_its_record():
+    def changed(record):
+        return int(b"x" if record.key == 7 else b"1"), record.value
+
+    expect_refused(Computation("step", changed, count.VALUE), "step: invalid literal for int")
+
+
+def test_a_text_that_is_too_long_is_never_cut():
+    step = Computation("step", lambda record: (b"ABC",), framed(("word", "S2")))
+    with pytest.raises(StepError, match=r"^step: word: expected at most 2 bytes, got 3"):
+        applied(step, new(1, count.VALUE))
+    state = KeyState(np.dtype([("word", "S2")]), None)
+    with pytest.raises(ValueError, match=r"^word: expected at most 2 bytes, got 3"):
+        state.word = b"ABC"
+    assert state.stored() == (b"",)
+
+
+@pytest.mark.parametrize("due", [1, 5])
+def test_a_timer_in_the_past_is_refused(due):
+    def wait(record, state):
+        state.due = np.int64(due)
+        return ()
+
+    waiting = State("waiting", np.dtype([("due", "<i8")]))
+    step = StateComputation("wait", waiting, wait, count.VALUE, timer=Timer("due", "value", wait))
+    records = new(1, count.VALUE)
+    records["value"] = 5
+    with pytest.raises(StepError, match=f"^wait: expected a timer later than 5, got {due}$"):
+        applied(step, records, [KeyState(waiting.layout, None)])
+
+
+def test_two_pipelines_whose_columns_differ():
+    step, _ = ALL.stages[1].steps
+    other = framed(("key", "<u8"), ("value", "<f8"))
+    pipelines = [ALL, Pipeline("other", Source(1, other)).by("key").to(step)]
+    with pytest.raises(PipelineError, match=r"^app: two pipelines, one field: .*value"):
+        leaving(Application("app", pipelines), 0)
+
+
+BOTH = Pipeline("all", Source(0, count.VALUE))
+COUNTED = ALL.stages[1].steps[0]
+FOR_ROWS_ALONE = {
+    "two keys": TWO_KEYS,
+    "a text as key": votes.application(),
+    "two sinks and a timer": circuit_breaker.application(),
+    "a step in front of the state": Application(
+        "app", [BOTH.by("key").to(Computation("step", abs, count.VALUE)).to(COUNTED).into(POINTS)]
+    ),
+    "two states": Application(
+        "app", [BOTH.by("key").to(COUNTED).to(replace(COUNTED, state=KEYS)).into(POINTS)]
+    ),
+    "two states in two pipelines": Application(
+        "app",
+        [
+            BOTH.by("key").to(COUNTED).into(POINTS),
+            Pipeline("other", Source(1, count.VALUE)).by("key").to(replace(COUNTED, state=KEYS)),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("application", FOR_ROWS_ALONE.values(), ids=FOR_ROWS_ALONE)
+def test_what_blocks_cannot_do_they_refuse(application, tmp_path):
+    text = f"^{application.name}: blocks expect one sink, at most one key, which is a u64, and "
+    with pytest.raises(PipelineError, match=text):
+        blocks.start(None, application, {}, {}, tmp_path)
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_function_on_arrays_is_refused(spark, left):
     checkpoint = left[1]
     text = "^count: count: expected a function on one record"
@@ -174,7 +350,7 @@ def test_a_function_on_arrays_is_refused(spark, left):
         rows.start(spark, apps.make("count", {"emit": "every"}), {}, {}, checkpoint)
 
 
-@pytest.mark.parametrize("field", [("offset", "<i8"), ("name", "S4")])
+@pytest.mark.parametrize("field", [("offset", "<i8"), ("part", "S4"), ("name", "<c8")])
 def test_a_field_that_makes_no_column(field):
     with pytest.raises(PipelineError, match=f"^field {field[0]} of .*: expected a number"):
         columns(framed(field))
