@@ -19,8 +19,8 @@ from tickproof.reference.connectors.sink import write
 from tickproof.reference.connectors.source import read
 from tickproof.reference.connectors.wire import Chunk
 
-#: Of each stream, in a micro-batch. A key costs a batch about as much as twenty records do, so
-#: that large batches are cheaper; but a batch is what is done again after a crash.
+#: Of each stream, in a micro-batch. A key costs a batch about as much as sixteen records do,
+#: so that large batches are cheaper; but a batch is what is done again after a crash.
 MAX_RECORDS = 500_000
 
 

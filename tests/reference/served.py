@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -97,6 +98,21 @@ class Served:
     def arrivals(self) -> np.ndarray:
         """Return the rows of the arrival table; only after the end."""
         return np.fromfile(self.folder / "output" / "s0.arrivals", ARRIVAL)
+
+    def lose_a_commit(self) -> list[str]:
+        """Cut the connection of a COMMIT, once output is there; the list returned then holds it."""
+        lost: list[str] = []
+
+        def lose_one(moment: str, _connection: int) -> Future[bool] | None:
+            if moment == "commit-received" and not lost and self.recorder.records:
+                lost.append(moment)
+                frame: Future[bool] = Future()
+                frame.set_result(True)
+                return frame
+            return None
+
+        self.server.observer = lose_one
+        return lost
 
     def stop(self) -> None:
         """End the log server; its connections end with it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -81,17 +80,7 @@ def test_a_query_goes_on_where_it_was_stopped(spark, values, tmp_path):
 
 
 def test_a_commit_that_was_lost_is_asked_for_again(spark, values, tmp_path):
-    lost = []
-
-    def lose_one(moment: str, _connection: int) -> Future[bool] | None:
-        if moment == "commit-received" and not lost and len(values.outputs(count.POINT)):
-            lost.append(moment)
-            frame: Future[bool] = Future()
-            frame.set_result(True)
-            return frame
-        return None
-
-    values.server.observer = lose_one
+    lost = values.lose_a_commit()
     values.publish()
     with running(spark, COUNT, values, tmp_path / "checkpoint", max_records=200) as run:
         run.until(values.ends)

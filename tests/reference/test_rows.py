@@ -43,6 +43,8 @@ from tickproof.reference.connectors.wire import Chunk
 COUNT = apps.make("count", {"emit": "every"}, on_arrays=False)
 (ALL,) = COUNT.pipelines
 POINTS = Sink(0, count.POINT)
+VALUES = Pipeline("all", Source(0, count.VALUE))
+COUNTED = ALL.stages[1].steps[0]
 RECORDS = 300
 
 
@@ -209,6 +211,10 @@ OF_ANOTHER = {
         apps.make("double", {}, on_arrays=False), rows,
         "application: expected 'double', got 'count'",
     ),
+    "keys": (
+        replace(COUNT, pipelines=[VALUES.by("value").to(COUNTED).into(POINTS)]), rows,
+        "keys: expected ['value'], got ['key']",
+    ),
     "state": (
         with_state(COUNT, WIDER), rows, "state: expected \"total [",
     ),
@@ -313,22 +319,20 @@ def test_two_pipelines_whose_columns_differ():
         leaving(Application("app", pipelines), 0)
 
 
-BOTH = Pipeline("all", Source(0, count.VALUE))
-COUNTED = ALL.stages[1].steps[0]
 FOR_ROWS_ALONE = {
     "two keys": TWO_KEYS,
     "a text as key": votes.application(),
     "two sinks and a timer": circuit_breaker.application(),
     "a step in front of the state": Application(
-        "app", [BOTH.by("key").to(Computation("step", abs, count.VALUE)).to(COUNTED).into(POINTS)]
+        "app", [VALUES.by("key").to(Computation("step", abs, count.VALUE)).to(COUNTED).into(POINTS)]
     ),
     "two states": Application(
-        "app", [BOTH.by("key").to(COUNTED).to(replace(COUNTED, state=KEYS)).into(POINTS)]
+        "app", [VALUES.by("key").to(COUNTED).to(replace(COUNTED, state=KEYS)).into(POINTS)]
     ),
     "two states in two pipelines": Application(
         "app",
         [
-            BOTH.by("key").to(COUNTED).into(POINTS),
+            VALUES.by("key").to(COUNTED).into(POINTS),
             Pipeline("other", Source(1, count.VALUE)).by("key").to(replace(COUNTED, state=KEYS)),
         ],
     ),
