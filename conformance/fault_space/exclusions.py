@@ -79,6 +79,7 @@ EXCLUSIONS: Final[tuple[Exclusion, ...]] = (
     _not({Strike.SCALE_ENGINE}, {When.CUTTING, When.COMMITTING, When.DRAINING, *_RECOVERIES},
          "an engine may refuse to scale while it is about something else"),
     _not(OF_HOSTS, {Strikes.TWO_CLOSE}, "a host that is cut off cannot be cut off again"),
+    _not({Strike.THROTTLE_HOST}, {Rate.TRICKLE}, "a slow network lets a trickle pass"),
     _not({When.HUNDREDTH_CUT}, {Rate.BACKLOG, Rate.SILENCE},
          "a hundred cuts need input that comes bit by bit"),
     _not({When.TENTH_CUT, When.HUNDREDTH_CUT}, {Size.LARGEST}, "many cuts need more records"),

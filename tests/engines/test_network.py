@@ -111,6 +111,7 @@ KIT = """
 import sys
 from tickproof.conformance.engines.network import Network
 with Network(3) as made:
+    made.spoil("host-2", dict(do="delay", lag_s=0.1, share=1.0, ways=["out"], peer=""))
     print(made._process.pid, flush=True)
     sys.stdin.read()
 """
@@ -128,9 +129,10 @@ def test_nothing_is_left_when_the_kit_dies(number):
     with kit:
         # What it holds is all that keeps the namespaces.
         switch = psutil.Process(int(kit.stdout.readline()))
+        (cable,) = switch.children()
         kit.send_signal(number)
         kit.wait(WAIT_S)
-        assert psutil.wait_procs([switch], WAIT_S)[1] == []
+        assert psutil.wait_procs([switch, cable], WAIT_S)[1] == []
     assert (interfaces(), mounts()) == before
 
 
