@@ -89,7 +89,7 @@ def lines_of_code(path: Path) -> int:
 @pytest.mark.parametrize(
     ("folders", "most"),
     [
-        (("api", "compiler", "connectors"), 950),
+        (("api", "compiler", "connectors"), 970),
         (("api", "compiler", "connectors", "blocks", ""), 1_400),  # all but the apps
     ],
 )
