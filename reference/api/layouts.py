@@ -63,6 +63,11 @@ def cast(name: str, type_: np.dtype, values: Sequence) -> np.ndarray:
     """Return values as a field's type; numpy's integers wrap. ValueError says what does not fit."""
     if None in values:
         raise ValueError(f"{name}: expected {type_}, got None")
+    if type_.kind in "iu":
+        for value in values:
+            # numpy would cut it off; a u64 and an i64 make one, too.
+            if isinstance(value, float | np.floating):
+                raise ValueError(f"{name}: expected {type_}, got the float {value}")
     try:
         array = np.array(values, type_)
     except (TypeError, ValueError, OverflowError) as error:

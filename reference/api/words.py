@@ -25,7 +25,7 @@ class PipelineError(ValueError):
 class Source:
     """Records of one input stream.
 
-    decoder: layout of a record; None takes records of any size as they are.
+    decoder: layout of a record; None takes records, of one size, as they are.
     check: raises BadRecord for an array that holds a record that makes no sense.
     dead_letters: a folder for records that the decoder refuses. None: the first ends the run.
     """

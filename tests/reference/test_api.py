@@ -332,6 +332,8 @@ def test_a_layout_with_padding_has_the_fields_of_its_class(layout, declared):
     ("type_", "value", "text"),
     [
         ("<i8", None, "expected int64, got None"),
+        ("<i8", 1.7, "expected int64, got the float 1.7"),
+        ("<u8", np.uint64(1) + np.int64(1), "expected uint64, got the float 2.0"),
         ("<f8", None, "expected float64, got None"),
         ("S3", None, r"expected \|S3, got None"),
         ("S3", b"four", "expected at most 3 bytes, got 4"),
