@@ -64,6 +64,7 @@ class EngineUnderTest:
         #: Apps that this process has had before this run.
         self._served = 0
         self.injector = ProcessFaultInjector(self._stderr, events, seed, spec.timeouts.recovery_s)
+        self.injector.scaling.on_hosts = self._network is not None
         #: Bytes and files that the engine kept in its state_dir at the end of the run.
         self.kept = (0, 0)
         #: The first answer to hello.

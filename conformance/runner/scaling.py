@@ -25,10 +25,15 @@ class _Scale:
 
 
 class Scaling:
-    """The scales of one engine. One thread asks, and one hears the answers."""
+    """The scales of one engine. One thread asks, and one hears the answers.
+
+    on_hosts: it runs on several. A worker that it does not hear from may be given up there and
+    replaced long after the fault that silenced it.
+    """
 
     def __init__(self, events: EventLog, limit_s: float) -> None:
         self._events, self._limit_s = events, limit_s
+        self.on_hosts = False
         self._open: tuple[_Scale, ...] = ()
         self._unseen = False
 
@@ -68,15 +73,17 @@ class Scaling:
                 raise outcome
             elif not scale.alone:
                 self._note(EventKind.SCALE_REFUSED, scale)
-            elif (
-                fault_at * 1e9 <= scale.request.sent_ns
-                or time.monotonic() > fault_at + self._limit_s
-            ):
+            elif not self._excused(scale, fault_at):
                 raise outcome
             elif time.monotonic() > scale.request.answered_ns / 1e9 + AGAIN_S:
                 again = replace(scale, request=live.submit("scale", workers=scale.workers))
                 self._open = tuple(again if one is scale else one for one in self._open)
         return workers
+
+    def _excused(self, scale: _Scale, fault_at: float) -> bool:
+        """Tell whether a process may be missing, so that a scale is refused with a reason."""
+        since = 0.0 if self.on_hosts else scale.request.sent_ns / 1e9
+        return since < fault_at and time.monotonic() <= fault_at + self._limit_s
 
     def _expect_in_time(self, scale: _Scale, fault_at: float) -> None:
         begun = max(scale.request.sent_ns / 1e9, fault_at)

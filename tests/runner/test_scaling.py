@@ -70,6 +70,26 @@ def test_a_refusal_without_a_reason_fails(made, talk):
         made.answered(talk, 0.0)
 
 
+@pytest.mark.parametrize("on_hosts", [False, True])
+def test_on_hosts_a_worker_may_be_missing_after_a_fault_before(made, talk, monkeypatch, on_hosts):
+    monkeypatch.setattr(scaling, "AGAIN_S", 0.0)
+    made.on_hosts = on_hosts
+    fault_at = time.monotonic()
+    made.ask(talk, 4)
+    talk.refuse(0)
+    if not on_hosts:
+        with pytest.raises(EngineFailure, match="scale was refused"):
+            made.answered(talk, fault_at)
+        return
+    made.answered(talk, fault_at)
+    talk.answer(1)
+    assert made.answered(talk, fault_at) == 4
+    made.ask(talk, 3)
+    talk.refuse(2)
+    with pytest.raises(EngineFailure, match="scale was refused"):
+        made.answered(talk, fault_at - LIMIT_S)
+
+
 def test_a_refusal_while_another_is_under_way_is_noted(made, talk, tmp_path):
     made.ask(talk, 4)
     made.ask(talk, 3)
