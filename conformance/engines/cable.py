@@ -24,6 +24,8 @@ _AT_ONCE = 64
 _KIND, _IPV4 = slice(12, 14), b"\x08\x00"
 _TARGET, _SOURCE = slice(0, 6), slice(6, 12)
 _HEADER, _PROTOCOL, _TCP = 14, 23, 6
+#: Where the flags stand in the header of TCP.
+_FLAGS, _RESET = 13, 4
 
 
 class Cable:
@@ -70,6 +72,8 @@ class Cable:
         peer = frame[_TARGET if way == "out" else _SOURCE]
         if way not in self._fault["ways"] or (self._peer and peer != self._peer):
             return False
+        if self._fault["do"] == "garble" and is_reset(frame):
+            return False  # TCP does not send it again
         return self._fault["do"] == "delay" or random.random() < self._fault["share"]
 
     def _impair(self, way, frame):
@@ -102,7 +106,13 @@ class Cable:
 
 def is_tcp(frame):
     """Tell whether a frame carries TCP over IPv4."""
-    return frame[_KIND] == _IPV4 and frame[_PROTOCOL] == _TCP
+    return frame[_KIND] == _IPV4 and frame[_PROTOCOL : _PROTOCOL + 1] == bytes([_TCP])
+
+
+def is_reset(frame):
+    """Tell whether a frame of TCP resets a connection."""
+    place = _HEADER + (frame[_HEADER] & 15) * 4 + _FLAGS if len(frame) > _HEADER else 0
+    return is_tcp(frame) and len(frame) > place and bool(frame[place] & _RESET)
 
 
 def damaged(frame):

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tickproof.conformance.engines.network import port
+from tickproof.conformance.engines.network import LOG, port
 from tickproof.conformance.scenario import FaultStep
 
 #: Of so many packets one is the smallest share that can be lost.
@@ -27,14 +27,16 @@ def table(number: int) -> str:
 def drop(name: str, step: FaultStep, host: str) -> str:
     """Return a table that drops what passes between a host and its peer, all or a share.
 
-    Packets of TCP are counted: others say nothing about an engine.
+    Packets of TCP are counted: others say nothing about an engine. A reset by the log passes: it is
+    another fault, TCP does not send it again, and who only waits for a reply would wait for ever.
     """
     passing = {
         "out": _passing(host, step.peer),
         "in": _passing(step.peer, host),
     }
-    random = f"numgen random mod {_OF} < {round(step.share * _OF)} " if step.do == "loss" else ""
-    rules = []
+    lost = max(1, round(step.share * _OF)) if step.do == "loss" else _OF
+    random = f"numgen random mod {_OF} < {lost} " if lost < _OF else ""
+    rules = [f"{_passing(LOG, '')} tcp flags & rst == rst accept"]
     for way in _ways(step):
         rules.append(f"{passing[way]} ip protocol tcp {random}counter drop")
         rules += [] if random else [f"{passing[way]} drop"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -99,6 +101,35 @@ def test_a_partition_drops_what_it_says_and_counts_it(hosts, way):
     assert rules.dropped(listing) > 0
     hosts.run("", ["nft", "delete", "table", "bridge", "cut"])
     assert connects(hosts, "host-2")
+
+
+WAITS = """
+import socket, sys
+log = socket.create_connection(({!r}, {}), 20)
+try:
+    print(log.recv(1))
+except ConnectionResetError:
+    print("reset")
+"""
+
+
+@needs_hosts
+@pytest.mark.parametrize("do", ["partition", "loss"])
+def test_a_reset_by_the_log_passes(hosts, do):
+    if hosts.user >= 0:
+        pytest.skip("nsenter takes root")
+    space = hosts.spaces[1]
+    enter = ["nsenter", f"--net=/proc/self/fd/{space}", sys.executable, "-c"]
+    waits = WAITS.format(*hosts.listener.getsockname())
+    hosts.listener.settimeout(WAIT_S)
+    with subprocess.Popen([*enter, waits], stdout=subprocess.PIPE, pass_fds=[space]) as waiting:
+        accepted, _ = hosts.listener.accept()
+        step = FaultStep(do, "host", "fetched", seconds=1.0, share=1.0)
+        hosts.run("", ["nft", "-f", "-"], rules.drop("cut", step, hosts.names[1]))
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        accepted.close()
+        assert waiting.communicate(timeout=WAIT_S)[0] == b"reset\n"
+    assert not connects(hosts, hosts.names[1], timeout_s=0.3)
 
 
 @needs_hosts

@@ -37,7 +37,8 @@ def test_a_partition_counts_tcp_and_drops_all(way, passing):
 
 def test_without_a_peer_all_others_are_meant():
     text = rules.drop("one", step("partition"), "host-2")
-    said = [line for line in text.splitlines() if line.endswith(" drop") and "tcp" not in line]
+    lines = text.splitlines()
+    said = [line for line in lines if line.endswith(" drop") and "tcp" not in line]
     assert said == [f"iifname {HOST_2} drop", f"oifname {HOST_2} drop"]
 
 
@@ -46,6 +47,11 @@ def test_a_loss_drops_a_share_and_nothing_else():
     said = [line for line in text.splitlines() if "drop" in line]
     random = "numgen random mod 10000 < 500"
     assert said == [f"iifname {HOST_2} ip protocol tcp {random} counter drop"]
+
+
+@pytest.mark.parametrize(("share", "said"), [(1e-9, "< 1 "), (0.99999, "tcp counter")])
+def test_a_share_is_never_none_and_may_be_all(share, said):
+    assert said in rules.drop("one", step("loss", share=share), "host-2")
 
 
 def test_counters_add_up():
