@@ -38,6 +38,7 @@ from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tiers import run_session
+from tickproof.conformance.suites.outcomes import reported
 from tickproof.conformance.suites.schedules import COVERING, REQUIREMENT
 from tickproof.conformance.verdicts import (
     EXIT_FAIL,
@@ -46,7 +47,6 @@ from tickproof.conformance.verdicts import (
     EXIT_OK,
     EXIT_UNKNOWN,
     Outcome,
-    Verdict,
     worst,
 )
 from tickproof.generators import csv_market
@@ -327,16 +327,10 @@ def _judge(
     with SessionLog(folder, facts, view) as log:
         outcomes = with_stories(_outcomes(spec, request, folder, view, log))
         log.came_out(worst(one.verdict for one in outcomes).value)
-    # What blocks a selected requirement belongs to the report, asked for or not; and a failure
-    # does where another test of the blocked one has failed by itself.
-    blockers = {blocker for outcome in outcomes for blocker in outcome.blocked_by}
-    blockers |= {one.requirement for one in outcomes if one.verdict is Verdict.FAIL}
-    known = registry.load()
-    selected = {**selected, **{id_: known[id_] for id_ in known if id_ in blockers}}
     return json_report.build(
         engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
         outcomes=outcomes,
-        selected=selected,
+        selected=reported(selected, outcomes),
         folder=folder,
         profile=request.profile,
         seed=request.seed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -97,6 +97,20 @@ def with_causes(outcomes: Iterable[Outcome], gaps: Mapping[str, str]) -> list[Ou
             known.add(cause.requirement)
             found.append(cause)
     return [with_known_gaps(outcome, gaps) for outcome in found]
+
+
+def reported(
+    selected: Mapping[str, registry.Requirement], outcomes: Collection[Outcome]
+) -> dict[str, registry.Requirement]:
+    """Return the requirements of a report: the selected, and what blocks or failed beside them.
+
+    A requirement that one run blocked may have failed in another: then only the failure of what
+    blocked it is left to tell of it.
+    """
+    failed = (Verdict.FAIL, Verdict.KNOWN_GAP)
+    beside = {blocker for outcome in outcomes for blocker in outcome.blocked_by}
+    beside |= {outcome.requirement for outcome in outcomes if outcome.verdict in failed}
+    return {**selected, **{id_: one for id_, one in registry.load().items() if id_ in beside}}
 
 
 def with_known_gaps(outcome: Outcome, gaps: Mapping[str, str]) -> Outcome:

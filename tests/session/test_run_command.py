@@ -6,6 +6,8 @@ from tickproof.conformance.errors import RequestError
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.session import run_command
 from tickproof.conformance.session.request import Request
+from tickproof.conformance.suites.outcomes import reported
+from tickproof.conformance.verdicts import Outcome, Verdict
 
 
 @pytest.mark.parametrize(
@@ -95,3 +97,18 @@ def test_a_schedule_names_hosts_that_there_are(tmp_path, more, hosts, said):
     path.write_text(PARTITION + more)
     with pytest.raises(RequestError, match=said):
         run_command.check(Request(out=tmp_path, schedules=(path,), hosts=hosts), [], None)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.KNOWN_GAP])
+def test_a_failure_that_nobody_asked_for_is_reported(verdict):
+    selected = run_command.select(Request(only=("DL-AFTER-STAGE",)))
+    found = [Outcome("DL-AFTER-STAGE", Verdict.FAIL), Outcome("EO-SOME", verdict)]
+    assert set(reported(selected, found)) == {"DL-AFTER-STAGE", "EO-SOME"}
+    blocked = [Outcome("DL-AFTER-STAGE", Verdict.BLOCKED, blocked_by=["EO-SOME"])]
+    assert set(reported(selected, blocked)) == {"DL-AFTER-STAGE", "EO-SOME"}
+
+
+def test_a_pass_that_nobody_asked_for_is_left_to_the_report_to_refuse():
+    selected = run_command.select(Request(only=("DL-AFTER-STAGE",)))
+    found = [Outcome("DL-AFTER-STAGE", Verdict.PASS), Outcome("EO-SOME", Verdict.PASS)]
+    assert set(reported(selected, found)) == {"DL-AFTER-STAGE"}

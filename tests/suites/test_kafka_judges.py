@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tickproof.conformance.history.events import (
+    Drained,
     KafkaNames,
     KafkaTransactions,
     PartitionState,
@@ -16,6 +17,7 @@ from tickproof.conformance.history.events import (
 from tickproof.conformance.history.fired_fault import FiredFault
 from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.suites.judge import Fail, Unknown
+from tickproof.conformance.suites.require import not_fetched_below
 from tickproof.conformance.suites.test_t1_kafka import (
     test_names_on_the_broker_are_of_the_run as judge_names,
 )
@@ -26,7 +28,7 @@ from tickproof.conformance.suites.test_t3_kafka import (
     test_readers_are_held_up_no_longer_than_claimed as judge,
 )
 from tickproof.conformance.testing.output_log import output_log
-from tickproof.conformance.testing.run_folder import RunFolder, given_input
+from tickproof.conformance.testing.run_folder import LEAST_CLAIMS, RunFolder, given_input
 from tickproof.generators.layouts import NUMBER
 
 RECORDS = 100
@@ -137,3 +139,30 @@ def test_a_name_that_another_run_may_have_too_is_told(
     with pytest.raises(Fail, match=rf"{said} 'mine', 'my\\n'") as failure:
         judge_names(named(tmp_path / "run", 3, **{field: ("mine", "my\n")}))
     assert failure.value.code == "FOREIGN_NAME"
+
+
+def fetched_after_a_drain(folder: Path, again: int):
+    """Make a run whose drain was answered at 2 s: 100 fetched, 60 committed, and one more FETCH."""
+    numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
+    run = RunFolder(
+        folder, Scenario("market-after-drain", "passthrough", {}, {}),
+        make_input=given_input({(0, 0): numbers}), claims={**LEAST_CLAIMS, "transport": "kafka"},
+    )  # fmt: skip
+    run.outputs(output_log(numbers, t_ns=np.full(RECORDS, SECOND, np.int64)))
+    run.tables(fetches=[(SECOND, 0, 0, 0, RECORDS), (3 * SECOND, 0, 0, again, RECORDS)])
+    state = PartitionState(0, 0, RECORDS, RECORDS, RECORDS, 60)
+    run.events(Drained(
+        t_ns=2 * SECOND, open_acknowledgements=0, staged_open=0, outputs=RECORDS, ended=True,
+        partitions=(state,),
+    ))  # fmt: skip
+    history = run.history()
+    return history, history.all(Drained)[0]
+
+
+def test_a_drain_that_nobody_asked_for_covers_what_was_committed(tmp_path: Path) -> None:
+    not_fetched_below(*fetched_after_a_drain(tmp_path / "run", 60), "drain was answered")
+
+
+def test_what_was_committed_is_not_fetched_again(tmp_path: Path) -> None:
+    with pytest.raises(Fail, match="no FETCH below 60 once drain was answered"):
+        not_fetched_below(*fetched_after_a_drain(tmp_path / "run", 59), "drain was answered")
