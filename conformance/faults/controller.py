@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Final
 
+from tickproof.conformance.faults.flight import Flight
 from tickproof.conformance.faults.moments import ANEW, MOMENTS
 from tickproof.conformance.faults.state_watch import StateWatch
 from tickproof.conformance.history.event import EventKind
@@ -21,8 +22,6 @@ from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
 from tickproof.conformance.scenario import FaultStep
 
-#: How long a delayed fault waits for data to be in flight before it fires anyway.
-IN_FLIGHT_WAIT_S: Final = 1.0
 #: Records that may be published beyond a due fault, as seconds of the pace.
 MARGIN_S: Final = 0.25
 #: How long a fault waits for the engine to release something since it recovered.
@@ -51,10 +50,12 @@ class FaultController:
         self._steps, self._log, self._recorder = tuple(steps), log, recorder
         self._margin = int((rate or 0) * MARGIN_S)
         self._deed, self._event, self._first_cut_s = deed, on_event, first_cut_s
-        self._one_each = one_each
+        self._flight = Flight(log, recorder, one_each)
         self._lock = threading.Lock()
         self._next = 0
         self._busy = self._striking = False
+        #: A step whose delay ran on until nothing was left in flight: it fires at the next fetch.
+        self._late: FaultStep | None = None
         #: Connections with a higher number were opened after the last fault.
         self._connections_before = 0
         #: How many connections were opened so far; the runner points it at the server.
@@ -166,6 +167,8 @@ class FaultController:
         base = max(threshold, past)
         # END comes with the last record, and lets drain be answered.
         last = total - 1 if step.at == "draining" else total
+        if self._busy and step.at == "fetched":
+            last -= max(1, total // 32)  # for a step that may turn out to be late
         return min(last, max(due, threshold + step.burst), base + room)
 
     def _threshold(self, step: FaultStep) -> int:
@@ -224,17 +227,18 @@ class FaultController:
         ).start()
         if step.at == "losing":
             return carried_out
-        holds = self.holds_connections and step.at != "cutting" and not step.delay_s
+        holds = self.holds_connections and step.at != "cutting" and not self._delayed(step)
         return carried_out if holds else None
 
     def _strike(self, step: FaultStep, moment: str, carried_out: Future[bool]) -> None:
         """Fire in a thread of its own."""
         fired = False
         try:
-            threading.Event().wait(step.delay_s)
+            if self._delayed(step):
+                threading.Event().wait(step.delay_s)
             # No connection is held: the engine may have done all that it had.
-            loose = step.at == "losing" or step.delay_s or not self.holds_connections
-            fired = self._fire(step, moment, awaits_flight=bool(loose))
+            loose = step.at == "losing" or self._delayed(step) or not self.holds_connections
+            fired = self._fire(step, moment, awaits_flight=loose)
         finally:
             carried_out.set_result(fired and step.at == "losing")
         self._fire_while_scaling()
@@ -296,13 +300,9 @@ class FaultController:
         position = (log.published, log.fetched, log.released, self._recorder.records)
         if position != self._position:
             self._position, self._quiet_since = position, now
-        answered = log.fetched >= log.published and not (self._one_each and self._owing())
-        quiet = answered and now >= self._quiet_since + step.idle_s
+        quiet = self._flight.answered and now >= self._quiet_since + step.idle_s
         if quiet and held_back() and self._back() and not (self.links and self.links.busy):
             self.fire_now("idle")
-
-    def _owing(self) -> bool:
-        return self._log.fetched > self._recorder.records
 
     def give_up(self, why: str, given: FaultStep | None = None) -> None:
         """Drop the current step, so that the input goes on; the evidence will be missing.
@@ -316,12 +316,16 @@ class FaultController:
             self._go_on()
         self._event(EventKind.FAULT_MISSED, step=step.to_json(), why=why)
 
-    def _await_flight(self) -> None:
-        """Wait a little until data is in flight."""
-        pause = threading.Event()
-        deadline = time.monotonic() + IN_FLIGHT_WAIT_S
-        while not self._in_flight() and time.monotonic() < deadline:
-            pause.wait(0.0005)
+    def _delayed(self, step: FaultStep) -> bool:
+        return step.delay_s > 0 and step is not self._late
+
+    def _postponed(self, step: FaultStep) -> bool:
+        """Put a delayed step off to the next fetch, if one can come; says whether it did."""
+        can_come = step.at == "fetched" and self._log.fetched < self._log.total
+        if not (can_come and self._delayed(step)):
+            return False
+        self._late, self._busy = step, False
+        return True
 
     def _await_writing(self) -> str:
         """Return the file of the state that is being written now; raises LookupError: none is."""
@@ -331,16 +335,11 @@ class FaultController:
                     return name
         raise LookupError(f"no file of the state was written within {self._first_cut_s:g} s")
 
-    def _in_flight(self) -> bool:
-        """Say whether the engine holds records, also where it has released them too early."""
-        fetched = self._log.fetched
-        return fetched > self._log.released or (self._one_each and fetched > self._recorder.records)
-
     def _fire(self, step: FaultStep, moment: str, *, awaits_flight: bool = False) -> bool:
         try:
             strike = self._deed(step)
-            if awaits_flight:
-                self._await_flight()
+            if awaits_flight and not self._flight.wait() and self._postponed(step):
+                return False
             writing = self._await_writing() if step.at == "cutting" else ""
             before = self._evidence(step)  # in the moment before the strike
             self._striking = True

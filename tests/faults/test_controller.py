@@ -248,9 +248,25 @@ def test_delayed_step_waits_until_something_is_in_flight():
     assert len(bench.named("fault")) == 1
 
 
-def test_delayed_step_fires_at_last_though_nothing_is_in_flight():
+def test_delayed_step_that_finds_nothing_in_flight_strikes_at_the_next_fetch_and_holds_it():
+    bench = Bench([FaultStep("kill", "engine", "fetched", fraction=0.5, delay_s=0.001)], rate=1e6)
+    bench.log.fetched = bench.log.released = TOTAL // 2 + 1
+    assert bench.controller.limit(TOTAL) == TOTAL
+    assert bench.controller.observe("fetched", 1) is None
+    # What is kept back lets a next fetch come.
+    assert bench.controller.limit(TOTAL) < TOTAL
+    until(lambda: not bench.controller.busy)
+    assert bench.named("fault") == []
+    assert bench.controller.limit(TOTAL) == TOTAL
+    bench.log.fetched += 1
+    assert bench.controller.observe("fetched", 1) is not None
+    until(lambda: not bench.controller.busy)
+    assert len(bench.named("fault")) == 1
+
+
+def test_delayed_step_fires_at_last_where_no_fetch_can_come():
     bench = Bench([FaultStep("kill", "engine", "fetched", delay_s=0.001)])
-    bench.log.fetched = bench.log.released = 10
+    bench.log.fetched = bench.log.released = TOTAL
     bench.observe("fetched", 1)
     until(lambda: not bench.controller.busy)
     assert len(bench.named("fault")) == 1

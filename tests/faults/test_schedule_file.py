@@ -69,7 +69,8 @@ def steps(draw):
     if do in ("loss", "reorder", "duplicate", "garble"):
         made["share"] = draw(st.floats(0.01, 1))
     if made["target"] == "host":
-        made["host"] = draw(st.sampled_from(("", "host-1", "host-12")))
+        other = "host-2" if do == "kill" else "host-1"  # argv runs on the first
+        made["host"] = draw(st.sampled_from(("", other, "host-12")))
         made |= {"down_s": draw(SECONDS)} if do == "kill" else {}
     if made["target"] == "host" and do not in ("kill", "throttle"):
         made["peer"] = draw(st.sampled_from(("", "log", "host-2")))
