@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Final
@@ -54,7 +54,7 @@ class FaultController:
         self._lock = threading.Lock()
         self._next = 0
         self._busy = self._striking = False
-        #: A step whose delay ran on until nothing was left in flight: it fires at the next fetch.
+        #: A step whose delay ran on until nothing was left in flight: it fires at a moment anew.
         self._late: FaultStep | None = None
         #: Connections with a higher number were opened after the last fault.
         self._connections_before = 0
@@ -201,7 +201,7 @@ class FaultController:
             self._recovering = False
             self._event(EventKind.RECOVERED, connection=connection)
         step = self.current
-        if step is None or moment not in MOMENTS.get(step.at, ()) or self.scaling():
+        if step is None or moment not in self._moments(step) or self.scaling():
             return None
         if step.at == "recovery":
             if self._next and connection <= self._connections_before:
@@ -272,8 +272,7 @@ class FaultController:
         """Say whether the engine has recovered from the last death, as far as that can be told."""
         if not self._recovering:
             return True
-        # An engine may keep its connections over a worker's death: nobody can tell from outside
-        # when it has recovered.
+        # An engine may keep its connections over a worker's death: nobody sees it recover.
         return not self._all_died and time.monotonic() > self._killed_at + CUT_WAIT_S
 
     def fire_now(self, at: str) -> FaultStep | None:
@@ -319,13 +318,17 @@ class FaultController:
     def _delayed(self, step: FaultStep) -> bool:
         return step.delay_s > 0 and step is not self._late
 
+    def _moments(self, step: FaultStep) -> Collection[str]:
+        """Return at which moments a step fires."""
+        # What was fetched may be done before a late strike; an output that is held back is not.
+        late = step is self._late and self._flight.one_each
+        return MOMENTS["losing"] if late else MOMENTS.get(step.at, ())
+
     def _postponed(self, step: FaultStep) -> bool:
-        """Put a delayed step off to the next fetch, if one can come; says whether it did."""
-        can_come = step.at == "fetched" and self._log.fetched < self._log.total
-        if not (can_come and self._delayed(step)):
-            return False
-        self._late, self._busy = step, False
-        return True
+        """Put a delayed step off until input comes anew, if some can; says whether it did."""
+        if step.at == "fetched" and self._delayed(step) and self._log.fetched < self._log.total:
+            self._late, self._busy = step, False
+        return step is self._late
 
     def _await_writing(self) -> str:
         """Return the file of the state that is being written now; raises LookupError: none is."""

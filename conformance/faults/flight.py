@@ -17,7 +17,7 @@ class Flight:
     """Records in flight, by what the log and the recorder saw. ``one_each``: one output each."""
 
     def __init__(self, log: InputLog, recorder: Recorder, one_each: bool) -> None:
-        self._log, self._recorder, self._one_each = log, recorder, one_each
+        self._log, self._recorder, self.one_each = log, recorder, one_each
 
     @property
     def answered(self) -> bool:
@@ -39,4 +39,4 @@ class Flight:
         return bool(self)
 
     def _owes(self, fetched: int) -> bool:
-        return self._one_each and fetched > self._recorder.records
+        return self.one_each and fetched > self._recorder.records

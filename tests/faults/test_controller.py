@@ -25,14 +25,15 @@ SEEN_AS = {"fetched": "fetched", "recovery": "fetched", "accepted": "append-acke
 class Bench:
     """A controller over a log whose offsets the test sets."""
 
-    def __init__(self, steps, rate=None, deed=None):
+    def __init__(self, steps, rate=None, deed=None, one_each=False):
         self.log = SimpleNamespace(
             total=TOTAL, fetched=0, published=0, released=0, states=lambda: [], cuts=lambda: [0]
         )
         self.events, self.done = [], []
         self.controller = FaultController(
-            steps, self.log, SimpleNamespace(records=0), rate, deed or self.deed, self.note, 6.0
-        )
+            steps, self.log, SimpleNamespace(records=0), rate, deed or self.deed, self.note, 6.0,
+            one_each,
+        )  # fmt: skip
 
     def observe(self, moment, connection):
         """Hear of a moment as the log server does: hold the connection as long as asked."""
@@ -248,18 +249,27 @@ def test_delayed_step_waits_until_something_is_in_flight():
     assert len(bench.named("fault")) == 1
 
 
-def test_delayed_step_that_finds_nothing_in_flight_strikes_at_the_next_fetch_and_holds_it():
-    bench = Bench([FaultStep("kill", "engine", "fetched", fraction=0.5, delay_s=0.001)], rate=1e6)
-    bench.log.fetched = bench.log.released = TOTAL // 2 + 1
+@pytest.mark.parametrize(
+    ("one_each", "moment"),
+    [(True, "append-received"), (True, "commit-received"), (False, "fetched")],
+)
+def test_delayed_step_that_finds_nothing_in_flight_is_put_off_to_input_anew(one_each, moment):
+    step = FaultStep("kill", "engine", "fetched", fraction=0.5, delay_s=0.001)
+    bench = Bench([step], rate=1e6, one_each=one_each)
+    done = TOTAL // 2 + 1
+    bench.log.fetched = bench.log.released = bench.controller._recorder.records = done
     assert bench.controller.limit(TOTAL) == TOTAL
     assert bench.controller.observe("fetched", 1) is None
-    # What is kept back lets a next fetch come.
+    # Something is kept back, so that a next fetch can come.
     assert bench.controller.limit(TOTAL) < TOTAL
     until(lambda: not bench.controller.busy)
     assert bench.named("fault") == []
     assert bench.controller.limit(TOTAL) == TOTAL
     bench.log.fetched += 1
-    assert bench.controller.observe("fetched", 1) is not None
+    if one_each:
+        assert bench.controller.observe("fetched", 1) is None
+        assert not bench.controller.busy
+    assert bench.controller.observe(moment, 1).result(DEADLINE_S) is False
     until(lambda: not bench.controller.busy)
     assert len(bench.named("fault")) == 1
 
