@@ -20,9 +20,10 @@ from tickproof.conformance.reports import machine, style
 )  # fmt: skip
 @click.option(
     "--match",
-    default="*",
+    multiple=True,
+    default=["*"],
     show_default=True,
-    metavar="PATTERN",
+    metavar="PATTERN[,PATTERN...]",
     help="Only these files or ids, such as 'partition.py:8*'.",
 )
 @click.option("--only", multiple=True, metavar="ID[,ID...]", help="Judge by these requirements.")
@@ -31,8 +32,8 @@ from tickproof.conformance.reports import machine, style
 @options.out("tickproof-out/mutate", "results and the summary go")
 @options.parallel
 def mutate(
-    engine: str, sample: int | None, match: str, only: tuple[str, ...], again: bool, seed: int,
-    out: Path, parallel: int | None,
+    engine: str, sample: int | None, match: tuple[str, ...], only: tuple[str, ...], again: bool,
+    seed: int, out: Path, parallel: int | None,
 ) -> int:  # fmt: skip
     """Make each small edit of a sound ENGINE in Python that a tool can make; all have to fail.
 
@@ -47,7 +48,8 @@ def mutate(
     known = equivalents.load(folder.name, fixtures())
     out = out.resolve() / folder.name
     request = session.Request(
-        folder, out, seed=seed, only=options.parts(only), sample=sample, match=match,
+        folder, out, seed=seed, only=options.parts(only), sample=sample,
+        match=options.parts(match),
         again=again, workers=parallel or machine.runs_at_once(), equivalent=known,
     )  # fmt: skip
     console = style.console()

@@ -31,7 +31,7 @@ OnResult = Callable[[int, int, Result], None]
 class Request:
     """What to judge. engine: its folder. only: requirements, empty for all.
 
-    sample: at most so many mutants, drawn by the seed, None for all. match: a pattern of ids,
+    sample: at most so many mutants, drawn by the seed, None for all. match: patterns of ids,
     or of file names. again: also those that were judged before and not killed. equivalent: those
     whose reason is known play the first scenarios only, to see whether it is true; files that
     are left out make no mutants.
@@ -42,7 +42,7 @@ class Request:
     seed: int = 1
     only: tuple[str, ...] = ()
     sample: int | None = None
-    match: str = "*"
+    match: tuple[str, ...] = ("*",)
     again: bool = False
     workers: int = 2
     equivalent: Equivalents = field(default_factory=Equivalents)
@@ -99,7 +99,7 @@ def _chosen(request: Request, known: Sequence[Mutation]) -> list[Mutation]:
     random.Random(request.seed).shuffle(drawn)
     drawn = [
         one for one in drawn
-        if fnmatchcase(one.id, request.match) or fnmatchcase(one.file, request.match)
+        if any(fnmatchcase(said, to) for said in (one.id, one.file) for to in request.match)
     ]  # fmt: skip
     return drawn[: request.sample]
 
