@@ -25,13 +25,19 @@ _Text = Annotated[str, Field(min_length=1)]
 class Equivalent(Table):
     """A line, and what may become of it without a difference that anyone could see.
 
-    becomes: each as cosmic-ray makes it, without the blanks around it.
+    becomes: each as cosmic-ray makes it, without the blanks around it; without it, whatever
+    becomes of the line, which is meant for one that no run reaches.
     """
 
     file: _Text
     line: _Text
-    becomes: Annotated[list[_Text], Field(min_length=1)]
+    becomes: Annotated[list[_Text], Field(min_length=1)] | None = None
     reason: _Text
+
+    def fits(self, mutation: Mutation) -> bool:
+        """Say whether the entry is about a mutant."""
+        same = (self.file, self.line) == (mutation.file, mutation.old)
+        return same and (self.becomes is None or mutation.new in self.becomes)
 
 
 class Equivalents(Table):
@@ -42,12 +48,7 @@ class Equivalents(Table):
 
     def reason(self, mutation: Mutation) -> str | None:
         """Return why a mutant is equivalent, None where nothing says so."""
-        for entry in self.equivalent:
-            if (entry.file, entry.line) == (mutation.file, mutation.old) and (
-                mutation.new in entry.becomes
-            ):
-                return entry.reason
-        return None
+        return next((e.reason for e in self.equivalent if e.fits(mutation)), None)
 
 
 def load(engine: str, fixtures: Path) -> Equivalents:
@@ -58,13 +59,14 @@ def load(engine: str, fixtures: Path) -> Equivalents:
 
 def stale(known: Equivalents, mutations: Iterable[Mutation], results: Results) -> Iterator[str]:
     """Yield what is no longer true of a list, in words."""
-    of_edit: dict[tuple[str, str, str], list[Mutation]] = {}
+    of_line: dict[tuple[str, str], list[Mutation]] = {}
     for one in mutations:
-        of_edit.setdefault((one.file, one.old, one.new), []).append(one)
+        of_line.setdefault((one.file, one.old), []).append(one)
     for entry in known.equivalent:
-        for new in entry.becomes:
-            where = f"{entry.file}: {entry.line!r} to {new!r}"
-            fitting = of_edit.get((entry.file, entry.line, new), [])
+        of_entry = [one for one in of_line.get((entry.file, entry.line), []) if entry.fits(one)]
+        for new in entry.becomes or [""]:
+            where = f"{entry.file}: {entry.line!r}" + (f" to {new!r}" if new else "")
+            fitting = [one for one in of_entry if new in ("", one.new)]
             if not fitting:
                 yield f"{where}: no such mutant"
             # One line may stand in a file twice, and not be equivalent everywhere.

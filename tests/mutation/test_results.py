@@ -76,6 +76,21 @@ def test_the_list_of_equivalents_has_to_be_true(tmp_path: Path) -> None:
     assert "killed by ST-TOTALS" in said
 
 
+def test_an_entry_without_an_edit_is_about_the_whole_line(tmp_path: Path) -> None:
+    found = Results(tmp_path / "mutants.jsonl", HEAD)
+    whole = Equivalent(file="a.py", line="x = 1", reason="no run reaches it")
+    known = Equivalents(equivalent=[whole])
+    of_it, other = [mutation(1), mutation(2, "x = 1", "x = 9")], mutation(3, "y = 1", "y = 0")
+    assert [known.reason(one) for one in (*of_it, other)] == [whole.reason, whole.reason, None]
+    assert list(equivalents.stale(known, [other], found)) == ["a.py: 'x = 1': no such mutant"]
+    for one, fate in zip(of_it, (Fate.KILLED, Fate.SURVIVED), strict=True):
+        found.add(result(one, fate, "count" if fate is Fate.KILLED else ""))
+    assert list(equivalents.stale(known, [*of_it, other], found)) == []
+    found.add(result(of_it[1], Fate.KILLED, "count"))
+    (said,) = equivalents.stale(known, [*of_it, other], found)
+    assert said.startswith("a.py: 'x = 1': killed by ST-TOTALS")
+
+
 def test_the_score_leaves_out_what_is_equivalent(tmp_path: Path) -> None:
     found = Results(tmp_path / "mutants.jsonl", HEAD)
     mutants = [mutation(line) for line in range(3)] + [mutation(3, "y = 1", "y = 0"), mutation(4)]
