@@ -8,6 +8,7 @@ unusually, but correctly: nothing may fail for it.
 from __future__ import annotations
 
 import difflib
+import re
 import shutil
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
@@ -24,7 +25,9 @@ from tickproof.conformance.text import shown
 #: On the command line a mutant is "mutant:ID" and a sound variant "variant:ID".
 MUTANT: Final = "mutant"
 VARIANT: Final = "variant"
-Original = Literal["miniature", "single", "spark", "kafka-miniature"]
+Original = Literal["miniature", "single", "spark", "spark-blocks", "kafka-miniature"]
+#: An engine that is another one with other arguments: its engine.toml names that one's folder.
+_ELSEWHERE: Final = re.compile(r"\{here\}/\.\./([\w-]+)/")
 #: What the Spark engine imports; a copy of it lies in the mutant's folder and is found first.
 _LIBRARY: Final = "tickproof/reference"
 
@@ -47,7 +50,7 @@ _Source = Annotated[
 class Edit(Table):
     """``old`` stands exactly once in ``file`` and becomes ``new``.
 
-    file: a path in the engine's folder; for spark, also in the package ``reference``.
+    file: a path in the engine's folder; for the forms of spark, also in the package ``reference``.
     """
 
     file: _Source
@@ -164,8 +167,12 @@ def copy_engine(engine: Path, folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(engine, folder, ignore=ignored)
-    if engine.name == "spark":
+    toml = (engine / FILE_NAME).read_text(encoding="utf-8")
+    elsewhere = _ELSEWHERE.search(toml)
+    code = engine.with_name(elsewhere[1]) if elsewhere else engine
+    shutil.copytree(code, folder, ignore=ignored)
+    (folder / FILE_NAME).write_text(_ELSEWHERE.sub("{here}/", toml), encoding="utf-8")
+    if code.name == "spark":
         library = folder / _LIBRARY
         shutil.copytree(resources.reference(), library, ignore=ignored)
         (library.parent / "__init__.py").touch()

@@ -25,8 +25,11 @@ SHARE: Final = 4
 SHARE_OF_PART: Final = 24
 #: How long an engine takes to start, in seconds: only used to order the trials.
 _START_S: Final = {
-    "miniature": 1.0, "single": 1.0, "minimal": 1.0, "spark": 20.0, "kafka-miniature": 5.0,
+    "miniature": 1.0, "single": 1.0, "minimal": 1.0, "spark": 20.0,
+    "spark-blocks": 20.0, "kafka-miniature": 5.0,
 }  # fmt: skip
+#: The forms of the reference, which start slowly.
+SPARK: Final = ("spark", "spark-blocks")
 #: These speak Kafka. They, and what is made of them, are tried only when they are asked for:
 #: they need a broker.
 KAFKA: Final = ("kafka-miniature",)
@@ -46,7 +49,7 @@ class Engine:
     @property
     def repeats(self) -> bool:
         """Whether it is tried again with other seeds: a sound engine that starts fast."""
-        return self.mutant is None and self.base != "spark"
+        return self.mutant is None and self.base not in SPARK
 
 
 @cache
@@ -90,11 +93,9 @@ def chosen(
     else:
         shares = (1, 1) if sound or only else (SHARE, 1)
     found += _sound_ones(fixtures, folder, variants, only, base, first, *shares)
-    of_spark = [m for m in wrong if m.engine == "spark"]
-    if of_spark and base == "spark":
+    if wrong and base in SPARK:
         # What fails a mutant of Spark must not fail Spark; `run spark` judges all of it.
-        scenarios = scenarios_of(of_spark)
-        found.append(Engine("spark", spec.find("spark", fixtures), "spark", scenarios))
+        found.append(Engine(base, spec.find(base, fixtures), base, scenarios_of(wrong)))
     if not found:
         raise RequestError("--only, --engine and --sound: nothing is in all of them")
     return found

@@ -9,7 +9,7 @@ from tests.long import LONG
 #: Engines, each with a requirement; the first is killed and started again.
 ENGINES = [
     pytest.param("miniature", "EO-ENGINE-DEATH"),
-    pytest.param("spark", "SL-PASSTHROUGH", marks=LONG),
+    pytest.param("spark-blocks", "SL-PASSTHROUGH", marks=LONG),
 ]
 
 

@@ -30,7 +30,7 @@ LIVE = [m for m in ALL if m.requirement not in TIMED and m.engine != "kafka-mini
 
 
 def needs_spark(mutant: Mutant) -> None:
-    if mutant.engine == "spark" and importlib.util.find_spec("pyspark") is None:
+    if mutant.engine.startswith("spark") and importlib.util.find_spec("pyspark") is None:
         pytest.skip("pyspark is not installed: pip install 'tickproof[spark]'")
 
 
