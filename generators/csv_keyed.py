@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,7 @@ import numpy as np
 from tickproof.generators.csv_market import checked_sha256
 from tickproof.generators.csv_table import batches
 from tickproof.generators.decimals import parse
-from tickproof.generators.files import ranges
 from tickproof.generators.layouts import COUNT_IN, framed
-from tickproof.generators.numbers import chunk_records
 from tickproof.generators.partitions import Chunk, Source
 
 
@@ -43,8 +40,7 @@ def csv_source(recipe: dict[str, Any]) -> Source:
     found = checked_sha256(path, recipe["sha256"])
     rows = read_keyed(path)
 
-    def chunks() -> Iterator[Chunk]:
-        for start, stop in ranges(len(rows), chunk_records(rows.itemsize)):
-            yield Chunk(rows[start:stop], keys=rows["payload"]["key"][start:stop])
+    def chunk(start: int, stop: int) -> Chunk:
+        return Chunk(rows[start:stop], keys=rows["payload"]["key"][start:stop])
 
-    return Source(len(rows), (rows.dtype,), chunks(), recipe={"sha256": found})
+    return Source(len(rows), (rows.dtype,), chunk, recipe={"sha256": found})

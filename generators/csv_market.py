@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -157,17 +157,16 @@ class MarketCsv:
     warnings: dict[str, int]
     symbols: dict[str, str]
 
-    def merged(self) -> Iterator[np.ndarray]:
-        """Yield the merged stream as framed MESSAGE records, a chunk at a time."""
+    def messages(self, start: int, stop: int) -> np.ndarray:
+        """Return records [start, stop) of the merged stream as framed MESSAGE records."""
         message = framed(MESSAGE)
         quotes, orders = self.quotes.view(message), self.orders.view(message)
-        for start, stop in ranges(len(self.order), chunk_records(message.itemsize)):
-            at = self.order[start:stop]
-            chunk = np.empty(len(at), message)
-            is_order = at >= len(quotes)
-            chunk[~is_order] = quotes[at[~is_order]]
-            chunk[is_order] = orders[at[is_order] - len(quotes)]
-            yield chunk
+        at = self.order[start:stop]
+        chunk = np.empty(len(at), message)
+        is_order = at >= len(quotes)
+        chunk[~is_order] = quotes[at[~is_order]]
+        chunk[is_order] = orders[at[is_order] - len(quotes)]
+        return chunk
 
 
 def read_market(quotes: Path, orders: Path, *, strict: bool = False) -> MarketCsv:
@@ -215,7 +214,8 @@ def write_market_csv(
 ) -> MarketCsv:
     """Write the merged stream of two CSV files to one file of framed records."""
     market = read_market(quotes, orders, strict=strict)
-    write_chunks(market.merged(), path, progress)
+    pairs = ranges(len(market.order), chunk_records(framed(MESSAGE).itemsize))
+    write_chunks((market.messages(a, b) for a, b in pairs), path, progress)
     return market
 
 
@@ -245,7 +245,7 @@ def csv_source(recipe: dict[str, Any]) -> Source:
     return Source(
         records=len(market.order),
         dtypes=(framed(MESSAGE),) * (1 + two),
-        chunks=(Chunk.of_market(chunk, two) for chunk in market.merged()),
+        chunk=lambda start, stop: Chunk.of_market(market.messages(start, stop), two),
         times=market.times,
         warnings=market.warnings,
         symbols=market.symbols,

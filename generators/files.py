@@ -17,7 +17,7 @@ import numpy as np
 
 from tickproof.generators.layouts import MESSAGE, framed
 from tickproof.generators.market import Market, MarketParams
-from tickproof.generators.numbers import Keyed, KeyedParams, Numbers, Payloads, chunk_records
+from tickproof.generators.numbers import Keyed, KeyedParams, Numbers, chunk_records
 
 Progress = Callable[[int], None]
 
@@ -56,23 +56,19 @@ def write_chunks(chunks: Iterable[np.ndarray], path: Path, progress: Progress | 
     return done
 
 
-def ranges(records: int, step: int) -> Iterator[tuple[int, int]]:
-    """Yield [start, stop) pairs that cover 0 to ``records``."""
-    for start in range(0, records, step):
-        yield start, min(start + step, records)
-
-
-def market_chunks(params: MarketParams) -> Iterator[np.ndarray]:
-    """Yield the merged stream; a chunk is valid until the next one is asked for."""
-    market = Market(params)
-    step = chunk_records(framed(MESSAGE).itemsize)
-    out = np.empty(step, framed(MESSAGE))
-    return (market.messages(a, b, out) for a, b in ranges(params.messages, step))
+def ranges(stop: int, step: int, start: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield [first, end) pairs that cover ``start`` to ``stop``."""
+    for first in range(start, stop, step):
+        yield first, min(first + step, stop)
 
 
 def write_market(params: MarketParams, path: Path, progress: Progress | None = None) -> int:
     """Write the merged stream: ``params.messages`` quotes and orders."""
-    return write_chunks(market_chunks(params), path, progress)
+    market = Market(params)
+    step = chunk_records(framed(MESSAGE).itemsize)
+    out = np.empty(step, framed(MESSAGE))
+    pairs = ranges(params.messages, step)
+    return write_chunks((market.messages(a, b, out) for a, b in pairs), path, progress)
 
 
 def write_quotes(params: MarketParams, path: Path, progress: Progress | None = None) -> int:
@@ -89,7 +85,7 @@ def write_orders(params: MarketParams, path: Path, progress: Progress | None = N
     return write_chunks((market.orders(a, b) for a, b in pairs), path, progress)
 
 
-def record_chunks(source: Numbers | Payloads | Keyed, records: int) -> Iterator[np.ndarray]:
+def _record_chunks(source: Numbers | Keyed, records: int) -> Iterator[np.ndarray]:
     """Yield the first ``records`` records of a source of numbers."""
     pairs = ranges(records, chunk_records(source.dtype.itemsize))
     return (source.records(a, b) for a, b in pairs)
@@ -99,11 +95,11 @@ def write_numbers(
     records: int, path: Path, progress: Progress | None = None, *, seed: int = 1
 ) -> int:
     """Write input of app ``double``: distinct signed integers."""
-    return write_chunks(record_chunks(Numbers(seed), records), path, progress)
+    return write_chunks(_record_chunks(Numbers(seed), records), path, progress)
 
 
 def write_keyed(
     params: KeyedParams, records: int, path: Path, progress: Progress | None = None
 ) -> int:
     """Write input of app ``count``: keys and values."""
-    return write_chunks(record_chunks(Keyed(params), records), path, progress)
+    return write_chunks(_record_chunks(Keyed(params), records), path, progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tickproof.generators.files import Progress, replacing
+from tickproof.generators.files import Progress, ranges, replacing
 from tickproof.generators.layouts import ORDER, ORDER_KIND, framed
+from tickproof.generators.numbers import chunk_records
 from tickproof.generators.placement import Placement
 
 #: The plan never has more ticks than this: ticks grow instead.
@@ -83,17 +84,93 @@ class Chunk:
 class Source:
     """Everything that ``split`` needs to know of an input.
 
-    dtypes: the framed dtype of each stream. times: event times of all records,
+    dtypes: the framed dtype of each stream, all of one size. chunk: returns records
+    [start, stop) of the merged order, at most ``step`` of them, valid until it is called again;
+    the bytes of a record do not depend on where it is cut. times: event times of all records,
     ascending, where records of one time must be published together.
     """
 
     records: int
     dtypes: tuple[np.dtype, ...]
-    chunks: Iterable[Chunk]
+    chunk: Callable[[int, int], Chunk]
     times: np.ndarray | None = None
     warnings: dict[str, int] = field(default_factory=dict)
     symbols: dict[str, str] = field(default_factory=dict)
     recipe: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def record_bytes(self) -> int:
+        """The size of one framed record."""
+        return self.dtypes[0].itemsize
+
+    @property
+    def step(self) -> int:
+        """How many records make a chunk."""
+        return chunk_records(self.record_bytes)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Records [start, start + len(target)) of the merged order, and where they belong.
+
+    target: for each record, the position of its (stream, partition). counts: how many each
+    target gets. groups: (target, its framed records in order) for those that get any.
+    """
+
+    start: int
+    target: np.ndarray
+    counts: np.ndarray
+    groups: list[tuple[int, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Division:
+    """A source, and how its records fall into the streams and partitions of a run."""
+
+    source: Source
+    placement: Placement
+
+    @property
+    def targets(self) -> list[tuple[int, int]]:
+        """Every (stream, partition), in the order of their positions."""
+        streams, partitions = len(self.source.dtypes), self.placement.partitions
+        return [(s, p) for s in range(streams) for p in range(partitions)]
+
+    def paths(self, folder: Path) -> list[Path]:
+        """Return the file of each target."""
+        return [folder / f"s{s}p{p}.log" for s, p in self.targets]
+
+    def placed(self, start: int, stop: int) -> Iterator[Placed]:
+        """Yield records [start, stop) of the merged order, a chunk at a time."""
+        targets = len(self.targets)
+        for first, end in ranges(stop, self.source.step, start):
+            chunk = self.source.chunk(first, end)
+            target = self._targets(chunk, first)
+            counts = np.bincount(target, minlength=targets)
+            yield Placed(first, target, counts, _grouped(chunk.records, target, counts))
+
+    def _targets(self, chunk: Chunk, first: int) -> np.ndarray:
+        if chunk.keys is None:
+            target = self.placement.in_turn(first, first + len(chunk.records))
+        else:
+            target = self.placement.of_keys(chunk.keys)
+        if chunk.streams is not None:
+            target = target + chunk.streams.astype(np.int64) * self.placement.partitions
+        return target
+
+
+def _grouped(
+    records: np.ndarray, target: np.ndarray, counts: np.ndarray
+) -> list[tuple[int, np.ndarray]]:
+    """Return the records of each target that has any, in order."""
+    if len(counts) == 1:
+        return [(0, records)]
+    order = np.argsort(target.astype(np.uint16), kind="stable")  # u16 sorts by radix
+    # As opaque bytes: fields would be copied one by one.
+    records = records.view(f"V{records.itemsize}")[order]
+    ends = np.cumsum(counts)
+    filled = np.flatnonzero(counts).tolist()
+    return [(i, records[ends[i] - counts[i] : ends[i]]) for i in filled]
 
 
 def tick_ends(records: int, tick: int, times: np.ndarray | None = None) -> np.ndarray:
@@ -113,26 +190,21 @@ def split(
 ) -> BuiltInput:
     """Write every partition of a source into ``folder`` and return what was made."""
     placement = Placement.of(recipe)
-    partitions = placement.partitions
-    targets = [(s, p) for s in range(len(source.dtypes)) for p in range(partitions)]
+    division = Division(source, placement)
+    targets, paths = division.targets, division.paths(folder)
     ends = tick_ends(source.records, recipe["tick"], source.times)
     counts = np.zeros((len(ends) + 1, len(targets)), np.int64)
     digests = [hashlib.sha256() for _ in targets]
-    paths = [folder / f"s{s}p{p}.log" for s, p in targets]
     folder.mkdir(parents=True, exist_ok=True)
-    done = 0
     with ExitStack() as stack:
         files = [stack.enter_context(replacing(path)) for path in paths]
-        for chunk in source.chunks:
-            target = _targets(chunk, done, placement)
-            index = np.arange(done, done + len(chunk.records))
-            tick = np.searchsorted(ends, index, side="right") + 1
-            _count(counts, tick, target)
-            for i in np.unique(target).tolist():
-                part = chunk.records if len(targets) == 1 else chunk.records[target == i]
-                files[i].write(part.view(np.uint8).data)
-                digests[i].update(part.view(np.uint8).data)
-            done += len(chunk.records)
+        for piece in division.placed(0, source.records):
+            done = piece.start + len(piece.target)
+            tick = np.searchsorted(ends, np.arange(piece.start, done), side="right") + 1
+            _count(counts, tick, piece.target)
+            for i, records in piece.groups:
+                files[i].write(records.view(np.uint8).data)
+                digests[i].update(records.view(np.uint8).data)
             if progress is not None:
                 progress(done)
     plan = placement.hasten(np.cumsum(counts, axis=0).astype(np.uint64))
@@ -141,17 +213,6 @@ def split(
         for (s, p), path, total, digest in zip(targets, paths, plan[-1], digests, strict=True)
     )
     return BuiltInput(built, plan, recipe, source.warnings, source.symbols)
-
-
-def _targets(chunk: Chunk, done: int, placement: Placement) -> np.ndarray:
-    """Return, for each record, the position of its (stream, partition)."""
-    if chunk.keys is None:
-        target = placement.in_turn(done, done + len(chunk.records))
-    else:
-        target = placement.of_keys(chunk.keys)
-    if chunk.streams is not None:
-        target = target + chunk.streams.astype(np.int64) * placement.partitions
-    return target
 
 
 def _count(counts: np.ndarray, tick: np.ndarray, target: np.ndarray) -> None:

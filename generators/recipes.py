@@ -19,15 +19,17 @@ that it read: built again from that, another file under the same name is an erro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from tickproof.generators.files import Progress, market_chunks, record_chunks
+import numpy as np
+
+from tickproof.generators.files import Progress
 from tickproof.generators.layouts import MESSAGE, framed
-from tickproof.generators.market import MarketParams
-from tickproof.generators.numbers import Keyed, KeyedParams, Numbers, Payloads
+from tickproof.generators.market import Market, MarketParams
+from tickproof.generators.numbers import Keyed, KeyedParams, Numbers, Payloads, chunk_records
 from tickproof.generators.partitions import BuiltInput, Chunk, Source, split
 from tickproof.generators.placement import Placement
 
@@ -95,9 +97,15 @@ def build(recipe: dict[str, Any], folder: Path, progress: Progress | None = None
     ``progress(records)`` is called after each chunk with the number done so far.
     Raises ValueError for a wrong recipe (naming the key) and CsvError for wrong data.
     """
+    source, full = source_of(recipe)
+    return split(source, full, folder, progress)
+
+
+def source_of(recipe: dict[str, Any]) -> tuple[Source, dict[str, Any]]:
+    """Return what a recipe makes, and the complete recipe; raises as ``build`` does."""
     full = complete(recipe)
     source = _SOURCES[full["kind"]](full)
-    return split(source, full | source.recipe, folder, progress)
+    return source, full | source.recipe
 
 
 def _numbers(recipe: dict[str, Any]) -> Source:
@@ -109,21 +117,19 @@ def _payloads(recipe: dict[str, Any]) -> Source:
 
 
 def _unkeyed(numbers: Numbers | Payloads, records: int) -> Source:
-    def chunks() -> Iterator[Chunk]:
-        for chunk in record_chunks(numbers, records):
-            yield Chunk(chunk)
-
-    return Source(records, (numbers.dtype,), chunks())
+    return Source(
+        records, (numbers.dtype,), lambda start, stop: Chunk(numbers.records(start, stop))
+    )
 
 
 def _keyed(recipe: dict[str, Any]) -> Source:
     keyed = Keyed(KeyedParams(**_subset(recipe, KeyedParams)))
 
-    def chunks() -> Iterator[Chunk]:
-        for chunk in record_chunks(keyed, recipe["records"]):
-            yield Chunk(chunk, keys=chunk["payload"]["key"])
+    def chunk(start: int, stop: int) -> Chunk:
+        records = keyed.records(start, stop)
+        return Chunk(records, keys=records["payload"]["key"])
 
-    return Source(recipe["records"], (keyed.dtype,), chunks())
+    return Source(recipe["records"], (keyed.dtype,), chunk)
 
 
 def market_params(recipe: dict[str, Any]) -> MarketParams:
@@ -134,8 +140,13 @@ def market_params(recipe: dict[str, Any]) -> MarketParams:
 def _market(recipe: dict[str, Any]) -> Source:
     params = market_params(recipe)
     two = recipe["inputs"] == "two"
-    chunks = (Chunk.of_market(chunk, two) for chunk in market_chunks(params))
-    return Source(params.messages, (framed(MESSAGE),) * (1 + two), chunks)
+    market = Market(params)
+    out = np.empty(chunk_records(framed(MESSAGE).itemsize), framed(MESSAGE))
+
+    def chunk(start: int, stop: int) -> Chunk:
+        return Chunk.of_market(market.messages(start, stop, out), two)
+
+    return Source(params.messages, (framed(MESSAGE),) * (1 + two), chunk)
 
 
 def _subset(recipe: dict[str, Any], params: type) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from tickproof.generators.files import ranges
 from tickproof.generators.layouts import (
     BUY,
     COUNT_IN,
@@ -19,7 +18,6 @@ from tickproof.generators.layouts import (
     QUOTE_KIND,
     framed,
 )
-from tickproof.generators.numbers import chunk_records
 from tickproof.generators.partitions import Chunk, Source
 
 _I64: Final = (-(2**63), 2**63 - 1)
@@ -53,9 +51,9 @@ def script_source(rows: Sequence[Sequence[Any]], repeat: int, two: bool) -> Sour
         raise ValueError(f"recipe: rows: expected rows of one app, got {sorted(families)}")
     total = len(rows) * repeat
     if families == {"market"}:
-        return Source(total, (framed(MESSAGE),) * (1 + two), _market(rows, total, two))
+        return Source(total, (framed(MESSAGE),) * (1 + two), _market(rows, two))
     payload = COUNT_IN if families == {"keyed"} else NUMBER
-    return Source(total, (framed(payload),), _numbers(rows, total, payload))
+    return Source(total, (framed(payload),), _numbers(rows, payload))
 
 
 def _check_row(number: int, row: Any) -> None:
@@ -80,16 +78,19 @@ def _check_row(number: int, row: Any) -> None:
             )
 
 
-def _numbers(rows: Sequence[Sequence[Any]], total: int, payload: np.dtype) -> Iterator[Chunk]:
+def _numbers(rows: Sequence[Sequence[Any]], payload: np.dtype) -> Callable[[int, int], Chunk]:
     base = np.zeros(len(rows), framed(payload))
     base["size"] = payload.itemsize
     base["payload"] = [tuple(row[1:]) for row in rows]
-    for start, stop in ranges(total, chunk_records(base.itemsize)):
+
+    def chunk(start: int, stop: int) -> Chunk:
         records = base[np.arange(start, stop) % len(rows)]
-        yield Chunk(records, records["payload"]["key"] if payload is COUNT_IN else None)
+        return Chunk(records, records["payload"]["key"] if payload is COUNT_IN else None)
+
+    return chunk
 
 
-def _market(rows: Sequence[Sequence[Any]], total: int, two: bool) -> Iterator[Chunk]:
+def _market(rows: Sequence[Sequence[Any]], two: bool) -> Callable[[int, int], Chunk]:
     base = np.zeros(len(rows), framed(MESSAGE))
     base["size"] = MESSAGE.itemsize
     is_quote = np.array([row[0] == "quote" for row in rows])
@@ -107,7 +108,8 @@ def _market(rows: Sequence[Sequence[Any]], total: int, two: bool) -> Iterator[Ch
     # An id counts the records of its kind: whole repeats before, then within the list.
     own = np.where(is_quote, np.cumsum(is_quote), np.cumsum(~is_quote))
     each = np.where(is_quote, is_quote.sum(), (~is_quote).sum())
-    for start, stop in ranges(total, chunk_records(base.itemsize)):
+
+    def chunk(start: int, stop: int) -> Chunk:
         index = np.arange(start, stop)
         place = index % len(rows)
         records = base[place]
@@ -115,4 +117,6 @@ def _market(rows: Sequence[Sequence[Any]], total: int, two: bool) -> Iterator[Ch
         payload = records.view(framed(ORDER))["payload"]
         payload["order_id"] = own[place] + index // len(rows) * each[place]
         payload["event_ns"] = START_NS + index * STEP_NS
-        yield Chunk.of_market(records, two)
+        return Chunk.of_market(records, two)
+
+    return chunk

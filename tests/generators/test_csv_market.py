@@ -33,7 +33,7 @@ def files(folder: Path, quotes: str, orders: str) -> dict[str, Path]:
 
 
 def merged(market):
-    return np.concatenate(list(market.merged()))
+    return market.messages(0, len(market.order))
 
 
 ROW_TIME = st.integers(0, 6)
