@@ -7,18 +7,15 @@ they are counted first, slice by slice, and the running totals of the counts are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
 from tickproof.generators.files import ranges
 from tickproof.generators.partitions import Division
-
-#: Bytes of records in a slice: it is in memory twice while it is written.
-SLICE_BYTES: Final = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Slice:
     places: np.ndarray
 
 
-def bounds(division: Division, size: int = SLICE_BYTES) -> list[tuple[int, int]]:
+def bounds(division: Division, size: int) -> list[tuple[int, int]]:
     """Return [start, stop) of slices of about ``size`` bytes that cover all records."""
     source = division.source
     return list(ranges(source.records, max(1, size // source.record_bytes)))
@@ -60,8 +57,29 @@ def located(bounds: Sequence[tuple[int, int]], counts: Sequence[np.ndarray]) -> 
     ]
 
 
+@contextmanager
+def replacing(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Give empty files that take the places of ``paths`` on success and are gone on failure.
+
+    None of them is held open: there may be thousands. Raises OSError.
+    """
+    parts = [path.with_name(path.name + ".part") for path in paths]
+    try:
+        for part in parts:
+            part.write_bytes(b"")
+        yield parts
+        for part, path in zip(parts, paths, strict=True):
+            part.replace(path)
+    finally:
+        for part in parts:
+            part.unlink(missing_ok=True)
+
+
 def write(division: Division, part: Slice, paths: Sequence[Path]) -> None:
-    """Write a slice into the files of the targets, which are there; raises OSError."""
+    """Write a slice into the files of the targets, which are there; raises OSError.
+
+    Its records are in memory once.
+    """
     size = division.source.record_bytes
     data = np.empty((part.stop - part.start) * size, np.uint8)
     ends = np.cumsum(part.counts) * size

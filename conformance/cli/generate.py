@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,8 @@ from typing import Any
 
 import click
 
-from tickproof.conformance.cli.options import FILE, Decorator
+from tickproof.conformance.cli.options import FILE, FOLDER, Decorator, spark
+from tickproof.conformance.errors import SparkNotStarted
 from tickproof.conformance.reports import style
 from tickproof.conformance.reports.live import LiveView, bar
 from tickproof.conformance.reports.market import csv_notes
@@ -161,6 +163,40 @@ def numbers(
         files.write_keyed(KeyedParams(seed=seed, **keyed), messages, out, progress)
 
 
+@generate.command()
+@click.argument("recipe", type=FILE, metavar="RECIPE")
+@click.option("--out", type=FOLDER, required=True, metavar="FOLDER", help="New, or empty.")
+@spark("Write on Spark; every machine of a cluster has to see FOLDER.")
+def partitions(recipe: Path, out: Path, master: str | None) -> None:
+    """Input of a run: the files of all partitions.
+
+    RECIPE is a file with the JSON object `recipe` of a run's run.json, or one like it.
+    """
+    from tickproof.conformance import spark_check
+    from tickproof.generators import recipes
+
+    if out.exists() and any(out.iterdir()):
+        raise click.UsageError(f"--out {out}: expected a new folder, or an empty one")
+    try:
+        asked = json.loads(recipe.read_bytes())
+    except ValueError as error:
+        raise click.UsageError(f"RECIPE {recipe}: expected JSON: {error}") from error
+    if not isinstance(asked, dict):
+        raise click.UsageError(f"RECIPE {recipe}: expected a JSON object")
+    try:
+        full = recipes.complete(asked)
+    except ValueError as error:
+        raise click.UsageError(f"RECIPE {recipe}: {error}") from error
+    with _writing(out, full.get("records")) as progress:
+        if master is None:
+            recipes.build(full, out, progress)
+            return
+        try:
+            spark_check.generate(full, out, master, progress)
+        except SparkNotStarted as error:
+            raise click.UsageError(f"--spark: {error}") from error
+
+
 def _write_market(writer: str, out: Path, options: dict[str, Any]) -> None:
     from tickproof.generators import files
     from tickproof.generators.market import MarketParams
@@ -190,7 +226,7 @@ def _refuse_given(names: tuple[str, ...], why: str) -> None:
 
 @contextmanager
 def _writing(out: Path, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Give the progress callback of one file; a bar on a terminal, one line at the end.
+    """Give the progress callback of a file or folder; a bar on a terminal, one line at the end.
 
     A wrong parameter or wrong data (ValueError) becomes a usage error; so does a file
     that cannot be written.
@@ -208,10 +244,11 @@ def _writing(out: Path, total: int | None) -> Iterator[Callable[[int], None]]:
     try:
         with view:
             yield progress
-        size = out.stat().st_size
+        size = sum(path.stat().st_size for path in (out.iterdir() if out.is_dir() else [out]))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
-        raise click.UsageError(f"--out {out}: {error.strerror}") from error
+        inside = error.filename and out.is_dir() and f"{Path(error.filename).name}: "
+        raise click.UsageError(f"--out {out}: {inside or ''}{error.strerror}") from error
     seconds = time.perf_counter() - started
     click.echo(f"{out}: {done:,} records, {size:,} bytes in {seconds:.1f} s")

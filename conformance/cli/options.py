@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -40,6 +41,25 @@ hosts = click.option(
     callback=lambda _context, _parameter, given: given or 0,
     help="Run on N hosts: network namespaces of our own, on this machine.",
 )  # fmt: skip
+
+
+def spark(what: str) -> Decorator:
+    """Return --spark and --master as one parameter ``master``: where Spark runs, None: nowhere."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @click.option("--spark", is_flag=True, help=what)
+        @click.option(
+            "--master", metavar="URL", help="Where Spark runs, with --spark. Default: local[*]"
+        )
+        @functools.wraps(command)
+        def decorated(*, spark: bool, master: str | None, **options: Any) -> Any:
+            if master is not None and not spark:
+                raise click.UsageError("--master: expected together with --spark")
+            return command(master=(master or "local[*]") if spark else None, **options)
+
+        return decorated
+
+    return decorate
 
 
 def _run_folder(_context: click.Context, _parameter: click.Parameter, run: Path) -> Path:

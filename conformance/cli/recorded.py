@@ -19,12 +19,9 @@ from tickproof.conformance.verdicts import EXIT_KIT_ERROR, exit_status
 
 @click.command(cls=Command)
 @RUN
-@click.option("--spark", is_flag=True, help="Judge on Spark: for more than one machine can hold.")
-@click.option("--master", metavar="URL", help="Where Spark runs, with --spark. Default: local[*]")
-def check(run: Path, spark: bool, master: str | None) -> int:
+@options.spark("Judge on Spark: for more than one machine can hold.")
+def check(run: Path, master: str | None) -> int:
     """Judge a recorded RUN again, from disk alone: its folder, or a pack of it."""
-    if master is not None and not spark:
-        raise click.UsageError("--master: expected together with --spark")
     from tickproof.conformance import spark_check
     from tickproof.conformance.explain import with_stories
     from tickproof.conformance.pack import opened_run
@@ -36,10 +33,10 @@ def check(run: Path, spark: bool, master: str | None) -> int:
     known = registry.load()
     try:
         with opened_run(run) as folder:
-            if spark:
-                outcomes = spark_check.recheck(folder, master or "local[*]")
-            else:
+            if master is None:
                 outcomes = with_stories(tiers.recheck(folder))
+            else:
+                outcomes = spark_check.recheck(folder, master)
     except HistoryError as error:
         raise click.UsageError(f"RUN: {error}") from error
     except SparkNotStarted as error:

@@ -319,17 +319,21 @@ class History:
         if folder.is_symlink():
             raise HistoryError(f"{folder}: expected a folder; found a link")
         try:
-            built = generators.build(self.run["input"]["recipe"], folder)
+            made = self._make_input(self.run["input"]["recipe"], folder)
         except (ValueError, OSError) as error:
             raise HistoryError(f"{folder}: cannot be made again: {error}") from error
-        made = {(p.stream, p.partition): p.sha256 for p in built.partitions}
         for row in self.partitions:
-            if made.get((row["stream"], row["partition"])) != row["sha256"]:
+            if made.get(row["file"]) != row["sha256"]:
                 shutil.rmtree(folder)  # or it would be taken for the run's own
                 raise HistoryError(
                     f"{self.folder / row['file']}: made again from its recipe, "
                     "it has other bytes than in the run"
                 )
+
+    def _make_input(self, recipe: dict[str, Any], folder: Path) -> dict[str, str]:
+        """Write the input once more; return name of each file -> its sha256."""
+        built = generators.build(recipe, folder)
+        return {f"{folder.name}/{part.path.name}": part.sha256 for part in built.partitions}
 
     def _framed(self, name: str, dtype: np.dtype, records: int) -> np.ndarray:
         if records == 0:

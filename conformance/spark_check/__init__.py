@@ -5,17 +5,25 @@ So records are cut into blocks by that, shuffled, and each part is judged by the
 that judges small histories whole. What the parts found is merged by its place in the
 history; the driver explains the few earliest findings and holds nothing else.
 
-Run folder and kit must stand at the same path on every machine.
+Input is written there, too, in slices. Folders and kit must stand at the same path on every
+machine.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tickproof.conformance.errors import SparkNotStarted
 from tickproof.conformance.session import tiers
 from tickproof.conformance.verdicts import Outcome
+from tickproof.generators.files import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def recheck(folder: Path, master: str) -> list[Outcome]:
@@ -23,9 +31,28 @@ def recheck(folder: Path, master: str) -> list[Outcome]:
 
     ``master``: a Spark master such as local[*]. Raises SparkNotStarted and HistoryError.
     """
+    with _session(master) as spark:
+        from tickproof.conformance.spark_check import history
+
+        return tiers.recheck(folder, history.opener(spark))
+
+
+def generate(recipe: dict[str, Any], folder: Path, master: str, progress: Progress) -> list[Path]:
+    """Write the partition files of an input recipe on Spark; see input.write.
+
+    ``master``: as for recheck. Raises SparkNotStarted too.
+    """
+    from tickproof.conformance.spark_check import input
+
+    with _session(master) as spark:
+        return input.write(spark, recipe, folder, progress)
+
+
+@contextmanager
+def _session(master: str) -> Iterator[SparkSession]:
     if missing := [name for name in ("pyspark", "pandas") if find_spec(name) is None]:
         raise SparkNotStarted(f"{' and '.join(missing)} not found; pip install 'tickproof[spark]'")
-    from tickproof.conformance.spark_check import history, spark
+    from tickproof.conformance.spark_check import spark
 
     with spark.session(master) as started:
-        return tiers.recheck(folder, history.opener(started))
+        yield started

@@ -15,6 +15,7 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
+from tickproof.conformance.spark_check import input
 from tickproof.conformance.spark_check import values as judged
 from tickproof.conformance.spark_check.blocks import Source
 from tickproof.conformance.suites import evidence
@@ -86,6 +87,12 @@ class ScaledHistory(History):
                 f"{self.folder / table}: rows do not follow each other; expected no gap"
             )
         return OutputLog(self._framed(log, dtype, records), arrivals[:whole])
+
+    def _make_input(self, recipe: dict[str, Any], folder: Path) -> dict[str, str]:
+        paths = input.write(self._spark, recipe, folder)
+        digests = input.digests(self._spark, paths)
+        names = [f"{folder.name}/{path.name}" for path in paths]
+        return dict(zip(names, digests, strict=True))
 
     def files(self) -> judged.Files:
         """Return what Spark reads. Makes the input again where the folder lost it."""

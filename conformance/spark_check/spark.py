@@ -1,4 +1,4 @@
-"""Starting Spark for a judgement."""
+"""Starting Spark for a judgement, or to write input."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def session(master: str) -> Iterator[SparkSession]:
 
 
 def settings(master: str) -> dict[str, str]:
-    """Return the settings that a judgement needs; loopback where all is in one process."""
+    """Return the settings that either needs; loopback where all is in one process."""
     root = str(Path(__file__).parents[3])
     loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {
         **(loopback if master.startswith("local") else {}),
-        "spark.app.name": "tickproof check",
+        "spark.app.name": "tickproof",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",

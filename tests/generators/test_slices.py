@@ -12,7 +12,7 @@ from tickproof.generators import build
 from tickproof.generators.partitions import Division
 from tickproof.generators.placement import Placement
 from tickproof.generators.recipes import source_of
-from tickproof.generators.slices import bounds, count, located, write
+from tickproof.generators.slices import bounds, count, located, replacing, write
 
 QUOTE, ORDER = ["quote", "AA", 10_000, 10_100], ["order", "AA"]
 RECIPES = {
@@ -41,12 +41,10 @@ def sliced(recipe, folder, size, rng):
     stretches = bounds(division, size)
     slices = located(stretches, [count(division, *stretch) for stretch in stretches])
     folder.mkdir()
-    paths = division.paths(folder)
-    for path in paths:
-        path.touch()
     again = rng.sample(slices, len(slices) // 3)
-    for one in rng.sample(slices, len(slices)) + again:
-        write(division, one, paths)
+    with replacing(division.paths(folder)) as made:
+        for one in rng.sample(slices, len(slices)) + again:
+            write(division, one, made)
     return slices
 
 
@@ -67,6 +65,15 @@ def test_slices_make_the_same_files(tmp_path_factory, kind, placement, seed, siz
     build(recipe, folder / "whole")
     sliced(recipe, folder / "sliced", size, random.Random(seed))
     assert contents(folder / "sliced") == contents(folder / "whole")
+
+
+def test_a_failure_leaves_no_part_and_the_old_file(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_bytes(b"old")
+    with pytest.raises(OSError, match="full"), replacing([old, new]) as made:
+        assert [path.read_bytes() for path in made] == [b"", b""]
+        raise OSError("the disk is full")
+    assert contents(tmp_path) == {"old": b"old"}
 
 
 def test_a_slice_of_another_seed_is_seen(tmp_path):
