@@ -305,12 +305,8 @@ class History:
         raises HistoryError where that is impossible or gives other bytes.
         """
         self._have_input()
-        arrays = []
-        for row in self.partitions:
-            if row["stream"] != stream:
-                continue
-            arrays.append(self._framed(row["file"], dtype, row["records"]))
-        return arrays
+        rows = [row for row in self.partitions if row["stream"] == stream]
+        return [self._framed(row["file"], dtype, row["records"]) for row in rows]
 
     def _have_input(self) -> None:
         if all((self.folder / row["file"]).exists() for row in self.partitions):
