@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.reports import style
+
+_MOST_WORKERS: Final = 1024
 
 
 @click.group()
@@ -27,6 +29,18 @@ def kit(as_json: bool) -> None:
     benchmark.report(style.console(), as_json)
 
 
+def _workers(_context: click.Context, _option: click.Parameter, given: str) -> tuple[int, ...]:
+    """Return numbers of workers: "1,2,4"."""
+    found = options.parts([given])
+    for part in found:
+        if not part.isdecimal() or not 1 <= int(part) <= _MOST_WORKERS:
+            expected = f"whole numbers 1 to {_MOST_WORKERS}"
+            raise click.UsageError(f"--workers: expected {expected}, as 1,2,4; got {part}")
+    if not found:
+        raise click.UsageError("--workers: expected at least one number")
+    return tuple(map(int, found))
+
+
 @bench.command("engines", cls=Command)
 @click.argument("names", nargs=-1, metavar="ENGINE...")
 @click.option(
@@ -35,7 +49,10 @@ def kit(as_json: bool) -> None:
 )  # fmt: skip
 @options.number("--messages", click.IntRange(1_000, 2**32), 20_000_000, "Input of each steady run.")
 @options.number("--symbols", click.IntRange(1), 350, "Symbols of the market.")
-@options.number("--workers", click.IntRange(1, 1024), 2, "Workers of each engine.")
+@click.option(
+    "--workers", default="2", show_default=True, metavar="N[,N...]", callback=_workers,
+    help="Workers of each engine. Of several, deaths are measured with the first.",
+)  # fmt: skip
 @options.number(
     "--rounds", click.IntRange(1, 100), 1, "Rounds; the median of all of them is shown."
 )

@@ -95,10 +95,14 @@ def _bench(path: Path) -> Iterator[Subject]:
     """Yield rates by app, and silences after kills, of each engine."""
     data = loads(plain_files.read_bytes(path.parent, path.name))
     basis = _words({key: one for key, one in data["parameters"].items() if key != "seed"})
+    workers = data["parameters"].get("workers")
     for engine in data["engines"]:
         found = {}
         for row in engine["apps"]:
-            name = f"records a second of {row['app']}"
+            # A bench from before has one number of workers, and no list of them.
+            several = isinstance(workers, list) and len(workers) > 1
+            more = f", {row['workers']} workers" if several else ""
+            name = f"records a second of {row['app']}{more}"
             found[name] = _figure(name, "/s", "higher", _rounds(row, "rate"))
         for row in engine["kills"]:
             name = f"longest silence of the output after a kill of {row['target']}"

@@ -44,6 +44,24 @@ def test_figures_are_shown_with_their_units_and_ratio():
     assert "more --messages" not in text
 
 
+def test_several_numbers_of_workers_show_what_doubling_them_gives():
+    series = [
+        Series(app, workers=workers, rounds=[round_of(rate)])
+        for app, workers, rate in (
+            ("passthrough", 1, 2e6), ("passthrough", 2, 3e6), ("passthrough", 3, 4e6),
+            ("count", 1, 1e6), ("count", 2, 2e6),
+        )
+    ]  # fmt: skip
+    engine, text = shown(series, workers=(1, 2, 3))
+    assert [row["to_half"] for row in engine["apps"]] == [None, 1.5, None, None, 2.0]
+    assert [row["to_passthrough"] for row in engine["apps"]] == [1, 1, 1, 0.5, 2e6 / 3e6]
+    assert "1 and 2 and 3 workers" in text
+    assert "toy passthrough, 2 workers 3.00 1.00 2.50 3.00 1.50" in text
+    alone, text = shown([Series("count", rounds=[round_of(3e6)])])
+    assert alone["apps"][0]["to_half"] is None
+    assert "of half" not in text
+
+
 def test_several_rounds_show_the_smallest_and_the_largest():
     rounds = [round_of(rate) for rate in (2e6, 9e6, 1e6)]
     engine, text = shown([Series("passthrough", rounds=rounds)], rounds=3)

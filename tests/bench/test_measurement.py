@@ -44,7 +44,7 @@ def burning(folder: Path) -> Path:
 
 def test_processor_time_of_children_that_ended_counts(tmp_path):
     spec = load(burning(tmp_path / "engine"))
-    scenario = steady_scenario(spec, "passthrough", Plan(messages=1_000), 0)
+    scenario = steady_scenario(spec, "passthrough", Plan(messages=1_000), 0, 2)
     samples, before_s = EngineSamples(), children_cpu_s()
     play(scenario, spec, tmp_path / "run", seed=1, usage=samples.sampler)
     rows, cpu_s = samples.rows(), children_cpu_s() - before_s
@@ -60,7 +60,7 @@ def test_processor_time_of_children_that_ended_counts(tmp_path):
 def test_a_sampler_that_breaks_says_so(tmp_path, monkeypatch):
     spec = load(fixtures() / "engines" / "minimal")
     monkeypatch.setattr(EngineSamples, "_add", lambda *_: 1 / 0)
-    scenario = steady_scenario(spec, "passthrough", Plan(messages=100_000), 0)
+    scenario = steady_scenario(spec, "passthrough", Plan(messages=100_000), 0, 2)
     with pytest.raises(ZeroDivisionError):
         play(scenario, spec, tmp_path / "run", seed=1, usage=EngineSamples().sampler)
 
@@ -98,7 +98,7 @@ def test_one_wrong_round_takes_the_figures_of_all(tmp_path, monkeypatch):
     assert (series.status, series.rounds) == ("failed", [])
     assert series.why == "lost: expected one; got none"
     # The third round is not played, and of the second nothing is kept that can be made again.
-    assert [line for line in said if "passthrough-2" in line] == []
+    assert [line for line in said if "passthrough-2-2" in line] == []
     assert [path.parent for path in tmp_path.rglob("run.json")] == [Path(series.run)]
     assert not (Path(series.run) / "input").exists()
 
@@ -120,9 +120,9 @@ def test_the_worst_series_decides_the_exit_status(statuses, status):
 def test_engines_are_asked_for_what_they_offer():
     miniature, minimal = (load(fixtures() / "engines" / name) for name in ("miniature", "minimal"))
     plan = Plan()
-    assert steady_scenario(miniature, "count", plan, 0).params == {"emit": "some"}
-    assert steady_scenario(minimal, "count", plan, 0).params == {"emit": "every"}
-    assert steady_scenario(minimal, "market-spread", plan, 0) is None
+    assert steady_scenario(miniature, "count", plan, 0, 2).params == {"emit": "some"}
+    assert steady_scenario(minimal, "count", plan, 0, 2).params == {"emit": "every"}
+    assert steady_scenario(minimal, "market-spread", plan, 0, 2) is None
     assert kill_scenario(miniature, "worker", plan, 0).params == {"emit": "every"}
 
 

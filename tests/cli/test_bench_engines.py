@@ -38,7 +38,7 @@ def test_the_document_says_what_was_done_and_where(measured):
     assert document == written
     assert {"cpu", "cpus", "python", "kit"} <= document["machine"].keys()
     plan = document["parameters"]
-    assert (plan["messages"], plan["rounds"], plan["workers"], plan["seed"]) == (150_000, 2, 2, 1)
+    assert (plan["messages"], plan["rounds"], plan["workers"], plan["seed"]) == (150_000, 2, [2], 1)
     assert plan["kills"] == ["worker", "engine"]
 
 

@@ -45,6 +45,7 @@ class Series:
 
     what: an app, or the target of the kill. status: that of the worst round; ``why`` explains
     it. rounds: the figures of each round. run: the folder kept of a round that went wrong.
+    workers: of the engine.
     """
 
     what: str
@@ -54,6 +55,7 @@ class Series:
     why: str = ""
     rounds: list[dict[str, Any]] = field(default_factory=list)
     run: str = ""
+    workers: int = 2
 
     def spread(self, name: str) -> dict[str, float] | None:
         """Return median, min and max of a figure over the rounds; None without any."""
@@ -84,12 +86,16 @@ def measure_all(
     """
     bench = _Bench(plan, Rounds(keep, tell))
     results = [
-        EngineResult(spec, [Series(app) for app in plan.apps], [Series(t) for t in plan.kills])
+        EngineResult(
+            spec,
+            [Series(app, workers=workers) for app in plan.apps for workers in plan.workers],
+            [Series(target, workers=plan.workers[0]) for target in plan.kills],
+        )
         for spec in specs
     ]
     folders = engine_folders(specs, out / "runs")
     for number in range(plan.rounds):
-        for i in range(len(plan.apps)):
+        for i in range(len(plan.apps) * len(plan.workers)):
             for result, folder in zip(results, folders, strict=True):
                 bench.steady(result.spec, result.apps[i], number, folder)
     for number in range(plan.rounds):
@@ -154,11 +160,12 @@ class _Bench:
 
     def steady(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:
         """Measure one round of an app."""
-        scenario = steady_scenario(spec, series.what, self._plan, number)  # type: ignore[arg-type]
+        app, workers = series.what, series.workers
+        scenario = steady_scenario(spec, app, self._plan, number, workers)  # type: ignore[arg-type]
         if scenario is None:
-            series.status, series.why = "not-offered", f"app {series.what} is not offered"
+            series.status, series.why = "not-offered", f"app {app} is not offered"
         else:
-            folder = parent / f"{series.what}-{number}"
+            folder = parent / f"{app}-{workers}-{number}"
             self._rounds.add(spec, series, scenario, folder, steady_figures)
 
     def kill(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:

@@ -11,6 +11,7 @@ from tickproof.conformance.scenario import App, FaultStep, Scenario, Target
 
 APPS: Final[tuple[App, ...]] = ("passthrough", "double", "count", "market-spread")
 TARGETS: Final[tuple[Target, ...]] = ("worker", "engine")
+#: At least; more where there are more workers.
 PARTITIONS: Final = 4
 #: A passthrough record is as long as one of Market Spread.
 PAYLOAD_BYTES: Final = 52
@@ -35,13 +36,14 @@ _KILL: Final[tuple[tuple[App, dict[str, str]], ...]] = (
 class Plan:
     """The parameters of a bench, the same for every engine.
 
-    messages: records of each steady run. symbols: of the market. pace (records a second)
-    and seconds: the input of a run with a kill. kills: the targets of the kills.
+    messages: records of each steady run. workers: with how many each app is measured; the
+    first is that of runs with a kill. symbols: of the market. pace (records a second) and
+    seconds: the input of a run with a kill. kills: the targets of the kills.
     """
 
     apps: tuple[App, ...] = ("passthrough", "count", "market-spread")
     messages: int = 20_000_000
-    workers: int = 2
+    workers: tuple[int, ...] = (2,)
     symbols: int = 350
     rounds: int = 1
     kills: tuple[Target, ...] = TARGETS
@@ -51,8 +53,13 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict, with what is the same in every bench."""
-        fixed = {"partitions": PARTITIONS, "payload_bytes": PAYLOAD_BYTES, "keys": KEYS}
+        fixed = {"partitions": self.partitions, "payload_bytes": PAYLOAD_BYTES, "keys": KEYS}
         return asdict(self) | fixed
+
+    @property
+    def partitions(self) -> int:
+        """Partitions of every input: one for each worker, at least."""
+        return max(PARTITIONS, *self.workers)
 
     @property
     def disk_bytes(self) -> int:
@@ -60,14 +67,16 @@ class Plan:
         return int(max(self.messages, self.pace * self.seconds)) * RECORD_BYTES
 
 
-def steady_scenario(spec: EngineSpec, app: App, plan: Plan, number: int) -> Scenario | None:
+def steady_scenario(
+    spec: EngineSpec, app: App, plan: Plan, number: int, workers: int
+) -> Scenario | None:
     """Return round ``number`` of an app, all its input published at once; None if not offered."""
     choices = _STEADY.get(app, ({},))
     params = next((params for params in choices if spec.offers(app, params)), None)
     if params is None:
         return None
     recipe = recipe_of(app, plan, plan.messages, plan.seed + number)
-    return Scenario(f"bench-{app}", app, params, recipe, workers=plan.workers)
+    return Scenario(f"bench-{app}", app, params, recipe, workers=workers)
 
 
 def kill_scenario(spec: EngineSpec, target: Target, plan: Plan, number: int) -> Scenario | None:
@@ -86,7 +95,7 @@ def kill_scenario(spec: EngineSpec, target: Target, plan: Plan, number: int) -> 
     recipe = recipe_of(app, plan, int(plan.pace * plan.seconds), plan.seed + number)
     return Scenario(
         f"bench-kill-{target}", app, params, recipe | {"tick": 64},
-        workers=plan.workers, rate=float(plan.pace), faults=(kill,),
+        workers=plan.workers[0], rate=float(plan.pace), faults=(kill,),
     )  # fmt: skip
 
 
@@ -99,4 +108,4 @@ def recipe_of(app: App, plan: Plan, records: int, seed: int) -> dict[str, Any]:
         "market-spread": {"kind": "market", "inputs": "merged", "symbols": plan.symbols,
                           "reject_one_in": 70_000},
     }  # fmt: skip
-    return kinds[app] | {"records": records, "partitions": PARTITIONS, "seed": seed}
+    return kinds[app] | {"records": records, "partitions": plan.partitions, "seed": seed}

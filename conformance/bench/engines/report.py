@@ -46,10 +46,12 @@ def document(
 def _engine(result: EngineResult) -> dict[str, Any]:
     spec = result.spec
     apps = [_series(series, "apps") for series in result.apps]
-    base = next((row["rate"] for row in apps if row["app"] == "passthrough"), None)
+    rates = {(row["app"], row["workers"]): row["rate"] for row in apps}
     for row in apps:
-        both = base is not None and row["rate"] is not None
-        row["to_passthrough"] = row["rate"]["median"] / base["median"] if both else None
+        passthrough = rates.get(("passthrough", row["workers"]))
+        half = rates.get((row["app"], row["workers"] / 2))
+        row["to_passthrough"] = _ratio(row["rate"], passthrough)
+        row["to_half"] = _ratio(row["rate"], half)
     kills = [
         {"target": series.what} | _series(series, "kills") for series in result.kills
     ]  # fmt: skip
@@ -59,10 +61,15 @@ def _engine(result: EngineResult) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _ratio(rate: dict[str, float] | None, to: dict[str, float] | None) -> float | None:
+    return rate["median"] / to["median"] if rate and to else None
+
+
 def _series(series: Series, kind: str) -> dict[str, Any]:
     spreads = {name: series.spread(name) for name in _SPREAD[kind]}
     return {
         "app": series.app or (series.what if kind == "apps" else ""), "params": series.params,
+        "workers": series.workers,
         "status": series.status, "why": series.why, "run": series.run,
         **spreads, "rounds": series.rounds,
     }  # fmt: skip
@@ -74,11 +81,11 @@ def show(console: Console, found: dict[str, Any]) -> None:
     line = (
         f"{facts['cpu']}, {facts['cpus']} cores; {plan['messages']:,} records, seed {plan['seed']}"
     )
-    line += f", {plan['workers']} workers"
+    line += f", {' and '.join(map(str, plan['workers']))} workers"
     if plan["rounds"] > 1:
         line += f"; medians of {plan['rounds']} rounds, in brackets the smallest and the largest"
     console.print(Text(line, style="dim"))
-    _table(console, found, _SPEED, "apps")
+    _table(console, found, _SPEED if len(plan["workers"]) == 1 else _GROWTH, "apps")
     _table(console, found, _COSTS, "apps")
     if plan["kills"]:
         console.print(Text(
@@ -173,8 +180,10 @@ def _spread(name: str, scale: float = 1.0) -> Cell:
     return cell
 
 
-def _label(row: dict[str, Any], _found: dict[str, Any]) -> str:
-    return f"count {row['params'].get('emit', '')}" if row["app"] == "count" else row["app"]
+def _label(row: dict[str, Any], found: dict[str, Any]) -> str:
+    app = f"count {row['params'].get('emit', '')}" if row["app"] == "count" else row["app"]
+    several = len(found["parameters"]["workers"]) > 1
+    return f"{app}, {row['workers']} workers" if several else app
 
 
 def _state(part: str) -> Cell:
@@ -188,6 +197,9 @@ _SPEED: Final[dict[str, Cell]] = _NAME | {
     "of pass-\nthrough": lambda row, _: number(row["to_passthrough"]),
     "whole\nrun, s": _median("whole_s"),
     "million/s\nof it": _median("whole_rate", lambda rate: number(rate and rate / 1e6)),
+}
+_GROWTH: Final[dict[str, Cell]] = _SPEED | {
+    "of half the\nworkers": lambda row, _: number(row["to_half"])
 }
 _COSTS: Final[dict[str, Cell]] = _NAME | {
     "app": _label,

@@ -35,7 +35,8 @@ def check(specs: Sequence[EngineSpec], plan: Plan, out: Path) -> None:
         market_params(complete(recipe_of("market-spread", plan, plan.messages, plan.seed)))
     except ValueError as error:
         raise RequestError(f"--messages, --symbols: {error}") from error
-    if not any(steady_scenario(spec, app, plan, 0) for spec in specs for app in plan.apps):
+    offered = (steady_scenario(spec, app, plan, 0, 1) for spec in specs for app in plan.apps)
+    if not any(offered):
         apps = ", ".join(plan.apps)
         raise RequestError(f"--app: expected an app that one of the engines offers; got {apps}")
     check_room(out, plan.disk_bytes)
