@@ -18,6 +18,7 @@ from tickproof.reference import java
 
 #: Bytes of blocks that Spark hands to Python at a time; one block may be larger.
 BATCH_BYTES: Final = 32 << 20
+_LOOPBACK: Final = "127.0.0.1"
 
 
 @contextlib.contextmanager
@@ -28,6 +29,8 @@ def session(master: str) -> Iterator[SparkSession]:
     """
     # The setting spark.pyspark.python counts for spark-submit only.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)  # executors of a local-cluster, too
     try:
         java.prepare()
         spark = SparkSession.builder.master(master).config(map=settings(master)).getOrCreate()
@@ -46,7 +49,7 @@ def session(master: str) -> Iterator[SparkSession]:
 def settings(master: str) -> dict[str, str]:
     """Return the settings that either needs; loopback where all is in one process."""
     root = str(Path(__file__).parents[3])
-    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    loopback = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     return {
         **(loopback if master.startswith("local") else {}),
         "spark.app.name": "tickproof",
