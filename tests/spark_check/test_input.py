@@ -148,27 +148,34 @@ def test_wrong_usage_is_one_sentence(recipe, tmp_path, monkeypatch):
 
 @LONG
 def test_the_death_of_an_executor_leaves_the_same_files(tmp_path):
-    recipe = {"kind": "keyed", "seed": 3, "records": 10_000_000, "partitions": 5, "skew": 0.5}
+    recipe = {"kind": "keyed", "seed": 3, "records": 20_000_000, "partitions": 5, "skew": 0.5}
     path, out = tmp_path / "recipe.json", tmp_path / "spark"
     path.write_text(json.dumps(recipe))
     command = ["generate", "partitions", path, "--out", out, "--spark"]
     master = ["--master", "local-cluster[2,1,1024]"]
     with subprocess.Popen([sys.executable, "-m", "tickproof", *command, *master]) as running:
-        victim = first_executor_that_writes(running, out)
-        victim.kill()
+        executor_once_it_writes(running, out).kill()
+        assert list(out.glob("*.part"))  # it is not done yet
         assert running.wait(DEADLINE_S) == 0
     build(recipe, tmp_path / "local")
     assert contents(out) == contents(tmp_path / "local")
 
 
-def first_executor_that_writes(running, out):
-    """Return an executor once the first bytes are written; it has more to write."""
+def executor_once_it_writes(running, out):
+    """Return an executor when the first bytes are written; there is more to write."""
     deadline = time.monotonic() + DEADLINE_S
-    while not any(part.stat().st_size for part in out.glob("*.part")):
+    executors = []
+    while not (executors and any(part.stat().st_size for part in out.glob("*.part"))):
         assert running.poll() is None and time.monotonic() < deadline
+        executors = executors or executors_below(running.pid)
         time.sleep(0.01)
-    return next(
-        process
-        for process in psutil.Process(running.pid).children(recursive=True)
-        if any(word.endswith("CoarseGrainedExecutorBackend") for word in process.cmdline())
-    )
+    return executors[0]
+
+
+def executors_below(pid):
+    found = []
+    for process in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            if any(word.endswith("CoarseGrainedExecutorBackend") for word in process.cmdline()):
+                found.append(process)
+    return found
