@@ -1,4 +1,4 @@
-"""How often each scene that only Kafka has really comes about: `python -m tests.kafka.scenes`.
+"""How often each scene that only Kafka has comes about: `python -m tests.kafka.scenes 100 6`.
 
 Each is played so many times on kafka-miniature, with another seed each time, and once only: a
 scene that did not fire is `unknown`, and is not tried again. Prints a line for each scenario.
@@ -22,28 +22,30 @@ from tickproof.conformance.selftest.trial import Task, attempt, tests_of
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
 ENGINE: Final = "kafka-miniature"
-TRIES: Final = 100
-AT_ONCE: Final = 6
+TRIES: Final = "100"
+AT_ONCE: Final = "6"
 
 
-def tasks(folder: Path, tries: int) -> list[Task]:
-    """Return every scene with ``tries`` seeds, seed after seed."""
+def tasks(folder: Path, tries: int, prefix: str) -> list[Task]:
+    """Return every scene that begins so with ``tries`` seeds, seed after seed."""
     toml = spec.find(ENGINE, fixtures())
-    scenes = [name for name in tests_of(transport="kafka") if name.startswith("kafka-")]
+    scenes = [name for name in tests_of(transport="kafka") if name.startswith(prefix)]
     return [
         Task(ENGINE, toml, scene, seed, folder / str(seed))
         for seed in range(1, tries + 1) for scene in scenes
     ]  # fmt: skip
 
 
-def main(tries: int = TRIES, at_once: int = AT_ONCE) -> None:
+def main(tries: str = TRIES, at_once: str = AT_ONCE, prefix: str = "kafka-") -> None:
     """Play all and print the table; what did not pass is kept and named."""
     folder = Path(tempfile.mkdtemp(prefix="scenes-"))
     shared_broker.address()  # one for all processes
     found: dict[str, Counter[Verdict]] = {}
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(at_once, mp_context=context) as pool:
-        for done in as_completed(pool.submit(attempt, one) for one in tasks(folder, tries)):
+    with ProcessPoolExecutor(int(at_once), mp_context=context) as pool:
+        for done in as_completed(
+            pool.submit(attempt, one) for one in tasks(folder, int(tries), prefix)
+        ):
             trial = done.result()
             worst = max((cell.verdict for cell in trial.cells), key=SEVERITY.index)
             found.setdefault(trial.scenario, Counter())[worst] += 1
@@ -59,4 +61,4 @@ def main(tries: int = TRIES, at_once: int = AT_ONCE) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -59,9 +59,10 @@ def _lost_session(context: Context, rng: random.Random, at: Moment, beyond_s: fl
     return _kills(context, step, rate=_SLOWLY)
 
 
+# As a commit is taken: nobody has to wait for the offsets of a transaction that is open.
 @scenario("kafka-partition-returns", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    return _lost_session(context, rng, "fetched", 1.5 * context.session_s)
+    return _lost_session(context, rng, "committing", 1.5 * context.session_s)
 
 
 # At a produce that is not answered yet, so that the one who is paused has a transaction open.
