@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from tickproof.reference import internals
+
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    "spark.sql.catalogImplementation": "in-memory",
     # State: on local disk, its changes in the checkpoint with every batch.
     "spark.sql.streaming.stateStore.providerClass":
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
@@ -20,9 +21,7 @@ SETTINGS = {
     # The output of a map task that died with its executor is made again, not waited for.
     "spark.shuffle.io.maxRetries": "2",
     "spark.shuffle.io.retryWait": "200ms",
-    # The work is done in Python: compiling what Spark itself does costs more than it saves.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **internals.SETTINGS,
 }  # fmt: skip
 
 
