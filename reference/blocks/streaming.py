@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, reduce
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.state import GroupState
 
 from tickproof.reference.api import Application
@@ -23,7 +22,7 @@ from tickproof.reference.blocks.blocks import (
     record_batch,
     table_of,
 )
-from tickproof.reference.compiler.checkpoint import claim
+from tickproof.reference.compiler.checkpoint import facts
 from tickproof.reference.connectors.sink import write
 from tickproof.reference.connectors.source import read
 from tickproof.reference.connectors.wire import Chunk
@@ -34,24 +33,25 @@ STATE_SCHEMA = "table binary"
 
 def start(
     spark: SparkSession, application: Application, log: Mapping[str, str],
-    partitions: Mapping[int, int], checkpoint: Path, *, max_records: int = 6_000_000,
+    partitions: Mapping[int, int], checkpoint: str, *, max_records: int = 6_000_000,
     buckets: int = 8, coalesce: bool = True, combine: bool = True,
 ) -> StreamingQuery:  # fmt: skip
     """Start the query; it goes on from its checkpoint where there is one.
 
-    log: host, port, token. partitions: how many each input stream has. buckets: shares of
-    the key space, fixed for the life of a checkpoint. coalesce: do stateless computations
-    and the combine where records are read, not in a step of their own. combine: have one.
+    log: host, port, token. partitions: how many each input stream has. checkpoint: a folder
+    on any file system of Hadoop. buckets: shares of the key space, fixed for the life of a
+    checkpoint. coalesce: do stateless computations and the combine where records are read,
+    not in a step of their own. combine: have one.
     """
     expect_blocks(application)
-    claim(checkpoint, application, partitions, "blocks", {"buckets": buckets})
+    own = facts(application, partitions, "blocks", buckets=buckets)
     frames = []
     for number, pipeline in enumerate(application.pipelines):
         stream = pipeline.source.stream
         options = {**log, "stream": str(stream), "partitions": str(partitions[stream])}
-        options["max_records"] = str(max_records)
+        options |= {"max_records": str(max_records), "checkpoint": checkpoint}
         reading = Reading(application, number, buckets, coalesce, combine)
-        frame = read(spark, pipeline.name, ROW_SCHEMA, reading, options)
+        frame = read(spark, pipeline.name, ROW_SCHEMA, reading, options, own)
         if not coalesce and pipeline.source.decoder:
             frame = frame.mapInArrow(_apart(reading), ROW_SCHEMA)
         frames.append(frame)

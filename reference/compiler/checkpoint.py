@@ -1,51 +1,28 @@
-"""Whose checkpoint a folder is, written beside Spark's own files."""
+"""Whose checkpoint it is: what the source writes into each of its offsets."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 
 from tickproof.reference.api import Application, PipelineError
-from tickproof.reference.connectors.progress import CheckpointError
-
-#: What a checkpoint is good for.
-FACTS = "application.json"
+from tickproof.reference.connectors.source import Facts
 
 
-def claim(
-    checkpoint: Path, application: Application, partitions: Mapping[int, int],
-    form: str, more: Mapping[str, int] = {},
-) -> None:  # fmt: skip
-    """Write down whose checkpoint this is, or raise CheckpointError where it is another's.
+def facts(application: Application, partitions: Mapping[int, int], form: str, **more: int) -> Facts:
+    """Return what is fixed for the life of a checkpoint.
 
-    Spark would take it and fail later, or not at all. form: of the compiler. more: what else is
-    fixed for the life of a checkpoint.
+    Spark would take one of another application and fail later, or not at all. form: of the
+    compiler. more: what else is fixed. PipelineError for a stream without partitions.
     """
     if missing := {p.source.stream for p in application.pipelines} - set(partitions):
         raise PipelineError(f"{application.name}: streams {missing}: expected their partitions")
     stages = range(1, len(application.keys) + 1)
     states = [state for stage in stages for state in application.states(stage)]
-    now = {
-        "application": application.name,
-        "form": form,
+    lists = {
         "pipelines": [f"{p.name} of stream {p.source.stream}" for p in application.pipelines],
         "keys": application.keys,
-        "state": ", ".join(f"{state.name} {state.layout.descr}" for state in states),
+        "state": [f"{state.name} {state.layout.descr}" for state in states],
         "partitions": [f"{count} of stream {stream}" for stream, count in partitions.items()],
-        **more,
     }
-    path = checkpoint / FACTS
-    if not path.exists():
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(".new")
-        aside.write_text(json.dumps(now))
-        aside.replace(path)
-        return
-    try:
-        then = json.loads(path.read_text())
-    except ValueError as error:
-        raise CheckpointError(f"{path}: expected JSON: {error}") from error
-    for what, value in now.items():
-        if then.get(what) != value:
-            raise CheckpointError(f"{path}: {what}: expected {value!r}, got {then.get(what)!r}")
+    joined = {what: ", ".join(values) for what, values in lists.items()}
+    return {"application": application.name, "form": form, **joined, **more}

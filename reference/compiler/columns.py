@@ -9,8 +9,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql import types as T
 
 from tickproof.reference.api import Application, PipelineError, Sink
 from tickproof.reference.api.layouts import Layout, fields, new
@@ -30,6 +29,11 @@ _TYPES = {
     "i1": pa.int8(), "i2": pa.int16(), "i4": pa.int32(), "i8": pa.int64(),
     "u1": pa.int16(), "u2": pa.int32(), "u4": pa.int64(), "u8": pa.int64(),
     "f4": pa.float32(), "f8": pa.float64(),
+}  # fmt: skip
+_IN_SPARK = {
+    pa.int8(): T.ByteType(), pa.int16(): T.ShortType(), pa.int32(): T.IntegerType(),
+    pa.int64(): T.LongType(), pa.float32(): T.FloatType(), pa.float64(): T.DoubleType(),
+    pa.binary(): T.BinaryType(),
 }  # fmt: skip
 
 
@@ -63,9 +67,9 @@ def leaving(application: Application, stage: int) -> pa.Schema:
         raise PipelineError(f"{application.name}: two pipelines, one field: {error}") from error
 
 
-def in_spark(schema: pa.Schema) -> StructType:
+def in_spark(schema: pa.Schema) -> T.StructType:
     """Return the same columns as Spark writes them."""
-    return from_arrow_schema(schema)
+    return T.StructType([T.StructField(f.name, _IN_SPARK[f.type]) for f in schema])
 
 
 @cache

@@ -70,7 +70,7 @@ class KeyedStage(StatefulProcessor):
         return {name: state.stored() for name, state in states.items()}, outputs
 
     def _outputs(self, number: int, rows: list[Row], states: Mapping) -> Iterator[Row]:
-        values = dict(zip(rows[0].__fields__, zip(*rows, strict=True), strict=True))
+        values = dict(zip(rows[0].asDict(), zip(*rows, strict=True), strict=True))
         records = to_records(values, self._layouts[number])
         places = [values[name] for name in PLACE.names]
         passed = through(self._stages[number], records, states)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial, reduce
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming import StreamingQuery
 
 from tickproof.reference.api import Application, PipelineError, Sink
-from tickproof.reference.compiler.checkpoint import claim
+from tickproof.reference.compiler.checkpoint import facts
 from tickproof.reference.compiler.columns import in_log_order, in_spark, leaving, to_rows
 from tickproof.reference.compiler.processor import KeyedStage
 from tickproof.reference.compiler.steps import StepError, decoded, refused, through
@@ -26,11 +25,12 @@ MAX_RECORDS = 500_000
 
 def start(
     spark: SparkSession, application: Application, log: Mapping[str, str],
-    partitions: Mapping[int, int], checkpoint: Path, *, max_records: int = MAX_RECORDS,
+    partitions: Mapping[int, int], checkpoint: str, *, max_records: int = MAX_RECORDS,
 ) -> StreamingQuery:  # fmt: skip
     """Start the query; it goes on from its checkpoint where there is one.
 
-    log: host, port, token. partitions: how many each input stream has.
+    log: host, port, token. partitions: how many each input stream has. checkpoint: a folder
+    on any file system of Hadoop.
     """
     for step in (s for p in application.pipelines for stage in p.stages for s in stage.steps):
         if not isinstance(step, Sink) and getattr(step.function, "on_arrays", False):
@@ -38,13 +38,13 @@ def start(
                 f"{application.name}: {step.name}: expected a function on one record"
             )
     schema, frames = leaving(application, 0), []
-    claim(checkpoint, application, partitions, "rows")
+    own = facts(application, partitions, "rows")
     for number, pipeline in enumerate(application.pipelines):
         stream = pipeline.source.stream
         options = {**log, "stream": str(stream), "partitions": str(partitions[stream])}
-        options["max_records"] = str(max_records)
+        options |= {"max_records": str(max_records), "checkpoint": checkpoint}
         reading = partial(rows_of, application, number)
-        frames.append(read(spark, pipeline.name, in_spark(schema), reading, options))
+        frames.append(read(spark, pipeline.name, in_spark(schema), reading, options, own))
     rows = reduce(DataFrame.union, frames)
     for stage, key in enumerate(application.keys, 1):
         schema = in_spark(leaving(application, stage))

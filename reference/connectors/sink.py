@@ -16,103 +16,80 @@ is committed, and that the log remembers which transactions are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from operator import methodcaller
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming import StreamingQuery
 
 from tickproof.reference.connectors.source import persistently
 from tickproof.reference.connectors.wire import STAGE_BYTES, Chunk, Log, LogError
 
 COMMITTED, ALREADY, UNKNOWN = 1, 2, 3
-#: Local property under which Spark tells its tasks the id of the micro-batch.
-BATCH_ID = "streaming.sql.batchId"
-
+#: What a task answers: how many records it staged.
+STAGED = pa.schema([("records", pa.int64())])
 
 #: Turns the rows of a task into framed records for each output stream, in pieces of any length.
 Framing = Callable[[Iterator[pa.RecordBatch]], Iterable[tuple[int, Iterable[memoryview]]]]
 
 
 def write(
-    frame: DataFrame, framing: Framing, options: Mapping[str, str], checkpoint: Path
+    frame: DataFrame, framing: Framing, log: Mapping[str, str], checkpoint: str
 ) -> StreamingQuery:
     """Start the query that stages what ``framing`` makes of rows, and commits it.
 
-    Options: host, port, token. One transaction holds the output of all streams.
+    log: host, port, token. One transaction holds the output of all streams.
     """
 
-    class LogSink(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "tickproof-sink"
+    def deliver(batch: DataFrame, batch_id: int) -> None:
+        """Stage a micro-batch in the executors; make it visible, in the driver.
 
-        def streamWriter(self, schema, overwrite) -> DataSourceStreamArrowWriter:
-            return LogWriter(dict(self.options), framing)
-
-    frame.sparkSession.dataSource.register(LogSink)
-    writer = frame.writeStream.format(LogSink.name()).options(**options)
-    return writer.option("checkpointLocation", str(checkpoint)).start()
-
-
-@dataclass
-class Staged(WriterCommitMessage):
-    """What one task staged."""
-
-    records: int
-
-
-class LogWriter(DataSourceStreamArrowWriter):
-    """One transaction a micro-batch."""
-
-    def __init__(self, options: dict[str, str], framing: Framing) -> None:
-        self._options = options
-        self._framing = framing
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        """Stage the output of one task, in an executor.
-
-        A STAGE holds 16 MiB, so that a task uses as many writers as it needs. How many
-        depends on the number of records alone: after a crash the same writers are staged
-        again, and none is left over from before.
+        One that fails runs again under its id, and replaces what was staged. No ABORT: one that
+        comes late, of a driver that was thought dead, would drop what its successor has staged,
+        and COMMIT would make the rest visible.
         """
-        context = TaskContext.get()
-        batch_id = int(context.getLocalProperty(BATCH_ID))
-        staged = 0
-        for stream, framed in self._framing(iterator):
-            for number, piece in enumerate(pieces(framed)):
-                writer = context.partitionId() << 16 | number
-                persistently(self._options, partial(self._stage, batch_id, stream, writer, piece))
-                staged += piece.count
-        return Staged(staged)
 
-    def _stage(self, batch_id: int, stream: int, writer: int, piece: Chunk, log: Log) -> None:
-        # From HAVE on, the log refuses what an earlier connection of this writer still sends. A
-        # twin of this task that asks HAVE later stages the same records once more.
-        first = log.have(stream, writer)
-        log.stage(batch_id, stream, writer, first, piece)
+        def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield pa.record_batch([[staged(log, batch_id, framing(rows))]], schema=STAGED)
 
-    def commit(self, messages: list[Staged | None], batchId: int) -> None:
-        """Make the batch visible, in the driver."""
-        if not any(message.records for message in messages):
-            return
-        if persistently(self._options, lambda log: log.commit(batchId)) == UNKNOWN:
-            raise LogError(f"COMMIT of batch {batchId}: the log does not know the transaction")
+        if any(task.records for task in batch.mapInArrow(stage, "records long").collect()):
+            commit(log, batch_id)
 
-    def abort(self, messages: list[Staged | None], batchId: int) -> None:
-        """Leave what was staged: the batch runs again, under the same id, and replaces it.
+    writer = frame.writeStream.foreachBatch(deliver)
+    return writer.option("checkpointLocation", checkpoint).start()
 
-        No ABORT: one that comes late, of a driver that was thought dead, would drop what its
-        successor has staged, and COMMIT would make the rest visible.
-        """
+
+def staged(
+    log: Mapping[str, str], batch_id: int, streams: Iterable[tuple[int, Iterable[memoryview]]]
+) -> int:
+    """Stage the output of one task; return how many records it has.
+
+    A STAGE holds 16 MiB, so that a task uses as many writers as it needs. How many
+    depends on the number of records alone: after a crash the same writers are staged
+    again, and none is left over from before.
+    """
+    task, count = TaskContext.get().partitionId(), 0
+    for stream, framed in streams:
+        for number, piece in enumerate(pieces(framed)):
+            writer = task << 16 | number
+            persistently(log, partial(_stage, batch_id, stream, writer, piece))
+            count += piece.count
+    return count
+
+
+def _stage(batch_id: int, stream: int, writer: int, piece: Chunk, log: Log) -> None:
+    # From HAVE on, the log refuses what an earlier connection of this writer still sends. A
+    # twin of this task that asks HAVE later stages the same records once more.
+    first = log.have(stream, writer)
+    log.stage(batch_id, stream, writer, first, piece)
+
+
+def commit(log: Mapping[str, str], batch_id: int) -> None:
+    """Make a micro-batch visible."""
+    if persistently(log, methodcaller("commit", batch_id)) == UNKNOWN:
+        raise LogError(f"COMMIT of batch {batch_id}: the log does not know the transaction")
 
 
 def pieces(framed: Iterable[memoryview]) -> Iterator[Chunk]:

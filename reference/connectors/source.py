@@ -1,4 +1,8 @@
-"""The log as a streaming source: offsets in the driver, records read in the executors."""
+"""The log as a streaming source: offsets in the driver, records read in the executors.
+
+Spark keeps the offsets in its checkpoint, on whatever file system that lies. So they also say
+whose checkpoint it is, and nothing but Spark reads or writes a file of it.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,15 @@ from tickproof.reference.connectors.wire import Chunk, Log, LogError, Passing
 PERSIST_S, AGAIN_S = 60.0, 0.1
 T = TypeVar("T")
 
+#: Whose a checkpoint is: what is the same in each of its offsets.
+Facts = Mapping[str, str | int]
+
 #: Turns the chunks of a partition, given by its number, into rows.
 Reading = Callable[[int, Iterable[Chunk]], Iterator[pa.RecordBatch]]
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that this application cannot go on from."""
 
 
 @lru_cache(maxsize=4)
@@ -55,12 +66,13 @@ def persistently(options: Mapping[str, str], ask: Callable[[Log], T]) -> T:
 
 def read(
     spark: SparkSession, name: str, schema: StructType | str, reading: Reading,
-    options: Mapping[str, str],
+    options: Mapping[str, str], facts: Facts,
 ) -> DataFrame:  # fmt: skip
     """Return one stream of the log as a DataFrame, its rows made by ``reading``.
 
-    Options: host, port, token, stream, partitions, and max_records, the most that one
-    micro-batch takes of the whole stream.
+    Options: host, port, token, checkpoint, stream, partitions, and max_records, the most that
+    one micro-batch takes of the whole stream. The query fails with CheckpointError if it goes on
+    from a checkpoint of other facts.
     """
 
     class LogSource(DataSource):
@@ -72,7 +84,7 @@ def read(
             return schema
 
         def streamReader(self, schema) -> DataSourceStreamReader:
-            return LogReader(dict(self.options), reading)
+            return LogReader(dict(self.options), reading, facts)
 
     spark.dataSource.register(LogSource)
     return spark.readStream.format(LogSource.name()).options(**options).load()
@@ -86,39 +98,58 @@ class Range(InputPartition):
 
 
 class LogReader(DataSourceStreamReader):
-    """Offsets are ``{"STREAM/PARTITION": offset}``, so that a progress report says which."""
+    """Offsets are ``{"STREAM/PARTITION": offset}`` and the facts of the checkpoint."""
 
-    def __init__(self, options: dict[str, str], reading: Reading) -> None:
+    def __init__(self, options: dict[str, str], reading: Reading, facts: Facts) -> None:
         self._options = options
         self._reading = reading
+        self._facts = facts
         self._stream = int(options["stream"])
         self._names = [f"{self._stream}/{p}" for p in range(int(options["partitions"]))]
 
     def initialOffset(self) -> dict:
         """Begin at the first record: only asked where there is no checkpoint."""
-        return dict.fromkeys(self._names, 0)
+        return {**self._facts, **dict.fromkeys(self._names, 0)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Bound a micro-batch."""
         return ReadMaxRows(int(self._options["max_records"]))
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
-        """Ask the log for its ends; share the limit among the partitions that have more."""
-        ends = persistently(self._options, self._ends)
-        for name, end in ends.items():
+        """Release what is done, and share the limit among the partitions that have more.
+
+        ``start`` is where the batch before ended. Spark plans one when that is in its commit
+        log: from then on no restart goes below it.
+        """
+        self._expect_own(start)
+        ends = persistently(self._options, partial(self._release, start))
+        busy = sum(ends[name] > start[name] for name in self._names)
+        if not isinstance(limit, ReadAllAvailable):
+            share = max(1, limit.max_rows // max(1, busy))
+            ends = {name: min(end, start[name] + share) for name, end in ends.items()}
+        return {**self._facts, **ends}
+
+    def _release(self, start: dict, log: Log) -> dict[str, int]:
+        """Release what is below ``start``; return where the partitions end now."""
+        ends = {}
+        for number, name in enumerate(self._names):
+            released, end, _ = log.tail(self._stream, number)
             if end < start[name]:
                 raise LogError(f"{name} ends at {end}, but was read to {start[name]}: another log?")
-        if isinstance(limit, ReadAllAvailable):
-            return ends
-        busy = sum(ends[name] > start[name] for name in self._names)
-        share = max(1, limit.max_rows // max(1, busy))
-        return {name: min(end, start[name] + share) for name, end in ends.items()}
+            if released < start[name]:
+                log.release(self._stream, number, start[name])
+            ends[name] = end
+        return ends
 
-    def _ends(self, log: Log) -> dict[str, int]:
-        return {name: log.tail(self._stream, p).end for p, name in enumerate(self._names)}
+    def _expect_own(self, offset: dict) -> None:
+        for what, value in self._facts.items():
+            if offset.get(what) != value:
+                where, found = self._options["checkpoint"], offset.get(what)
+                raise CheckpointError(f"{where}: {what}: expected {value!r}, got {found!r}")
 
     def partitions(self, start: dict, end: dict) -> list[Range]:
         """One task for each partition that has records in this batch."""
+        self._expect_own(end)  # a batch that was planned before a death
         return [
             Range(number, start[name], end[name])
             for number, name in enumerate(self._names)
@@ -141,4 +172,4 @@ class LogReader(DataSourceStreamReader):
         return next(log.read(self._stream, number, at, end))
 
     def commit(self, end: dict) -> None:
-        """Nothing: Spark calls this with the next batch only. See connectors.progress."""
+        """Nothing: Spark calls this when it has planned the next batch, which may never be."""

@@ -12,13 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming import StreamingQuery
 
 from tests.reference.served import Served
 from tickproof.reference.api import Application, State
 from tickproof.reference.blocks import streaming as blocks
 from tickproof.reference.compiler import batch
-from tickproof.reference.connectors.progress import Progress
 
 DEADLINE_S = 180
 #: How long a log that is gone is asked again.
@@ -26,19 +25,17 @@ PERSIST_S = "5"
 
 
 class Running(NamedTuple):
-    """A query with what is known of its progress."""
+    """A query on a log."""
 
     query: StreamingQuery
-    progress: Progress
+    served: Served
 
     def until(self, ends: dict[str, int]) -> None:
-        """Wait until these offsets are committed; the query's failure ends the wait."""
+        """Wait until these offsets are released; the query's failure ends the wait."""
         deadline = time.monotonic() + DEADLINE_S
-        while self.progress.committed != ends:
-            if failure := self.query.exception():
-                raise failure
-            assert time.monotonic() < deadline, f"{self.progress.committed}, expected {ends}"
-            self.progress.wait(0.05)
+        while any(self.served.released[name] < end for name, end in ends.items()):
+            assert not self.query.awaitTermination(0.05), "the query was stopped"
+            assert time.monotonic() < deadline, f"{self.served.released}, expected {ends}"
 
     def failure(self) -> str:
         """Wait for the failure of the query; return its text."""
@@ -51,21 +48,16 @@ class Running(NamedTuple):
 
 @contextmanager
 def running(
-    spark: SparkSession, application: Application, served: Served, checkpoint: Path,
+    spark: SparkSession, application: Application, served: Served, checkpoint: Path | str,
     form=blocks, **options,
 ) -> Iterator[Running]:  # fmt: skip
     """Run a query that a form's ``start`` compiles, and stop it in the end."""
     log = {**served.options, "persist_s": PERSIST_S}
-    progress = Progress(log, checkpoint)
-    spark.streams.addListener(progress)
+    query = form.start(spark, application, log, served.counts, str(checkpoint), **options)
     try:
-        query = form.start(spark, application, log, served.counts, checkpoint, **options)
-        try:
-            yield Running(query, progress)
-        finally:
-            query.stop()
+        yield Running(query, served)
     finally:
-        spark.streams.removeListener(progress)
+        query.stop()
 
 
 def recorded(

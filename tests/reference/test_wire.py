@@ -8,19 +8,17 @@ import struct
 import threading
 from contextlib import contextmanager, suppress
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from tests.reference.served import DEADLINE_S, Served, partition
 from tickproof.reference.api.layouts import new
 from tickproof.reference.apps.double import NUMBER
 from tickproof.reference.connectors import sink, source, wire
-from tickproof.reference.connectors.progress import Progress
 from tickproof.reference.connectors.wire import Chunk, Log, LogError
 
 RECORDS = 40
@@ -283,13 +281,47 @@ def test_a_later_reply_with_records_of_another_size():
             list(client.read(0, 0, 5, 8))
 
 
-def test_a_log_that_ends_before_what_was_read(served):
-    options = {**served.options, "stream": "0", "partitions": "2"}
-    reader = source.LogReader(options, lambda number, chunks: iter(()))
-    limit = ReadMaxRows(10)
-    assert reader.latestOffset({"0/0": 8, "0/1": 40}, limit) == {"0/0": 18, "0/1": 40}
+# -- offsets -----------------------------------------------------------------------
+
+LIMIT = ReadMaxRows(10)
+
+
+@pytest.fixture
+def reader(served):
+    """The source of the log, in a checkpoint that app double began."""
+    options = {**served.options, "stream": "0", "partitions": "2", "checkpoint": "hdfs://a/b"}
+    return source.LogReader(options, lambda number, chunks: iter(()), {"application": "double"})
+
+
+def test_what_the_next_batch_begins_at_is_released(served, reader):
+    start = reader.initialOffset()
+    assert start == {"application": "double", "0/0": 0, "0/1": 0}
+    end = reader.latestOffset(start, LIMIT)
+    assert end == {"application": "double", "0/0": 5, "0/1": 5}
+    assert [part.value for part in reader.partitions(start, end)] == [(0, 0, 5), (1, 0, 5)]
+    assert served.released == {"0/0": 0, "0/1": 0}
+    for _ in range(2):  # as often as Spark asks
+        assert reader.latestOffset(end | {"0/1": RECORDS}, LIMIT) == end | {
+            "0/0": 15, "0/1": RECORDS,
+        }  # fmt: skip
+        assert served.released == {"0/0": 5, "0/1": RECORDS}
+    assert reader.latestOffset(end, ReadAllAvailable()) == {**end, **served.ends}
+
+
+def test_a_log_that_ends_before_what_was_read(served, reader):
     with refused("0/1 ends at 40, but was read to 41: another log?"):
-        reader.latestOffset({"0/0": 8, "0/1": 41}, limit)
+        reader.latestOffset(reader.initialOffset() | {"0/1": 41}, LIMIT)
+    assert served.released == {"0/0": 0, "0/1": 0}
+
+
+@pytest.mark.parametrize("other", [{"application": "count"}, {}])
+def test_offsets_of_another_checkpoint(served, reader, other):
+    offset = {**other, "0/0": 8, "0/1": 8}
+    text = f"hdfs://a/b: application: expected 'double', got {other.get('application')!r}"
+    for refuse in (reader.latestOffset, reader.partitions):
+        with pytest.raises(source.CheckpointError, match=f"^{text}$"):
+            refuse(offset, offset)
+    assert served.released == {"0/0": 0, "0/1": 0}
 
 
 # -- the sink --------------------------------------------------------------
@@ -318,15 +350,14 @@ def test_records_of_two_sizes_do_not_fit_one_stream():
         list(sink.pieces(map(memoryview, blocks)))
 
 
-def test_a_driver_thought_dead_drops_nothing_of_its_successor(served):
-    options = {**served.options, "stream": "0"}
-    first, second = (sink.LogWriter(options, iter) for _ in range(2))
+def test_a_batch_is_committed_as_often_as_it_runs(served):
     client = served.connect()
     client.stage(8, 0, 1, client.have(0, 1), chunk(1, 2))
-    first.abort([None, None], 8)
-    client.stage(8, 0, 2, client.have(0, 2), chunk(3))
-    second.commit([sink.Staged(2), sink.Staged(1)], 8)
-    assert served.outputs(NUMBER)["x"].tolist() == [1, 2, 3]
+    for _ in range(2):
+        sink.commit(served.options, 8)
+    assert served.outputs(NUMBER)["x"].tolist() == [1, 2]
+    with refused("COMMIT of batch 9: the log does not know the transaction"):
+        sink.commit(served.options, 9)
 
 
 def test_a_piece_fits_a_stage(served):
@@ -338,17 +369,3 @@ def test_a_piece_fits_a_stage(served):
         client.stage(0, 0, writer, client.have(0, writer), piece)
     assert client.commit(0) == sink.COMMITTED
     assert np.array_equal(served.outputs(NUMBER), numbers(count + 1))
-
-
-def test_progress_of_another_query_of_the_session_releases_nothing(served, tmp_path):
-    progress = Progress(served.options, tmp_path / "checkpoint")
-    offsets = SimpleNamespace(endOffset='{"0/0": 10}')
-    before, mine = (SimpleNamespace(id=id_) for id_ in ("before", "mine"))
-    for query in (before, mine):
-        query.progress = SimpleNamespace(id=query.id, sources=[offsets])
-    progress.onQueryStarted(mine)
-    progress.onQueryProgress(before)
-    assert progress.committed == {} and served.connect().tail(0, 0).start == 0
-    progress.onQueryProgress(mine)
-    assert progress.committed == {"0/0": 10}
-    assert served.connect().tail(0, 0).start == 10
