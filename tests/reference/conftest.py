@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 MISSING = [name for name in ("pyspark", "pandas", "chispa") if not importlib.util.find_spec(name)]
-NEED_SPARK = ["test_streaming.py", "test_checkpoints.py", "test_rows.py", "test_wire.py"]
+NEED_SPARK = [
+    "test_streaming.py", "test_checkpoints.py", "test_rows.py", "test_wire.py",
+    "test_internals.py", "test_file_systems.py",
+]  # fmt: skip
 collect_ignore = NEED_SPARK if MISSING else []
 ROOT = Path(__file__).parents[2]
 #: For a JVM that lives for a minute.
