@@ -26,9 +26,9 @@ def hdfs(folder: Path) -> Iterator[str]:
     details, log = folder / "details.json", folder / "hdfs.log"
     command = [
         java.find("HDFS", "spark").home / "bin" / "java", "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC", f"-Dhdfs.minidfs.basedir={folder}", f"-Dtest.build.data={folder}", "-cp", f"{brought}/*",
-        "org.apache.hadoop.test.MiniDFSClusterManager", "-datanodes", "1", "-format",
-        "-writeDetails", details,
+        "-XX:+UseSerialGC", f"-Dhdfs.minidfs.basedir={folder}", f"-Dtest.build.data={folder}",
+        "-cp", f"{brought}/*", "org.apache.hadoop.test.MiniDFSClusterManager",
+        "-datanodes", "1", "-format", "-writeDetails", details,
     ]  # fmt: skip
     with log.open("wb") as file:
         process = subprocess.Popen(
