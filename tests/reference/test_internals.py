@@ -90,7 +90,7 @@ def test_settings(spark):
     )
     fresh = spark.newSession()
     for key in hidden:
-        assert fresh.conf.get(key) == internals.SETTINGS[key]
+        assert spark.conf.get(key) == internals.SETTINGS[key]
         fresh.conf.unset(key)
         # One that Spark does not know is an error then.
         assert fresh.conf.get(key) is not None, f"{CHANGED}the setting {key}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from contextlib import ExitStack
 
 import pytest
 
@@ -31,12 +32,14 @@ INTERPRETED = {
 def spark():
     from tickproof.conformance.spark_check.spark import session
 
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("JDK_JAVA_OPTIONS", FLAGS)
-        with session("local[2]") as started:
-            for key, value in {"spark.sql.shuffle.partitions": "2", **INTERPRETED}.items():
-                started.conf.set(key, value)
-            yield started
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as environment:
+            # For this JVM alone: other tests of the process start theirs.
+            environment.setenv("JDK_JAVA_OPTIONS", FLAGS)
+            started = stack.enter_context(session("local[2]"))
+        for key, value in {"spark.sql.shuffle.partitions": "2", **INTERPRETED}.items():
+            started.conf.set(key, value)
+        yield started
 
 
 @pytest.fixture
