@@ -7,7 +7,7 @@ returns the number of records written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,13 +25,26 @@ Progress = Callable[[int], None]
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a file that takes the place of ``path`` on success and is gone on failure."""
-    part = path.with_name(path.name + ".part")
+    with replacing_all([path]) as (part,), part.open("wb") as file:
+        yield file
+
+
+@contextmanager
+def replacing_all(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Give empty files that take the places of ``paths`` on success and are gone on failure.
+
+    None of them is held open: there may be thousands. Raises OSError.
+    """
+    parts = [path.with_name(path.name + ".part") for path in paths]
     try:
-        with part.open("wb") as file:
-            yield file
-        part.replace(path)
+        for part in parts:
+            part.write_bytes(b"")
+        yield parts
+        for part, path in zip(parts, paths, strict=True):
+            part.replace(path)
     finally:
-        part.unlink(missing_ok=True)
+        for part in parts:
+            part.unlink(missing_ok=True)
 
 
 def write_chunks(chunks: Iterable[np.ndarray], path: Path, progress: Progress | None) -> int:

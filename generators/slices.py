@@ -7,8 +7,7 @@ they are counted first, slice by slice, and the running totals of the counts are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,24 +54,6 @@ def located(bounds: Sequence[tuple[int, int]], counts: Sequence[np.ndarray]) -> 
         Slice(start, stop, count, place)
         for (start, stop), count, place in zip(bounds, counts, places, strict=True)
     ]
-
-
-@contextmanager
-def replacing(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Give empty files that take the places of ``paths`` on success and are gone on failure.
-
-    None of them is held open: there may be thousands. Raises OSError.
-    """
-    parts = [path.with_name(path.name + ".part") for path in paths]
-    try:
-        for part in parts:
-            part.write_bytes(b"")
-        yield parts
-        for part, path in zip(parts, paths, strict=True):
-            part.replace(path)
-    finally:
-        for part in parts:
-            part.unlink(missing_ok=True)
 
 
 def write(division: Division, part: Slice, paths: Sequence[Path]) -> None:

@@ -21,7 +21,7 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
-# -- for the adapter, whose Spark is all on one machine ------------------------------
+# -- for the adapter, which starts Spark and names its processes ---------------------
 
 #: Main classes of Spark's JVMs.
 DRIVER = "org.apache.spark.deploy.SparkSubmit"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import click
 
 from tickproof.conformance.cli.options import FILE, FOLDER, Decorator, spark
 from tickproof.conformance.errors import SparkNotStarted
+from tickproof.conformance.history import json_lines
 from tickproof.conformance.reports import style
 from tickproof.conformance.reports.live import LiveView, bar
 from tickproof.conformance.reports.market import csv_notes
@@ -178,7 +178,7 @@ def partitions(recipe: Path, out: Path, master: str | None) -> None:
     if out.exists() and any(out.iterdir()):
         raise click.UsageError(f"--out {out}: expected a new folder, or an empty one")
     try:
-        asked = json.loads(recipe.read_bytes())
+        asked = json_lines.loads(recipe.read_bytes())
     except ValueError as error:
         raise click.UsageError(f"RECIPE {recipe}: expected JSON: {error}") from error
     if not isinstance(asked, dict):

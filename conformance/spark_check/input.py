@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tickproof.generators import slices
-from tickproof.generators.files import Progress, ranges
+from tickproof.generators.files import Progress, ranges, replacing_all
 from tickproof.generators.partitions import Division
 from tickproof.generators.placement import Placement
 from tickproof.generators.recipes import source_of
@@ -51,7 +51,7 @@ def write(
         counts = _mapped(spark, partial(_count, text), stretches)
     parts = slices.located(stretches, counts)
     wave = spark.sparkContext.defaultParallelism * _TASKS_A_CORE
-    with slices.replacing(paths) as made:
+    with replacing_all(paths) as made:
         for first, end in ranges(len(parts), wave):
             try:
                 _mapped(spark, partial(_write, text, made), parts[first:end])

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tickproof.generators import build
+from tickproof.generators.files import replacing_all
 from tickproof.generators.partitions import Division
 from tickproof.generators.placement import Placement
 from tickproof.generators.recipes import source_of
-from tickproof.generators.slices import bounds, count, located, replacing, write
+from tickproof.generators.slices import bounds, count, located, write
 
 QUOTE, ORDER = ["quote", "AA", 10_000, 10_100], ["order", "AA"]
 RECIPES = {
@@ -42,7 +43,7 @@ def sliced(recipe, folder, size, rng):
     slices = located(stretches, [count(division, *stretch) for stretch in stretches])
     folder.mkdir()
     again = rng.sample(slices, len(slices) // 3)
-    with replacing(division.paths(folder)) as made:
+    with replacing_all(division.paths(folder)) as made:
         for one in rng.sample(slices, len(slices)) + again:
             write(division, one, made)
     return slices
@@ -70,7 +71,7 @@ def test_slices_make_the_same_files(tmp_path_factory, kind, placement, seed, siz
 def test_a_failure_leaves_no_part_and_the_old_file(tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_bytes(b"old")
-    with pytest.raises(OSError, match="full"), replacing([old, new]) as made:
+    with pytest.raises(OSError, match="full"), replacing_all([old, new]) as made:
         assert [path.read_bytes() for path in made] == [b"", b""]
         raise OSError("the disk is full")
     assert contents(tmp_path) == {"old": b"old"}

@@ -22,8 +22,6 @@ from tickproof.conformance.selftest.trial import Task, attempt, tests_of
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
 ENGINE: Final = "kafka-miniature"
-TRIES: Final = "100"
-AT_ONCE: Final = "6"
 
 
 def tasks(folder: Path, tries: int, prefix: str) -> list[Task]:
@@ -36,16 +34,14 @@ def tasks(folder: Path, tries: int, prefix: str) -> list[Task]:
     ]  # fmt: skip
 
 
-def main(tries: str = TRIES, at_once: str = AT_ONCE, prefix: str = "kafka-") -> None:
+def main(tries: int = 100, at_once: int = 6, prefix: str = "kafka-") -> None:
     """Play all and print the table; what did not pass is kept and named."""
     folder = Path(tempfile.mkdtemp(prefix="scenes-"))
     shared_broker.address()  # one for all processes
     found: dict[str, Counter[Verdict]] = {}
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(int(at_once), mp_context=context) as pool:
-        for done in as_completed(
-            pool.submit(attempt, one) for one in tasks(folder, int(tries), prefix)
-        ):
+    with ProcessPoolExecutor(at_once, mp_context=context) as pool:
+        for done in as_completed(pool.submit(attempt, one) for one in tasks(folder, tries, prefix)):
             trial = done.result()
             worst = max((cell.verdict for cell in trial.cells), key=SEVERITY.index)
             found.setdefault(trial.scenario, Counter())[worst] += 1
@@ -61,4 +57,4 @@ def main(tries: str = TRIES, at_once: str = AT_ONCE, prefix: str = "kafka-") -> 
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*map(int, sys.argv[1:3]), *sys.argv[3:])

@@ -13,6 +13,8 @@ from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
 from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
+from tickproof.reference.api.layouts import new
+from tickproof.reference.apps import count
 from tickproof.reference.connectors.wire import Log
 
 DEADLINE_S = 60
@@ -128,3 +130,14 @@ class Served:
             client.close()
         self.stop()
         self.recorder.close()
+
+
+def serving_values(folder: Path, records: int, keys: int, scale: int = 1) -> Served:
+    """Serve two partitions of input of count, ``keys`` keys in each, to one output stream."""
+    parts = []
+    for number in range(2):
+        made = new(records, count.VALUE)
+        made["key"] = np.arange(records) % keys * 2 + number
+        made["value"] = np.arange(records) * scale
+        parts.append(partition(folder / "in", 0, number, made))
+    return Served(folder, parts, count.POINT.itemsize - 4)

@@ -14,7 +14,7 @@ import pytest
 from chispa import assert_df_equality
 
 from tests.reference.querying import recorded, running, with_state
-from tests.reference.served import Served, partition
+from tests.reference.served import Served, partition, serving_values
 from tickproof.reference import apps
 from tickproof.reference.api import Application, Pipeline, Sink, Source, State
 from tickproof.reference.api.layouts import new
@@ -29,13 +29,7 @@ VERDICTS = apps.make("market-spread", {"inputs": "merged", "emit": "verdicts"})
 @pytest.fixture
 def values(tmp_path):
     """Serve two partitions of 300 values, 15 keys in each."""
-    parts = []
-    for number in range(2):
-        records = new(RECORDS, count.VALUE)
-        records["key"] = np.arange(RECORDS) % 15 * 2 + number
-        records["value"] = np.arange(RECORDS) * 2**56
-        parts.append(partition(tmp_path / "in", 0, number, records))
-    with Served(tmp_path, parts, count.POINT.itemsize - 4) as served:
+    with serving_values(tmp_path, RECORDS, 15, 2**56) as served:
         yield served
 
 

@@ -9,17 +9,14 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from chispa import assert_df_equality
 
 from tests.long import LONG
 from tests.reference.hdfs import hdfs
 from tests.reference.querying import DEADLINE_S, recorded, running
-from tests.reference.served import Served, partition
+from tests.reference.served import Served, serving_values
 from tickproof.reference import apps
-from tickproof.reference.api.layouts import new
-from tickproof.reference.apps import count
 from tickproof.reference.blocks import streaming as blocks
 from tickproof.reference.compiler import batch
 from tickproof.reference.compiler import streaming as rows
@@ -32,13 +29,7 @@ FORMS = {"rows": (rows, False), "blocks": (blocks, True)}
 @pytest.fixture
 def served(tmp_path):
     """Serve two partitions of values, 20 keys in each; nothing is published yet."""
-    parts = []
-    for number in range(2):
-        records = new(RECORDS, count.VALUE)
-        records["key"] = np.arange(RECORDS) % 20 * 2 + number
-        records["value"] = np.arange(RECORDS)
-        parts.append(partition(tmp_path / "in", 0, number, records))
-    with Served(tmp_path, parts, count.POINT.itemsize - 4) as made:
+    with serving_values(tmp_path, RECORDS, 20) as made:
         yield made
 
 

@@ -82,7 +82,7 @@ def test_a_folder_that_a_task_does_not_see_is_named(spark, many_slices, tmp_path
     def elsewhere(paths):
         yield [tmp_path / "elsewhere" / path.name for path in paths]
 
-    monkeypatch.setattr(input.slices, "replacing", elsewhere)
+    monkeypatch.setattr(input, "replacing_all", elsewhere)
     with pytest.raises(FileNotFoundError, match="folder that every machine of the cluster sees"):
         input.write(spark, RECIPES["numbers"], tmp_path / "spark")
 
@@ -126,6 +126,7 @@ def test_wrong_usage_is_one_sentence(recipe, tmp_path, monkeypatch):
     ]
     for text, said in (
         ("[", "expected JSON: "),
+        ("[" * 100_000, "expected JSON: nested too deep"),
         ("[1]", "expected a JSON object"),
         ('{"kind": "numbers", "seed": 1}', "recipe: missing key 'records'"),
         ('{"kind": "numbers", "seed": 1, "records": "many"}', "records: expected a whole"),
