@@ -60,10 +60,13 @@ def _workers(_context: click.Context, _option: click.Parameter, given: str) -> t
     "--kill", "kills", default="worker,engine", show_default=True, metavar="WHOM[,WHOM]",
     help="Whose deaths are measured: worker, engine, or none.",
 )  # fmt: skip
-@options.number("--pace", click.IntRange(100), 20_000, "Records a second of a run with a kill.")
-@options.number(
-    "--seconds", click.FloatRange(1), 30.0, "Length of the input of a run with a kill, by its pace."
+@click.option(
+    "--latency/--no-latency", default=True, show_default=True, help="Measure latency, too."
 )
+@options.number(
+    "--pace", click.IntRange(100), 20_000, "Records a second where latency or a death is measured."
+)
+@options.number("--seconds", click.FloatRange(1), 30.0, "Length of that input.")
 @options.seed()
 @options.out("tickproof-out/bench", "bench.json and runs go")
 @click.option("--keep", is_flag=True, help="Keep the folders of all runs.")
@@ -72,7 +75,7 @@ def bench_engines(
     names: tuple[str, ...], apps: str, kills: str, out: Path, keep: bool, as_json: bool,
     **numbers: Any,
 ) -> int:  # fmt: skip
-    """Measure each ENGINE in turn: rate, processor time, memory, state, time to recover."""
+    """Measure each ENGINE in turn: rate, costs, memory, state, latency, time to recover."""
     from tickproof.conformance.bench.engines import plan, session
 
     specs = options.load_engines(names, out)

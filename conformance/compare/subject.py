@@ -92,7 +92,7 @@ def _latency(path: Path) -> Subject:
 
 
 def _bench(path: Path) -> Iterator[Subject]:
-    """Yield rates by app, and silences after kills, of each engine."""
+    """Yield rates by app, latency, and silences after kills, of each engine."""
     data = loads(plain_files.read_bytes(path.parent, path.name))
     basis = _words({key: one for key, one in data["parameters"].items() if key != "seed"})
     workers = data["parameters"].get("workers")
@@ -104,6 +104,10 @@ def _bench(path: Path) -> Iterator[Subject]:
             more = f", {row['workers']} workers" if several else ""
             name = f"records a second of {row['app']}{more}"
             found[name] = _figure(name, "/s", "higher", _rounds(row, "rate"))
+        for row in engine.get("latency", ()):  # a bench from before has none
+            for name in ("p50", "p99"):
+                label = f"{name} of latency"
+                found[label] = _figure(label, "s", "lower", _rounds(row, name))
         for row in engine["kills"]:
             name = f"longest silence of the output after a kill of {row['target']}"
             found[name] = _figure(name, "s", "lower", _rounds(row, "output_s"))

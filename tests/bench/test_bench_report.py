@@ -26,9 +26,9 @@ def round_of(rate, progress="release", steps=9, others=0.1):
     }  # fmt: skip
 
 
-def shown(apps, kills=(), width=100, **options):
-    plan = Plan(apps=(), kills=tuple(one.what for one in kills), **options)
-    found = document([EngineResult(ENGINE, list(apps), list(kills))], plan, MACHINE)
+def shown(apps, kills=(), latency=(), width=100, **options):
+    plan = Plan(apps=(), latency=bool(latency), kills=tuple(one.what for one in kills), **options)
+    found = document([EngineResult(ENGINE, list(apps), list(latency), list(kills))], plan, MACHINE)
     console = Console(file=io.StringIO(), width=width)
     show(console, found)
     return found["engines"][0], " ".join(console.file.getvalue().split())
@@ -103,6 +103,15 @@ def test_without_a_rate_of_passthrough_there_is_no_ratio():
         Series("count", rounds=[round_of(3e6)]),
     ])  # fmt: skip
     assert [row["to_passthrough"] for row in engine["apps"]] == [None, None]
+
+
+def test_latency_is_shown_beside_its_pace():
+    rounds = [{"p50": 0.25, "p99": 1.5, "max": at} for at in (2.0, 4.0, 3.0)]
+    _, text = shown([], latency=[Series("latency", "passthrough", rounds=rounds)], rounds=3)
+    assert "Latency at 20,000 records a second, in seconds" in text
+    assert "toy passthrough 0.250 [0.250 0.250] 1.50 [1.50 1.50] 3.00 [2.00 4.00]" in text
+    failed = Series("latency", "count", status="failed", why="lost: one", run="out/runs/toy")
+    assert "toy, latency: failed: lost: one" in shown([], latency=[failed])[1]
 
 
 def test_what_went_wrong_and_what_is_not_claimed_is_told():

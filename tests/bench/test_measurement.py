@@ -12,7 +12,12 @@ from tickproof.conformance.bench.engines.engine_samples import (
     children_cpu_s,
 )
 from tickproof.conformance.bench.engines.measurement import EngineResult, Series
-from tickproof.conformance.bench.engines.plan import Plan, kill_scenario, steady_scenario
+from tickproof.conformance.bench.engines.plan import (
+    Plan,
+    kill_scenario,
+    latency_scenario,
+    steady_scenario,
+)
 from tickproof.conformance.bench.engines.session import exit_status
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.engines.workspace import folder_size
@@ -91,7 +96,7 @@ def test_one_wrong_round_takes_the_figures_of_all(tmp_path, monkeypatch):
 
     monkeypatch.setattr(measurement, "earns_figures", judged)
     spec = load(fixtures() / "engines" / "minimal")
-    plan = Plan(apps=("passthrough",), kills=(), messages=2_000, rounds=3)
+    plan = Plan(apps=("passthrough",), latency=False, kills=(), messages=2_000, rounds=3)
     said = []
     (result,) = measurement.measure_all([spec], plan, tmp_path, keep=False, tell=said.append)
     (series,) = result.apps
@@ -114,7 +119,7 @@ def test_one_wrong_round_takes_the_figures_of_all(tmp_path, monkeypatch):
 )
 def test_the_worst_series_decides_the_exit_status(statuses, status):
     series = [Series("x", status=one) for one in statuses]
-    assert exit_status([EngineResult(None, series[:1], series[1:])]) == status
+    assert exit_status([EngineResult(None, series[:1], [], series[1:])]) == status
 
 
 def test_engines_are_asked_for_what_they_offer():
@@ -134,6 +139,15 @@ def test_rounds_differ_in_input_and_kill_and_engines_do_not():
     assert 0.4 <= first.faults[0].fraction <= 0.6
     assert kill_scenario(minimal, "worker", Plan(), 0).faults == first.faults
     assert kill_scenario(miniature, "engine", Plan(), 0).faults != first.faults
+
+
+def test_latency_is_measured_at_any_pace():
+    miniature = load(fixtures() / "engines" / "miniature")
+    for pace in (100, 333, 20_000, 1_000_000):
+        scenario = latency_scenario(miniature, Plan(pace=pace, seconds=30.0), 0)
+        ticks = scenario.recipe["records"] / scenario.recipe["tick"]
+        assert ticks * scenario.pace.tick_us / 1e6 == pytest.approx(30.0, rel=0.01)
+        assert (scenario.pace.warm_up_s, scenario.faults) == (6.0, ())
 
 
 def test_a_long_input_gets_its_time_to_drain():

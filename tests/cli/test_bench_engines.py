@@ -21,7 +21,7 @@ def measured(session_type, tmp_path_factory):
     )  # fmt: skip
     sessions.close()  # with the runs kept, their ids tell whether a process is left
     assert done.status == 0, done.err
-    assert len(sessions.runs()) == 2 * (3 + 2) + 2 * 2
+    assert len(sessions.runs()) == 2 * (3 + 2) + 2 * 2 + 2 * 2
     page = (sessions.folder / "out/report.html").read_text("utf-8")
     assert "records a second of market-spread" in page and "after a kill of engine" in page
     assert "2 runs are too few" in page
@@ -30,7 +30,7 @@ def measured(session_type, tmp_path_factory):
 
 def rows(document, engine, key="apps"):
     (found,) = (one for one in document["engines"] if one["name"] == engine)
-    return {row["app" if key == "apps" else "target"]: row for row in found[key]}
+    return {row["target" if key == "kills" else "app"]: row for row in found[key]}
 
 
 def test_the_document_says_what_was_done_and_where(measured):
@@ -85,6 +85,15 @@ def test_an_app_that_is_not_offered_is_not_measured(measured):
     assert (row["status"], row["rate"], row["rounds"]) == ("not-offered", None, [])
 
 
+@pytest.mark.parametrize("engine", ["miniature", "minimal"])
+def test_latency_is_that_of_a_paced_run_without_a_kill(measured, engine):
+    (row,) = rows(measured[0], engine, "latency").values()
+    assert (row["status"], row["app"], row["params"]) == ("measured", "count", {"emit": "every"})
+    for one in row["rounds"]:
+        assert one["answers"] == 0.8 * 45_000
+        assert 0 < one["p50"] <= one["p99"] <= one["max"]
+
+
 @pytest.mark.parametrize("target", ["worker", "engine"])
 def test_deaths_are_measured_where_they_are_claimed_to_be_survived(measured, target):
     row = rows(measured[0], "miniature", "kills")[target]
@@ -100,7 +109,7 @@ def test_deaths_are_measured_where_they_are_claimed_to_be_survived(measured, tar
 def test_a_wrong_answer_gets_no_figure(tickproof, tmp_path):
     status, out, _ = tickproof(
         "bench", "engines", "minimal", "mutant:all-twice", *SMALL, "--app", "passthrough",
-        "--kill", "none", "--out", "out",
+        "--kill", "none", "--no-latency", "--out", "out",
     )  # fmt: skip
     assert status == 1
     found = json.loads((tmp_path / "out/bench.json").read_text())
@@ -119,7 +128,7 @@ def test_a_wrong_answer_gets_no_figure(tickproof, tmp_path):
 def test_a_recovery_with_wrong_totals_gets_no_figure(tickproof, tmp_path):
     status, out, _ = tickproof(
         "bench", "engines", "mutant:worker-restarts-fresh", *SMALL, "--app", "passthrough",
-        "--kill", "worker", "--out", "out", "--json",
+        "--kill", "worker", "--no-latency", "--out", "out", "--json",
     )  # fmt: skip
     assert status == 1
     (engine,) = json.loads(out)["engines"]

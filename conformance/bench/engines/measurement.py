@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -19,12 +19,20 @@ from tickproof.conformance.bench.engines.engine_samples import (
     EngineSamples,
     children_cpu_s,
 )
-from tickproof.conformance.bench.engines.plan import Plan, kill_scenario, steady_scenario
+from tickproof.conformance.bench.engines.plan import (
+    WARM_UP,
+    Plan,
+    kill_scenario,
+    latency_scenario,
+    steady_scenario,
+)
 from tickproof.conformance.bench.engines.recovery import recovery
 from tickproof.conformance.bench.engines.throughput import Window, drained_ns, window
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.latency.percentiles import percentiles_us
+from tickproof.conformance.latency.samples import answers, latencies
 from tickproof.conformance.runner.limits import patient
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
@@ -36,6 +44,9 @@ from tickproof.conformance.suites.require import earns_figures
 #: failed: the answer was wrong, or the engine gave none.
 Status = Literal["measured", "not-offered", "not-claimed", "failed", "unknown", "kit-error"]
 Tell = Callable[[str], None]
+#: Percentiles that a bench shows.
+LATENCY: Final = ("p50", "p99", "max")
+_NOTHING_PACED: Final = "neither count nor passthrough is offered"
 Measure = Callable[[History, EngineSamples], dict[str, Any]]
 
 
@@ -73,6 +84,7 @@ class EngineResult:
 
     spec: EngineSpec
     apps: list[Series]
+    latency: list[Series]
     kills: list[Series]
 
 
@@ -89,6 +101,7 @@ def measure_all(
         EngineResult(
             spec,
             [Series(app, workers=workers) for app in plan.apps for workers in plan.workers],
+            [Series("latency", workers=plan.workers[0])] if plan.latency else [],
             [Series(target, workers=plan.workers[0]) for target in plan.kills],
         )
         for spec in specs
@@ -99,6 +112,9 @@ def measure_all(
             for result, folder in zip(results, folders, strict=True):
                 bench.steady(result.spec, result.apps[i], number, folder)
     for number in range(plan.rounds):
+        if plan.latency:
+            for result, folder in zip(results, folders, strict=True):
+                bench.latency(result.spec, result.latency[0], number, folder)
         for i in range(len(plan.kills)):
             for result, folder in zip(results, folders, strict=True):
                 bench.kill(result.spec, result.kills[i], number, folder)
@@ -168,12 +184,19 @@ class _Bench:
             folder = parent / f"{app}-{workers}-{number}"
             self._rounds.add(spec, series, scenario, folder, steady_figures)
 
+    def latency(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:
+        """Measure one paced round without a kill."""
+        scenario = latency_scenario(spec, self._plan, number)
+        if scenario is None:
+            series.status, series.why = "not-offered", _NOTHING_PACED
+        else:
+            self._rounds.add(spec, series, scenario, parent / f"latency-{number}", latency_figures)
+
     def kill(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:
         """Measure one round with a kill, where the engine claims to survive it."""
         scenario = kill_scenario(spec, series.what, self._plan, number)  # type: ignore[arg-type]
         if scenario is None:
-            series.status = "not-offered"
-            series.why = "neither count nor passthrough is offered"
+            series.status, series.why = "not-offered", _NOTHING_PACED
         elif series.what not in (survives := spec.claims(scenario.app, scenario.params).survives):
             claimed = ", ".join(survives) or "no death"
             series.status, series.why = "not-claimed", f"claims to survive: {claimed}"
@@ -217,6 +240,14 @@ def _window(steady: Window | None, first_ns: int) -> dict[str, Any] | None:
         "opens_after_s": (steady.opens_ns - first_ns) / 1e9, "seconds": steady.seconds,
         "records": steady.records, "progress": steady.progress, "steps": steady.steps,
     }  # fmt: skip
+
+
+def latency_figures(history: History, _samples: EngineSamples) -> dict[str, Any]:
+    """Return percentiles of latency in seconds, of what was due after the warm-up."""
+    found = answers(history)
+    warm = found.where(slice(int(len(found) * WARM_UP), None))
+    us = percentiles_us(latencies(warm))
+    return {"answers": int(warm.answered.sum())} | {n: us[n] / 1e6 for n in LATENCY}
 
 
 def kill_figures(history: History, _samples: EngineSamples) -> dict[str, Any]:

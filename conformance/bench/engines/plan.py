@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.scenario import App, FaultStep, Scenario, Target
+from tickproof.conformance.scenario import App, FaultStep, Pace, Scenario, Target
 
 APPS: Final[tuple[App, ...]] = ("passthrough", "double", "count", "market-spread")
 TARGETS: Final[tuple[Target, ...]] = ("worker", "engine")
@@ -18,16 +18,19 @@ PAYLOAD_BYTES: Final = 52
 KEYS: Final = 10_000
 #: The most that a record takes on disk, in the input and again in the output.
 RECORD_BYTES: Final = 2 * (PAYLOAD_BYTES + 4)
+#: The part of the input of a paced run that is not measured: the engine warms up meanwhile.
+WARM_UP: Final = 0.2
+_TICKS_A_SECOND: Final = 100
 #: The kill is drawn from this part of a paced input: not always in the same phase of a batch.
 KILL_PART: Final = (0.4, 0.6)
 
 
-#: The params of steady runs and the apps of runs with a kill; the first that is offered is taken.
+#: The params of steady runs and the apps of paced runs; the first that is offered is taken.
 _STEADY: Final[dict[App, tuple[dict[str, str], ...]]] = {
     "count": ({"emit": "some"}, {"emit": "every"}),
     "market-spread": ({"inputs": "merged", "emit": "rejects"},),
 }
-_KILL: Final[tuple[tuple[App, dict[str, str]], ...]] = (
+_PACED: Final[tuple[tuple[App, dict[str, str]], ...]] = (
     ("count", {"emit": "every"}), ("passthrough", {}), ("count", {"emit": "some"}),
 )  # fmt: skip
 
@@ -37,8 +40,9 @@ class Plan:
     """The parameters of a bench, the same for every engine.
 
     messages: records of each steady run. workers: with how many each app is measured; the
-    first is that of runs with a kill. symbols: of the market. pace (records a second) and
-    seconds: the input of a run with a kill. kills: the targets of the kills.
+    first is that of paced runs. symbols: of the market. pace (records a second) and seconds:
+    the input of a paced run. latency: whether one without a kill is made. kills: the targets
+    of the others.
     """
 
     apps: tuple[App, ...] = ("passthrough", "count", "market-spread")
@@ -46,6 +50,7 @@ class Plan:
     workers: tuple[int, ...] = (2,)
     symbols: int = 350
     rounds: int = 1
+    latency: bool = True
     kills: tuple[Target, ...] = TARGETS
     pace: int = 20_000
     seconds: float = 30.0
@@ -79,24 +84,39 @@ def steady_scenario(
     return Scenario(f"bench-{app}", app, params, recipe, workers=workers)
 
 
+def latency_scenario(spec: EngineSpec, plan: Plan, number: int) -> Scenario | None:
+    """Return a run published by a timetable; None where no app shows what came out when."""
+    paced = _paced(spec, "latency", plan, number)
+    if paced is None:
+        return None
+    tick = max(1, plan.pace // _TICKS_A_SECOND)
+    pace = Pace(round(1e6 * tick / plan.pace), WARM_UP * plan.seconds)
+    return replace(paced, recipe=paced.recipe | {"tick": tick}, pace=pace)
+
+
 def kill_scenario(spec: EngineSpec, target: Target, plan: Plan, number: int) -> Scenario | None:
-    """Return a paced run with one kill; None where no app shows which record came out.
+    """Return a paced run with one kill; None where no app shows what came out when."""
+    paced = _paced(spec, f"kill-{target}", plan, number)
+    if paced is None:
+        return None
+    part = random.Random(f"{plan.seed}:{target}:{number}").uniform(*KILL_PART)
+    kill = FaultStep("kill", target, "fetched", fraction=round(part, 4), cut=True)
+    return replace(paced, recipe=paced.recipe | {"tick": 64}, faults=(kill,))
+
+
+def _paced(spec: EngineSpec, what: str, plan: Plan, number: int) -> Scenario | None:
+    """Return a run at the pace of the plan.
 
     App count with every point if the engine offers that, else passthrough: output flows
     all the time, and each output shows its partition.
     """
-    for app, params in _KILL:
+    for app, params in _PACED:
         if spec.offers(app, params):
-            break
-    else:
-        return None
-    part = random.Random(f"{plan.seed}:{target}:{number}").uniform(*KILL_PART)
-    kill = FaultStep("kill", target, "fetched", fraction=round(part, 4), cut=True)
-    recipe = recipe_of(app, plan, int(plan.pace * plan.seconds), plan.seed + number)
-    return Scenario(
-        f"bench-kill-{target}", app, params, recipe | {"tick": 64},
-        workers=plan.workers[0], rate=float(plan.pace), faults=(kill,),
-    )  # fmt: skip
+            recipe = recipe_of(app, plan, int(plan.pace * plan.seconds), plan.seed + number)
+            return Scenario(
+                f"bench-{what}", app, params, recipe, plan.workers[0], rate=float(plan.pace)
+            )
+    return None
 
 
 def recipe_of(app: App, plan: Plan, records: int, seed: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from tickproof.conformance.bench.engines.measurement import EngineResult, Series
+from tickproof.conformance.bench.engines.measurement import LATENCY, EngineResult, Series
 from tickproof.conformance.bench.engines.plan import Plan
 
 FORMAT: Final = 1
@@ -27,6 +27,7 @@ _WIDEST: Final = 200
 _SPREAD: Final = {
     "apps": ("rate", "whole_rate", "whole_s", "cpu_s", "cores", "us_a_record", "kit_cores",
              "other_cores", "peak_memory"),
+    "latency": LATENCY,
     "kills": ("output_s", "release_s", "usual_output_s", "usual_release_s"),
 }  # fmt: skip
 
@@ -52,12 +53,13 @@ def _engine(result: EngineResult) -> dict[str, Any]:
         half = rates.get((row["app"], row["workers"] / 2))
         row["to_passthrough"] = _ratio(row["rate"], passthrough)
         row["to_half"] = _ratio(row["rate"], half)
+    paced = [_series(series, "latency") for series in result.latency]
     kills = [
         {"target": series.what} | _series(series, "kills") for series in result.kills
     ]  # fmt: skip
     return {
         "name": spec.name, "version": spec.version, "language": spec.language,
-        "apps": apps, "kills": kills,
+        "apps": apps, "latency": paced, "kills": kills,
     }  # fmt: skip
 
 
@@ -68,7 +70,8 @@ def _ratio(rate: dict[str, float] | None, to: dict[str, float] | None) -> float 
 def _series(series: Series, kind: str) -> dict[str, Any]:
     spreads = {name: series.spread(name) for name in _SPREAD[kind]}
     return {
-        "app": series.app or (series.what if kind == "apps" else ""), "params": series.params,
+        "what": series.what, "app": series.app or (series.what if kind == "apps" else ""),
+        "params": series.params,
         "workers": series.workers,
         "status": series.status, "why": series.why, "run": series.run,
         **spreads, "rounds": series.rounds,
@@ -87,6 +90,11 @@ def show(console: Console, found: dict[str, Any]) -> None:
     console.print(Text(line, style="dim"))
     _table(console, found, _SPEED if len(plan["workers"]) == 1 else _GROWTH, "apps")
     _table(console, found, _COSTS, "apps")
+    if plan["latency"]:
+        console.print(Text(
+            f"\nLatency at {plan['pace']:,} records a second, in seconds", style="dim"
+        ))  # fmt: skip
+        _table(console, found, _LATENCY, "latency")
     if plan["kills"]:
         console.print(Text(
             f"\nKills at {plan['pace']:,} records a second: the longest silence of a partition, "
@@ -95,9 +103,9 @@ def show(console: Console, found: dict[str, Any]) -> None:
         _table(console, found, _KILLS, "kills")
     _notes(console, found)
     for engine in found["engines"]:
-        for row in (*engine["apps"], *engine["kills"]):
+        for row in (*engine["apps"], *engine["latency"], *engine["kills"]):
             if row["status"] in ("failed", "unknown", "kit-error"):
-                what = f"kill of {row['target']}" if "target" in row else row["app"]
+                what = f"kill of {row['target']}" if "target" in row else row["what"]
                 text = f"{engine['name']}, {what}: {row['status']}: {row['why']}"
                 console.print(Text(f"{text}\n  run kept in {row['run']}", style="bold red"))
 
@@ -212,6 +220,10 @@ _COSTS: Final[dict[str, Cell]] = _NAME | {
     "state\n20 %": _state("20%"),
     "\n50 %": _state("50%"),
     "\nend": _state("end"),
+}
+_LATENCY: Final[dict[str, Cell]] = _NAME | {
+    "app": _label,
+    **{name: _spread(name) for name in LATENCY},
 }
 _KILLS: Final[dict[str, Cell]] = _NAME | {
     "kill of": lambda row, _: f"{row['target']}, {row['app']}".rstrip(", "),

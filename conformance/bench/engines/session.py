@@ -74,7 +74,7 @@ def bench(
 
 def exit_status(results: Sequence[EngineResult]) -> int:
     """Return 0 when all that is offered was measured, else the status of the worst."""
-    return exit_status_of([one for r in results for one in (*r.apps, *r.kills)])
+    return exit_status_of([one for r in results for one in (*r.apps, *r.latency, *r.kills)])
 
 
 def exit_status_of(series: Iterable[Series]) -> int:
