@@ -48,6 +48,7 @@ def _workers(_context: click.Context, _option: click.Parameter, given: str) -> t
     metavar="APP[,APP...]", help="What is measured.",
 )  # fmt: skip
 @options.number("--messages", click.IntRange(1_000, 2**32), 20_000_000, "Input of each steady run.")
+@options.number("--keys", click.IntRange(1, 2**32), 10_000, "Keys of count.")
 @options.number("--symbols", click.IntRange(1), 350, "Symbols of the market.")
 @click.option(
     "--workers", default="2", show_default=True, metavar="N[,N...]", callback=_workers,

@@ -150,6 +150,13 @@ def test_latency_is_measured_at_any_pace():
         assert (scenario.pace.warm_up_s, scenario.faults) == (6.0, ())
 
 
+def test_keys_are_those_of_every_run_of_count():
+    miniature, plan = load(fixtures() / "engines" / "miniature"), Plan(keys=77)
+    steady = steady_scenario(miniature, "count", plan, 0, 2)
+    others = latency_scenario(miniature, plan, 0), kill_scenario(miniature, "worker", plan, 0)
+    assert {one.recipe["keys"] for one in (steady, *others)} == {77}
+
+
 def test_a_long_input_gets_its_time_to_drain():
     spec = load(fixtures() / "engines" / "minimal")
     longer = patient(spec, 50_000_000)

@@ -40,14 +40,15 @@ class Plan:
     """The parameters of a bench, the same for every engine.
 
     messages: records of each steady run. workers: with how many each app is measured; the
-    first is that of paced runs. symbols: of the market. pace (records a second) and seconds:
-    the input of a paced run. latency: whether one without a kill is made. kills: the targets
-    of the others.
+    first is that of paced runs. keys: of count. symbols: of the market. pace (records a
+    second) and seconds: the input of a paced run. latency: whether one without a kill is
+    made. kills: the targets of the others.
     """
 
     apps: tuple[App, ...] = ("passthrough", "count", "market-spread")
     messages: int = 20_000_000
     workers: tuple[int, ...] = (2,)
+    keys: int = KEYS
     symbols: int = 350
     rounds: int = 1
     latency: bool = True
@@ -58,7 +59,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict, with what is the same in every bench."""
-        fixed = {"partitions": self.partitions, "payload_bytes": PAYLOAD_BYTES, "keys": KEYS}
+        fixed = {"partitions": self.partitions, "payload_bytes": PAYLOAD_BYTES}
         return asdict(self) | fixed
 
     @property
@@ -124,7 +125,7 @@ def recipe_of(app: App, plan: Plan, records: int, seed: int) -> dict[str, Any]:
     kinds: dict[str, dict[str, Any]] = {
         "passthrough": {"kind": "payloads", "size": PAYLOAD_BYTES},
         "double": {"kind": "numbers"},
-        "count": {"kind": "keyed", "keys": KEYS},
+        "count": {"kind": "keyed", "keys": plan.keys},
         "market-spread": {"kind": "market", "inputs": "merged", "symbols": plan.symbols,
                           "reject_one_in": 70_000},
     }  # fmt: skip
