@@ -38,8 +38,8 @@ class FaultController:
     """Steps of one run. Thread-safe.
 
     ``observe`` is the log server's observer; ``limit`` is the publisher's limit. Where a
-    step asks for a cut, the first fault waits ``first_cut_s`` for one: rare cuts get their time.
-    ``one_each``: each record gives one output.
+    step asks for a cut, the first fault waits ``first_cut_s`` for one, or as long as it took the
+    engine to get there. ``one_each``: each record gives one output.
     """
 
     def __init__(
@@ -53,16 +53,15 @@ class FaultController:
         self._flight = Flight(log, recorder, one_each)
         self._lock = threading.Lock()
         self._next = 0
-        self._busy = self._striking = False
+        self._busy = self._striking = self._recovering = self._all_died = False
         #: A step whose delay ran on until nothing was left in flight: it fires at a moment anew.
         self._late: FaultStep | None = None
         #: Connections with a higher number were opened after the last fault.
         self._connections_before = 0
         #: How many connections were opened so far; the runner points it at the server.
         self.opened: Callable[[], int] = lambda: 0
-        self._recovering = self._all_died = False
         self._recovered_at = self._released_before = 0.0
-        self._killed_at = self._due_at = 0.0
+        self._killed_at, self._due_at, self._began_at = 0.0, 0.0, time.monotonic()
         #: Cuts of each partition when this life began, and where the input stood at the last step.
         self._cuts_before, self._base, self._fetched_then = log.cuts(), 0, 0
         #: Records granted to a step that waits for cuts.
@@ -153,7 +152,8 @@ class FaultController:
         waits = step.at in ("checkpointing", "checkpoint", "idle") or self.scaling()
         if waits or (step.at == "draining" and not self.draining):
             return threshold
-        self._due_at = self._due_at or time.monotonic()
+        if self._log.fetched:  # an engine that still starts cannot cut
+            self._due_at = self._due_at or time.monotonic()
         room = max(self._margin, 1024) + step.burst
         if self.links and self.links.lasting(step):
             # The fault that lasts has to meet something, too.
@@ -192,11 +192,8 @@ class FaultController:
         The connection has to wait for the future that this returns. Its result is True where
         the frame of this moment is to be treated as never sent.
         """
-        if (
-            self._recovering
-            and moment.startswith("fetched")
-            and connection > self._connections_before
-        ):
+        is_new = connection > self._connections_before
+        if self._recovering and is_new and moment.startswith("fetched"):
             self._released_before, self._recovered_at = self._log.released, time.monotonic()
             self._recovering = False
             self._event(EventKind.RECOVERED, connection=connection)
@@ -204,7 +201,7 @@ class FaultController:
         if step is None or moment not in self._moments(step) or self.scaling():
             return None
         if step.at == "recovery":
-            if self._next and connection <= self._connections_before:
+            if self._next and not is_new:
                 return None
         elif step.at == "cuts":
             if self.cuts < step.cuts or not self._back():
@@ -257,11 +254,12 @@ class FaultController:
         """Say whether there was time for a cut, since the fault before or at all.
 
         A death that follows before any cut finds the engine in the state of the death
-        before, and shows nothing new.
+        before, and shows nothing new. On a busy machine all takes long, a cut too.
         """
         now = time.monotonic()
         if self._next == 0:
-            waited = self._due_at and now > self._due_at + self._first_cut_s
+            patience_s = max(self._first_cut_s, self._due_at - self._began_at)
+            waited = self._due_at and now > self._due_at + patience_s
             return not step.cut or self._log.released > 0 or bool(waited)
         if self._recovering:
             return self._back()

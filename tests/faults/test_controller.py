@@ -17,6 +17,7 @@ from tickproof.conformance.scenario import FaultStep
 
 TOTAL = 100_000
 DEADLINE_S = 20
+FIRST_CUT_S = 6.0
 MOMENTS = ("fetched", "accepted", "committing", "recovery", "checkpoint", "drained")
 SEEN_AS = {"fetched": "fetched", "recovery": "fetched", "accepted": "append-acked",
            "committing": "committed"}  # fmt: skip
@@ -31,8 +32,8 @@ class Bench:
         )
         self.events, self.done = [], []
         self.controller = FaultController(
-            steps, self.log, SimpleNamespace(records=0), rate, deed or self.deed, self.note, 6.0,
-            one_each,
+            steps, self.log, SimpleNamespace(records=0), rate, deed or self.deed, self.note,
+            FIRST_CUT_S, one_each,
         )  # fmt: skip
 
     def observe(self, moment, connection):
@@ -236,6 +237,26 @@ def test_first_fault_waits_for_a_cut_where_its_step_asks_for_one():
     assert bench.controller.limit(TOTAL) > TOTAL // 2
     bench.observe("fetched", 1)
     assert len(bench.done) == 1
+
+
+@pytest.mark.parametrize(("took_s", "fires"), [(0.0, True), (60.0, False)])
+def test_no_wait_for_a_cut_is_shorter_than_the_way_to_its_step(monkeypatch, took_s, fires):
+    bench = Bench([FaultStep("kill", "engine", "fetched", fraction=0.5, cut=True)])
+    moment = time.monotonic() + took_s
+    monkeypatch.setattr(time, "monotonic", lambda: moment)
+    moment -= 100
+    bench.controller.limit(TOTAL)  # it still starts
+    moment += 100
+    bench.log.fetched = TOTAL
+    bench.controller.limit(TOTAL)
+    bench.observe("fetched", 1)
+    assert bench.done == []
+    moment += FIRST_CUT_S + 1
+    bench.observe("fetched", 1)
+    assert bool(bench.done) is fires
+    moment += took_s
+    bench.observe("fetched", 1)
+    assert bench.done
 
 
 def test_delayed_step_waits_until_something_is_in_flight():
