@@ -39,7 +39,7 @@ def _(context: Context, rng: random.Random) -> Scenario:
     # The rest comes at once: an engine that works in batches fetches no other meanwhile.
     records = context.records(60_000)
     full = FaultStep(
-        "fill", "state", "fetched", fraction=round(rng.uniform(0.9, 0.95), 4), burst=records,
+        "fill", "state", "fetched", fraction=round(rng.uniform(0.7, 0.78), 4), burst=records,
         seconds=2.0, cut=True,
     )  # fmt: skip
     death = FaultStep("kill", "engine", "drained")
