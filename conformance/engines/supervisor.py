@@ -43,7 +43,7 @@ _STDERR = 2
 #: For all processes to end after SIGKILL.
 _KILL_S = 10.0
 #: For workers on other hosts to be started, at first.
-_PLACED_S = 10.0
+_PLACED_S = 5.0
 #: What a worker on another host ends with that was killed, or whose host was lost.
 _KILLED_THERE = (host_starter.BY_SIGNAL + signal.SIGKILL, host_starter.LOST)
 
