@@ -21,13 +21,15 @@ from typing import Any, Final
 
 from tickproof.conformance.errors import RequestError, TickproofError
 
-#: The host of the kit's log server. An engine's hosts are host-1, host-2, ...
+#: The host of the kit's log server, or of the broker. An engine's hosts are host-1, host-2, ...
 LOG: Final = "log"
 _PREFIX: Final = "host-"
 HOST_NAME: Final = re.compile(rf"{_PREFIX}[1-9][0-9]?")
-#: Of the range that is reserved for benchmarks of networks (RFC 2544): no machine has it.
-_SUBNET: Final = "198.18.0."
-_LOG_NUMBER: Final = 254
+#: Of the range that is reserved for documentation (RFC 5737): no machine has it.
+_SUBNET: Final = "192.0.2."
+#: As long as 127.0.0.1 with it: the proxy puts this address in its place in what a broker says.
+_LOG_NUMBER: Final = 1
+_FIRST_NUMBER: Final = 11
 #: One alone has no network; more would have too few ports each.
 FEWEST: Final = 2
 MOST: Final = 32
@@ -65,13 +67,14 @@ def port(name: str) -> str:
 class Network:
     """Hosts, and cables to one switch. Thread-safe; use as a context manager.
 
-    ``port``: the one that the log server is reached at. Raises NetworkError.
+    ``port``: the one that the log server, or the proxy before a broker, is reached at. Raises
+    NetworkError.
     """
 
     def __init__(self, hosts: int, port: int = 0) -> None:
         self.names = names(hosts)
         self._addresses = {LOG: f"{_SUBNET}{_LOG_NUMBER}"} | {
-            name: f"{_SUBNET}{number}" for number, name in enumerate(self.names, 1)
+            name: f"{_SUBNET}{number}" for number, name in enumerate(self.names, _FIRST_NUMBER)
         }
         self._lock = threading.Lock()
         self._kit, its = socket.socketpair()

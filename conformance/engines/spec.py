@@ -109,7 +109,7 @@ class EngineSpec:
         #: Role -> on which hosts its processes run; empty: the engine runs on one machine.
         self.placement: dict[str, str] = {}
         if model.hosts is not None:
-            self.placement = model.hosts.model_dump()
+            self.placement = model.hosts.model_dump(exclude_none=True)
         self.known_gaps: dict[str, str] = dict(model.known_gaps)
         self.apps: tuple[str, ...] = tuple(model.apps.offered())
         self._argv, self._prepare = engine.argv, engine.prepare
@@ -127,7 +127,8 @@ class EngineSpec:
         if self.kafka is None:
             return argv
         supervisor = [sys.executable, "-I", "-S", str(_SUPERVISOR), self.name, self.version]
-        return [*supervisor, json.dumps(self.roles), *argv]
+        where = self.placement.get("worker", "first")
+        return [*supervisor, json.dumps(self.roles), where, *argv]
 
     def preparation(self) -> list[str]:
         """Return the command ``prepare`` in the same way; empty where there is none."""

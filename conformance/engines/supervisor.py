@@ -1,12 +1,16 @@
 """Starts and restarts the workers of an engine that has no control plane of its own.
 
-A script: ``supervisor.py NAME VERSION ROLES ARGV...``. It answers the control protocol on stdin
-and stdout (docs/protocol.md, section 3) for an engine that is only a command: deploy starts ARGV
-once for each worker, with the variables of section 8; a worker that ends is started again; stop
-kills them all. ROLES, a JSON object, has a regular expression for each role: where it is not
+A script: ``supervisor.py NAME VERSION ROLES WHERE ARGV...``. It answers the control protocol on
+stdin and stdout (docs/protocol.md, section 3) for an engine that is only a command: deploy starts
+ARGV once for each worker, with the variables of section 8; a worker that ends is started again;
+stop kills them all. ROLES, a JSON object, has a regular expression for each role: where it is not
 empty, ARGV is started once and is the whole engine, and a process has the role whose expression
 is found in its command line. It touches no data. Only the standard library, and what is beside
 it: it starts with every engine.
+
+Where deploy names hosts, worker N has its place on one of those that WHERE says (`[hosts]` of
+engine.toml: ``first``, ``others`` or ``any``), and stays there, as what a machine starts by itself
+does: one that is on a host which does not answer may live, and is not started a second time.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import selectors
 import signal
 import subprocess
@@ -23,6 +28,7 @@ import time
 from typing import Any
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 (-I drops it)
+import host_starter
 import process_table
 
 #: A worker that has ended is started again after so long; twice as long each time it ends at once.
@@ -36,16 +42,25 @@ MOST_ENDS = 6
 _STDERR = 2
 #: For all processes to end after SIGKILL.
 _KILL_S = 10.0
+#: For workers on other hosts to be started, at first.
+_PLACED_S = 5.0
+#: What a worker on another host ends with that was killed, or whose host was lost.
+_KILLED_THERE = (host_starter.BY_SIGNAL + signal.SIGKILL, host_starter.LOST)
 
 
 class Supervisor:
     """The workers of one engine, and the requests about them."""
 
-    def __init__(self, name: str, version: str, roles: dict[str, str], argv: list[str]) -> None:
-        self._name, self._version, self._argv = name, version, argv
+    def __init__(
+        self, name: str, version: str, roles: dict[str, str], where: str, argv: list[str]
+    ) -> None:
+        self._name, self._version, self._where, self._argv = name, version, where, argv
         self._roles = {role: re.compile(pattern) for role, pattern in roles.items()}
         self._job: dict[str, Any] = {}
+        #: Of a worker on another host, what has it started there and ends with it.
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
+        #: Worker on another host -> its pid.
+        self._pids: dict[int, int] = {}
         self._started: dict[int, float] = {}
         self._pauses: dict[int, float] = {}
         #: Worker -> how often in a row it has ended at once, by itself.
@@ -88,6 +103,9 @@ class Supervisor:
             self._job = request
             for worker in range(1 if self._roles else request["workers"]):
                 self._start(worker)
+            placed_at = time.monotonic() + _PLACED_S
+            for worker in self._workers:
+                self._pid(worker, max(0.0, placed_at - time.monotonic()))
         elif op == "topology":
             answer["processes"] = (self._known_by_role() if self._roles else self._copies()) or [
                 {"pid": os.getpid(), "role": "engine", "name": "supervisor"}
@@ -101,10 +119,29 @@ class Supervisor:
 
     def _copies(self) -> list[dict[str, Any]]:
         return [
-            {"pid": process.pid, "role": "worker", "name": f"worker {worker}"}
+            {"pid": pid, "role": "worker", "name": f"worker {worker}"}
             for worker, process in sorted(self._workers.items())
-            if process.poll() is None
+            if process.poll() is None and (pid := self._pid(worker))
         ]
+
+    def _pid(self, worker: int, patience_s: float = 0.0) -> int:
+        """Return the pid of a worker, 0 where it is not yet known."""
+        process = self._workers[worker]
+        if process.stdout is None:
+            return process.pid
+        if worker not in self._pids and select.select([process.stdout], [], [], patience_s)[0]:
+            self._pids[worker] = int(process.stdout.readline() or 0)
+        return self._pids.get(worker, 0)
+
+    def _command(self, worker: int) -> tuple[list[str], int]:
+        """Return what starts a worker, and where its output goes."""
+        hosts = self._job.get("hosts", [])
+        places = {"first": hosts[:1], "others": hosts[1:], "any": hosts}[self._where]
+        host = places[worker % len(places)] if places else {"start": []}
+        if not host["start"]:
+            return self._argv, _STDERR
+        tell = [sys.executable, "-I", "-S", host_starter.__file__, "tell", host["address"]]
+        return [*tell, *self._argv], subprocess.PIPE
 
     def _known_by_role(self) -> list[dict[str, Any]]:
         """Return the processes in whose command line the expression of a role is found."""
@@ -125,8 +162,10 @@ class Supervisor:
         params = {f"TICKPROOF_{name.upper()}": value for name, value in job["params"].items()}
         number = {} if self._roles else {"TICKPROOF_WORKER": str(worker)}
         os.makedirs(job["state_dir"], exist_ok=True)  # noqa: PTH103 (pathlib takes a while)
+        command, output = self._command(worker)
+        self._pids.pop(worker, None)
         self._workers[worker] = subprocess.Popen(
-            self._argv, stdin=subprocess.DEVNULL, stdout=_STDERR,
+            command, stdin=subprocess.DEVNULL, stdout=output, bufsize=0,
             env=os.environ | topics | params | number | {
                 "TICKPROOF_BOOTSTRAP": f"{data['host']}:{data['port']}",
                 "TICKPROOF_OUT": data["output"],
@@ -149,7 +188,8 @@ class Supervisor:
             self._pauses[worker] = min(pause, MOST_RESTART_S)
             self._due[worker] = now + self._pauses[worker]
             _log(f"worker {worker} ended with {process.returncode}")
-            by_itself = at_once and process.returncode != -signal.SIGKILL
+            killed = (-signal.SIGKILL,) if process.stdout is None else _KILLED_THERE
+            by_itself = at_once and process.returncode not in killed
             self._ends[worker] = self._ends.get(worker, 0) + 1 if by_itself else 0
             if self._ends[worker] == MOST_ENDS:
                 _log(f"worker {worker} cannot start: it ended at once, {MOST_ENDS} times in a row")
@@ -182,4 +222,5 @@ def _own() -> list[process_table.Proc]:
 
 if __name__ == "__main__":
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
-        Supervisor(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4:]).run()
+        _name, _version, _roles, _where, *_argv = sys.argv[1:]
+        Supervisor(_name, _version, json.loads(_roles), _where, _argv).run()

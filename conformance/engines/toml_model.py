@@ -91,9 +91,12 @@ class KafkaTable(Table):
 
 
 class HostsTable(Table):
-    """[hosts]: on which of several hosts the processes of a role run."""
+    """[hosts]: on which of several hosts the processes of a role run.
 
-    coordinator: Placement
+    Copies of a command, over Kafka, have no coordinator.
+    """
+
+    coordinator: Placement | None = None
     worker: Placement
 
 
@@ -251,10 +254,21 @@ def _transport_errors(data: dict[str, Any]) -> list[str]:
     kafka = isinstance(engine, dict) and engine.get("transports") == ["kafka"]
     if kafka and "kafka" not in data:
         return ['[kafka]: missing; required where transports is ["kafka"]']
-    if kafka and "hosts" in data:
-        return ['[hosts]: expected only where transports is ["log"]']
     if not kafka and "kafka" in data:
         return ['[kafka]: expected only where transports is ["kafka"]']
+    return _hosts_errors(data.get("hosts"), data.get("kafka"))
+
+
+def _hosts_errors(hosts: Any, kafka: Any) -> list[str]:
+    """Check [hosts] by [kafka], which is None where the transport is the log."""
+    if not isinstance(hosts, dict):
+        return []
+    if isinstance(kafka, dict) and "roles" in kafka:
+        return ["[hosts]: expected only without [kafka.roles]: one command starts all on one host"]
+    if kafka is None and "coordinator" not in hosts:
+        return ['[hosts] coordinator: missing; required where transports is ["log"]']
+    if kafka is not None and "coordinator" in hosts:
+        return ['[hosts] coordinator: expected only where transports is ["log"]']
     return []
 
 

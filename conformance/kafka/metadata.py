@@ -9,24 +9,34 @@ from tickproof.conformance.kafka.wire import Api, Header, answer_fields, topics_
 
 #: How brokers on this machine call it: names of one length, so that none moves what follows it.
 LOCAL_NAMES: Final = ("127.0.0.1", "localhost")
-_HERE: Final = LOCAL_NAMES[0].encode()
+#: Host and port. Of the proxy, the host is as long as those of `LOCAL_NAMES`.
+Address = tuple[str, int]
+_SHORTEST: Final = len(LOCAL_NAMES[0])
 #: Answers in which brokers are named.
 NAMES_BROKERS: Final = frozenset((Api.METADATA, Api.FIND_COORDINATOR, Api.DESCRIBE_CLUSTER))
 #: From which version on an answer with an error may say who leads a partition.
 _NAMES_LEADERS: Final = {Api.PRODUCE: 10, Api.FETCH: 16}
 
 
-def with_port(frame: memoryview, port: int, instead: int) -> bytes:
-    """Return an answer that names 127.0.0.1 and another port: as many bytes, nothing moves."""
-    answer = bytes(frame)
+def with_address(frame: memoryview, port: int, instead: Address) -> bytes:
+    """Return an answer that names another address than this machine's port.
+
+    It has as many bytes, and nothing moves.
+    """
+    answer, here = bytes(frame), _packed(*instead)
     for name in LOCAL_NAMES:
-        there = name.encode() + struct.pack(">i", port)
-        answer = answer.replace(there, _HERE + struct.pack(">i", instead))
+        answer = answer.replace(_packed(name, port), here)
     return answer
 
 
-def with_leaders_port(frame: memoryview, head: Header, port: int, instead: int) -> memoryview:
-    """Return an answer to a Produce or Fetch that names leaders by another port, if any.
+def _packed(host: str, port: int) -> bytes:
+    return host.encode() + struct.pack(">i", port)
+
+
+def with_leaders_address(
+    frame: memoryview, head: Header, port: int, instead: Address
+) -> memoryview:  # fmt: skip
+    """Return an answer to a Produce or Fetch that names leaders by another address, if any.
 
     A broker says who leads a partition where a client asked too early, say; whoever follows
     that is past the proxy.
@@ -35,9 +45,9 @@ def with_leaders_port(frame: memoryview, head: Header, port: int, instead: int) 
         return frame
     # Records may hold any bytes; what names leaders is behind them.
     end = topics_end(frame, head) if head.key == Api.FETCH else 0
-    if len(frame) - end <= len(_HERE):
+    if len(frame) - end <= _SHORTEST:
         return frame
-    return memoryview(bytes(frame[:end]) + with_port(frame[end:], port, instead))
+    return memoryview(bytes(frame[:end]) + with_address(frame[end:], port, instead))
 
 
 def topic_ids(frame: memoryview, head: Header) -> dict[bytes, str]:

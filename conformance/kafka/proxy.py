@@ -41,10 +41,11 @@ _Result = TypeVar("_Result")
 class Proxy:
     """Listens on 127.0.0.1 and leads to the broker's listener for engines at ``upstream_port``.
 
-    In all answers that name that listener, its port is replaced by the one that the client
-    came by. ``observer`` is called as by `log_server.server.LogServer`, which says of what:
-    records of input topics are fetched; a Produce to an output topic is staged where it is
-    part of a transaction, else appended; an EndTxn that commits something is a commit.
+    In all answers that name that listener, its address is replaced by the one that the client
+    came by: that of the log's host, where the engine runs on hosts. ``observer`` is called as by
+    `log_server.server.LogServer`, which says of what: records of input topics are fetched; a
+    Produce to an output topic is staged where it is part of a transaction, else appended; an
+    EndTxn that commits something is a commit.
     Further moments: "stage-received"; "offsets-received", "-taken" and "-acked" of offsets
     committed, in a transaction or not; "group-received", "-added" and "-acked" of
     AddOffsetsToTxn. ``fetched(stream, partition, first, end)`` is called before records of
@@ -101,7 +102,7 @@ class Proxy:
         return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident))
 
     def listen_on(self, sock: socket.socket) -> None:
-        """Accept on one more socket: where an engine in a sandbox reaches the kit.
+        """Accept on one more socket: where an engine in a sandbox, or on hosts, reaches the kit.
 
         It takes the place of the one before, whose engine is dead. The proxy closes it.
         """

@@ -78,7 +78,8 @@ class Connection:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._hub, self.sock, self.use = hub, sock, use
-        self._port: int = sock.getsockname()[1]
+        #: By which the client came.
+        self._address: metadata.Address = sock.getsockname()[:2]
         self.link = hub.links.opened(use.number, sock)
         self._upstream = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._talk = Conversation(hub.topics, hub.traffic, hub.open_transactions)
@@ -272,13 +273,13 @@ class Connection:
         if exchange.head.key == Api.METADATA and exchange.head.read:
             with self._counted():
                 hub.topics.learn(metadata.topic_ids(frame[4:], exchange.head))
-        return memoryview(metadata.with_port(frame, hub.upstream_port, self._port))
+        return memoryview(metadata.with_address(frame, hub.upstream_port, self._address))
 
     def _named_leaders(self, frame: memoryview, exchange: Exchange) -> memoryview:
         body = led = frame[4:]
-        there, here = self._hub.upstream_port, self._port
+        there, here = self._hub.upstream_port, self._address
         with self._counted():
-            led = metadata.with_leaders_port(body, exchange.head, there, here)
+            led = metadata.with_leaders_address(body, exchange.head, there, here)
         return frame if led is body else sized(bytes(led))
 
     @contextlib.contextmanager

@@ -13,7 +13,7 @@ from tickproof.conformance.usage.process_sample import sockets
 _TABLES: Final = ("tcp", "tcp6")
 _LOOPBACK: Final = (b"0100007F", b"0000000000000000FFFF00000100007F")
 #: What the address of a host of `engines.network` ends with.
-_HOSTS: Final = b"0012C6"
+_HOSTS: Final = b"0200C0"
 
 
 def holders(pids: Iterable[int], ports: Collection[int], server: int) -> dict[int, list[int]]:

@@ -10,6 +10,9 @@ import pytest
 
 from tests.long import LONG
 from tickproof.conformance.engines import network
+from tickproof.conformance.errors import KafkaUnavailable
+from tickproof.conformance.kafka import jars
+from tickproof.conformance.kafka.cluster import client_library
 
 MARK = "TICKPROOF_TEST_OF_HOSTS"
 
@@ -24,6 +27,14 @@ def _marked(value: str) -> list[int]:
         except psutil.Error:
             continue
     return found
+
+
+def _expect_kafka() -> None:
+    try:
+        client_library()
+        jars.find_java()
+    except KafkaUnavailable as error:
+        pytest.skip(str(error))
 
 
 def _machine() -> tuple[list[str], str]:
@@ -44,18 +55,22 @@ def _namespaces(pids: list[int]) -> set[int]:
 
 @pytest.mark.skipif(bool(network.obstacle()), reason=f"no hosts: {network.obstacle()}")
 @pytest.mark.parametrize(
-    "number",
+    ("engine", "number"),
     [
-        signal.SIGKILL,
-        pytest.param(signal.SIGTERM, marks=LONG),
-        pytest.param(signal.SIGINT, marks=LONG),
+        ("miniature", signal.SIGKILL),
+        pytest.param("miniature", signal.SIGTERM, marks=LONG),
+        pytest.param("miniature", signal.SIGINT, marks=LONG),
+        pytest.param("kafka-miniature", signal.SIGKILL, marks=LONG),
+        pytest.param("kafka-miniature", signal.SIGINT, marks=LONG),
     ],
 )
-def test_no_process_interface_or_mount_is_left(sessions, wait_until, monkeypatch, number):
+def test_no_process_interface_or_mount_is_left(sessions, wait_until, monkeypatch, engine, number):
+    if engine != "miniature":
+        _expect_kafka()
     before, mark = _machine(), str(sessions.folder)
     monkeypatch.setenv(MARK, mark)
     process = sessions.start(
-        "run", "miniature", "--only", "NE-MUTE", "--hosts", 3, "--out", "out", "-n", 1
+        "run", engine, "--only", "NE-MUTE", "--hosts", 3, "--out", "out", "-n", 1
     )
 
     def cut() -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -23,7 +25,7 @@ def starter(monkeypatch, tmp_path):
     monkeypatch.setattr(host_starter, "PORT", listener.getsockname()[1])
     monkeypatch.chdir(tmp_path)
     threading.Thread(target=host_starter.serve, args=(listener,), daemon=True).start()
-    yield lambda *command: host_starter.start("127.0.0.1", list(command))
+    yield lambda *command, **more: host_starter.start("127.0.0.1", list(command), **more)
 
 
 def test_the_status_of_a_command_comes_back(starter):
@@ -32,6 +34,36 @@ def test_the_status_of_a_command_comes_back(starter):
 
 def test_the_number_of_a_signal_comes_back(starter):
     assert starter("sh", "-c", "kill -9 $$") == 128 + signal.SIGKILL
+
+
+def test_the_pid_of_a_command_is_told(starter, tmp_path):
+    heard = []
+    assert starter("sh", "-c", "echo $$ > pid", tell=heard.append) == 0
+    assert heard == [int((tmp_path / "pid").read_text())]
+
+
+def test_a_starter_that_dies_is_a_host_that_is_lost(tmp_path, monkeypatch):
+    listener = socket.create_server(("127.0.0.1", 0))
+    monkeypatch.setattr(host_starter, "PORT", listener.getsockname()[1])
+    monkeypatch.chdir(tmp_path)
+    command = [sys.executable, "-I", "-S", host_starter.__file__, "serve"]
+    starter = subprocess.Popen(command, stdin=listener)
+    listener.close()
+    with starter:
+        try:
+            sleep = ["sleep", "60"]
+            killed = []
+
+            def kill(pid: int) -> None:
+                starter.kill()
+                starter.wait(WAIT_S)
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+            assert host_starter.start("127.0.0.1", sleep, kill) == host_starter.LOST
+            assert killed
+        finally:
+            starter.kill()
 
 
 def test_a_command_has_folder_and_environment_of_its_caller(starter, monkeypatch, tmp_path):

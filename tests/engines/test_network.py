@@ -69,6 +69,11 @@ def test_every_host_reaches_the_log_from_ports_of_its_own(hosts):
 
 
 @needs_hosts
+def test_the_log_s_address_takes_the_place_of_a_broker_s(hosts):
+    assert len(hosts.address(LOG)) == len("127.0.0.1")
+
+
+@needs_hosts
 def test_the_machine_s_own_network_and_mounts_stay_as_they_are():
     before = interfaces(), mounts()
     with Network(2):

@@ -197,6 +197,32 @@ def test_roles_go_to_the_supervisor(load, tmp_path):
     assert command[command.index("1.4.0") + 1] == '{"worker": "Executor \\\\d+"}'
 
 
+@pytest.mark.parametrize(
+    ("transport", "hosts", "error"),
+    [
+        ("log", 'worker = "any"', "[hosts] coordinator: missing; required where transports is "),
+        ("log", 'coordinator = "first"', "[hosts] worker: missing"),
+        ("kafka", 'worker = "any"\ncoordinator = "first"', "[hosts] coordinator: expected only wh"),
+        ("roles", 'worker = "others"', "[hosts]: expected only without [kafka.roles]"),
+    ],
+)
+def test_hosts_that_do_not_fit_the_transport(load, transport, hosts, error):
+    text = GOOD if transport == "log" else over_kafka('worker = "a"')
+    if transport == "kafka":
+        text = text.replace('[kafka.roles]\nworker = "a"\n', "")
+    (found,) = errors_of(load, f"{text}\n[hosts]\n{hosts}\n")
+    assert found.startswith(error)
+
+
+def test_the_place_of_workers_goes_to_the_supervisor(load, tmp_path):
+    (tmp_path / "adapter.py").touch()
+    text = over_kafka('worker = "a"').replace('[kafka.roles]\nworker = "a"\n', "")
+    loaded = load(f'{text}\n[hosts]\nworker = "others"\n')
+    assert loaded.placement == {"worker": "others"}
+    command = loaded.command()
+    assert command[command.index("1.4.0") + 1 :][:2] == ["{}", "others"]
+
+
 def test_all_errors_of_a_file_are_told(load):
     text = GOOD.replace('name = "example"', "nom = 1").replace("freshness_s = 5", "")
     errors = errors_of(load, text.replace('"planned"', '""'), {"SL-DOUBLE"})

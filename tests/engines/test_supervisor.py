@@ -1,10 +1,13 @@
-"""The supervisor of an engine that is one command: its processes by role, and their end."""
+"""The supervisor of an engine that is only a command: its processes, their places, their end."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tickproof.conformance.engines import process_table
+from tickproof.conformance.engines import host_starter, process_table
 
 SUPERVISOR = Path(process_table.__file__).with_name("supervisor.py")
 #: Starts two workers, the second a daemon, tells of itself, and waits.
@@ -34,20 +37,30 @@ PATIENCE_S = 20.0
 
 
 class Supervised:
-    """A supervisor as the kit starts it, with what it is asked and answers."""
+    """A supervisor as the kit starts it, with what it is asked and answers.
 
-    def __init__(self, folder: Path) -> None:
-        (folder / "engine.py").write_text(ENGINE)
+    where, hosts: as engine.toml places the workers, and addresses of hosts after the first.
+    """
+
+    def __init__(
+        self, folder: Path, engine: str, roles: dict[str, str], where: str = "first",
+        hosts: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        (folder / "engine.py").write_text(engine)
         self.run_id = uuid.uuid4().hex
-        command = [sys.executable, str(folder / "engine.py")]
+        words = ["it", "1", json.dumps(roles), where, sys.executable, str(folder / "engine.py")]
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", SUPERVISOR, "it", "1", json.dumps(ROLES), *command],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-I", "-S", SUPERVISOR, *words],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder,
             env=os.environ | {process_table.RUN_VARIABLE: self.run_id},
         )  # fmt: skip
         data = {"host": "127.0.0.1", "port": 1, "inputs": ["in"], "output": "out", "group": "g"}
         state = str(folder / "state")
         job = {"app": "count", "params": {}, "workers": 2, "state_dir": state, "data": data}
+        if hosts:
+            first = {"name": "host-1", "address": "127.0.0.1", "start": []}
+            others = [{"name": "other", "address": one, "start": ["ssh", one]} for one in hosts]
+            job["hosts"] = [first, *others]
         assert self.ask("deploy", **job)["ok"]
 
     def ask(self, op: str, **more: Any) -> dict[str, Any]:
@@ -65,7 +78,12 @@ class Supervised:
 
 @pytest.fixture
 def supervised(tmp_path: Path) -> Iterator[Supervised]:
-    made = Supervised(tmp_path)
+    with ended(Supervised(tmp_path, ENGINE, ROLES)) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def ended(made: Supervised) -> Iterator[Supervised]:
     try:
         yield made
     finally:
@@ -112,3 +130,91 @@ def test_stop_leaves_nothing(supervised):
     assert supervised.ask("stop")["ok"]
     assert supervised.process.wait(PATIENCE_S) == 0
     assert not supervised.own()
+
+
+#: Says which worker it is, and waits.
+WORKER = """
+import os, pathlib, time
+pathlib.Path(f"worker-{os.environ['TICKPROOF_WORKER']}").write_text(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+@contextlib.contextmanager
+def starting(address: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Have processes started at an address of this machine, as on a host of its own."""
+    with socket.create_server((address, host_starter.PORT)) as listener:
+        starter = subprocess.Popen(
+            [sys.executable, "-I", "-S", host_starter.__file__, "serve"], stdin=listener
+        )
+    with starter:
+        try:
+            yield starter
+        finally:
+            starter.kill()
+
+
+def addresses(count: int) -> list[str]:
+    """Return addresses of this machine that no other test uses."""
+    return [f"127.{random.randint(1, 254)}.{random.randint(1, 254)}.{n + 2}" for n in range(count)]
+
+
+def workers(supervised: Supervised) -> list[int] | None:
+    """Return the pids of both workers, in their order, once both are named."""
+    named = {row["name"]: row["pid"] for row in supervised.ask("topology")["processes"]}
+    return [named["worker 0"], named["worker 1"]] if len(named) == 2 else None
+
+
+def parents(pids: Collection[int]) -> list[int]:
+    found = [process_table.read(pid) for pid in pids]
+    return [proc.ppid for proc in found if proc]
+
+
+def test_workers_have_their_places_on_other_hosts(tmp_path):
+    hosts = addresses(2)
+    with starting(hosts[0]) as one, starting(hosts[1]) as other:
+        with ended(Supervised(tmp_path, WORKER, {}, "others", hosts)) as made:
+            # Known from the first answer on: deploy waits for them.
+            first = workers(made)
+            assert first and parents(first) == [one.pid, other.pid]
+            until(lambda: (tmp_path / "worker-1").exists())
+            assert int((tmp_path / "worker-1").read_text()) == first[1]
+            os.kill(first[1], signal.SIGKILL)
+            again = until(lambda: (now := workers(made)) and now[1] != first[1] and now)
+            assert again[0] == first[0]
+            assert parents(again) == [one.pid, other.pid]
+            assert made.ask("stop")["ok"]
+            assert made.process.wait(PATIENCE_S) == 0
+            assert not made.own()
+
+
+def test_workers_may_be_on_any_host_the_first_among_them(tmp_path):
+    (host,) = addresses(1)
+    with starting(host) as other, ended(Supervised(tmp_path, WORKER, {}, "any", [host])) as made:
+        assert parents(until(lambda: workers(made))) == [made.process.pid, other.pid]
+
+
+def test_a_worker_of_a_lost_host_waits_for_its_return(tmp_path):
+    hosts = addresses(2)
+    with starting(hosts[0]) as one, starting(hosts[1]) as lost:
+        with ended(Supervised(tmp_path, WORKER, {}, "others", hosts)) as made:
+            first = until(lambda: workers(made))
+            os.kill(first[1], signal.SIGSTOP)  # so that nobody is told how it ends
+            lost.kill()
+            lost.wait(PATIENCE_S)
+            os.kill(first[1], signal.SIGKILL)
+            with socket.create_server((hosts[1], host_starter.PORT)) as deaf:
+                deaf.settimeout(PATIENCE_S)
+                for _ in range(3):
+                    deaf.accept()[0].close()
+            assert workers(made) is None
+            with starting(hosts[1]) as back:
+                again = until(lambda: workers(made))
+                assert parents(again) == [one.pid, back.pid]
+
+
+def test_a_worker_that_cannot_start_on_another_host_is_told_of(tmp_path):
+    (host,) = addresses(1)
+    ends = "raise SystemExit(3)"
+    with starting(host), ended(Supervised(tmp_path, ends, {}, "others", [host])) as made:
+        assert made.process.wait(3 * PATIENCE_S) == 1

@@ -119,16 +119,17 @@ def test_group_added_to_a_real_transaction(one: Vector) -> None:
 
 
 @pytest.mark.parametrize("one", of(Api.METADATA) + of(Api.FIND_COORDINATOR), ids=name)
-def test_port_of_a_real_answer_is_replaced_in_place(one: Vector) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.1"])
+def test_address_of_a_real_answer_is_replaced_in_place(one: Vector, host: str) -> None:
     _, _, answer = one.frames
-    at = bytes(answer).index(b"127.0.0.1") + 9
-    port = int.from_bytes(answer[at : at + 4], "big")
-    changed = metadata.with_port(answer, port, 4711)
-    assert changed[at : at + 4] == struct.pack(">i", 4711)
-    assert metadata.with_port(memoryview(changed), 4711, port) == bytes(answer)
-    assert metadata.with_port(answer, port + 1, 4711) == bytes(answer)
+    at = bytes(answer).index(b"127.0.0.1")
+    port = int.from_bytes(answer[at + 9 : at + 13], "big")
+    changed = metadata.with_address(answer, port, (host, 4711))
+    assert changed[at : at + 13] == host.encode() + struct.pack(">i", 4711)
+    assert len(changed) == len(answer)
+    assert metadata.with_address(answer, port + 1, (host, 4711)) == bytes(answer)
     elsewhere = memoryview(bytes(answer).replace(b"127.0.0.1", b"localhost"))
-    assert metadata.with_port(elsewhere, port, 4711) == changed
+    assert metadata.with_address(elsewhere, port, (host, 4711)) == changed
 
 
 def test_ids_of_topics_in_real_metadata() -> None:
@@ -151,16 +152,17 @@ def test_port_in_an_answer_that_names_a_leader() -> None:
     ))  # fmt: skip
     head = Header(Api.PRODUCE, 10, 2)
     assert wire.produce_errors(answer, head) == {("out-6f8a1b8955dd", 1): 6}
-    changed = metadata.with_leaders_port(answer, head, 0x969B, 4711)
+    changed = metadata.with_leaders_address(answer, head, 0x969B, ("127.0.0.1", 4711))
     assert bytes(changed).count(struct.pack(">i", 4711)) == 1
-    assert metadata.with_leaders_port(changed, head, 4711, 0x969B) == answer
+    assert metadata.with_leaders_address(changed, head, 4711, ("127.0.0.1", 0x969B)) == answer
 
 
 def test_records_that_look_like_a_leader_stay_as_they_are() -> None:
     named = b"\x0a127.0.0.1" + struct.pack(">i", 4711)
     data = messages.batch(0, 1, body=named)
     frame = messages.fetch_answer(16, {UUID: {0: data}}, leaders=named)
-    changed = bytes(metadata.with_leaders_port(frame, Header(Api.FETCH, 16, 7), 4711, 4712))
+    there = "127.0.0.1", 4712
+    changed = bytes(metadata.with_leaders_address(frame, Header(Api.FETCH, 16, 7), 4711, there))
     assert changed == bytes(frame)[:-4] + struct.pack(">i", 4712)
 
 
