@@ -163,12 +163,14 @@ class FaultController:
         # What was fetched before there was time for a cut is past: the moment needs a new fetch.
         # Likewise what was cut: the next output, or commit, needs records that are not. But once
         # the moment has come, the strike must find some in flight, and not the end.
-        past = self._log.fetched if step.at in ANEW else 0 if self._busy else self._log.released
+        striking = self._busy and step.at != "cutting"  # a file is written while input goes on
+        past = self._log.fetched if step.at in ANEW else 0 if striking else self._log.released
         base = max(threshold, past)
         # END comes with the last record, and lets drain be answered.
         last = total - 1 if step.at == "draining" else total
         if self._busy and step.at == "fetched":
-            last -= max(1, total // 32)  # for a step that may turn out to be late
+            # Something for each later step, and for this one, which may turn out to be late.
+            last -= max(1, total // 32) * (len(self._steps) - self._next)
         return min(last, max(due, threshold + step.burst), base + room)
 
     def _threshold(self, step: FaultStep) -> int:

@@ -1,86 +1,19 @@
-"""The fault controller: steps in order, each once, and a limit that keeps data in flight."""
+"""The fault controller: steps in order, each once, at the moments that they wait for."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickproof.conformance.faults.controller import FaultController
+from tests.faults.bench import DEADLINE_S, FIRST_CUT_S, TOTAL, Bench, schedules, steps, until
 from tickproof.conformance.scenario import FaultStep
 
-TOTAL = 100_000
-DEADLINE_S, FIRST_CUT_S = 20, 6.0
-MOMENTS = ("fetched", "accepted", "committing", "recovery", "checkpoint", "drained")
 SEEN_AS = {"fetched": "fetched", "recovery": "fetched", "accepted": "append-acked",
            "committing": "committed"}  # fmt: skip
-
-
-class Bench:
-    """A controller over a log whose offsets the test sets."""
-
-    def __init__(self, steps, rate=None, deed=None, one_each=False):
-        self.log = SimpleNamespace(
-            total=TOTAL, fetched=0, published=0, released=0, states=lambda: [], cuts=lambda: [0]
-        )
-        self.events, self.done = [], []
-        self.controller = FaultController(
-            steps, self.log, SimpleNamespace(records=0), rate, deed or self.deed, self.note,
-            FIRST_CUT_S, one_each,
-        )  # fmt: skip
-
-    def observe(self, moment, connection):
-        """Hear of a moment as the log server does: hold the connection as long as asked."""
-        carried_out = self.controller.observe(moment, connection)
-        return carried_out is not None and carried_out.result(DEADLINE_S)
-
-    def deed(self, step):
-        self.done.append(step)
-        return lambda: {"pids": [1]}
-
-    def note(self, event, **fields):
-        self.events.append((event, fields))
-
-    def named(self, event):
-        return [fields for name, fields in self.events if name == event]
-
-
-steps = st.builds(
-    FaultStep, do=st.sampled_from(["kill", "pause"]), target=st.sampled_from(["worker", "engine"]),
-    at=st.sampled_from(MOMENTS), fraction=st.floats(0, 1), burst=st.integers(0, 20_000),
-)  # fmt: skip
-schedules = st.lists(steps, max_size=4)
-
-
-@given(schedules, st.none() | st.floats(1, 1e6), st.lists(st.integers(0, TOTAL), max_size=20))
-def test_limit_is_monotone_and_never_beyond_the_input(schedule, rate, dues):
-    bench = Bench(schedule, rate)
-    limits = [bench.controller.limit(due) for due in sorted(dues)]
-    assert limits == sorted(limits)
-    assert all(0 <= limit <= TOTAL for limit in limits)
-
-
-@given(schedules, st.none() | st.floats(1, 1e6))
-def test_limit_lets_every_moment_come(schedule, rate):
-    """With all input due, so much is published that the next step can be reached."""
-    step = Bench(schedule, rate).controller.current
-    limit = Bench(schedule, rate).controller.limit(TOTAL)
-    if step is None or step.at == "drained":
-        assert limit == TOTAL
-    elif step.at == "recovery":
-        # It waits where the next step is placed that follows no recovery.
-        places = [s.fraction for s in schedule if s.at not in ("drained", "recovery")]
-        assert limit == (int(places[0] * TOTAL) if places else TOTAL - 1)
-    elif step.at == "checkpoint":
-        assert limit == int(step.fraction * TOTAL)
-    else:
-        assert limit >= min(step.fraction * TOTAL + 1, TOTAL)
 
 
 @settings(deadline=None)
@@ -156,16 +89,6 @@ def test_no_connection_is_held_where_latency_is_measured():
     until(lambda: bench.named("fault"))
 
 
-def test_last_record_arms_a_step_for_the_whole_input():
-    bench = Bench([FaultStep("kill", "engine", "fetched", fraction=1.0)])
-    bench.log.fetched = TOTAL - 1
-    bench.observe("fetched", 1)
-    assert bench.done == []
-    bench.log.fetched = TOTAL
-    bench.observe("fetched", 1)
-    assert len(bench.done) == 1
-
-
 def test_recovery_step_waits_for_a_connection_opened_after_the_fault():
     first = FaultStep("kill", "engine", "fetched")
     bench = Bench([first, FaultStep("kill", "engine", "recovery")])
@@ -208,13 +131,6 @@ def test_nobody_came_back_where_a_death_was_the_end_of_fetching(do):
     assert bench.controller.nobody_came_back == (do == "kill")
     bench.log.fetched = 2
     assert not bench.controller.nobody_came_back
-
-
-def until(condition: Callable[[], bool]) -> None:
-    tick, deadline = threading.Event(), time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        tick.wait(0.001)
 
 
 def test_losing_step_fires_before_its_frame_has_any_effect_and_says_so():
@@ -335,66 +251,3 @@ def test_step_that_is_given_up_lets_the_input_go_on():
 def test_step_round_trip_and_words(step):
     assert FaultStep.from_json(step.to_json()) == step
     assert str(step).startswith(("SIGKILL of", "SIGSTOP for"))
-
-
-def test_what_was_fetched_too_soon_after_a_death_does_not_end_the_input():
-    """A batch engine fetches all it may, in one go, while the second fault is not armed yet."""
-    first = FaultStep("kill", "worker", "fetched", fraction=0.2)
-    bench = Bench([first, FaultStep("kill", "worker", "fetched", fraction=0.6)], rate=1_000)
-    bench.log.fetched = TOTAL * 2 // 10 + 1
-    bench.observe("fetched", 1)
-    assert bench.done == [first]
-    bench.controller._killed_at -= 10  # long ago
-    ahead = bench.controller.limit(TOTAL)
-    assert TOTAL * 6 // 10 < ahead < TOTAL
-    bench.log.fetched = ahead  # all of it: no FETCH is left at which the fault could come
-    assert ahead < bench.controller.limit(TOTAL) <= TOTAL
-
-
-def test_no_input_is_published_while_a_strike_takes_its_time():
-    seen = []
-
-    def deed(_step):
-        def strike():
-            seen.append(bench.controller.limit(TOTAL))
-            return {"pids": [1]}
-
-        return strike
-
-    first = FaultStep("kill", "engine", "fetched", fraction=0.1)
-    bench = Bench([first, replace(first, fraction=0.5)], deed=deed)
-    bench.log.published = bench.log.fetched = 20_000
-    bench.observe("fetched", 1)
-    assert seen == [20_000]
-    assert bench.controller.limit(TOTAL) == 50_000
-
-
-@pytest.mark.parametrize("at", ["committing", "accepted", "staged", "losing"])
-def test_what_was_cut_before_the_moment_came_does_not_end_the_input(at):
-    # Its one commit covered all that was out, a moment before the step could fire at it.
-    bench = Bench([FaultStep("kill", "worker", at, fraction=0.8, cut=True)], rate=1_000)
-    out = bench.controller.limit(TOTAL)
-    bench.log.published = bench.log.fetched = bench.log.released = out
-    more = bench.controller.limit(TOTAL)
-    assert out < more <= TOTAL
-    bench.log.published = bench.log.fetched = bench.log.released = more
-    assert bench.controller.limit(TOTAL) > more
-
-
-def test_while_a_strike_is_prepared_the_input_does_not_run_to_its_end():
-    """To find whom to strike takes time: what is cut meanwhile lets no more input out."""
-    going = threading.Event()
-
-    def deed(step):
-        going.wait(DEADLINE_S)
-        return lambda: {"pids": [1]}
-
-    bench = Bench([FaultStep("kill", "worker", "committing", fraction=0.2)], rate=1_000, deed=deed)
-    bench.log.published = bench.log.fetched = bench.controller.limit(TOTAL)
-    strike = bench.controller.observe("committed", 1)
-    for _ in range(50):
-        bench.log.published = bench.log.fetched = bench.log.released = bench.controller.limit(TOTAL)
-    going.set()
-    strike.result(DEADLINE_S)
-    assert bench.log.published < TOTAL // 2
-    assert len(bench.named("fault")) == 1
