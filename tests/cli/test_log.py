@@ -48,7 +48,7 @@ def read(log: Log, partition: int, start: int, end: int) -> np.ndarray:
     return np.frombuffer(b"".join(chunk.records for chunk in chunks), VALUE)
 
 
-def ended(sessions, process: subprocess.Popen[str], number: signal.Signals = signal.SIGINT):
+def ended(sessions, process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM):
     process.send_signal(number)
     return sessions.ended(process)
 
@@ -75,7 +75,7 @@ def test_a_client_fetches_stages_and_commits(folder, sessions):
     assert (output / "s1.log").read_bytes() == notes.tobytes()
     log.close()
 
-    done = ended(sessions, process)
+    done = ended(sessions, process, signal.SIGINT)
     assert (done.status, done.out) == (130, "")
     assert done.err.strip() == "tickproof: interrupted with Ctrl-C"
     assert (output / "s0.log").read_bytes() == totals.tobytes()
@@ -93,7 +93,7 @@ def test_what_is_appended_comes_by_whole_records(folder, sessions, wait_until):
     assert (read(log, 0, 0, 1300) == values(1300)).all()
     assert log.tail(0, 1).end == 1000
     log.close()
-    assert ended(sessions, process, signal.SIGTERM).status == 143
+    assert ended(sessions, process).status == 143
     assert sorted(path.name for path in folder.iterdir()) == ["s0p0.log", "s0p1.log"]
 
 

@@ -163,6 +163,6 @@ PROGRAMS: Final[Mapping[str, Callable[[list[str]], None]]] = {
     "git": anything,
     "cd": anything,
     "mkdir": anything,
-    "ls": anything,
+    "wc": anything,
     "kill": anything,
 }

@@ -132,9 +132,9 @@ class Walk:
             case ["kill", "-9", _]:
                 self._kill()
                 return []
-            case ["ls", "-l", file]:
-                assert (self._folder / file).is_file()
-                return []
+            case ["wc", *_]:
+                done = subprocess.run(words, cwd=self._folder, capture_output=True, check=True)
+                return done.stdout.decode().splitlines()
         raise AssertionError(f"nobody has said how {words} is walked")
 
     def _start(self, *arguments: str, stdin: int = subprocess.DEVNULL) -> Program:
@@ -171,7 +171,7 @@ class Walk:
             assert self._one_spark.process.stdin
             self._one_spark.process.stdin.close()
         if self._log:
-            self._log.process.send_signal(signal.SIGINT)
+            self._log.process.terminate()
         for program in self._started:
             try:
                 program.process.wait(DEADLINE_S if program in (self._log, self._one_spark) else 0)
