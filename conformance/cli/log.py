@@ -1,0 +1,66 @@
+"""``tickproof log``: files of records as a log on which a streaming job runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tickproof.conformance.cli import options
+from tickproof.conformance.cli.options import FOLDER, Command
+
+if TYPE_CHECKING:
+    from tickproof.conformance.log_server.folder_log import Address
+    from tickproof.conformance.log_server.partition_files import GrowingFile
+
+
+def _sizes(_context: click.Context, _option: click.Parameter, given: str) -> list[int]:
+    """Return the sizes of a list such as 20,12."""
+    from tickproof.conformance.log_server.partition_files import MAX_PAYLOAD
+
+    sizes = [int(part) if part.strip().isdecimal() else 0 for part in given.split(",")]
+    if not all(0 < size <= MAX_PAYLOAD for size in sizes):
+        raise click.UsageError(
+            f"--output: expected payload bytes from 1 to {MAX_PAYLOAD:,}, as 20,12; got {given}"
+        )
+    return sizes
+
+
+def _say(sentence: str) -> None:
+    with suppress(OSError):  # nobody reads it any more: the log goes on
+        click.echo(f"tickproof: {sentence}", err=True)
+
+
+@click.command(cls=Command)
+@click.argument("folder", type=FOLDER, metavar="FOLDER")
+@click.option(
+    "--output", "sizes", required=True, metavar="SIZE[,SIZE...]", callback=_sizes,
+    help="Payload bytes of a record of output stream 0, 1, ...",
+)  # fmt: skip
+@click.option(
+    "--out", type=FOLDER, help="New folder: output as s0.log, s1.log, ... Default: FOLDER/output."
+)
+@options.as_json
+def log(folder: Path, sizes: list[int], out: Path | None, as_json: bool) -> None:
+    """Serve the files sSpP.log of FOLDER as a log, and record output, until Ctrl-C.
+
+    sSpP.log is partition P of input stream S: records, each a u32 size and its payload. What is
+    appended while it runs is served, too. Prints host, port and token. Listens on this machine
+    only, and remembers nothing when it ends: begin again with a new --out and a new checkpoint.
+    """
+    from tickproof.conformance.log_server import folder_log, partition_files
+
+    target = out or folder / "output"
+
+    def show(address: Address, files: Sequence[GrowingFile]) -> None:
+        counts = partition_files.partition_counts(files)
+        if as_json:
+            click.echo(json.dumps(address._asdict() | {"out": str(target), "partitions": counts}))
+        else:
+            click.echo(f"{address.host} {address.port} {address.token}")
+
+    folder_log.serve(folder, target, sizes, _say, show)
