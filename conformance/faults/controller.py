@@ -131,13 +131,13 @@ class FaultController:
 
     def limit(self, due: int) -> int:
         """Return how many records may be published when ``due`` are due by the pace."""
-        step = self.current
-        total = self._log.total
+        step, total = self.current, self._log.total
         if self._striking and step is not None and step.do != "scale":
             # On a slow machine a strike takes long: what comes after it has to find input.
             return min(due, self._log.published)
         if step is None or step.at in ("drained", "scaling"):
-            return min(due, total)
+            # Workers that come with a scale have to find input, too.
+            return min(due, total - total // 8 if self.scaling() else total)
         if step.at == "recovery":
             # It may take long; what comes after it has to find input, too.
             later = (s for s in self._steps[self._next :] if s.at not in ("recovery", "drained"))

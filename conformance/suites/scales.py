@@ -34,7 +34,7 @@ def require_scaled(history: History) -> None:
         end_ns = ends[number] if number < len(ends) else None
         life, workers = _require_number(history, event)
         if workers and len(workers) <= _partitions(history):
-            _require_work(life, workers, event.t_ns, end_ns)
+            _require_work(history, life, workers, event.t_ns, end_ns)
 
 
 def require_numbers(history: History) -> None:
@@ -81,7 +81,20 @@ def _workers_after(history: History, event: events.Scaled) -> tuple[Life, set[in
     return None
 
 
-def _require_work(life: Life, workers: set[int], begin_ns: int, end_ns: int | None) -> None:
+def _require_input(history: History, begin_ns: int) -> None:
+    """Raise Unknown where a partition had nothing left to fetch: its worker may well be idle."""
+    for part in (part for part in history.partitions if part["records"]):
+        t_ns = of_partition(history.fetches, part["stream"], part["partition"])["t_ns"]
+        if not (t_ns >= begin_ns).any():
+            raise Unknown(
+                Reason.NOT_SEEN, "records fetched from each partition after scale",
+                f"none from partition {part['partition']} of stream {part['stream']}",
+            )  # fmt: skip
+
+
+def _require_work(
+    history: History, life: Life, workers: set[int], begin_ns: int, end_ns: int | None
+) -> None:
     """Expect that each of the workers fetched or sent something between two times."""
     done, unseen = _done(life, workers, begin_ns, end_ns)
     everything = sum(done.values())
@@ -91,6 +104,7 @@ def _require_work(life: Life, workers: set[int], begin_ns: int, end_ns: int | No
             f"{everything:,}{', and some by who knows whom' if unseen else ''}",
         )  # fmt: skip
     if idle := [pid for pid, records in done.items() if not records]:
+        _require_input(history, begin_ns)
         raise Fail(
             Reason.IDLE_WORKERS,
             f"records handled by each of {counted(len(done), 'worker')} after scale",

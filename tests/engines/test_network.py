@@ -110,8 +110,8 @@ def test_a_partition_drops_what_it_says_and_counts_it(hosts, way):
 
 WAITS = """
 import socket, sys
-log = socket.create_connection(({!r}, {}), 20)
 try:
+    log = socket.create_connection(({!r}, {}), 20)  # where it is slow, reset before it returns
     print(log.recv(1))
 except ConnectionResetError:
     print("reset")

@@ -41,8 +41,8 @@ class Trial:
         loaded = spec.load(spec.find(engine, fixtures()))
         if preparation := loaded.preparation():
             subprocess.run(preparation, check=True, timeout=300)
-        whole = loaded.command()  # that of the supervisor, up to name, version and roles
-        self._command = whole[whole.index(loaded.version) + 2 :]
+        whole = loaded.command()  # that of the supervisor, up to name, version, roles and places
+        self._command = whole[whole.index(loaded.version) + 3 :]
         self._folder, self._kit = folder, broker.kit
         self._name = f"trial-{uuid.uuid4().hex[:8]}"
         self._topics = [f"{self._name}-in", f"{self._name}-out"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from tests.suites import tampering as t
 from tests.suites.cases import (
     BEYOND,
@@ -19,6 +21,8 @@ from tests.suites.cases import (
     WRONG_VERDICT,
     Cases,
 )
+from tickproof.conformance.history.json_lines import read_json_lines
+from tickproof.conformance.history.rows import FETCH
 
 
 def _went_on(*more: t.Tamper) -> t.Tamper:
@@ -117,6 +121,18 @@ def _nobody_holds_them(folder: Path) -> None:
     t.events(folder, change)
 
 
+def _one_idle_with_nothing_left(folder: Path) -> None:
+    """Let a partition have been fetched to its end before there were four workers."""
+    events = read_json_lines(folder / "events.jsonl")
+    (scaled,) = (row for row in events if row["event"] == "scaled" and row["workers"] == 4)
+    path = folder / "fetches.bin"
+    rows = np.fromfile(path, FETCH)
+    late = (rows["partition"] == rows["partition"].max()) & (rows["t_ns"] >= scaled["t_ns"])
+    rows["t_ns"][late] = scaled["t_ns"] - 1
+    np.sort(rows, order="t_ns", kind="stable").tofile(t.fresh(path))
+    _one_idle(folder)
+
+
 def _after_the_answer(folder: Path) -> None:
     """Let what came between a request to scale and its answer have come after that."""
 
@@ -131,7 +147,10 @@ def _after_the_answer(folder: Path) -> None:
 
 
 NOT_SCALED: Cases = [(t.edited("scaled", workers=9), "BAD_ANSWER"), (_one_idle, "IDLE_WORKERS")]
-SCALE_UNSEEN: Cases = [(t.without("scaled"), "NOT_SEEN"), (_nobody_holds_them, "NOT_SEEN")]
+SCALE_UNSEEN: Cases = [
+    (t.without("scaled"), "NOT_SEEN"), (_nobody_holds_them, "NOT_SEEN"),
+    (_one_idle_with_nothing_left, "NOT_SEEN"),
+]  # fmt: skip
 
 REJECTS: dict[str, Cases] = {
     "test_totals_with_other_workers": [*NOT_STATE, TWICE, STEP_BACK],
