@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import wait_until
 from tests.docs.blocks import ROOT, blocks
 from tests.docs.walking import DEADLINE_S, Walk
+from tests.long import LONG
 
 BLOCKS = blocks(ROOT / "docs" / "first-job.md")
 RECORD = [("size", "<u4"), ("account", "<u4")]
@@ -35,6 +36,7 @@ def recorded(folder: Path, stream: int, layout: np.dtype) -> list[tuple]:
     return [record[1:] for record in np.fromfile(path, layout).tolist()] if path.exists() else []
 
 
+@LONG
 def test_who_follows_the_page_gets_each_booking_once(tmp_path):
     for package in ("pyspark", "pandas", "google.protobuf"):
         pytest.importorskip(package)
