@@ -37,9 +37,11 @@ def _expect_kafka() -> None:
         pytest.skip(str(error))
 
 
-def _machine() -> tuple[list[str], str]:
+def _machine(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the interfaces and the mounts, without those in the folders of other tests."""
     names = sorted(path.name for path in Path("/sys/class/net").iterdir())
-    return names, Path("/proc/self/mountinfo").read_text()
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return names, [one for one in mounts if "/pytest-" not in one or str(folder) in one]
 
 
 def _namespaces(pids: list[int]) -> set[int]:
@@ -67,7 +69,7 @@ def _namespaces(pids: list[int]) -> set[int]:
 def test_no_process_interface_or_mount_is_left(sessions, wait_until, monkeypatch, engine, number):
     if engine != "miniature":
         _expect_kafka()
-    before, mark = _machine(), str(sessions.folder)
+    before, mark = _machine(sessions.folder), str(sessions.folder)
     monkeypatch.setenv(MARK, mark)
     process = sessions.start(
         "run", engine, "--only", "NE-MUTE", "--hosts", 3, "--out", "out", "-n", 1
@@ -80,9 +82,9 @@ def test_no_process_interface_or_mount_is_left(sessions, wait_until, monkeypatch
     assert wait_until(cut, 60)
     # The machine's own, the switch's, and those of hosts with processes on them.
     assert len(_namespaces(_marked(mark))) >= 4
-    assert _machine() == before
+    assert _machine(sessions.folder) == before
     process.send_signal(number)
     process.communicate(timeout=60)
 
     assert wait_until(lambda: not _marked(mark), 20)
-    assert _machine() == before
+    assert _machine(sessions.folder) == before
