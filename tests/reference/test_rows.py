@@ -11,6 +11,7 @@ from chispa import assert_df_equality
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import LONG
 from tests.reference.playing import plain, play, splits
 from tests.reference.playing_rows import batches, play_rows
 from tests.reference.querying import recorded, running, with_state
@@ -143,6 +144,7 @@ def test_a_second_key_sees_log_order_in_every_split(pairs, split):
 # -- streamed -----------------------------------------------------------------------
 
 
+@LONG  # two stages with state; word count and the circuit breaker stream one each day
 def test_two_keys_streamed_over_a_restart_as_in_batch(spark, tmp_path):
     records = new(RECORDS, count.VALUE)
     records["key"] = np.arange(RECORDS) ** 2 % 23
