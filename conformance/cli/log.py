@@ -57,8 +57,8 @@ def log(folder: Path, sizes: list[int], out: Path | None, as_json: bool) -> None
     target = out or folder / "output"
 
     def show(address: Address, files: Sequence[GrowingFile]) -> None:
-        counts = partition_files.partition_counts(files)
         if as_json:
+            counts = partition_files.partition_counts(files)
             click.echo(json.dumps(address._asdict() | {"out": str(target), "partitions": counts}))
         else:
             click.echo(f"{address.host} {address.port} {address.token}")

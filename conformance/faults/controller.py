@@ -163,8 +163,8 @@ class FaultController:
         # What was fetched before there was time for a cut is past: the moment needs a new fetch.
         # Likewise what was cut: the next output, or commit, needs records that are not. But once
         # the moment has come, the strike must find some in flight, and not the end.
-        striking = self._busy and step.at != "cutting"  # a file is written while input goes on
-        past = self._log.fetched if step.at in ANEW else 0 if striking else self._log.released
+        frozen = self._busy and step.at != "cutting"  # a file is written while input goes on
+        past = self._log.fetched if step.at in ANEW else 0 if frozen else self._log.released
         base = max(threshold, past)
         # END comes with the last record, and lets drain be answered.
         last = total - 1 if step.at == "draining" else total

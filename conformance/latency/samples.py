@@ -128,6 +128,12 @@ def timetable(history: History) -> Timetable:
     return Timetable(pace["t0_ns"], pace["tick_ns"], plan, published)
 
 
+def steady_ns(history: History) -> int:
+    """Return when the warm-up of a run with a pace was over."""
+    warm_up_s = history.run["scenario"]["pace"]["warm_up_s"]
+    return int(history.run["pace"]["t0_ns"]) + round(warm_up_s * 1e9)
+
+
 def answers(history: History) -> Answers:
     """Return what a run measures; raises HistoryError for a run without a pace.
 

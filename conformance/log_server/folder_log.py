@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -53,11 +54,12 @@ def serve(
                 say(f"{file.path}: {file.rest} bytes at its end are no whole record yet")
         try:
             out.mkdir(parents=True)
-            events = made.enter_context(closing(EventLog(out / "events.jsonl", _Listener(say))))
+            once = cache(say)  # each sentence
+            events = made.enter_context(closing(EventLog(out / "events.jsonl", _Listener(once))))
             log = InputLog(files, out, events.add)
             recorder = Recorder(out, dict(enumerate(output_sizes)), events.add)
             made.callback(recorder.close)
-            follower = _FileFollower(files, log, _Once(say))
+            follower = _FileFollower(files, log, once)
             sink = Sink(SinkBehaviour(), events.add)
             server = LogServer(log, recorder, sink, events.add, clock=follower)
             made.callback(server.close)
@@ -114,24 +116,11 @@ class _FileFollower:
         self._log.publish([file.records for file in self._files])
 
 
-class _Once:
-    """Says each sentence once."""
-
-    def __init__(self, say: Say) -> None:
-        self._say = say
-        self._said: set[str] = set()
-
-    def __call__(self, sentence: str) -> None:
-        if sentence not in self._said:
-            self._said.add(sentence)
-            self._say(sentence)
-
-
 class _Listener:
     """Hears the events of a log, and says what its user has to know."""
 
     def __init__(self, say: Say) -> None:
-        self._say = _Once(say)
+        self._say = say
 
     def __call__(self, row: dict[str, Any]) -> None:
         match row["event"]:

@@ -114,11 +114,11 @@ def _named(folder: Path) -> Iterator[tuple[int, int, Path]]:
         path = folder / f"s{stream}p{partition}.log"
         if stream not in _NUMBERS or partition not in _NUMBERS or not path.is_file():
             raise RequestError(f"{path}: expected a file, both of its numbers below 65,536")
-        if partition != (expected[1] if stream == expected[0] else 0):
-            missing = f"s{stream}p{expected[1] if stream == expected[0] else 0}.log"
+        following = expected[1] if stream == expected[0] else 0
+        if partition != following:
             raise RequestError(
-                f"{folder}: {path.name} is there, and {missing} is not: the partitions of a "
-                "stream are numbered from 0"
+                f"{folder}: {path.name} is there, and s{stream}p{following}.log is not: the "
+                "partitions of a stream are numbered from 0"
             )
         expected = stream, partition + 1
         yield stream, partition, path

@@ -30,6 +30,7 @@ from tickproof.conformance.latency.samples import (
     answers,
     latencies,
     lateness_ns,
+    steady_ns,
     timetable,
 )
 from tickproof.conformance.service_level.run_bounds import ACHIEVED_LEAST, KILL_MISSED
@@ -67,7 +68,7 @@ class RecordedRun:
     @cached_property
     def steady_ns(self) -> int:
         """The end of the warm-up."""
-        return self.table.t0_ns + round(self.history.run["scenario"]["pace"]["warm_up_s"] * 1e9)
+        return steady_ns(self.history)
 
     @cached_property
     def kill_ns(self) -> int | None:

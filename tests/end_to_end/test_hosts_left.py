@@ -8,11 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.kafka.presence import expect_broker
 from tests.long import LONG
 from tickproof.conformance.engines import network
-from tickproof.conformance.errors import KafkaUnavailable
-from tickproof.conformance.kafka import jars
-from tickproof.conformance.kafka.cluster import client_library
 
 MARK = "TICKPROOF_TEST_OF_HOSTS"
 
@@ -27,14 +25,6 @@ def _marked(value: str) -> list[int]:
         except psutil.Error:
             continue
     return found
-
-
-def _expect_kafka() -> None:
-    try:
-        client_library()
-        jars.find_java()
-    except KafkaUnavailable as error:
-        pytest.skip(str(error))
 
 
 def _machine(folder: Path) -> tuple[list[str], list[str]]:
@@ -68,7 +58,7 @@ def _namespaces(pids: list[int]) -> set[int]:
 )
 def test_no_process_interface_or_mount_is_left(sessions, wait_until, monkeypatch, engine, number):
     if engine != "miniature":
-        _expect_kafka()
+        expect_broker()
     before, mark = _machine(sessions.folder), str(sessions.folder)
     monkeypatch.setenv(MARK, mark)
     process = sessions.start(

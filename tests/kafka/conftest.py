@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 from collections.abc import Iterator
 
 import pytest
 
-from tickproof.conformance.errors import KafkaUnavailable
-from tickproof.conformance.kafka import jars
+from tests.kafka.presence import expect_broker
 from tickproof.conformance.kafka.broker import Broker
-from tickproof.conformance.kafka.cluster import Cluster, client_library
+from tickproof.conformance.kafka.cluster import Cluster
 
 
 @pytest.fixture(scope="session")
 def kafka() -> None:
     """Skip where no broker can run. A download that fails is an error."""
-    try:
-        client_library()
-        jars.find_java()
-    except KafkaUnavailable as error:
-        pytest.skip(str(error))
-    if importlib.util.find_spec("pyspark") is None and shutil.which("mvn") is None:
-        pytest.skip("neither pyspark nor mvn, which could bring the broker's jars")
+    expect_broker()
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,6 @@ from tickproof.conformance.bench.engines.engine_samples import (
     children_cpu_s,
 )
 from tickproof.conformance.bench.engines.plan import (
-    WARM_UP,
     Plan,
     kill_scenario,
     latency_scenario,
@@ -32,7 +31,7 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.percentiles import percentiles_us
-from tickproof.conformance.latency.samples import answers, latencies
+from tickproof.conformance.latency.samples import answers, latencies, steady_ns
 from tickproof.conformance.runner.limits import patient
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
@@ -245,7 +244,7 @@ def _window(steady: Window | None, first_ns: int) -> dict[str, Any] | None:
 def latency_figures(history: History, _samples: EngineSamples) -> dict[str, Any]:
     """Return percentiles of latency in seconds, of what was due after the warm-up."""
     found = answers(history)
-    warm = found.where(slice(int(len(found) * WARM_UP), None))
+    warm = found.where(found.intended_ns >= steady_ns(history))
     us = percentiles_us(latencies(warm))
     return {"answers": int(warm.answered.sum())} | {n: us[n] / 1e6 for n in LATENCY}
 

@@ -19,7 +19,7 @@ KEYS: Final = 10_000
 #: The most that a record takes on disk, in the input and again in the output.
 RECORD_BYTES: Final = 2 * (PAYLOAD_BYTES + 4)
 #: The part of the input of a paced run that is not measured: the engine warms up meanwhile.
-WARM_UP: Final = 0.2
+_WARM_UP: Final = 0.2
 _TICKS_A_SECOND: Final = 100
 #: The kill is drawn from this part of a paced input: not always in the same phase of a batch.
 KILL_PART: Final = (0.4, 0.6)
@@ -91,7 +91,7 @@ def latency_scenario(spec: EngineSpec, plan: Plan, number: int) -> Scenario | No
     if paced is None:
         return None
     tick = max(1, plan.pace // _TICKS_A_SECOND)
-    pace = Pace(round(1e6 * tick / plan.pace), WARM_UP * plan.seconds)
+    pace = Pace(round(1e6 * tick / plan.pace), _WARM_UP * plan.seconds)
     return replace(paced, recipe=paced.recipe | {"tick": tick}, pace=pace)
 
 

@@ -70,8 +70,7 @@ def _ratio(rate: dict[str, float] | None, to: dict[str, float] | None) -> float 
 def _series(series: Series, kind: str) -> dict[str, Any]:
     spreads = {name: series.spread(name) for name in _SPREAD[kind]}
     return {
-        "what": series.what, "app": series.app or (series.what if kind == "apps" else ""),
-        "params": series.params,
+        "app": series.app or (series.what if kind == "apps" else ""), "params": series.params,
         "workers": series.workers,
         "status": series.status, "why": series.why, "run": series.run,
         **spreads, "rounds": series.rounds,
@@ -103,9 +102,13 @@ def show(console: Console, found: dict[str, Any]) -> None:
         _table(console, found, _KILLS, "kills")
     _notes(console, found)
     for engine in found["engines"]:
-        for row in (*engine["apps"], *engine["latency"], *engine["kills"]):
+        measured = [
+            *((row["app"], row) for row in engine["apps"]),
+            *(("latency", row) for row in engine["latency"]),
+            *((f"kill of {row['target']}", row) for row in engine["kills"]),
+        ]
+        for what, row in measured:
             if row["status"] in ("failed", "unknown", "kit-error"):
-                what = f"kill of {row['target']}" if "target" in row else row["what"]
                 text = f"{engine['name']}, {what}: {row['status']}: {row['why']}"
                 console.print(Text(f"{text}\n  run kept in {row['run']}", style="bold red"))
 
