@@ -147,3 +147,12 @@ def test_input_goes_on_while_a_step_waits_for_a_file_to_be_written():
     bench, going = prepared_slowly(FaultStep("kill", "engine", "cutting", fraction=0.2))
     assert run_on(bench) > TOTAL // 2
     going.set()
+
+
+def test_workers_that_come_with_a_scale_find_input_though_no_step_is_left():
+    bench = Bench([])
+    bench.controller.scaling = lambda: True
+    assert TOTAL // 2 < bench.controller.limit(TOTAL) < TOTAL
+    assert bench.controller.limit(TOTAL // 2) == TOTAL // 2
+    bench.controller.scaling = lambda: False
+    assert bench.controller.limit(TOTAL) == TOTAL

@@ -205,6 +205,7 @@ UNKNOWNS: dict[str, Cases] = {
     "test_totals_after_the_death_of_all_workers": [MISSED, NOTHING],
     "test_totals_after_the_death_of_the_coordinator": [MISSED, NOTHING],
     "test_drain_waits_for_a_full_disk": [
+        (t.nothing_in_flight, "KILL_MISSED"),
         MISSED,
         (t.without("fill-over"), "KILL_MISSED"),
         (t.edited("fill-over", to_ns=0), "KILL_MISSED"),
