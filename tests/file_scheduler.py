@@ -1,25 +1,31 @@
-"""How the tests are spread over processes: by file, the slow ones first, Spark in one process.
+"""How the tests are spread over processes: by file, the slow ones first, Spark in two processes.
 
 Tests of a file share what its fixtures made. To start Spark takes ten seconds of processor
-time, so all tests that share a session of it go to the same process.
+time, so the tests that share a session of it go to the same process.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import PurePath
+from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-#: Files whose tests share the one Spark of their process.
-SPARK = (
-    "tests/spark_check/test_same_verdicts.py",
-    "tests/spark_check/test_blocks.py",
-    "tests/spark_check/test_check_spark.py",
-    "tests/reference/test_streaming.py",
-    "tests/reference/test_checkpoints.py",
-)
+#: Files whose tests share the one Spark of their process, by the name of what they share.
+SPARK: Final = {
+    "tests/spark_check/test_same_verdicts.py": "spark",
+    "tests/spark_check/test_blocks.py": "spark",
+    "tests/spark_check/test_check_spark.py": "spark",
+    "tests/reference/test_streaming.py": "spark",
+    "tests/reference/test_checkpoints.py": "spark",
+    "tests/reference/test_examples.py": "spark for rows",
+    "tests/reference/test_rows.py": "spark for rows",
+    "tests/reference/test_file_systems.py": "spark for rows",
+    "tests/reference/test_internals.py": "spark for rows",
+}
 #: What takes longest begins first, so that no process waits for another one at the end.
-SLOW = (
+SLOW: Final = (
     *SPARK, "tests/service_level", "tests/explore", "tests/selftest", "tests/end_to_end",
     "tests/suites", "tests/spark_check", "tests/reference", "tests/session", "tests/runner",
     "tests/kafka", "tests/bench", "tests/cli", "tests/latency", "tests/test_wheel.py", "tests/docs",
@@ -28,13 +34,18 @@ SLOW = (
 
 def rank(nodeid: str) -> int:
     """Return where a test comes: its place in SLOW, or after all of them."""
-    path = PurePath(nodeid.partition("::")[0])
+    return _rank_of_file(nodeid.partition("::")[0])
+
+
+@cache
+def _rank_of_file(file: str) -> int:
+    path = PurePath(file)
     return next((i for i, slow in enumerate(SLOW) if path.is_relative_to(slow)), len(SLOW))
 
 
 class FileScheduler(LoadScopeScheduling):
-    """Gives a process all tests of a file, and one process all tests that share Spark."""
+    """Gives a process all tests of a file, and of all files that share a Spark."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "spark" if file in SPARK else file
+        return SPARK.get(file, file)

@@ -33,7 +33,8 @@ def run(
 
     Sessions go to ``request.out``/seedN, the table of all to survey.json and survey.md.
     Raises InvalidFile for a promises.toml, before anything is started; OSError where the
-    table cannot be written.
+    table cannot be written. The table is written after each seed, so that a survey that is
+    ended early has one of the seeds before.
     """
     said = [promises.beside(spec.path) for spec in specs]
     out = request.out
@@ -48,24 +49,23 @@ def run(
         statuses.append(run_command.judge_all(specs, selected, asked, console))
         for found, folder in zip(sessions, folders, strict=True):
             found.append(Judged(seed, folder, _report(folder, began)))
-    rows = [
-        collection.row(spec, found, one, out, lambda text: console.print(Text(text)))
-        for spec, found, one in zip(specs, sessions, said, strict=True)
-    ]
-    survey = Survey(
-        format=result.FORMAT,
-        kit=json_report.this_kit(),
-        host=json_report.this_host(),
-        software=_software(specs),
-        profile=request.profile,
-        seeds=list(seeds),
-        only=list(request.only),
-        started=started,
-        ended=datetime.now(UTC),
-        exit_status=run_command.worst_status(statuses),
-        engines=rows,
-    )
-    written = (result.write(survey, out), markdown.write(survey, out))
+        survey = Survey(
+            format=result.FORMAT,
+            kit=json_report.this_kit(),
+            host=json_report.this_host(),
+            software=_software(specs),
+            profile=request.profile,
+            seeds=list(seeds[:number]),
+            only=list(request.only),
+            started=started,
+            ended=datetime.now(UTC),
+            exit_status=run_command.worst_status(statuses),
+            engines=[
+                collection.row(spec, found, one, out, lambda text: console.print(Text(text)))
+                for spec, found, one in zip(specs, sessions, said, strict=True)
+            ],
+        )
+        written = (result.write(survey, out), markdown.write(survey, out))
     console.print()
     for line in markdown.brief(survey):
         console.print(Text(line), soft_wrap=True)

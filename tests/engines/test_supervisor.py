@@ -88,7 +88,8 @@ def ended(made: Supervised) -> Iterator[Supervised]:
         yield made
     finally:
         for pid in made.own() - {made.process.pid}:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(pid, signal.SIGKILL)
         made.process.kill()
         made.process.communicate()
 

@@ -29,6 +29,8 @@ from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.judge import Unknown
+from tickproof.conformance.suites.scales import require_scaled
 
 SEED = 11
 #: Short, so that the silence of market-two-fresh is short too.
@@ -93,7 +95,19 @@ def _fired(history: History) -> bool:
         if one.step.at == "fetched" and one.step.fraction < 0.9 and not one.remaining
     ]  # fmt: skip
     unmet = [one for one in history.all(events.Network) if not one.packets]
-    return not late and not unmet and not history.all(events.FaultMissed, events.LinkMissed)
+    missed = history.all(events.FaultMissed, events.LinkMissed)
+    return not late and not unmet and not missed and _worked(history)
+
+
+def _worked(history: History) -> bool:
+    """Tell whether enough was left for the workers that each scale brought."""
+    if not history.run["scenario"]["name"].endswith("-scale"):
+        return True
+    try:
+        require_scaled(history)
+    except Unknown:
+        return False
+    return True
 
 
 class Recorded:

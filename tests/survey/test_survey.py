@@ -72,7 +72,7 @@ class FakeSession:
 
     def __call__(self, engine, request, on_event):
         verdict = self.answers[engine.parent.name][request.seed]
-        if isinstance(verdict, Exception):
+        if isinstance(verdict, BaseException):
             raise verdict
         return [
             Outcome(
@@ -146,6 +146,15 @@ def test_what_the_kit_broke_is_undecided_and_ends_in_its_status(surveyed):
     (row,) = found.engines
     assert [one.state for one in row.requirements] == [State.UNDECIDED] * 2
     assert [one.verdict for one in row.sessions] == [Verdict.PASS, None, Verdict.PASS]
+
+
+def test_a_survey_that_is_ended_keeps_the_seeds_before(surveyed, tmp_path):
+    done, _ = surveyed({"mine": {5: Verdict.PASS, 6: KeyboardInterrupt()}})
+    assert done.exception is not None
+    left = result.read(tmp_path / "out" / "survey.json")
+    assert left.seeds == [5]
+    assert [one.state for one in left.engines[0].requirements] == [State.HELD] * 2
+    assert (tmp_path / "out/survey.md").read_text() == markdown.page(left)
 
 
 PROMISED = """
