@@ -20,8 +20,9 @@ def round_of(rate, progress="release", steps=9, others=0.1):
     """Return the figures of one round; without a rate it had no window."""
     window = {"progress": progress, "steps": steps} if rate else None
     return {
-        "rate": rate, "whole_rate": rate, "whole_s": 2.5, "cpu_s": 12.345, "cores": 1.5,
-        "us_a_record": 0.25, "kit_cores": None, "other_cores": others, "window": window,
+        "rate": rate, "release_every_s": 0.5, "whole_rate": rate, "whole_s": 2.5,
+        "cpu_s": 12.345, "cores": 1.5, "us_a_record": 0.25, "kit_cores": None,
+        "other_cores": others, "window": window,
         "peak_memory": 3 * 2**29, "state_bytes": {"20%": 999, "50%": None, "end": 5000},
     }  # fmt: skip
 
@@ -39,7 +40,7 @@ def test_figures_are_shown_with_their_units_and_ratio():
         Series("passthrough", rounds=[round_of(4e6)]), Series("count", rounds=[round_of(3e6)])
     ])  # fmt: skip
     assert [row["to_passthrough"] for row in engine["apps"]] == [1.0, 0.75]
-    assert "toy passthrough 4.00 1.00 2.50 4.00" in text
+    assert "toy passthrough 4.00 1.00 0.500 2.50 4.00" in text
     assert "toy passthrough 12.3 1.50 - 0.100 0.250 1.50G 999B - 4.88K" in text
     assert "more --messages" not in text
 
@@ -56,7 +57,7 @@ def test_several_numbers_of_workers_show_what_doubling_them_gives():
     assert [row["to_half"] for row in engine["apps"]] == [None, 1.5, None, None, 2.0]
     assert [row["to_passthrough"] for row in engine["apps"]] == [1, 1, 1, 0.5, 2e6 / 3e6]
     assert "1 and 2 and 3 workers" in text
-    assert "toy passthrough, 2 workers 3.00 1.00 2.50 3.00 1.50" in text
+    assert "toy passthrough, 2 workers 3.00 1.00 0.500 2.50 3.00 1.50" in text
     alone, text = shown([Series("count", rounds=[round_of(3e6)])])
     assert alone["apps"][0]["to_half"] is None
     assert "of half" not in text
@@ -94,7 +95,7 @@ def test_no_figure_is_cut_off_on_a_narrow_terminal():
 
 
 def test_an_engine_that_never_releases_is_not_coarse():
-    assert "RELEASE" not in shown([Series("count", rounds=[round_of(4e6, "fetch", steps=0)])])[1]
+    assert "RELEASEs" not in shown([Series("count", rounds=[round_of(4e6, "fetch", steps=0)])])[1]
 
 
 def test_without_a_rate_of_passthrough_there_is_no_ratio():

@@ -77,6 +77,7 @@ def test_the_window_counts_what_was_begun_and_done_in_it(opened, made):
 def test_without_any_release_the_drain_answer_ends_the_window(opened, made):
     found = window(opened(made))
     if found is not None:
+        assert found.release_every_s is None
         assert (found.progress, found.closes_ns, found.steps) == ("fetch", made.drained, 0)
         assert (found.opens_ns, found.closes_ns, found.records) == slowly(made, False)
 
@@ -86,7 +87,7 @@ def test_what_lies_in_the_engines_hands_at_the_opening_is_not_counted(opened):
     fetched = [(1, 0, 0, 90), (5, 0, 90, 100)]
     found = window(opened(Moves([100], fetched, [(3, 0, 20), (9, 0, 100)], 10)))
     assert (found.opens_ns, found.closes_ns, found.records) == (3, 9, 10)
-    assert found.steps == 1
+    assert (found.steps, found.release_every_s) == (1, 6e-9)
 
 
 def test_an_engine_that_fetches_everything_at_once_has_no_window(opened):

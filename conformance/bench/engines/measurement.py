@@ -221,6 +221,7 @@ def steady_figures(history: History, samples: EngineSamples) -> dict[str, Any]:
         "records": history.input_records,
         "outputs": len(outputs(history)),
         "rate": steady.rate if steady else None,
+        "release_every_s": steady.release_every_s if steady else None,
         "window": _window(steady, first_ns),
         "whole_s": whole_s,
         "whole_rate": history.input_records / whole_s if whole_s > 0 else None,

@@ -25,8 +25,8 @@ _BUSY: Final = 0.1
 _WIDEST: Final = 200
 #: The figures of a series that are shown with their spread.
 _SPREAD: Final = {
-    "apps": ("rate", "whole_rate", "whole_s", "cpu_s", "cores", "us_a_record", "kit_cores",
-             "other_cores", "peak_memory"),
+    "apps": ("rate", "release_every_s", "whole_rate", "whole_s", "cpu_s", "cores", "us_a_record",
+             "kit_cores", "other_cores", "peak_memory"),
     "latency": LATENCY,
     "kills": ("output_s", "release_s", "usual_output_s", "usual_release_s"),
 }  # fmt: skip
@@ -206,6 +206,7 @@ _SPEED: Final[dict[str, Cell]] = _NAME | {
     "app": _label,
     "million\nrecords/s": _spread("rate", 1e6),
     "of pass-\nthrough": lambda row, _: number(row["to_passthrough"]),
+    "RELEASE\nevery, s": _median("release_every_s"),
     "whole\nrun, s": _median("whole_s"),
     "million/s\nof it": _median("whole_rate", lambda rate: number(rate and rate / 1e6)),
 }

@@ -46,6 +46,11 @@ class Window:
         """Records a second."""
         return self.records / self.seconds
 
+    @property
+    def release_every_s(self) -> float | None:
+        """Seconds from one RELEASE of a partition to the next: of an engine of batches, a batch."""
+        return self.seconds / self.steps if self.steps else None
+
 
 def window(history: History) -> Window | None:
     """Return the steady window of a run that was drained, None where nothing is left in it.
