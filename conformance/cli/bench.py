@@ -29,18 +29,6 @@ def kit(as_json: bool) -> None:
     benchmark.report(style.console(), as_json)
 
 
-def _workers(_context: click.Context, _option: click.Parameter, given: str) -> tuple[int, ...]:
-    """Return numbers of workers: "1,2,4"."""
-    found = options.parts([given])
-    for part in found:
-        if not part.isdecimal() or not 1 <= int(part) <= _MOST_WORKERS:
-            expected = f"whole numbers 1 to {_MOST_WORKERS}"
-            raise click.UsageError(f"--workers: expected {expected}, as 1,2,4; got {part}")
-    if not found:
-        raise click.UsageError("--workers: expected at least one number")
-    return tuple(map(int, found))
-
-
 @bench.command("engines", cls=Command)
 @click.argument("names", nargs=-1, metavar="ENGINE...")
 @click.option(
@@ -48,11 +36,16 @@ def _workers(_context: click.Context, _option: click.Parameter, given: str) -> t
     metavar="APP[,APP...]", help="What is measured.",
 )  # fmt: skip
 @options.number("--messages", click.IntRange(1_000, 2**32), 20_000_000, "Input of each steady run.")
-@options.number("--keys", click.IntRange(1, 2**32), 10_000, "Keys of count.")
+@click.option(
+    "--keys", default="10000", show_default=True, metavar="N[,N...]",
+    callback=options.whole_numbers("keys", 2**32, "350,10000"),
+    help="Keys of count. Of several, latency and deaths are measured with the first.",
+)  # fmt: skip
 @options.number("--symbols", click.IntRange(1), 350, "Symbols of the market.")
 @click.option(
-    "--workers", default="2", show_default=True, metavar="N[,N...]", callback=_workers,
-    help="Workers of each engine. Of several, deaths are measured with the first.",
+    "--workers", default="2", show_default=True, metavar="N[,N...]",
+    callback=options.whole_numbers("workers", _MOST_WORKERS, "1,2,4"),
+    help="Workers of each engine. Of several, latency and deaths are measured with the first.",
 )  # fmt: skip
 @options.number(
     "--rounds", click.IntRange(1, 100), 1, "Rounds; the median of all of them is shown."

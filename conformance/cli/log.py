@@ -18,16 +18,11 @@ if TYPE_CHECKING:
     from tickproof.conformance.log_server.partition_files import GrowingFile
 
 
-def _sizes(_context: click.Context, _option: click.Parameter, given: str) -> list[int]:
-    """Return the sizes of a list such as 20,12."""
+def _sizes(context: click.Context, option: click.Parameter, given: str) -> tuple[int, ...]:
     from tickproof.conformance.log_server.partition_files import MAX_PAYLOAD
 
-    sizes = [int(part) if part.strip().isdecimal() else 0 for part in given.split(",")]
-    if not all(0 < size <= MAX_PAYLOAD for size in sizes):
-        raise click.UsageError(
-            f"--output: expected payload bytes from 1 to {MAX_PAYLOAD:,}, as 20,12; got {given}"
-        )
-    return sizes
+    read = options.whole_numbers("payload bytes", MAX_PAYLOAD, "20,12", distinct=False)
+    return read(context, option, given)
 
 
 def _say(sentence: str) -> None:
@@ -45,7 +40,7 @@ def _say(sentence: str) -> None:
     "--out", type=FOLDER, help="New folder: output as s0.log, s1.log, ... Default: FOLDER/output."
 )
 @options.as_json
-def log(folder: Path, sizes: list[int], out: Path | None, as_json: bool) -> None:
+def log(folder: Path, sizes: tuple[int, ...], out: Path | None, as_json: bool) -> None:
     """Serve the files sSpP.log of FOLDER as a log, and record output, until Ctrl-C.
 
     sSpP.log is partition P of input stream S: records, each a u32 size and its payload. What is

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tickproof.conformance.engines.spec import EngineSpec
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Numbers = Callable[[click.Context, click.Parameter, str], tuple[int, ...]]
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -108,6 +109,23 @@ class Command(click.Command):
             return super().invoke(ctx)
         except (RequestError, InvalidFile, KafkaUnavailable) as error:
             raise click.UsageError(str(error), ctx) from error
+
+
+def whole_numbers(what: str, most: int, example: str, *, distinct: bool = True) -> Numbers:
+    """Return a callback for a list of numbers from 1 to ``most``; ``what`` they are, for errors.
+
+    distinct: none is taken twice.
+    """
+
+    def read(_context: click.Context, option: click.Parameter, given: str) -> tuple[int, ...]:
+        texts = [part.strip() for part in given.split(",")]
+        found = [int(text) if text.isdecimal() else 0 for text in texts]
+        if not all(0 < one <= most for one in found):
+            expected = f"{what} from 1 to {most:,}, as {example}"
+            raise click.UsageError(f"{option.opts[0]}: expected {expected}; got {given}")
+        return tuple(dict.fromkeys(found) if distinct else found)
+
+    return read
 
 
 def _tiers(

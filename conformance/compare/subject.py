@@ -95,14 +95,16 @@ def _bench(path: Path) -> Iterator[Subject]:
     """Yield rates by app, latency, and silences after kills, of each engine."""
     data = loads(plain_files.read_bytes(path.parent, path.name))
     basis = _words({key: one for key, one in data["parameters"].items() if key != "seed"})
-    workers = data["parameters"].get("workers")
+    # A bench from before has one number of workers and of keys, and no list of them.
+    several = [
+        name for name in ("keys", "workers")
+        if isinstance(asked := data["parameters"].get(name), list) and len(asked) > 1
+    ]  # fmt: skip
     for engine in data["engines"]:
         found = {}
         for row in engine["apps"]:
-            # A bench from before has one number of workers, and no list of them.
-            several = isinstance(workers, list) and len(workers) > 1
-            more = f", {row['workers']} workers" if several else ""
-            name = f"records a second of {row['app']}{more}"
+            more = [f"{row[name]:,} {name}" for name in several if row[name]]
+            name = f"records a second of {', '.join([row['app'], *more])}"
             found[name] = _figure(name, "/s", "higher", _rounds(row, "rate"))
         for row in engine.get("latency", ()):  # a bench from before has none
             for name in ("p50", "p99"):

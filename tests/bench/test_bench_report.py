@@ -63,6 +63,22 @@ def test_several_numbers_of_workers_show_what_doubling_them_gives():
     assert "of half" not in text
 
 
+def test_several_numbers_of_keys_show_what_each_costs():
+    series = [
+        Series(app, workers=workers, keys=keys, rounds=[round_of(rate)])
+        for app, workers, keys, rate in (
+            ("passthrough", 2, 0, 4e6), ("count", 2, 350, 3e6), ("count", 2, 1_000_000, 1e6),
+            ("count", 4, 350, 6e6),
+        )
+    ]  # fmt: skip
+    engine, text = shown(series, keys=(350, 1_000_000), workers=(2, 4))
+    assert [row["to_passthrough"] for row in engine["apps"]] == [1, 0.75, 0.25, None]
+    assert [row["to_half"] for row in engine["apps"]] == [None, None, None, 2.0]
+    assert "toy count, 1,000,000 keys, 2 workers 1.00 0.250" in text
+    assert "toy passthrough, 2 workers 4.00" in text
+    assert "keys" not in shown(series[:2], keys=(350,))[1]
+
+
 def test_several_rounds_show_the_smallest_and_the_largest():
     rounds = [round_of(rate) for rate in (2e6, 9e6, 1e6)]
     engine, text = shown([Series("passthrough", rounds=rounds)], rounds=3)

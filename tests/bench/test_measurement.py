@@ -151,10 +151,19 @@ def test_latency_is_measured_at_any_pace():
 
 
 def test_keys_are_those_of_every_run_of_count():
-    miniature, plan = load(fixtures() / "engines" / "miniature"), Plan(keys=77)
+    miniature, plan = load(fixtures() / "engines" / "miniature"), Plan(keys=(77, 5))
     steady = steady_scenario(miniature, "count", plan, 0, 2)
     others = latency_scenario(miniature, plan, 0), kill_scenario(miniature, "worker", plan, 0)
     assert {one.recipe["keys"] for one in (steady, *others)} == {77}
+    assert steady_scenario(miniature, "count", plan, 0, 2, 5).recipe["keys"] == 5
+
+
+def test_count_alone_is_measured_with_each_number_of_keys():
+    plan = Plan(apps=("passthrough", "count"), workers=(1, 2), keys=(77, 5))
+    assert plan.steady == (
+        ("passthrough", 1, 0), ("passthrough", 2, 0),
+        ("count", 1, 77), ("count", 2, 77), ("count", 1, 5), ("count", 2, 5),
+    )  # fmt: skip
 
 
 def test_a_long_input_gets_its_time_to_drain():

@@ -11,7 +11,7 @@ from tests.reports.conftest import hostile as hostile
 from tests.reports.conftest import make_report as make_report
 from tests.reports.conftest import outcome as outcome
 from tickproof.conformance.compare import comparison
-from tickproof.conformance.compare.subject import Figure, Subject
+from tickproof.conformance.compare.subject import Figure, Subject, read
 from tickproof.conformance.latency.figures import RunFigures
 from tickproof.conformance.reports import json_report
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, Outcome, Verdict
@@ -150,6 +150,22 @@ def test_a_bench_compares_the_engines_in_it(tickproof, tmp_path):
         "| records a second of count (higher is better) | 1,002 /s "
         "| 502 /s: 0.50 times (0.50 to 0.50), worse |"
     ) in out
+
+
+def test_each_number_of_keys_and_workers_is_a_figure_of_its_own(tmp_path):
+    rows = [
+        {"app": app, "status": "measured", "keys": keys, "workers": 2, "rounds": [{"rate": 9.0}]}
+        for app, keys in (("passthrough", 0), ("count", 350), ("count", 10_000))
+    ]
+    document = {
+        "parameters": {"keys": [350, 10_000], "workers": [2, 4]},
+        "engines": [{"name": "one", "version": "1", "apps": rows, "kills": []}],
+    }
+    (tmp_path / "bench.json").write_text(json.dumps(document))
+    (found,) = read(tmp_path)
+    assert [name.removeprefix("records a second of ") for name in found.figures] == [
+        "passthrough, 2 workers", "count, 350 keys, 2 workers", "count, 10,000 keys, 2 workers",
+    ]  # fmt: skip
 
 
 def test_the_threshold_is_one_of_the_whole_interval(tmp_path):

@@ -34,7 +34,7 @@ from tickproof.conformance.latency.percentiles import percentiles_us
 from tickproof.conformance.latency.samples import answers, latencies, steady_ns
 from tickproof.conformance.runner.limits import patient
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.scenario import App, Scenario
 from tickproof.conformance.session.run_command import engine_folders
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.conformance.suites.judge import Fail, KitError, Unknown
@@ -55,7 +55,7 @@ class Series:
 
     what: an app, or the target of the kill. status: that of the worst round; ``why`` explains
     it. rounds: the figures of each round. run: the folder kept of a round that went wrong.
-    workers: of the engine.
+    workers: of the engine. keys: of count, in a steady run; else 0.
     """
 
     what: str
@@ -66,6 +66,7 @@ class Series:
     rounds: list[dict[str, Any]] = field(default_factory=list)
     run: str = ""
     workers: int = 2
+    keys: int = 0
 
     def spread(self, name: str) -> dict[str, float] | None:
         """Return median, min and max of a figure over the rounds; None without any."""
@@ -99,7 +100,7 @@ def measure_all(
     results = [
         EngineResult(
             spec,
-            [Series(app, workers=workers) for app in plan.apps for workers in plan.workers],
+            [Series(app, workers=workers, keys=keys) for app, workers, keys in plan.steady],
             [Series("latency", workers=plan.workers[0])] if plan.latency else [],
             [Series(target, workers=plan.workers[0]) for target in plan.kills],
         )
@@ -107,7 +108,7 @@ def measure_all(
     ]
     folders = engine_folders(specs, out / "runs")
     for number in range(plan.rounds):
-        for i in range(len(plan.apps) * len(plan.workers)):
+        for i in range(len(plan.steady)):
             for result, folder in zip(results, folders, strict=True):
                 bench.steady(result.spec, result.apps[i], number, folder)
     for number in range(plan.rounds):
@@ -175,12 +176,12 @@ class _Bench:
 
     def steady(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:
         """Measure one round of an app."""
-        app, workers = series.what, series.workers
-        scenario = steady_scenario(spec, app, self._plan, number, workers)  # type: ignore[arg-type]
+        app: App = series.what  # type: ignore[assignment]
+        scenario = steady_scenario(spec, app, self._plan, number, series.workers, series.keys)
         if scenario is None:
             series.status, series.why = "not-offered", f"app {app} is not offered"
         else:
-            folder = parent / f"{app}-{workers}-{number}"
+            folder = parent / f"{app}-{series.workers}-{series.keys}-{number}"
             self._rounds.add(spec, series, scenario, folder, steady_figures)
 
     def latency(self, spec: EngineSpec, series: Series, number: int, parent: Path) -> None:

@@ -39,16 +39,16 @@ _PACED: Final[tuple[tuple[App, dict[str, str]], ...]] = (
 class Plan:
     """The parameters of a bench, the same for every engine.
 
-    messages: records of each steady run. workers: with how many each app is measured; the
-    first is that of paced runs. keys: of count. symbols: of the market. pace (records a
-    second) and seconds: the input of a paced run. latency: whether one without a kill is
-    made. kills: the targets of the others.
+    messages: records of each steady run. workers: with how many each app is measured. keys:
+    with how many count is. The first of each is that of paced runs. symbols: of the market.
+    pace (records a second) and seconds: the input of a paced run. latency: whether one without
+    a kill is made. kills: the targets of the others.
     """
 
     apps: tuple[App, ...] = ("passthrough", "count", "market-spread")
     messages: int = 20_000_000
     workers: tuple[int, ...] = (2,)
-    keys: int = KEYS
+    keys: tuple[int, ...] = (KEYS,)
     symbols: int = 350
     rounds: int = 1
     latency: bool = True
@@ -63,6 +63,16 @@ class Plan:
         return asdict(self) | fixed
 
     @property
+    def steady(self) -> tuple[tuple[App, int, int], ...]:
+        """The steady runs of a round: (app, workers, keys); keys is 0 for what has none."""
+        return tuple(
+            (app, workers, keys)
+            for app in self.apps
+            for keys in (self.keys if app == "count" else (0,))
+            for workers in self.workers
+        )
+
+    @property
     def partitions(self) -> int:
         """Partitions of every input: one for each worker, at least."""
         return max(PARTITIONS, *self.workers)
@@ -74,14 +84,14 @@ class Plan:
 
 
 def steady_scenario(
-    spec: EngineSpec, app: App, plan: Plan, number: int, workers: int
+    spec: EngineSpec, app: App, plan: Plan, number: int, workers: int, keys: int = 0
 ) -> Scenario | None:
     """Return round ``number`` of an app, all its input published at once; None if not offered."""
     choices = _STEADY.get(app, ({},))
     params = next((params for params in choices if spec.offers(app, params)), None)
     if params is None:
         return None
-    recipe = recipe_of(app, plan, plan.messages, plan.seed + number)
+    recipe = recipe_of(app, plan, plan.messages, plan.seed + number, keys)
     return Scenario(f"bench-{app}", app, params, recipe, workers=workers)
 
 
@@ -120,12 +130,12 @@ def _paced(spec: EngineSpec, what: str, plan: Plan, number: int) -> Scenario | N
     return None
 
 
-def recipe_of(app: App, plan: Plan, records: int, seed: int) -> dict[str, Any]:
-    """Return the input recipe of an app."""
+def recipe_of(app: App, plan: Plan, records: int, seed: int, keys: int = 0) -> dict[str, Any]:
+    """Return the input recipe of an app. keys: 0 for the first of the plan."""
     kinds: dict[str, dict[str, Any]] = {
         "passthrough": {"kind": "payloads", "size": PAYLOAD_BYTES},
         "double": {"kind": "numbers"},
-        "count": {"kind": "keyed", "keys": plan.keys},
+        "count": {"kind": "keyed", "keys": keys or plan.keys[0]},
         "market-spread": {"kind": "market", "inputs": "merged", "symbols": plan.symbols,
                           "reject_one_in": 70_000},
     }  # fmt: skip

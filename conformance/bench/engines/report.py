@@ -47,10 +47,10 @@ def document(
 def _engine(result: EngineResult) -> dict[str, Any]:
     spec = result.spec
     apps = [_series(series, "apps") for series in result.apps]
-    rates = {(row["app"], row["workers"]): row["rate"] for row in apps}
+    rates = {(row["app"], row["workers"], row["keys"]): row["rate"] for row in apps}
     for row in apps:
-        passthrough = rates.get(("passthrough", row["workers"]))
-        half = rates.get((row["app"], row["workers"] / 2))
+        passthrough = rates.get(("passthrough", row["workers"], 0))
+        half = rates.get((row["app"], row["workers"] / 2, row["keys"]))
         row["to_passthrough"] = _ratio(row["rate"], passthrough)
         row["to_half"] = _ratio(row["rate"], half)
     paced = [_series(series, "latency") for series in result.latency]
@@ -71,7 +71,7 @@ def _series(series: Series, kind: str) -> dict[str, Any]:
     spreads = {name: series.spread(name) for name in _SPREAD[kind]}
     return {
         "app": series.app or (series.what if kind == "apps" else ""), "params": series.params,
-        "workers": series.workers,
+        "workers": series.workers, "keys": series.keys,
         "status": series.status, "why": series.why, "run": series.run,
         **spreads, "rounds": series.rounds,
     }  # fmt: skip
@@ -192,9 +192,12 @@ def _spread(name: str, scale: float = 1.0) -> Cell:
 
 
 def _label(row: dict[str, Any], found: dict[str, Any]) -> str:
-    app = f"count {row['params'].get('emit', '')}" if row["app"] == "count" else row["app"]
-    several = len(found["parameters"]["workers"]) > 1
-    return f"{app}, {row['workers']} workers" if several else app
+    emit = row["params"].get("emit", "") if row["app"] == "count" else ""
+    app = f"{row['app']} {emit}".rstrip()
+    plan = found["parameters"]
+    if row["keys"] and len(plan["keys"]) > 1:
+        app += f", {row['keys']:,} keys"
+    return f"{app}, {row['workers']} workers" if len(plan["workers"]) > 1 else app
 
 
 def _state(part: str) -> Cell:
