@@ -8,10 +8,22 @@ import subprocess
 import sys
 
 from tests.docs.blocks import ROOT, blocks
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.resources import fixtures
 
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_bytes()) <= 8_000
+
+
+def test_what_the_readme_counts_is_there():
+    text = (ROOT / "README.md").read_text()
+    counted = {
+        f"{len(registry.load())} [requirements]",
+        f"{len(list((fixtures() / 'mutants').glob('*.toml')))} copies with a planted defect",
+        f"{len(list((fixtures() / 'sound_variants').glob('*.toml')))} that are odd but right",
+    }
+    assert not [one for one in counted if one not in text]
 
 
 def test_the_adapter_passes_tier_0(tmp_path):
