@@ -23,10 +23,10 @@ from tickproof.conformance.scenario import (
     LASTING,
     OF_CABLE,
     TARGETS,
-    App,
     Damaged,
     Do,
     FaultStep,
+    JudgedApp,
     Moment,
     Scenario,
     SinkBehaviour,
@@ -43,10 +43,10 @@ from tickproof.generators.placement import Placement
 #: Scenarios that come from a schedule are named so.
 PREFIX: Final = "schedule-"
 #: The kind of input of each app.
-KINDS: Final[dict[App, str]] = {
+KINDS: Final[dict[JudgedApp, str]] = {
     "passthrough": "payloads", "double": "numbers", "count": "keyed", "market-spread": "market",
 }  # fmt: skip
-_PARAMS: Final[dict[App, dict[str, tuple[str, ...]]]] = {
+_PARAMS: Final[dict[JudgedApp, dict[str, tuple[str, ...]]]] = {
     "passthrough": {},
     "double": {},
     "count": {"emit": ("every", "some")},
@@ -185,7 +185,7 @@ class Failure(Table):
 class Schedule(Table):
     """A whole schedule. ``seed``: of the input, and of the choice among processes."""
 
-    app: App
+    app: JudgedApp
     params: dict[str, str] = Field(default_factory=dict)
     workers: Annotated[int, Field(ge=1, le=1_024)] = 2
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
@@ -268,7 +268,7 @@ def from_scenario(scenario: Scenario, failure: Failure | None = None) -> Schedul
     kind, seed = recipe.pop("kind"), recipe.pop("seed")
     recipe.pop("inputs", None)
     recipe.setdefault("tick", recipes.KEYS[kind]["tick"])
-    if kind != KINDS[scenario.app]:
+    if scenario.app == "ladder" or kind != KINDS[scenario.app]:
         raise ValueError(f"{scenario.name}: input of kind {kind!r} cannot be said in a schedule")
     plain = Scenario(
         scenario.name, scenario.app, scenario.params, scenario.recipe, scenario.workers,

@@ -162,6 +162,7 @@ KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
     [
         ("app = ", "f.toml: expected TOML; "),
         ("app = 1\ninput = { records = 1 }", "f.toml: app: expected one of passthrough, double, "),
+        ('app = "ladder"\ninput = { records = 1 }', "app: expected one of passthrough, double, "),
         (BASE, "f.toml: [input]: missing"),
         (BASE + "input = 3", "f.toml: [input]: expected a table; got 3"),
         (BASE + "input = { records = -1 }", "[input] records: expected a number at least 0"),
