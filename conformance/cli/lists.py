@@ -29,7 +29,7 @@ def engines() -> None:
 
 
 @click.command(cls=Command)
-@click.option("--family", multiple=True, metavar="NAME", help="PR, SL, ST, MS, EO, DL, BP")
+@click.option("--family", multiple=True, metavar="NAME", help="Only this family, as EO.")
 @options.tiers
 @click.option("--json", "as_json", is_flag=True, help="As a JSON list.")
 def requirements(family: tuple[str, ...], tiers: tuple[int, ...], as_json: bool) -> int:
