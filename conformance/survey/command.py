@@ -33,29 +33,22 @@ def run(
 
     Sessions go to ``request.out``/seedN, the table of all to survey.json and survey.md.
     Raises InvalidFile for a promises.toml, before anything is started; OSError where the
-    table cannot be written. The table is written after each seed, so that a survey that is
-    ended early has one of the seeds before.
+    table cannot be written. A survey that is ended early has the table of the seeds before.
     """
     said = [promises.beside(spec.path) for spec in specs]
     out = request.out
     started = datetime.now(UTC)
     sessions: list[list[Judged]] = [[] for _ in specs]
-    statuses = []
-    for number, seed in enumerate(seeds, 1):
-        began = datetime.now(UTC)
-        console.print(Text(f"seed {seed}, {number} of {len(seeds)}", style="dim"))
-        asked = replace(request, seed=seed, out=out / f"seed{seed}")
-        folders = run_command.engine_folders(specs, asked.out)
-        statuses.append(run_command.judge_all(specs, selected, asked, console))
-        for found, folder in zip(sessions, folders, strict=True):
-            found.append(Judged(seed, folder, _report(folder, began)))
+    statuses: list[int] = []
+
+    def write() -> None:
         survey = Survey(
             format=result.FORMAT,
             kit=json_report.this_kit(),
             host=json_report.this_host(),
             software=_software(specs),
             profile=request.profile,
-            seeds=list(seeds[:number]),
+            seeds=list(seeds[: len(statuses)]),
             only=list(request.only),
             started=started,
             ended=datetime.now(UTC),
@@ -66,12 +59,25 @@ def run(
             ],
         )
         written = (result.write(survey, out), markdown.write(survey, out))
-    console.print()
-    for line in markdown.brief(survey):
-        console.print(Text(line), soft_wrap=True)
-    for path in written:
-        console.print(Text(f"  {path}", style="dim"), soft_wrap=True)
-    return survey.exit_status
+        console.print()
+        for line in markdown.brief(survey):
+            console.print(Text(line), soft_wrap=True)
+        for path in written:
+            console.print(Text(f"  {path}", style="dim"), soft_wrap=True)
+
+    try:
+        for number, seed in enumerate(seeds, 1):
+            began = datetime.now(UTC)
+            console.print(Text(f"seed {seed}, {number} of {len(seeds)}", style="dim"))
+            asked = replace(request, seed=seed, out=out / f"seed{seed}")
+            folders = run_command.engine_folders(specs, asked.out)
+            statuses.append(run_command.judge_all(specs, selected, asked, console))
+            for found, folder in zip(sessions, folders, strict=True):
+                found.append(Judged(seed, folder, _report(folder, began)))
+    finally:
+        if statuses:
+            write()
+    return run_command.worst_status(statuses)
 
 
 def _report(folder: Path, began: datetime) -> Report | None:

@@ -79,6 +79,16 @@ def test_several_numbers_of_keys_show_what_each_costs():
     assert "keys" not in shown(series[:2], keys=(350,))[1]
 
 
+def test_a_note_says_which_of_several_rates_is_coarse():
+    series = [
+        Series("count", keys=keys, rounds=[round_of(4e6, steps=steps)])
+        for keys, steps in ((350, 9), (10_000, 3))
+    ]
+    _, text = shown(series, keys=(350, 10_000))
+    assert text.count("RELEASEs of a partition") == 1
+    assert "toy, count, 10,000 keys: RELEASEs of a partition after the warm-up: only 3" in text
+
+
 def test_several_rounds_show_the_smallest_and_the_largest():
     rounds = [round_of(rate) for rate in (2e6, 9e6, 1e6)]
     engine, text = shown([Series("passthrough", rounds=rounds)], rounds=3)

@@ -71,6 +71,9 @@ def test_the_window_counts_what_was_begun_and_done_in_it(opened, made):
         assert (found.opens_ns, found.closes_ns, found.records) == expected
         assert found.seconds > 0
         assert found.rate == pytest.approx(found.records / found.seconds)
+        opened_by_release = found.progress == "release"
+        assert (found.release_every_s is not None) == opened_by_release
+        assert not opened_by_release or found.steps > 0
 
 
 @given(made=histories(releases=False))

@@ -145,6 +145,8 @@ def test_a_recovery_with_wrong_totals_gets_no_figure(tickproof, tmp_path):
         (["minimal", "--app", "market-spread"], "expected an app that one of the engines offers"),
         (["minimal", "--messages", "0"], "--messages"),
         (["minimal", "--symbols", "99999999"], "symbols: expected a whole number 1 to"),
+        (["minimal", "--keys", "350,0"], "--keys: expected keys from 1 to 4,294,967,296, as 350,"),
+        (["minimal", "--workers", "1,x"], "--workers: expected workers from 1 to 1,024, as 1,2,4;"),
         (["nobody"], "no such engine"),
         ([], "ENGINE: expected"),
     ],

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +51,9 @@ def main(tries: int = 100, at_once: int = 6, prefix: str = "kafka-") -> None:
             else:
                 said = next(cell for cell in trial.cells if cell.verdict is worst)
                 print(f"{trial.scenario} seed {trial.seed}: {worst} {said.reason} {said.said}")
+    for emptied in (*folder.iterdir(), folder):
+        with suppress(OSError):  # it holds what is kept
+            emptied.rmdir()
     for scene, verdicts in sorted(found.items()):
         fired = verdicts.total() - verdicts[Verdict.UNKNOWN]
         counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())

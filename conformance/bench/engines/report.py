@@ -128,7 +128,7 @@ def _notes(console: Console, found: dict[str, Any]) -> None:
             else:
                 continue
             more = "more --messages give a better rate"
-            notes.append(f"{engine['name']}, {row['app']}: {why}; {more}")
+            notes.append(f"{engine['name']}, {_label(row, found)}: {why}; {more}")
     if busy > _BUSY * cpus:
         notes.append(
             f"Other programs kept up to {number(busy)} of {cpus} processors busy meanwhile: "

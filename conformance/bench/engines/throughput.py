@@ -48,8 +48,11 @@ class Window:
 
     @property
     def release_every_s(self) -> float | None:
-        """Seconds from one RELEASE of a partition to the next: of an engine of batches, a batch."""
-        return self.seconds / self.steps if self.steps else None
+        """Seconds from one RELEASE of a partition to the next: of an engine of batches, a batch.
+
+        None for a window that no RELEASE opened.
+        """
+        return self.seconds / self.steps if self.progress == "release" else None
 
 
 def window(history: History) -> Window | None:
