@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -35,8 +36,11 @@ settings.load_profile("tickproof")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the order of `pytest_collection_modifyitems` where tests run side by side."""
+    """Keep the order of `pytest_collection_modifyitems`, and Ctrl-C, wherever tests are run."""
     config.option.loadscopereorder = False
+    # A shell lets what it starts in the background ignore Ctrl-C, and so all that is started below.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
