@@ -1,0 +1,26 @@
+"""What several commands share: a list of numbers is read as one."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from tickproof.conformance.cli import options
+
+SIZES = click.Option(["--sizes"])
+
+
+@pytest.mark.parametrize(("distinct", "found"), [(True, (12, 8)), (False, (12, 8, 12))])
+def test_a_list_of_numbers_has_none_twice_unless_that_is_wanted(distinct, found):
+    read = options.whole_numbers("sizes", 100, "8,12", distinct=distinct)
+    assert read(click.Context(click.Command("x")), SIZES, "12, 8,12") == found
+
+
+@pytest.mark.parametrize(
+    "given", ["0", "101", "8,", "", "8;12", "-8", "1.5", "\N{SUPERSCRIPT TWO}"]
+)
+def test_what_is_no_list_of_numbers_is_told_with_what_was_expected(given):
+    read = options.whole_numbers("sizes", 100, "8,12")
+    with pytest.raises(click.UsageError) as error:
+        read(click.Context(click.Command("x")), SIZES, given)
+    assert str(error.value) == f"--sizes: expected sizes from 1 to 100, as 8,12; got {given}"
