@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -94,7 +95,7 @@ def test_forgotten_second_life_is_found_shrunk_and_saved(sessions, shrink_s, mos
     assert smallest.input.records <= first.input.records
     if most_records is not None:
         assert smallest.input.records <= most_records < first.input.records
-    assert "fault = [" in done.out, "the schedule is printed"
+    assert re.search(r"fault = \[|\[\[fault\]\]", done.out), "the schedule is printed"
     shown = (out / "explore" / "report.html").read_text()
     assert "It fails in 2 of 2 runs" in shown
     assert '<svg class="timeline"' in shown, "the run that was kept is drawn"
