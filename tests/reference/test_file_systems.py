@@ -56,7 +56,8 @@ def offsets(spark, checkpoint: str) -> int:
     return spark.read.text(f"{checkpoint}/offsets/*").where("value like '{%0/0%'").count()
 
 
-@pytest.mark.parametrize("form", ["blocks", pytest.param("rows", marks=LONG)])
+@LONG
+@pytest.mark.parametrize("form", FORMS)
 def test_a_checkpoint_whose_path_is_no_local_one(spark, served, tmp_path, form, monkeypatch):
     # A mount table: what Hadoop calls viewfs://table/far lies in a folder of another name.
     (tmp_path / "near").mkdir()
