@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from pyspark.errors import StreamingQueryException
@@ -24,26 +23,41 @@ DEADLINE_S = 180
 PERSIST_S = "5"
 
 
-class Running(NamedTuple):
+@dataclass
+class Running:
     """A query on a log."""
 
     query: StreamingQuery
     served: Served
+    start: Callable[[], StreamingQuery]
 
     def until(self, ends: dict[str, int]) -> None:
         """Wait until these offsets are released; the query's failure ends the wait."""
         deadline = time.monotonic() + DEADLINE_S
         while any(self.served.released[name] < end for name, end in ends.items()):
-            assert not self.query.awaitTermination(0.05), "the query was stopped"
+            assert not self._ended(0.05), "the query was stopped"
             assert time.monotonic() < deadline, f"{self.served.released}, expected {ends}"
 
     def failure(self) -> str:
         """Wait for the failure of the query; return its text."""
-        with suppress(StreamingQueryException):
-            assert self.query.awaitTermination(DEADLINE_S), "the query goes on"
-        found = self.query.exception()
-        assert found is not None, "the query ended well"
-        return str(found)
+        deadline = time.monotonic() + DEADLINE_S
+        try:
+            while not self._ended(1):
+                assert time.monotonic() < deadline, "the query goes on"
+        except StreamingQueryException as error:
+            return str(error)
+        raise AssertionError("the query ended well")
+
+    def _ended(self, seconds: float) -> bool:
+        """Tell whether the query ends well within ``seconds``; begin it again where Spark, on a
+        busy machine, had no patience with its own Python: that has 10 seconds to start."""
+        try:
+            return self.query.awaitTermination(seconds)
+        except StreamingQueryException as error:
+            if "Python worker failed to connect back" not in str(error):
+                raise
+        self.query = self.start()
+        return False
 
 
 @contextmanager
@@ -53,11 +67,15 @@ def running(
 ) -> Iterator[Running]:  # fmt: skip
     """Run a query that a form's ``start`` compiles, and stop it in the end."""
     log = {**served.options, "persist_s": PERSIST_S}
-    query = form.start(spark, application, log, served.counts, str(checkpoint), **options)
+
+    def start() -> StreamingQuery:
+        return form.start(spark, application, log, served.counts, str(checkpoint), **options)
+
+    run = Running(start(), served, start)
     try:
-        yield Running(query, served)
+        yield run
     finally:
-        query.stop()
+        run.query.stop()
 
 
 def recorded(
