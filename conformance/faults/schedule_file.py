@@ -299,7 +299,7 @@ def _said(step: FaultStep) -> dict[str, Any]:
 
 
 def to_toml(schedule: Schedule) -> str:
-    """Return a schedule as TOML that reads as itself: one line a fault, where 100 columns do."""
+    """Return a schedule as TOML that reads as itself: one line a fault, if it fits."""
     data = schedule.model_dump(exclude_none=True, exclude_defaults=True)
     for key in ("params", "fault"):
         if not data.get(key):

@@ -8,7 +8,7 @@ import pytest
 #: fail, with which reason, quoting what.
 ROGUES = {
     "at hello": [
-        ("exits", {}, "PR-HELLO", "EXITED", "exited with status 3 before"),
+        ("exits", {}, "PR-HELLO", "EXITED", "exited with status 3 before it answered hello"),
         ("mute", {"startup": 0.5}, "PR-HELLO", "NO_ANSWER", "no answer to hello within 0."),
         ("garbage", {}, "PR-CONTROL-LINES", "BAD_LINE", r"not JSON: \x1b[31mhello, \x07kit\x1b[0m"),
         ("chatty", {}, "PR-CONTROL-LINES", "BAD_LINE", "INFO answered hello"),

@@ -3,8 +3,6 @@ pipe, and never speak to the log, is not."""
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.conftest import ROGUES
@@ -21,8 +19,6 @@ rescale = "none"
 [apps.count]
 emit = ["every"]
 """
-#: How long the kit may need to tell workers that do nothing on a busy machine.
-DEADLINE_S = 120
 #: What an engine passes whose workers can die without harm.
 DEATHS = ("EO-WORKER-DEATH", "EO-WORKER-DEATH-BACKLOG", "EO-PAUSE", "EO-ALL-WORKERS")
 
@@ -43,8 +39,7 @@ def test_workers_that_do_nothing_are_seen_without_a_fault(sessions, rogue):
     engine = rogue("Idle")
     # On a busy machine, to be started may take so much processor time that it cannot be told
     # from work: then it passes, here but not in PR-WORKERS-WORK.
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
+    for _ in range(3):
         done = sessions.judge([engine], "PR-TOPOLOGY", "SL-PASSTHROUGH")
         assert done.results["SL-PASSTHROUGH"]["verdict"] == "pass"
         if done.status:

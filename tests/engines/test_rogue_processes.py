@@ -41,7 +41,7 @@ def deploy(engine, workers: int = 0) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "part"),
     [
-        ("exits", "EXITED", "exited with status 3 before"),
+        ("exits", "EXITED", "exited with status 3 before it answered hello"),
         ("crashes", "EXITED", "was killed by SIGSEGV"),
         ("garbage", "BAD_LINE", r"not JSON: \x1b[31mhello, \x07kit\x1b[0m"),
         ("array", "BAD_LINE", "expected a JSON object a line; got [1, true]"),

@@ -49,8 +49,11 @@ class Running:
         raise AssertionError("the query ended well")
 
     def _ended(self, seconds: float) -> bool:
-        """Tell whether the query ends well within ``seconds``; begin it again where Spark, on a
-        busy machine, had no patience with its own Python: that has 10 seconds to start."""
+        """Tell whether the query ends well within ``seconds``.
+
+        Spark gives its Python worker 10 seconds to start, which a busy machine may not: then the
+        query starts again.
+        """
         try:
             return self.query.awaitTermination(seconds)
         except StreamingQueryException as error:
