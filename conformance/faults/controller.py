@@ -177,6 +177,9 @@ class FaultController:
         """Return from which record on a step is due; where END would spoil it, not the last."""
         total = self._log.total
         last = total - 1 if step.at in ("idle", "draining") else total
+        if step.cut and step.fraction == 1.0 and not self._had_cut(step):
+            # An engine that fetches all before its first cut would fetch nothing after it.
+            last -= total // 4
         return max(min(int(step.fraction * total), last), 0)
 
     def _bit_by_bit(self, step: FaultStep, threshold: int) -> int:

@@ -194,5 +194,6 @@ def _refused_clearly(history: History) -> bool:
             return event.code == "REFUSED" or (event.code == "EXITED" and event.status != 0)
         if isinstance(event, events.EndedUnasked) and event.t_ns > history.faults[0].t_ns:
             return event.returncode != 0
-    # It ended while a request was on its way, which then says so.
-    return history.ended["code"] == "EXITED" and history.ended.get("status") not in (None, 0)
+    # It said no to a later request, or ended while one was on its way, which then says so.
+    code, status = history.ended["code"], history.ended.get("status")
+    return code == "REFUSED" or (code == "EXITED" and status not in (None, 0))

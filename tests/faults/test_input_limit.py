@@ -48,6 +48,22 @@ def test_last_record_arms_a_step_for_the_whole_input():
     assert len(bench.done) == 1
 
 
+def test_a_part_is_kept_back_until_the_cut_that_a_step_at_the_last_record_needs():
+    full = FaultStep("fill", "state", "fetched", fraction=1.0, seconds=1.0, cut=True)
+    bench = Bench([full])
+    assert bench.controller.limit(TOTAL) == TOTAL - TOTAL // 4
+    bench.log.fetched = TOTAL - TOTAL // 4  # a batch engine takes all that there is
+    bench.observe("fetched", 1)
+    assert bench.done == []
+    bench.log.released = 1
+    assert bench.controller.limit(TOTAL) == TOTAL
+    bench.observe("fetched", 1)
+    assert bench.done == []
+    bench.log.fetched = TOTAL
+    bench.observe("fetched", 1)
+    assert bench.done == [full]
+
+
 def test_what_was_fetched_too_soon_after_a_death_does_not_end_the_input():
     """A batch engine fetches all it may, in one go, while the second fault is not armed yet."""
     first = FaultStep("kill", "worker", "fetched", fraction=0.2)

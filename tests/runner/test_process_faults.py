@@ -265,6 +265,11 @@ def test_a_checkpoint_that_is_damaged_is_refused_clearly(tmp_path, kind):
     assert history.all(events.DamageOver)[0].read is (None if kind == "missing" else True)
     assert history.ended["code"] == "EXITED"
     judges.test_totals_after_the_newest_file_was_lost(history)
+    # An engine that reads its state after the answer to deploy says so when it is asked to drain.
+    later = history.ended | {"code": "REFUSED", "status": None}
+    tampering.in_run(ended=later, files={}, sha256={})(tmp_path / "e-run")
+    tampering.without("not-restarted", "ended-unasked")(tmp_path / "e-run")
+    judges.test_totals_after_the_newest_file_was_lost(History(tmp_path / "e-run"))
 
 
 def test_a_removed_file_counts_only_where_its_engine_could_know_of_it(tmp_path):

@@ -36,14 +36,10 @@ def _(context: Context, rng: random.Random) -> Scenario:
 @scenario("count-full-disk-at-the-end", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
     # All has come and gone out before anything can be written again: drain has to wait for that.
-    # The rest comes at once: an engine that works in batches fetches no other meanwhile.
-    records = context.records(60_000)
-    full = FaultStep(
-        "fill", "state", "fetched", fraction=round(rng.uniform(0.7, 0.78), 4), burst=records,
-        seconds=2.0, cut=True,
-    )  # fmt: skip
+    # At the last record: an engine that works in batches fetches no other meanwhile.
+    full = FaultStep("fill", "state", "fetched", fraction=1.0, seconds=2.0, cut=True)
     death = FaultStep("kill", "engine", "drained")
-    return carried(context, records, rate=60_000, faults=(full, death))
+    return carried(context, context.records(60_000), rate=60_000, faults=(full, death))
 
 
 def _damaged(context: Context, rng: random.Random, *kinds: Damaged) -> Scenario:
