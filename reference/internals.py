@@ -42,10 +42,17 @@ PYTHONS = (
 )
 
 
-def executors(spark: SparkSession) -> int:
-    """Return how many executors are up."""
-    tracker = spark.sparkContext._jsc.sc().statusTracker()
-    return len(tracker.getExecutorInfos()) - 1  # the driver is one of them
+def executors(spark: SparkSession) -> set[str]:
+    """Return the ids of the executors that are up."""
+    ids = spark.sparkContext._jsc.sc().getExecutorIds()
+    return {ids.apply(number) for number in range(ids.size())}
+
+
+def ask_for_executors(spark: SparkSession, number: int) -> None:
+    """Ask the Master for so many executors from now on. It starts new ones, and ends none."""
+    jvm = spark.sparkContext._gateway.jvm
+    nowhere = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
+    spark.sparkContext._jsc.sc().requestTotalExecutors(number, 0, nowhere)
 
 
 def stop(spark: SparkSession) -> None:

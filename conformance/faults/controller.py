@@ -66,9 +66,6 @@ class FaultController:
         self._cuts_before, self._base, self._fetched_then = log.cuts(), 0, 0
         #: Records granted to a step that waits for cuts.
         self._granted, self._granted_at = 0, 0.0
-        #: How far everything was, and since when (time.monotonic).
-        self._position: tuple[int, ...] = ()
-        self._quiet_since = 0.0
         #: Whether drain was asked for and is not answered; the runner says so.
         self.draining = False
         #: Watches the folder of the state; the runner points it there.
@@ -147,6 +144,8 @@ class FaultController:
         threshold = self._threshold(step)
         if step.at == "cuts" and self.cuts < step.cuts:
             return min(due, self._bit_by_bit(step, threshold))
+        if self._follows_scale(step) and self.scaling():
+            return min(due, self._halfway(step))
         if due < threshold:
             return due
         waits = step.at in ("checkpointing", "checkpoint", "idle") or self.scaling()
@@ -181,6 +180,14 @@ class FaultController:
             # An engine that fetches all before its first cut would fetch nothing after it.
             last -= total // 4
         return max(min(int(step.fraction * total), last), 0)
+
+    def _follows_scale(self, step: FaultStep) -> bool:
+        """Say whether a scale comes after another: between them the new workers have to work."""
+        return step.do == "scale" and self._newest is not None and self._newest.do == "scale"
+
+    def _halfway(self, step: FaultStep) -> int:
+        """Return how many records may be out until the scale before a step is answered."""
+        return (self._base + max(self._base, int(step.fraction * self._log.total))) // 2
 
     def _bit_by_bit(self, step: FaultStep, threshold: int) -> int:
         """Return how many records may be out while a step waits for cuts: new ones for each cut."""
@@ -268,6 +275,10 @@ class FaultController:
             return not step.cut or self._log.released > 0 or bool(waited)
         if self._recovering:
             return self._back()
+        if self._follows_scale(step):
+            # What came after the answer is part of a cut: the new workers had their share.
+            waited = self._due_at and now > self._due_at + self._first_cut_s
+            return self._log.released > self._halfway(step) or bool(waited)
         released = self._log.released > self._released_before
         return released or now > self._recovered_at + CUT_WAIT_S
 
@@ -298,11 +309,7 @@ class FaultController:
         step = self.current
         if step is None or step.at != "idle":
             return
-        log, now = self._log, time.monotonic()
-        position = (log.published, log.fetched, log.released, self._recorder.records)
-        if position != self._position:
-            self._position, self._quiet_since = position, now
-        quiet = self._flight.answered and now >= self._quiet_since + step.idle_s
+        quiet = self._flight.quiet_s() >= step.idle_s and self._flight.answered
         if quiet and held_back() and self._back() and not (self.links and self.links.busy):
             self.fire_now("idle")
 
@@ -392,7 +399,7 @@ class FaultController:
         self._fetched_then = self._log.fetched
 
     def _evidence(self, step: FaultStep) -> dict[str, Any]:
-        idle_s = round(time.monotonic() - self._quiet_since, 3) if step.at == "idle" else 0.0
+        idle_s = round(self._flight.quiet_s(), 3) if step.at == "idle" else 0.0
         return {
             "at_ns": time.monotonic_ns(),
             "cuts": self.cuts,

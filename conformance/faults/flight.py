@@ -18,6 +18,9 @@ class Flight:
 
     def __init__(self, log: InputLog, recorder: Recorder, one_each: bool) -> None:
         self._log, self._recorder, self.one_each = log, recorder, one_each
+        #: How far everything was, and since when (time.monotonic).
+        self._position: tuple[int, ...] = ()
+        self._quiet_since = 0.0
 
     @property
     def answered(self) -> bool:
@@ -37,6 +40,14 @@ class Flight:
         while not self and time.monotonic() < deadline:
             pause.wait(0.0005)
         return bool(self)
+
+    def quiet_s(self) -> float:
+        """Return how long nothing has come or gone, as often as this was asked."""
+        log, now = self._log, time.monotonic()
+        position = (log.published, log.fetched, log.released, self._recorder.records)
+        if position != self._position:
+            self._position, self._quiet_since = position, now
+        return now - self._quiet_since
 
     def _owes(self, fetched: int) -> bool:
         return self.one_each and fetched > self._recorder.records

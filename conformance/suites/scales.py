@@ -81,11 +81,11 @@ def _workers_after(history: History, event: events.Scaled) -> tuple[Life, set[in
     return None
 
 
-def _require_input(history: History, begin_ns: int) -> None:
-    """Raise Unknown where a partition had nothing left to fetch: its worker may well be idle."""
+def _require_input(history: History, begin_ns: int, end_ns: int | None) -> None:
+    """Raise Unknown where of a partition nothing was fetched: its worker may well be idle."""
     for part in (part for part in history.partitions if part["records"]):
         t_ns = of_partition(history.fetches, part["stream"], part["partition"])["t_ns"]
-        if not (t_ns >= begin_ns).any():
+        if not ((t_ns >= begin_ns) & (end_ns is None or t_ns < end_ns)).any():
             raise Unknown(
                 Reason.NOT_SEEN, "records fetched from each partition after scale",
                 f"none from partition {part['partition']} of stream {part['stream']}",
@@ -104,7 +104,7 @@ def _require_work(
             f"{everything:,}{', and some by who knows whom' if unseen else ''}",
         )  # fmt: skip
     if idle := [pid for pid, records in done.items() if not records]:
-        _require_input(history, begin_ns)
+        _require_input(history, begin_ns, end_ns)
         raise Fail(
             Reason.IDLE_WORKERS,
             f"records handled by each of {counted(len(done), 'worker')} after scale",

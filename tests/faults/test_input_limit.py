@@ -64,6 +64,28 @@ def test_a_part_is_kept_back_until_the_cut_that_a_step_at_the_last_record_needs(
     assert bench.done == [full]
 
 
+def test_between_two_scales_new_workers_find_input_and_make_a_cut_of_it():
+    first = FaultStep("scale", "engine", "fetched", fraction=0.2, workers=3, cut=True)
+    bench = Bench([first, replace(first, fraction=0.6, workers=1)], rate=1_000)
+    answered = threading.Event()
+    bench.controller.scaling = lambda: not answered.is_set() and bench.done == [first]
+    bench.log.published = bench.log.fetched = bench.log.released = TOTAL // 5 + 1
+    bench.observe("fetched", 1)
+    assert bench.done == [first]
+    held = bench.controller.limit(TOTAL)
+    assert bench.log.published < held < TOTAL * 6 // 10
+    bench.log.published = bench.log.fetched = bench.log.released = held
+    assert bench.controller.limit(TOTAL) == held  # however long the answer takes
+    answered.set()
+    assert bench.controller.limit(TOTAL) == TOTAL * 6 // 10
+    bench.log.published = bench.log.fetched = TOTAL * 6 // 10 + 1
+    bench.observe("fetched", 1)
+    assert bench.done == [first]  # what the new workers do is in no cut yet
+    bench.log.released = held + 1
+    bench.observe("fetched", 1)
+    assert len(bench.done) == 2
+
+
 def test_what_was_fetched_too_soon_after_a_death_does_not_end_the_input():
     """A batch engine fetches all it may, in one go, while the second fault is not armed yet."""
     first = FaultStep("kill", "worker", "fetched", fraction=0.2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -21,18 +21,20 @@ FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark(tmp_path_factory):
     """Give a local Spark as the reference starts it; other tests of the process may share it."""
     from pyspark.sql import SparkSession
 
+    from tests.spark_pythons import forked
     from tickproof.reference import java, session
 
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PYSPARK_PYTHON", sys.executable)
+    with pytest.MonkeyPatch.context() as environment, ExitStack() as stack:
         environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         environment.setenv("OPENBLAS_NUM_THREADS", "1")
         path = [str(ROOT), os.environ.get("PYTHONPATH", "")]
         environment.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
+        program = stack.enter_context(forked(tmp_path_factory.mktemp("pythons")))
+        environment.setenv("PYSPARK_PYTHON", str(program))
         shared = SparkSession.getActiveSession() is not None
         java.prepare()
         settings = {

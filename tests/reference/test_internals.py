@@ -117,10 +117,17 @@ def test_main_classes(spark):
 
 def test_executors(spark):
     try:
-        number = internals.executors(spark)
+        ids = internals.executors(spark)
     except Exception as error:
-        pytest.fail(f"{CHANGED}executors cannot be counted: {error}")
-    assert number == 0, f"{CHANGED}local[2] has a driver, and no executor but that"
+        pytest.fail(f"{CHANGED}executors cannot be named: {error}")
+    assert ids == set(), f"{CHANGED}local[2] has a driver, and no executor but that"
+
+
+def test_asking_for_executors(spark):
+    try:
+        internals.ask_for_executors(spark, 1)  # local[2] has no Master that could start one
+    except Exception as error:
+        pytest.fail(f"{CHANGED}executors cannot be asked for: {error}")
 
 
 def test_the_gateway(spark):

@@ -29,11 +29,14 @@ INTERPRETED = {
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark(tmp_path_factory):
+    from tests.spark_pythons import forked
     from tickproof.conformance.spark_check.spark import session
 
     with ExitStack() as stack:
+        pythons = stack.enter_context(forked(tmp_path_factory.mktemp("pythons")))
         with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("PYSPARK_PYTHON", str(pythons))
             # For this JVM alone: other tests of the process start theirs.
             environment.setenv("JDK_JAVA_OPTIONS", FLAGS)
             started = stack.enter_context(session("local[2]"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -123,12 +124,23 @@ def _nobody_holds_them(folder: Path) -> None:
 
 def _one_idle_with_nothing_left(folder: Path) -> None:
     """Let a partition have been fetched to its end before there were four workers."""
+    _one_idle_and_its_input_moved(folder, lambda scaled, _end: scaled - 1)
+
+
+def _one_idle_with_nothing_yet(folder: Path) -> None:
+    """Let nothing of a partition have been fetched until there were no more four workers."""
+    _one_idle_and_its_input_moved(folder, lambda _scaled, end: end)
+
+
+def _one_idle_and_its_input_moved(folder: Path, to: Callable[[int, int], int]) -> None:
     events = read_json_lines(folder / "events.jsonl")
-    (scaled,) = (row for row in events if row["event"] == "scaled" and row["workers"] == 4)
+    at = next(n for n, e in enumerate(events) if e["event"] == "scaled" and e["workers"] == 4)
+    begin = events[at]["t_ns"]
+    end = next(row["t_ns"] for row in events[at:] if row["event"] == "fault")
     path = folder / "fetches.bin"
     rows = np.fromfile(path, FETCH)
-    late = (rows["partition"] == rows["partition"].max()) & (rows["t_ns"] >= scaled["t_ns"])
-    rows["t_ns"][late] = scaled["t_ns"] - 1
+    moved = (rows["partition"] == rows["partition"].max()) & (rows["t_ns"] >= begin)
+    rows["t_ns"][moved] = to(begin, end)
     np.sort(rows, order="t_ns", kind="stable").tofile(t.fresh(path))
     _one_idle(folder)
 
@@ -150,6 +162,7 @@ NOT_SCALED: Cases = [(t.edited("scaled", workers=9), "BAD_ANSWER"), (_one_idle, 
 SCALE_UNSEEN: Cases = [
     (t.without("scaled"), "NOT_SEEN"), (_nobody_holds_them, "NOT_SEEN"),
     (_one_idle_with_nothing_left, "NOT_SEEN"),
+    (_one_idle_with_nothing_yet, "NOT_SEEN"),
 ]  # fmt: skip
 
 REJECTS: dict[str, Cases] = {
