@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tickproof.conformance.faults.flight import Flight
 from tickproof.conformance.faults.moments import ANEW, MOMENTS
-from tickproof.conformance.faults.state_watch import StateWatch
+from tickproof.conformance.faults.state_watch import StateWatch, await_writing
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server.connection_faults import Links
 from tickproof.conformance.log_server.input_log import InputLog
@@ -340,20 +340,14 @@ class FaultController:
             self._late, self._busy = step, False
         return step is self._late
 
-    def _await_writing(self) -> str:
-        """Return the file of the state that is being written now; raises LookupError: none is."""
-        if self.watch_state is not None:
-            with self.watch_state() as watch:
-                if name := watch.wait(self._first_cut_s):
-                    return name
-        raise LookupError(f"no file of the state was written within {self._first_cut_s:g} s")
-
     def _fire(self, step: FaultStep, moment: str, *, awaits_flight: bool = False) -> bool:
         try:
             strike = self._deed(step)
             if awaits_flight and not self._flight.wait() and self._postponed(step):
                 return False
-            writing = self._await_writing() if step.at == "cutting" else ""
+            writing = ""
+            if step.at == "cutting":
+                writing = await_writing(self.watch_state, self._first_cut_s)
             before = self._evidence(step)  # in the moment before the strike
             self._striking = True
             facts = strike()
@@ -366,16 +360,10 @@ class FaultController:
             self._miss(step, f"{type(error).__name__}: {error}")
             return False
         self._event(
-            EventKind.FAULT,
-            step=step.to_json(),
-            moment=moment,
-            number=self._next,
-            text=str(replace(step, host=facts.get("host", ""))),
-            writing=writing,
-            connection=self.connection,
-            **facts,
-            **before,
-        )
+            EventKind.FAULT, step=step.to_json(), moment=moment, number=self._next,
+            text=str(replace(step, host=facts.get("host", ""))), writing=writing,
+            connection=self.connection, **facts, **before,
+        )  # fmt: skip
         if step.do == "kill" or step.ends_engine:
             self._cuts_before = self._log.cuts()
         with self._lock:

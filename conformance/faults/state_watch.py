@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -65,3 +65,15 @@ class StateWatch(contextlib.ExitStack):
             if names and not found:
                 found = os.path.join(parent, names[0])  # noqa: PTH118 - many files
         return found
+
+
+def await_writing(watch: Callable[[], StateWatch] | None, timeout_s: float) -> str:
+    """Return the file of the state that is being written now; raises LookupError: none is.
+
+    watch: begins to watch; None: there is nothing to watch.
+    """
+    if watch is not None:
+        with watch() as begun:
+            if name := begun.wait(timeout_s):
+                return name
+    raise LookupError(f"no file of the state was written within {timeout_s:g} s")
