@@ -6,7 +6,6 @@ take longer than the ten seconds that Spark gives it.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,9 +21,9 @@ LOADED = (*internals.PYTHONS, "numpy", "pandas", "pyarrow", "tickproof.reference
 _OWNER = """\
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:3]
 import forks
-server = forks.ForkServer(Path(sys.argv[2]), sys.argv[3:])
+server = forks.ForkServer(Path(sys.argv[3]), sys.argv[4:])
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -35,12 +34,9 @@ def forked(folder: Path) -> Iterator[Path]:
     """Write a program into a folder that Spark may take for its python; it works meanwhile."""
     program = folder / "python"
     engine = fixtures() / "engines" / "spark"
-    command = [sys.executable, "-c", _OWNER, engine, program, *LOADED]
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    command = [sys.executable, "-c", _OWNER, engine, ROOT, program, *LOADED]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env=os.environ | {"PYTHONPATH": path},
-    ) as owner:  # fmt: skip
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
         assert owner.stdout.readline() == "ready\n"
         yield program
-        owner.stdin.close()

@@ -271,14 +271,14 @@ class FaultController:
         now = time.monotonic()
         if self._next == 0:
             patience_s = max(self._first_cut_s, self._due_at - self._began_at)
-            waited = self._due_at and now > self._due_at + patience_s
-            return not step.cut or self._log.released > 0 or bool(waited)
+            waited = 0 < self._due_at < now - patience_s
+            return not step.cut or self._log.released > 0 or waited
         if self._recovering:
             return self._back()
         if self._follows_scale(step):
             # What came after the answer is part of a cut: the new workers had their share.
-            waited = self._due_at and now > self._due_at + self._first_cut_s
-            return self._log.released > self._halfway(step) or bool(waited)
+            waited = 0 < self._due_at < now - self._first_cut_s
+            return self._log.released > self._halfway(step) or waited
         released = self._log.released > self._released_before
         return released or now > self._recovered_at + CUT_WAIT_S
 

@@ -134,7 +134,7 @@ def _one_idle_with_nothing_yet(folder: Path) -> None:
 
 def _one_idle_and_its_input_moved(folder: Path, to: Callable[[int, int], int]) -> None:
     events = read_json_lines(folder / "events.jsonl")
-    at = next(n for n, e in enumerate(events) if e["event"] == "scaled" and e["workers"] == 4)
+    (at,) = (n for n, e in enumerate(events) if e["event"] == "scaled" and e["workers"] == 4)
     begin = events[at]["t_ns"]
     end = next(row["t_ns"] for row in events[at:] if row["event"] == "fault")
     path = folder / "fetches.bin"
