@@ -42,7 +42,7 @@ class Flight:
         return bool(self)
 
     def quiet_s(self) -> float:
-        """Return how long nothing has come or gone, as often as this was asked."""
+        """Return for how many seconds nothing has moved, as far as earlier calls could see."""
         log, now = self._log, time.monotonic()
         position = (log.published, log.fetched, log.released, self._recorder.records)
         if position != self._position:

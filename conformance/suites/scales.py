@@ -82,7 +82,7 @@ def _workers_after(history: History, event: events.Scaled) -> tuple[Life, set[in
 
 
 def _require_input(history: History, begin_ns: int, end_ns: int | None) -> None:
-    """Raise Unknown where of a partition nothing was fetched: its worker may well be idle."""
+    """Raise Unknown if nothing of a partition was fetched: its worker may well be idle."""
     for part in (part for part in history.partitions if part["records"]):
         t_ns = of_partition(history.fetches, part["stream"], part["partition"])["t_ns"]
         if not ((t_ns >= begin_ns) & (end_ns is None or t_ns < end_ns)).any():
