@@ -270,9 +270,11 @@ class FaultController:
         """
         now = time.monotonic()
         if self._next == 0:
-            patience_s = max(self._first_cut_s, self._due_at - self._began_at)
-            waited = 0 < self._due_at < now - patience_s
-            return not step.cut or self._log.released > 0 or waited
+            waited = 0 < self._due_at < now - max(self._first_cut_s, self._due_at - self._began_at)
+            # The file that is removed may be that of any partition.
+            states = self._log.states() if step.damage == "missing" else ()
+            cut = self._log.released > 0 and all(s.released for s in states if s.fetched)
+            return not step.cut or cut or waited
         if self._recovering:
             return self._back()
         if self._follows_scale(step):

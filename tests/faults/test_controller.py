@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.faults.bench import DEADLINE_S, FIRST_CUT_S, TOTAL, Bench, schedules, steps, until
+from tickproof.conformance.history.event import PartitionState
 from tickproof.conformance.scenario import FaultStep
 
 SEEN_AS = {"fetched": "fetched", "recovery": "fetched", "accepted": "append-acked",
            "committing": "committed"}  # fmt: skip
+FAR = ((10, 10), (10, 0), (0, 0))  # how far partitions were fetched, and released
 
 
 @settings(deadline=None)
@@ -150,6 +152,19 @@ def test_first_fault_waits_for_a_cut_where_its_step_asks_for_one():
     assert bench.done == []
     bench.log.released = 1
     assert bench.controller.limit(TOTAL) > TOTAL // 2
+    bench.observe("fetched", 1)
+    assert len(bench.done) == 1
+
+
+@pytest.mark.parametrize("damage", ["missing", "half"])
+def test_before_a_file_is_removed_each_partition_that_was_read_is_cut(damage):
+    bench = Bench([FaultStep("corrupt", "state", "fetched", cut=True, damage=damage)])
+    bench.log.fetched, bench.log.released = 20, 10
+    cut, read, unread = (PartitionState(0, n, 10, 10, *far) for n, far in enumerate(FAR))
+    bench.log.states = lambda: [cut, read, unread]
+    bench.observe("fetched", 1)
+    assert bool(bench.done) is (damage != "missing")
+    bench.log.states = lambda: [cut, read._replace(released=1), unread]
     bench.observe("fetched", 1)
     assert len(bench.done) == 1
 
