@@ -23,6 +23,8 @@ _PASSES: Final = 50
 _SHOWN: Final = 5
 #: What an engine keeps in this folder of its state is none of its state.
 SCRATCH: Final = "scratch"
+#: How names of files end that an engine has not finished: nobody reads them after a death.
+UNFINISHED: Final = (".tmp", ".temp", ".part")
 #: What engines say of a write that this fault refused, or of any disk that is full.
 _WORDS: Final = re.compile(
     r"file too large|file size limit|no space left|disk quota|\b(EFBIG|ENOSPC|EDQUOT|SIGXFSZ)\b",
@@ -190,13 +192,15 @@ def newest(folder: Path) -> Path | None:
     """Return the regular file with content that was written last (mtime, then path).
 
     Links are not followed. What lies in its folder ``scratch`` need not survive and is left
-    alone, like a file that has a name outside the folder.
+    alone, like a file that is not finished, or has a name outside the folder.
     """
     found: list[tuple[int, str, os.stat_result]] = []
     for parent, below, names in os.walk(folder):
         if parent == str(folder) and SCRATCH in below:
             below.remove(SCRATCH)
         for name in names:
+            if name.endswith(UNFINISHED):
+                continue
             path = os.path.join(parent, name)  # noqa: PTH118 - many files
             try:
                 facts = os.lstat(path)

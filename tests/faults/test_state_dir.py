@@ -236,6 +236,16 @@ def test_newest_is_the_last_written_with_content(rows):
         assert newest(folder) == (Path(expected) if expected else None)
 
 
+@pytest.mark.parametrize("ending", [".tmp", ".temp", ".part"])
+def test_a_file_that_is_not_finished_is_left_alone(tmp_path, ending):
+    cut, unfinished = tmp_path / f"2{ending}.cut", tmp_path / f".3{ending}"
+    unfinished.write_text("half a cut")
+    assert newest(tmp_path) is None
+    cut.write_text("a whole one")
+    os.utime(cut, ns=(0, 0))
+    assert newest(tmp_path) == cut
+
+
 def test_links_scratch_and_what_has_a_name_elsewhere_are_left_alone(tmp_path):
     state, mine = tmp_path / "state", tmp_path / "mine"
     (state / "scratch").mkdir(parents=True)
