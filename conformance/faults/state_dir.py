@@ -23,8 +23,9 @@ _PASSES: Final = 50
 _SHOWN: Final = 5
 #: What an engine keeps in this folder of its state is none of its state.
 SCRATCH: Final = "scratch"
-#: How names of files end that an engine has not finished: nobody reads them after a death.
-UNFINISHED: Final = (".tmp", ".temp", ".part")
+#: Extensions of files that an engine has not finished, and of what belongs to them (Hadoop's
+#: ``.name.tmp.crc``): nobody reads them after a death.
+UNFINISHED: Final = {"tmp", "temp", "part"}
 #: What engines say of a write that this fault refused, or of any disk that is full.
 _WORDS: Final = re.compile(
     r"file too large|file size limit|no space left|disk quota|\b(EFBIG|ENOSPC|EDQUOT|SIGXFSZ)\b",
@@ -199,7 +200,7 @@ def newest(folder: Path) -> Path | None:
         if parent == str(folder) and SCRATCH in below:
             below.remove(SCRATCH)
         for name in names:
-            if name.endswith(UNFINISHED):
+            if UNFINISHED.intersection(name.split(".")[1:]):
                 continue
             path = os.path.join(parent, name)  # noqa: PTH118 - many files
             try:

@@ -236,9 +236,9 @@ def test_newest_is_the_last_written_with_content(rows):
         assert newest(folder) == (Path(expected) if expected else None)
 
 
-@pytest.mark.parametrize("ending", [".tmp", ".temp", ".part"])
-def test_a_file_that_is_not_finished_is_left_alone(tmp_path, ending):
-    cut, unfinished = tmp_path / f"2{ending}.cut", tmp_path / f".3{ending}"
+@pytest.mark.parametrize("name", ["3.tmp", ".3.temp", "3.part", ".3.tmp.crc"])
+def test_a_file_that_is_not_finished_is_left_alone(tmp_path, name):
+    cut, unfinished = tmp_path / "tmp.part-2", tmp_path / name
     unfinished.write_text("half a cut")
     assert newest(tmp_path) is None
     cut.write_text("a whole one")
