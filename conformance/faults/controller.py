@@ -160,16 +160,16 @@ class FaultController:
         if step.at != "cuts" and not self._had_cut(step):
             return min(due, threshold)
         # What was fetched before there was time for a cut is past: the moment needs a new fetch.
-        # Likewise what was cut: the next output, or commit, needs records that are not. But once
-        # the moment has come, the strike must find some in flight, and not the end.
+        # What was cut, too: the next output, or commit, needs records that are not. But once the
+        # moment has come, the strike must find some in flight, and not the end.
         frozen = self._busy and step.at != "cutting"  # a file is written while input goes on
         past = self._log.fetched if step.at in ANEW else 0 if frozen else self._log.released
         base = max(threshold, past)
-        # END comes with the last record, and lets drain be answered.
+        # END comes with the last record, and lets drain be answered. Something is kept for each
+        # later step, and for this one where it may turn out to be late.
         last = total - 1 if step.at == "draining" else total
-        if self._busy and step.at == "fetched":
-            # Something for each later step, and for this one, which may turn out to be late.
-            last -= max(1, total // 32) * (len(self._steps) - self._next)
+        later = len(self._steps) - self._next - (0 if self._busy and step.at == "fetched" else 1)
+        last = max(last - max(1, total // 32) * later, min(last, threshold + total // 32 + 1))
         return min(last, max(due, threshold + step.burst), base + room)
 
     def _threshold(self, step: FaultStep) -> int:

@@ -130,6 +130,20 @@ def test_what_was_cut_before_the_moment_came_does_not_end_the_input(at):
     assert bench.controller.limit(TOTAL) > more
 
 
+@pytest.mark.parametrize("at", ["committing", "accepted", "staged", "losing", "fetched"])
+def test_an_engine_that_takes_all_there_is_leaves_some_for_the_steps_behind(at):
+    first = FaultStep("fill", "state", at, fraction=0.3, seconds=0.1)
+    bench = Bench([first, replace(first, fraction=0.75), replace(first, fraction=1.0)], rate=500)
+    for left in (2, 1, 0):
+        # By the pace all of it is due, and the engine takes what it gets at once.
+        out = bench.controller.limit(TOTAL)
+        for _ in range(100):
+            bench.log.published = bench.log.fetched = bench.log.released = out
+            out = bench.controller.limit(TOTAL)
+        assert out == TOTAL - left * (TOTAL // 32)
+        bench.controller.fire_now(at)
+
+
 def test_while_a_strike_is_prepared_the_input_does_not_run_to_its_end():
     """To find whom to strike takes time: what is cut meanwhile lets no more input out."""
     going = threading.Event()
