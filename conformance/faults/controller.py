@@ -168,8 +168,8 @@ class FaultController:
         # END comes with the last record, and lets drain be answered. Something is kept for each
         # later step, and for this one where it may turn out to be late.
         last = total - 1 if step.at == "draining" else total
-        later = len(self._steps) - self._next - (0 if self._busy and step.at == "fetched" else 1)
-        last = max(last - max(1, total // 32) * later, min(last, threshold + total // 32 + 1))
+        behind = len(self._steps) - self._next - (0 if self._busy and step.at == "fetched" else 1)
+        last = max(last - max(1, total // 32) * behind, min(last, threshold + total // 32 + 1))
         return min(last, max(due, threshold + step.burst), base + room)
 
     def _threshold(self, step: FaultStep) -> int:
