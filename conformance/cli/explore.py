@@ -81,7 +81,7 @@ def explore(
         save=save or (spec.path.parent if own else folder) / "regressions",
         budget_s=budget,
         seed=seed,
-        parallel=parallel or machine.runs_at_once(),
+        parallel=parallel or machine.runs_at_once(spec.runs_per_processor),
         command=f"tickproof explore {shlex.quote(engine)} --budget {budget:g}s --seed {seed}"
         + (f" --hosts {given['hosts']}" if given["hosts"] else ""),
         **given,

@@ -35,7 +35,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="As one JSON obje
 random_seed = click.option("--seed", type=_SEED, metavar="N", help="Default: random, and printed.")
 parallel = click.option(
     "-n", "--parallel", type=click.IntRange(1, 64), metavar="N",
-    help="Runs at the same time. Default: up to three a processor.",
+    help="Runs at the same time. Default: up to three a processor, or as engine.toml says.",
 )  # fmt: skip
 hosts = click.option(
     "--hosts", type=click.IntRange(FEWEST, MOST), metavar="N",

@@ -12,7 +12,7 @@ from rich.text import Text
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import FILE, Command
 from tickproof.conformance.engines.isolation import Level
-from tickproof.conformance.reports import machine, style
+from tickproof.conformance.reports import style
 
 
 @click.command(cls=Command)
@@ -88,7 +88,7 @@ def run(
         only=(schedules.REQUIREMENT,) if given["schedules"] else ids,
         require=run_command.required(options.parts(require), given["hosts"]),
         seed=secrets.randbelow(2**32) if seed is None else seed,
-        workers=parallel or (1 if given["port"] else machine.runs_at_once()),
+        workers=parallel or (1 if given["port"] else 0),
         **given,
     )
     console = style.console()

@@ -102,6 +102,8 @@ class EngineSpec:
         self.timeouts = Timeouts(
             engine.startup_timeout_s, engine.drain_timeout_s, recovery_s, engine.cut_timeout_s
         )
+        #: None: as many as the kit plays of any engine.
+        self.runs_per_processor = engine.runs_per_processor
         #: Role -> expression in the command lines of its processes; empty: argv is one worker.
         self.roles: dict[str, str] = {}
         if kafka is not None and kafka.roles is not None:

@@ -69,6 +69,7 @@ class EngineTable(Table):
     drain_timeout_s: Seconds = 30.0
     recovery_timeout_s: Seconds = 60.0
     cut_timeout_s: Seconds = 6.0
+    runs_per_processor: int | None = Field(default=None, ge=1, le=16)
 
 
 class RolesTable(Table):

@@ -15,6 +15,8 @@ from tickproof import conformance
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _GIT_TIMEOUT_S = 5
+#: Where engine.toml does not say. Most engines wait longer than they compute.
+RUNS_PER_PROCESSOR = 3
 
 
 def cpu_model() -> str:
@@ -34,13 +36,14 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def runs_at_once() -> int:
-    """Return how many runs this machine plays at the same time: they wait longer than they compute.
+def runs_at_once(per_processor: int | None = None) -> int:
+    """Return how many runs this machine plays at the same time.
 
-    Three a processor where there are 4 GiB of memory for each, for an engine may need as much.
+    As many as the engine says for each processor, where there are 4 GiB of memory for each run,
+    for an engine may need as much.
     """
     cpus = usable_cpus()
-    return max(cpus, min(3 * cpus, memory_bytes() // (4 << 30)))
+    return max(cpus, min((per_processor or RUNS_PER_PROCESSOR) * cpus, memory_bytes() // (4 << 30)))
 
 
 def memory_bytes() -> int:

@@ -16,11 +16,11 @@ class Request:
     """What to judge and how, the same for every engine.
 
     out: gets reports and runs. tiers, only: empty for all of the profile. workers: runs at the
-    same time. port: of the log server, None for any. quotes, orders: a recorded market, both
-    or none. schedules: files to judge instead of the suites. require: ids that have to be
-    judged, else the exit status says so. feed: file that gets live events. points: of the fault
-    space, by the names of their scenarios, to play in place of all else; empty for those that
-    the profile draws.
+    same time, 0 for as many as suit machine and engine. port: of the log server, None for any.
+    quotes, orders: a recorded market, both or none. schedules: files to judge instead of the
+    suites. require: ids that have to be judged, else the exit status says so. feed: file that gets
+    live events. points: of the fault space, by the names of their scenarios, to play in place of
+    all else; empty for those that the profile draws.
     isolation: of engines; None: the best that the machine gives to each. kafka: host:port of a
     cluster to judge on, None for a broker of the kit. hosts: of a network of our own that engines
     run on, 0 for none.

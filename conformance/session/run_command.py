@@ -28,7 +28,7 @@ from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
 from tickproof.conformance.html_report import page, templates, verdict_badge
-from tickproof.conformance.reports import json_report, junit, terminal
+from tickproof.conformance.reports import json_report, junit, machine, terminal
 from tickproof.conformance.reports.json_report import FaultSpace, Report, Selection
 from tickproof.conformance.reports.live import SessionProgress
 from tickproof.conformance.reports.market import csv_notes
@@ -315,7 +315,10 @@ def _judge(
     for name in _WRITTEN:
         # A report of an earlier session must not pass for one of this session.
         (folder / name).unlink(missing_ok=True)
-    request = replace(request, isolation=request.isolation or isolation.best(spec))
+    request = replace(
+        request, isolation=request.isolation or isolation.best(spec),
+        workers=request.workers or machine.runs_at_once(spec.runs_per_processor),
+    )  # fmt: skip
     if spec.kafka is not None:
         from tickproof.conformance.kafka import shared_broker
 

@@ -11,7 +11,7 @@ import pytest
 
 from tickproof.conformance.cli import main
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.reports import json_report
+from tickproof.conformance.reports import json_report, machine
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.session import tiers
 from tickproof.conformance.session.request import Request
@@ -67,6 +67,19 @@ def test_options_reach_the_session(tickproof, engine, session, tmp_path):
     assert (request.seed, request.port, request.strict) == (5, port, True)
     assert (request.quotes, request.orders) == (Path("q.csv"), Path("o.csv"))
     assert request.out == Path("o/toy")
+
+
+def test_as_many_runs_at_a_time_as_suit_the_engine(tickproof, engine, session, monkeypatch):
+    monkeypatch.setattr(machine, "usable_cpus", lambda: 4)
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 1 << 40)
+    light, heavy, only = engine("light"), engine("heavy"), ("--only", "PR-HELLO")
+    text = heavy.read_text().replace("[claims]", "runs_per_processor = 1\n[claims]")
+    heavy.write_text(text)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    for given in ([], ["-n", 5], ["--port", port]):
+        tickproof("run", light, heavy, *only, *given)
+    assert [request.workers for request in session.requests] == [12, 4, 5, 5, 1, 1]
 
 
 def test_a_random_seed_is_printed(tickproof, engine, session):

@@ -74,6 +74,21 @@ def test_a_good_file(load, tmp_path):
     assert engine.apps == ("passthrough", "double", "count", "market-spread")
 
 
+@pytest.mark.parametrize("runs", [1, 16])
+def test_runs_for_each_processor(load, runs):
+    assert load(GOOD).runs_per_processor is None
+    assert (
+        load(GOOD.replace("[claims]", f"runs_per_processor = {runs}\n[claims]")).runs_per_processor
+        == runs
+    )
+
+
+@pytest.mark.parametrize("runs", ["0", "17", "1.5", "true", '"1"'])
+def test_runs_for_each_processor_are_a_number(load, runs):
+    (error,) = errors_of(load, GOOD.replace("[claims]", f"runs_per_processor = {runs}\n[claims]"))
+    assert error.startswith("[engine] runs_per_processor: expected ")
+
+
 @pytest.mark.parametrize(
     ("app", "params", "differs"),
     [
