@@ -154,8 +154,7 @@ class FaultController:
         if self._log.fetched:  # an engine that still starts cannot cut
             self._due_at = self._due_at or time.monotonic()
         room = max(self._margin, 1024) + step.burst
-        if self.links and self.links.lasting(step):
-            # The fault that lasts has to meet something, too.
+        if self.links and self.links.lasting(step):  # it has to meet something, too
             return min(due, max(threshold, self._base + total // 32))
         if step.at != "cuts" and not self._had_cut(step):
             return min(due, threshold)
@@ -164,13 +163,14 @@ class FaultController:
         # moment has come, the strike must find some in flight, and not the end.
         frozen = self._busy and step.at != "cutting"  # a file is written while input goes on
         past = self._log.fetched if step.at in ANEW else 0 if frozen else self._log.released
-        base = max(threshold, past)
-        # END comes with the last record, and lets drain be answered. Something is kept for each
-        # later step, and for this one where it may turn out to be late.
+        # END comes with the last record, and lets drain be answered.
         last = total - 1 if step.at == "draining" else total
-        behind = len(self._steps) - self._next - (0 if self._busy and step.at == "fetched" else 1)
-        last = max(last - max(1, total // 32) * behind, min(last, threshold + total // 32 + 1))
-        return min(last, max(due, threshold + step.burst), base + room)
+        # Something is kept for each later step, and for this one where it may turn out to be late.
+        late = self._busy and step.at == "fetched"
+        left = len(self._steps) - self._next - (not late)
+        least = 0 if late else min(last, threshold + total // 32 + 1)
+        last = max(last - max(1, total // 32) * left, least)
+        return min(last, max(due, threshold + step.burst), max(threshold, past) + room)
 
     def _threshold(self, step: FaultStep) -> int:
         """Return from which record on a step is due; where END would spoil it, not the last."""
