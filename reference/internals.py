@@ -21,6 +21,13 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
+#: For a checkpoint on a local disk, and no other: for each file that it writes there, Spark's
+#: default starts eight processes that read links.
+LOCAL_CHECKPOINTS = {
+    "spark.sql.streaming.checkpointFileManagerClass":
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+}  # fmt: skip
+
 # -- for the adapter, which starts Spark and names its processes ---------------------
 
 #: Main classes of Spark's JVMs.

@@ -96,6 +96,16 @@ def test_settings(spark):
         assert fresh.conf.get(key) is not None, f"{CHANGED}the setting {key}"
 
 
+def test_what_writes_checkpoints_can_be_named(spark, tmp_path):
+    (key,) = internals.LOCAL_CHECKPOINTS
+    fresh = spark.newSession()
+    fresh.conf.set(key, "nowhere")
+    stream = fresh.readStream.format("rate").load().writeStream.format("noop")
+    with pytest.raises(Exception, match="nowhere"):
+        stream.start(checkpointLocation=str(tmp_path))
+        pytest.fail(f"{CHANGED}the setting {key}")
+
+
 def test_the_catalog_is_in_memory_unless_hive_is_asked_for(spark):
     assert spark.conf.get("spark.sql.catalogImplementation") == "in-memory"
 
@@ -105,8 +115,9 @@ def test_python_modules():
     assert not missing, f"{CHANGED}Python modules are gone: {missing}"
 
 
-def test_main_classes(spark):
-    for name in (internals.DRIVER, internals.EXECUTOR, internals.MASTER, internals.WORKER):
+def test_classes(spark):
+    programs = internals.DRIVER, internals.EXECUTOR, internals.MASTER, internals.WORKER
+    for name in (*programs, *internals.LOCAL_CHECKPOINTS.values()):
         try:
             spark._jvm.java.lang.Class.forName(name)
         except Py4JJavaError as error:
