@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from tickproof.reference.api.layouts import NO_FIELD, Layout, kind
+from tickproof.reference.api.layouts import Layout, fields, kind
 
 #: The record, and the state, that a function is written for.
 R = TypeVar("R", contravariant=True)
@@ -66,6 +66,14 @@ class State:
 
     name: str
     layout: Layout
+
+    def __post_init__(self) -> None:
+        names = list(self.layout.names or ())
+        if not names or names != fields(self.layout) or any(n.startswith("_") for n in names):
+            raise PipelineError(
+                f"state {self.name}: expected fields, none of them padding, named 'size' or "
+                f"with an underscore in front, got {names}"
+            )
 
 
 @dataclass(frozen=True)
@@ -236,8 +244,8 @@ def _check(where: str, pipeline: Pipeline, number: int, stage: Stage) -> None:
             if step.timer:
                 due, time = kind(step.state.layout, step.timer.due), kind(layout, step.timer.time)
                 expect(
-                    due == time != NO_FIELD,
-                    f"{step.name}: expected a timer on fields of one type, got {due} and {time}",
+                    due == time and due[1] in "iuf",
+                    f"{step.name}: expected a timer on numbers of one type, got {due} and {time}",
                 )
         layout = step.out
     if stage.key:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tickproof.reference.api import Application, PipelineError
+from tickproof.reference.api.layouts import kind
 from tickproof.reference.connectors.source import Facts
 
 
@@ -14,15 +15,17 @@ def facts(application: Application, partitions: Mapping[int, int], form: str, **
     Spark would take one of another application and fail later, or not at all. form: of the
     compiler. more: what else is fixed. PipelineError for a stream without partitions.
     """
-    if missing := {p.source.stream for p in application.pipelines} - set(partitions):
+    streams = [pipeline.source.stream for pipeline in application.pipelines]
+    if missing := {*streams} - {*partitions}:
         raise PipelineError(f"{application.name}: streams {missing}: expected their partitions")
     stages = range(1, len(application.keys) + 1)
+    first, keys = application.pipelines[0], list(enumerate(application.keys, 1))
     states = [state for stage in stages for state in application.states(stage)]
     lists = {
         "pipelines": [f"{p.name} of stream {p.source.stream}" for p in application.pipelines],
-        "keys": application.keys,
+        "keys": [f"{key} {kind(first.layout(stage), key)}" for stage, key in keys],
         "state": [f"{state.name} {state.layout.descr}" for state in states],
-        "partitions": [f"{count} of stream {stream}" for stream, count in partitions.items()],
+        "partitions": [f"{partitions[stream]} of stream {stream}" for stream in streams],
     }
     joined = {what: ", ".join(values) for what, values in lists.items()}
     return {"application": application.name, "form": form, **joined, **more}

@@ -23,6 +23,8 @@ PLACE = pa.schema(
 )  # fmt: skip
 #: A row for a sink: the number of its stream, and the record as it will lie in the log.
 OUTPUT = pa.schema([*PLACE, ("sink", pa.int32()), ("record", pa.binary())])
+#: The same for all rows of a task in one table: its records may be more than 2 GiB.
+_SORTED = pa.schema([*PLACE, ("sink", pa.int32()), ("record", pa.large_binary())])
 #: By numpy's kind and size. Spark's integers are signed: an unsigned one gets the next type
 #: that holds it, and u64 a bigint that holds its 64 bits.
 _TYPES = {
@@ -116,7 +118,7 @@ def to_rows(
 
 def in_log_order(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[memoryview]]]:
     """Return for each sink the records of a task: the same for every order of arrival."""
-    table = pa.Table.from_batches(batches, OUTPUT)
+    table = pa.Table.from_batches(batches, OUTPUT).cast(_SORTED)
     table = table.sort_by([(name, "ascending") for name in ("sink", *PLACE.names)])
     for stream in pc.unique(table["sink"]).to_pylist():
         records = table.filter(pc.field("sink") == stream)["record"]

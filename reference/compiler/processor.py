@@ -67,7 +67,8 @@ class KeyedStage(StatefulProcessor):
         # Rows begin with their place. So as tuples they sort to log order, pipeline by pipeline.
         for number, mine in groupby(sorted(rows), attrgetter("pipeline")):
             outputs += self._outputs(number, list(mine), states)
-        return {name: state.stored() for name, state in states.items()}, outputs
+        # By its class: a field may have the name of the method.
+        return {name: KeyState.stored(state) for name, state in states.items()}, outputs
 
     def _outputs(self, number: int, rows: list[Row], states: Mapping) -> Iterator[Row]:
         values = dict(zip(rows[0].asDict(), zip(*rows, strict=True), strict=True))

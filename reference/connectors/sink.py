@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from operator import methodcaller
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -43,6 +42,8 @@ def write(
     log: host, port, token. One transaction holds the output of all streams.
     """
 
+    begun = False
+
     def deliver(batch: DataFrame, batch_id: int) -> None:
         """Stage a micro-batch in the executors; make it visible, in the driver.
 
@@ -54,8 +55,10 @@ def write(
         def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield pa.record_batch([[staged(log, batch_id, framing(rows))]], schema=STAGED)
 
+        nonlocal begun
         if any(task.records for task in batch.mapInArrow(stage, "records long").collect()):
-            commit(log, batch_id)
+            commit(log, batch_id, may_be_done=not begun)
+        begun = True
 
     writer = frame.writeStream.foreachBatch(deliver)
     return writer.option("checkpointLocation", checkpoint).start()
@@ -86,10 +89,24 @@ def _stage(batch_id: int, stream: int, writer: int, piece: Chunk, log: Log) -> N
     log.stage(batch_id, stream, writer, first, piece)
 
 
-def commit(log: Mapping[str, str], batch_id: int) -> None:
-    """Make a micro-batch visible."""
-    if persistently(log, methodcaller("commit", batch_id)) == UNKNOWN:
+def commit(log: Mapping[str, str], batch_id: int, *, may_be_done: bool = True) -> None:
+    """Make a micro-batch visible.
+
+    may_be_done: the driver before this one may have committed it. Otherwise LogError if it was
+    committed before it was asked for: what this one staged had no effect.
+    """
+    asked = 0
+
+    def ask(connection: Log) -> int:
+        nonlocal asked
+        asked += 1
+        return connection.commit(batch_id)
+
+    outcome = persistently(log, ask)
+    if outcome == UNKNOWN:
         raise LogError(f"COMMIT of batch {batch_id}: the log does not know the transaction")
+    if outcome == ALREADY and asked == 1 and not may_be_done:
+        raise LogError(f"COMMIT of batch {batch_id}: another checkpoint or application has done it")
 
 
 def pieces(framed: Iterable[memoryview]) -> Iterator[Chunk]:

@@ -21,6 +21,8 @@ STAGE_BYTES = MAX_FRAME - 64
 _FETCH = struct.Struct("<HHQII")
 _FETCH_HEAD = struct.Struct("<HHQQBI")
 _NOT_NOW = 8
+#: How long a log may say nothing. Less than `persistently` goes on for, so that it asks again.
+SILENT_S = 20
 
 
 class LogError(RuntimeError):
@@ -55,7 +57,7 @@ class Log:
         #: A reply is missing, in whole or in part: a new connection is needed.
         self.lost = False
         try:
-            self._socket = socket.create_connection((host, port), timeout=60)
+            self._socket = socket.create_connection((host, port), timeout=SILENT_S)
         except OSError as error:
             raise Passing(f"{self._doing}: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -114,7 +116,10 @@ class Log:
         left = self._head(0x82) - _FETCH_HEAD.size
         _, _, base, _, _, count = _FETCH_HEAD.unpack(self._exactly(_FETCH_HEAD.size))
         if base != at or count == 0:
-            raise LogError(f"{where}: expected records at offset {at}, got {count} at {base}")
+            self.lost = left > 0
+            # For a time a log may hide what it has told of before.
+            kind = Passing if base == at else LogError
+            raise kind(f"{where}: expected records at offset {at}, got {count} at {base}")
         data = self._exactly(left)
         self.lost = False
         size = 4 + int.from_bytes(data[:4], "little")

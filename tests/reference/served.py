@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.log_server.input_log import InputLog
@@ -15,9 +18,33 @@ from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
 from tickproof.reference.api.layouts import new
 from tickproof.reference.apps import count
-from tickproof.reference.connectors.wire import Log
+from tickproof.reference.apps.double import NUMBER
+from tickproof.reference.connectors.wire import Chunk, Log, LogError
 
 DEADLINE_S = 60
+#: In each of the partitions of `serving_numbers`.
+RECORDS = 40
+
+
+def numbers(count: int, first: int = 0) -> np.ndarray:
+    """Return records of app double, counted up from ``first``."""
+    records = new(count, NUMBER)
+    records["x"] = np.arange(first, first + count)
+    return records
+
+
+def chunk(*values: int) -> Chunk:
+    """Return records of app double as they are staged."""
+    records = new(len(values), NUMBER)
+    records["x"] = values
+    return Chunk(0, len(values), records.tobytes())
+
+
+@contextmanager
+def refused(text: str):
+    """Expect a LogError whose text begins so."""
+    with pytest.raises(LogError, match="^" + re.escape(text)):
+        yield
 
 
 def partition(folder: Path, stream: int, number: int, records: np.ndarray) -> SimpleNamespace:
@@ -130,6 +157,15 @@ class Served:
             client.close()
         self.stop()
         self.recorder.close()
+
+
+@contextmanager
+def serving_numbers(folder: Path):
+    """Serve two partitions of 40 numbers each, the second from 1000 on; all published."""
+    parts = [partition(folder / "in", 0, p, numbers(RECORDS, 1000 * p)) for p in range(2)]
+    with Served(folder, parts, NUMBER.itemsize - 4) as made:
+        made.publish()
+        yield made
 
 
 def serving_values(folder: Path, records: int, keys: int, scale: int = 1) -> Served:

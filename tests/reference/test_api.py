@@ -39,6 +39,8 @@ RECORD = framed(("key", "<u8"), ("value", "<i8"))
 OTHER = framed(("key", "<u8"))
 TOTAL = State("total", np.dtype([("n", "<u8")]))
 WIDER = State("total", np.dtype([("n", "<u8"), ("last", "<u8")]))
+AT = State("at", np.dtype([("at", "S8")]))
+TEXTS = framed(("at", "S8"))
 NEWEST = State("newest", np.dtype([("n", "<u8")]))
 
 
@@ -151,11 +153,15 @@ REFUSED = {
     ),
     "a timer on other types": (
         [pipeline("key", counting(timer=Timer("n", "value", nothing)), sink=SINK)],
-        "app, pipeline one: count: expected a timer on fields of one type, got <u8 and <i8",
+        "app, pipeline one: count: expected a timer on numbers of one type, got <u8 and <i8",
     ),
     "a timer on no field": (
         [pipeline("key", counting(timer=Timer("n", "time", nothing)), sink=SINK)],
-        "app, pipeline one: count: expected a timer on fields of one type, got <u8 and |-",
+        "app, pipeline one: count: expected a timer on numbers of one type, got <u8 and |-",
+    ),
+    "a timer on a text": (
+        [pipeline("at", counting(state=AT, timer=Timer("at", "at", nothing)), decoder=TEXTS)],
+        "app, pipeline one: count: expected a timer on numbers of one type, got |S8 and |S8",
     ),
     "step without decoder": (
         [pipeline(plain("twice"), decoder=None, sink=SINK)],
@@ -166,6 +172,16 @@ REFUSED = {
         "app, pipeline one: late needs a decoder in front of it",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [np.dtype("<u8"), np.dtype([("n", "<u8"), ("size", "<u8")]), framed(("n", "<u8")),
+     np.dtype([("n", "<u8"), ("", "V3")]), np.dtype([("_layout", "<u8")])],
+)  # fmt: skip
+def test_a_state_that_could_not_be_kept(layout):
+    with pytest.raises(PipelineError, match=r"^state total: expected fields, none of them padding"):
+        State("total", layout)
 
 
 @pytest.mark.parametrize(("pipelines", "text"), REFUSED.values(), ids=REFUSED.keys())

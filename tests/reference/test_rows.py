@@ -10,6 +10,7 @@ import pytest
 from chispa import assert_df_equality
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import Row
 
 from tests.long import LONG
 from tests.reference.playing import plain, play, splits
@@ -34,8 +35,9 @@ from tickproof.reference.apps import circuit_breaker, count, double, votes
 from tickproof.reference.blocks import streaming as blocks
 from tickproof.reference.compiler import batch
 from tickproof.reference.compiler import streaming as rows
+from tickproof.reference.compiler.checkpoint import facts
 from tickproof.reference.compiler.columns import columns, leaving
-from tickproof.reference.compiler.processor import KeyState
+from tickproof.reference.compiler.processor import KeyedStage, KeyState
 from tickproof.reference.compiler.steps import RecordError, StepError, applied
 from tickproof.reference.connectors.wire import Chunk
 
@@ -213,7 +215,7 @@ OF_ANOTHER = {
     ),
     "keys": (
         replace(COUNT, pipelines=[VALUES.by("value").to(COUNTED).into(POINTS)]), rows,
-        "keys: expected 'value', got 'key'",
+        "keys: expected 'value <i8', got 'key <u8'",
     ),
     "state": (
         with_state(COUNT, WIDER), rows, "state: expected \"total [",
@@ -293,6 +295,29 @@ def test_a_text_that_is_too_long_is_never_cut():
     with pytest.raises(ValueError, match=r"^word: expected at most 2 bytes, got 3"):
         state.word = b"ABC"
     assert state.stored() == (b"",)
+
+
+def test_a_field_of_a_state_may_be_named_like_its_method():
+    layout = np.dtype([("stored", "<i8")])
+
+    def last(record, state):
+        state.stored = record.value
+        return record.key, 1, state.stored
+
+    step = StateComputation("last", State("last", layout), last, count.POINT)
+    application = Application("last", [VALUES.by("key").to(step).into(POINTS)])
+    row = Row("pipeline", "partition", "offset", "part", "key", "value")(0, 0, 0, b"", 7, 5)
+    after, _ = KeyedStage(application, 1).advance({"last": None}, [row])
+    assert after == {"last": (5,)}
+
+
+def test_facts_of_a_checkpoint():
+    one = facts(COUNT, {1: 4, 0: 2}, "rows")
+    assert one == facts(COUNT, {0: 2, 1: 8}, "rows")
+    assert one["partitions"] == "2 of stream 0"
+    signed = Source(0, framed(("key", "<i8"), ("value", "<i8")))
+    other = replace(COUNT, pipelines=[replace(COUNT.pipelines[0], source=signed)])
+    assert one | {"keys": "key <i8"} == facts(other, {0: 2}, "rows")
 
 
 @pytest.mark.parametrize("due", [1, 5])
