@@ -163,7 +163,7 @@ class Application:
     """Pipelines that run together, with the same keys; a state is shared by its name.
 
     In a micro-batch the pipelines are taken in their order here: first all quotes, say, then
-    all orders. That makes the answer to a batch a function of the batch.
+    all orders. That makes the answer to a batch a function of the batch and the state before it.
     """
 
     name: str

@@ -108,7 +108,7 @@ class LogReader(DataSourceStreamReader):
         self._names = [f"{self._stream}/{p}" for p in range(int(options["partitions"]))]
 
     def initialOffset(self) -> dict:
-        """Begin at the first record: only asked where there is no checkpoint."""
+        """Begin at the first record: asked where the checkpoint has no batch that is done."""
         return {**self._facts, **dict.fromkeys(self._names, 0)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
