@@ -21,8 +21,6 @@ SETTINGS = {
     # The output of a map task that died with its executor is made again, not waited for.
     "spark.shuffle.io.maxRetries": "2",
     "spark.shuffle.io.retryWait": "200ms",
-    # Over TCP the last of a task's input waits 40 ms for the receipt of what went before it.
-    "spark.python.unix.domain.socket.enabled": "true",
     **internals.SETTINGS,
 }  # fmt: skip
 

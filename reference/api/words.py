@@ -69,10 +69,11 @@ class State:
 
     def __post_init__(self) -> None:
         names = list(self.layout.names or ())
-        if not names or names != fields(self.layout) or any(n.startswith("_") for n in names):
+        taken = [name for name in names if name.startswith("_") or hasattr(np.record, name)]
+        if taken or not names or names != fields(self.layout):
             raise PipelineError(
-                f"state {self.name}: expected fields, none of them padding, named 'size' or "
-                f"with an underscore in front, got {names}"
+                f"state {self.name}: expected fields, none of them padding, or named with an "
+                f"underscore in front or like an attribute of numpy.record, got {names}"
             )
 
 

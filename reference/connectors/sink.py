@@ -89,7 +89,7 @@ def _stage(batch_id: int, stream: int, writer: int, piece: Chunk, log: Log) -> N
     log.stage(batch_id, stream, writer, first, piece)
 
 
-def commit(log: Mapping[str, str], batch_id: int, *, may_be_done: bool = True) -> None:
+def commit(log: Mapping[str, str], batch_id: int, *, may_be_done: bool) -> None:
     """Make a micro-batch visible.
 
     may_be_done: the driver before this one may have committed it. Otherwise LogError if it was

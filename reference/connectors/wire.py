@@ -21,7 +21,7 @@ STAGE_BYTES = MAX_FRAME - 64
 _FETCH = struct.Struct("<HHQII")
 _FETCH_HEAD = struct.Struct("<HHQQBI")
 _NOT_NOW = 8
-#: How long a log may say nothing. Less than `persistently` goes on for, so that it asks again.
+#: How long a log may say nothing: less than `persistently` goes on for, so that it asks again.
 SILENT_S = 20
 
 
@@ -30,7 +30,7 @@ class LogError(RuntimeError):
 
 
 class Passing(LogError):
-    """The log cannot be reached, or takes no output now: the same may do in a while."""
+    """The log cannot be reached, is silent, or takes no output now: asked again, it may answer."""
 
 
 class Tail(NamedTuple):
@@ -116,10 +116,7 @@ class Log:
         left = self._head(0x82) - _FETCH_HEAD.size
         _, _, base, _, _, count = _FETCH_HEAD.unpack(self._exactly(_FETCH_HEAD.size))
         if base != at or count == 0:
-            self.lost = left > 0
-            # For a time a log may hide what it has told of before.
-            kind = Passing if base == at else LogError
-            raise kind(f"{where}: expected records at offset {at}, got {count} at {base}")
+            raise LogError(f"{where}: expected records at offset {at}, got {count} at {base}")
         data = self._exactly(left)
         self.lost = False
         size = 4 + int.from_bytes(data[:4], "little")

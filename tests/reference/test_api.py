@@ -177,7 +177,7 @@ REFUSED = {
 @pytest.mark.parametrize(
     "layout",
     [np.dtype("<u8"), np.dtype([("n", "<u8"), ("size", "<u8")]), framed(("n", "<u8")),
-     np.dtype([("n", "<u8"), ("", "V3")]), np.dtype([("_layout", "<u8")])],
+     np.dtype([("n", "<u8"), ("", "V3")]), np.dtype([("_n", "<u8")]), np.dtype([("sum", "<u8")])],
 )  # fmt: skip
 def test_a_state_that_could_not_be_kept(layout):
     with pytest.raises(PipelineError, match=r"^state total: expected fields, none of them padding"):

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from tests.long import LONG
 from tickproof.reference.compiler.columns import OUTPUT, in_log_order
 
-MIB = 1 << 20
+SIZE, COUNT = 8 << 20, 300
 
 
 @LONG
 def test_the_output_of_a_task_may_be_more_than_two_gibibytes():
-    record = pa.array([bytes(8 * MIB)], pa.binary())
-    batches = [
-        pa.record_batch([[0], [0], [offset], [b""], [5], record], schema=OUTPUT)
-        for offset in reversed(range(300))
-    ]
+    # Record i is what lies at i of one buffer, so that each begins with a byte of its own.
+    data = bytes(range(251)) * (SIZE // 251 + 2)
+    batches = []
+    for offset in reversed(range(COUNT)):
+        ends = pa.py_buffer(np.array([offset, offset + SIZE], "<i4"))
+        record = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(data)])
+        columns = [[0], [0], [offset], [b""], [5], record]
+        batches.append(pa.record_batch(columns, schema=OUTPUT))
     ((stream, framed),) = in_log_order(batches)
+    found = [(len(piece), *bytes(piece[:1])) for piece in framed]
     assert stream == 5
-    assert sum(map(len, framed)) == 300 * 8 * MIB
+    assert found == [(SIZE, offset % 251) for offset in range(COUNT)]

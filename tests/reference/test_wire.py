@@ -253,21 +253,13 @@ def test_a_log_that_lies(reply, text):
     with lying(reply) as client:
         with refused(text):
             list(client.read(0, 0, 5, 8))
-        read = reply in (fetched(5, []), fetched(5, [8, 8, 7, 9]))
-        whole = read or "expected 3 records" in text or "code" in text
+        whole = reply == fetched(5, [8, 8, 7, 9]) or "expected 3 records" in text or "code" in text
         assert client.lost is not whole
-
-
-def test_a_log_that_hides_records_for_a_time_is_asked_again(monkeypatch):
-    with lying(fetched(5, []), fetched(5, [8]), fetched(5, [8])) as client:
-        monkeypatch.setattr(source, "connected", lambda options: client)
-        read = source.persistently({}, lambda log: next(log.read(0, 0, 5, 6)))
-        assert (read.base, read.count) == (5, 1)
 
 
 def test_a_log_that_falls_silent_is_left_in_time_to_ask_another(monkeypatch):
     assert wire.SILENT_S < source.PERSIST_S / 2
-    monkeypatch.setattr(wire, "SILENT_S", 0.2)
+    monkeypatch.setattr(wire, "SILENT_S", 2)
     with lying(b"\0", b"") as client, pytest.raises(wire.Passing, match="timed out"):
         list(client.read(0, 0, 5, 8))
     assert client.lost
