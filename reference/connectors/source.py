@@ -54,12 +54,15 @@ def persistently(options: Mapping[str, str], ask: Callable[[Log], T]) -> T:
 
     It may run more than once, the last time on a new connection: all of it has to bear that.
     """
-    deadline = time.monotonic() + float(options.get("persist_s", PERSIST_S))
+    deadline = None
     while True:
         try:
             return ask(connected(options))
         except Passing:
-            if time.monotonic() > deadline:
+            # From the first error on: a log that fell silent has taken its time before that.
+            if deadline is None:
+                deadline = time.monotonic() + float(options.get("persist_s", PERSIST_S))
+            elif time.monotonic() > deadline:
                 raise
             time.sleep(AGAIN_S)
 

@@ -21,8 +21,8 @@ STAGE_BYTES = MAX_FRAME - 64
 _FETCH = struct.Struct("<HHQII")
 _FETCH_HEAD = struct.Struct("<HHQQBI")
 _NOT_NOW = 8
-#: How long a log may say nothing: less than `persistently` goes on for, so that it asks again.
-SILENT_S = 20
+#: How long a log may say nothing.
+SILENT_S = 60
 
 
 class LogError(RuntimeError):

@@ -257,12 +257,15 @@ def test_a_log_that_lies(reply, text):
         assert client.lost is not whole
 
 
-def test_a_log_that_falls_silent_is_left_in_time_to_ask_another(monkeypatch):
-    assert wire.SILENT_S < source.PERSIST_S / 2
+def test_a_log_that_falls_silent_is_asked_again_on_another_connection(served, monkeypatch):
     monkeypatch.setattr(wire, "SILENT_S", 2)
-    with lying(b"\0", b"") as client, pytest.raises(wire.Passing, match="timed out"):
-        list(client.read(0, 0, 5, 8))
-    assert client.lost
+    with lying(b"\0", b"") as silent:
+        clients = [silent, served.connect()]
+        monkeypatch.setattr(source, "connected", lambda _: clients[clients[0].lost])
+        patient = {"persist_s": "1"}  # less than the silence takes
+        tail = source.persistently(patient, lambda log: log.tail(0, 0))
+    assert silent.lost
+    assert tail.end == RECORDS
 
 
 def test_a_later_reply_with_records_of_another_size():
