@@ -18,12 +18,12 @@ def facts(application: Application, partitions: Mapping[int, int], form: str, **
     streams = [pipeline.source.stream for pipeline in application.pipelines]
     if missing := {*streams} - {*partitions}:
         raise PipelineError(f"{application.name}: streams {missing}: expected their partitions")
-    stages = range(1, len(application.keys) + 1)
-    first, keys = application.pipelines[0], list(enumerate(application.keys, 1))
-    states = [state for stage in stages for state in application.states(stage)]
+    stages = list(enumerate(application.keys, 1))
+    layout = application.pipelines[0].layout  # all have the same keys, of the same types
+    states = [state for stage, _ in stages for state in application.states(stage)]
     lists = {
         "pipelines": [f"{p.name} of stream {p.source.stream}" for p in application.pipelines],
-        "keys": [f"{key} {kind(first.layout(stage), key)}" for stage, key in keys],
+        "keys": [f"{key} {kind(layout(stage), key)}" for stage, key in stages],
         "state": [f"{state.name} {state.layout.descr}" for state in states],
         "partitions": [f"{partitions[stream]} of stream {stream}" for stream in streams],
     }

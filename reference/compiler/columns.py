@@ -24,7 +24,7 @@ PLACE = pa.schema(
 #: A row for a sink: the number of its stream, and the record as it will lie in the log.
 OUTPUT = pa.schema([*PLACE, ("sink", pa.int32()), ("record", pa.binary())])
 #: The same for all rows of a task in one table: its records may be more than 2 GiB.
-_SORTED = pa.schema([*PLACE, ("sink", pa.int32()), ("record", pa.large_binary())])
+_SORTED = OUTPUT.set(OUTPUT.get_field_index("record"), pa.field("record", pa.large_binary()))
 #: By numpy's kind and size. Spark's integers are signed: an unsigned one gets the next type
 #: that holds it, and u64 a bigint that holds its 64 bits.
 _TYPES = {

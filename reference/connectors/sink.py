@@ -41,7 +41,6 @@ def write(
 
     log: host, port, token. One transaction holds the output of all streams.
     """
-
     begun = False
 
     def deliver(batch: DataFrame, batch_id: int) -> None:
@@ -51,11 +50,11 @@ def write(
         comes late, of a driver that was thought dead, would drop what its successor has staged,
         and COMMIT would make the rest visible.
         """
+        nonlocal begun
 
         def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield pa.record_batch([[staged(log, batch_id, framing(rows))]], schema=STAGED)
 
-        nonlocal begun
         if any(task.records for task in batch.mapInArrow(stage, "records long").collect()):
             commit(log, batch_id, may_be_done=not begun)
         begun = True
