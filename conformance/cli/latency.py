@@ -33,7 +33,7 @@ _RATE = click.IntRange(1, 10_000_000)
 @click.option("--anyway", is_flag=True,
               help="Play although the host is not as asked; that cannot pass.")  # fmt: skip
 @click.option("--keep/--tidy", default=False, show_default=True,
-              help="Keep input and engine state of each run, or remove them.")  # fmt: skip
+              help="Keep the input of each run, or remove it.")  # fmt: skip
 @click.option("--search", is_flag=True, help="Find the highest rate at which every limit holds.")
 @click.option("--low", type=_RATE, metavar="N",
               help="With --search: records a second. Default: an eighth of the rate.")  # fmt: skip

@@ -30,8 +30,8 @@ Announce = Callable[[str, float], None]
 class Rounds:
     """Plays rounds on an engine into folders run-N and floor-N of ``folder``.
 
-    keep: leave the input and the engine's state of a run where they are; else they are
-    removed once it is measured (the input can be made again from run.json).
+    keep: leave the input of a run where it is; else it is removed once the run is measured (it
+    can be made again from run.json).
     """
 
     spec: EngineSpec
