@@ -152,7 +152,7 @@ class Reason(enum.StrEnum):
     UNKNOWN_ANSWER = "UNKNOWN_ANSWER", "An answer on stdout belongs to no open request."
     BAD_ANSWER = "BAD_ANSWER", "Fields of an answer are missing or wrong."
     REFUSED = "REFUSED", "The engine refused a request that every engine must carry out."
-    ENDLESS = "ENDLESS", "The output has no end: more than 20 times the input."
+    ENDLESS = "ENDLESS", "The output has no end: more than 20 times the input, in records or bytes."
     FOREIGN_PID = "FOREIGN_PID", "topology names a process that is not the engine's own."
     UNNAMED = "UNNAMED", "A process that topology did not name fetched or sent records."
     FOREIGN_NAME = (

@@ -50,7 +50,8 @@ def mutate(
     request = session.Request(
         folder, out, seed=seed, only=options.parts(only), sample=sample,
         match=options.parts(match),
-        again=again, workers=parallel or machine.runs_at_once(), equivalent=known,
+        again=again, workers=parallel or machine.runs_at_once(loaded.runs_per_processor),
+        equivalent=known,
     )  # fmt: skip
     console = style.console()
     with MutantProgress(console) as progress:

@@ -96,7 +96,8 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.reports import replay_report
     from tickproof.conformance.requirements import registry
-    from tickproof.conformance.session import replay, run_command, tiers
+    from tickproof.conformance.session import replay, run_command
+    from tickproof.conformance.session.runs_folder import runs_folder
     from tickproof.conformance.suites.outcomes import stimulus
 
     known = registry.load()
@@ -113,11 +114,11 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
             )  # fmt: skip
             (parent,) = run_command.engine_folders([spec], out)
             run_command.claim(parent, spec)
-            runs = tiers.new_runs_folder(parent / "replays", int(history.run["seed"]), folder)
-            found = replay.replay(
-                folder, spec, runs, times=times, reproduce=f"tickproof replay {run} {name}",
-                on_run=lambda number, found: replay_report.line(console, number, times, found),
-            )  # fmt: skip
+            with runs_folder(parent / "replays", int(history.run["seed"]), folder) as runs:
+                found = replay.replay(
+                    folder, spec, runs, times=times, reproduce=f"tickproof replay {run} {name}",
+                    on_run=lambda number, found: replay_report.line(console, number, times, found),
+                )  # fmt: skip
     except HistoryError as error:
         raise click.UsageError(f"RUN: {error}") from error
     except RequestError as error:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
-from tickproof.conformance.reports import machine, style
+from tickproof.conformance.reports import style
 
 #: Reports count the ids instead of naming them where there are more than this.
 _NAMED: Final = 8
@@ -63,7 +63,7 @@ def selftest(
     console.print(Text(f"seed {seed}, {len(engines)} engines", style="dim"))
     with terminal.TrialProgress(console) as progress:
         report = session.run(
-            engines, out.resolve(), seed=seed, workers=parallel or machine.runs_at_once(),
+            engines, out.resolve(), seed=seed, workers=parallel or plan.runs_at_once(engines),
             runs=runs,
             uncovered=[] if ids or sound else plan.without_mutant(known),
             selection=_selection(ids, part, sound, engine), on_trial=progress,

@@ -336,13 +336,15 @@ class Engine:
     def end(self) -> list[ProcessInfo]:
         """Kill what is left, close everything, return what was left; may be called again.
 
-        After an exit with status 0 the other processes get a second to follow.
+        After an exit with status 0, or the end of its stdin, the other processes get a second to
+        follow.
         """
         with self._end_lock:
             if not self._open:
                 return []
             try:
-                left = self._followed() if self.returncode == 0 else self.living()
+                asked = not self._stdin_wanted and self.returncode is not None
+                left = self._followed() if asked or self.returncode == 0 else self.living()
                 self._kill()
             finally:
                 self._close()

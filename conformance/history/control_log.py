@@ -6,8 +6,9 @@ from typing import Final
 
 from tickproof.conformance.history.json_lines import LineFile
 
-#: Longer lines are cut in the record; the engine's failure quotes their beginning.
-KEEP_LINE: Final = 64 * 1024
+#: As long as a line may be [ctl-line-limit]. Longer ones are cut in the record; the engine's
+#: failure quotes their beginning.
+KEEP_LINE: Final = 1 << 20
 
 
 class ControlLog(LineFile):

@@ -20,7 +20,6 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from tickproof import generators
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files, run_record
 from tickproof.conformance.history.events import (
@@ -33,6 +32,7 @@ from tickproof.conformance.history.events import (
 )
 from tickproof.conformance.history.json_lines import loads, parsed
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
+from tickproof.conformance.history.remade_input import remade
 from tickproof.conformance.history.rows import (
     FETCH,
     HICCUP,
@@ -328,7 +328,7 @@ class History:
 
     def _make_input(self, recipe: dict[str, Any], folder: Path) -> dict[str, str]:
         """Write the input once more; return name of each file -> its sha256."""
-        built = generators.build(recipe, folder)
+        built = remade(self.run["input"], folder)
         return {f"{folder.name}/{part.path.name}": part.sha256 for part in built.partitions}
 
     def _framed(self, name: str, dtype: np.dtype, records: int) -> np.ndarray:

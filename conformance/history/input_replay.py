@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tickproof import generators
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.remade_input import remade
 from tickproof.generators.partitions import BuiltInput, PartitionFile
 
 #: Beside the partitions: BuiltInput.plan, which cannot be told from the partitions.
@@ -79,7 +79,7 @@ def same_input(run_folder: Path, run: Mapping[str, Any]) -> InputMaker:
 
 def _made(run: Mapping[str, Any], folder: Path) -> BuiltInput:
     try:
-        built = generators.build(run["input"]["recipe"], folder)
+        built = remade(run["input"], folder)
     except (ValueError, OSError) as error:
         raise HistoryError(f"the input cannot be made again: {error}") from error
     _expect_same(run, {(p.stream, p.partition): p.sha256 for p in built.partitions})

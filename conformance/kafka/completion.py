@@ -61,8 +61,12 @@ class Completion:
     #: What moves as long as the engine works: counts that are compared.
     position: Callable[[], tuple[int, ...]]
     stalled_s: float
+    #: Whether the engine, if it was started again, has looked at its input since: before that,
+    #: its silence says nothing.
+    back: Callable[[], bool] = lambda: True
     answered_ns: int = 0
     _position: tuple[int, ...] = ()
+    _back: bool = True
     _moved_at: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -72,11 +76,13 @@ class Completion:
         with self._lock:
             if self.answered_ns:
                 return True
-            now, position = time.monotonic(), self.position()
-            if position != self._position:
-                self._position, self._moved_at = position, now
+            now, position, back = time.monotonic(), self.position(), self.back()
+            if (position, back) != (self._position, self._back):
+                self._position, self._back, self._moved_at = position, back, now
             quiet_s = now - self._moved_at
-            if self.complete():
+            if not back:
+                over = quiet_s >= self.stalled_s
+            elif self.complete():
                 over = quiet_s >= QUIET_S
             elif self.released():
                 over = quiet_s >= RELEASED_S

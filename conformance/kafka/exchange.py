@@ -90,6 +90,9 @@ class Exchange:
         #: Set once the engine reads its input: before, it could only fall behind.
         self._reads = threading.Event()
         self._reads_by = math.inf
+        #: Whether the engine has fetched since it was started last, and how often any life of
+        #: it had asked where its input ends by then.
+        self._fetches, self._looks_before = True, 0
         #: Whether an open transaction hides output from those who read what is committed.
         self._hidden = False
         #: What has passed the proxy; the runner sets it once there is one.
@@ -167,7 +170,19 @@ class Exchange:
     def observed(self, moment: str) -> None:
         """Hear of a moment of one of the engine's connections."""
         if moment.startswith("fetched"):
+            self._fetches = True
             self._reads.set()
+
+    def engine_died(self) -> None:
+        """Take note that nothing of the engine is left: what comes next is of another life."""
+        self._fetches, self._looks_before = False, self.traffic.requests[Api.LIST_OFFSETS]
+
+    def _back(self) -> bool:
+        """Say whether this life of the engine has looked at its input.
+
+        Some look where it ends, and fetch only what is there.
+        """
+        return self._fetches or self.traffic.requests[Api.LIST_OFFSETS] > self._looks_before
 
     def fetched(self, stream: int, partition: int, first: int, end: int) -> None:
         """Hear that records of the input are about to reach the engine."""
@@ -181,6 +196,7 @@ class Exchange:
             released=lambda: log.ended and log.released >= log.total and not self._hidden,
             position=lambda: (self._recorder.records, log.fetched, log.released, log.published),
             stalled_s=stalled_s,
+            back=self._back,
         )
 
     def _guarded(self, work: Callable[[], None]) -> None:

@@ -19,7 +19,7 @@ from typing import Final
 
 from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.event import EventKind
-from tickproof.conformance.log_server import frames
+from tickproof.conformance.log_server import frames, request_handler
 from tickproof.conformance.log_server.connection_faults import Broken
 from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.frame_splitter import FrameReader, FrameTooLarge, Truncated
@@ -27,12 +27,7 @@ from tickproof.conformance.log_server.frames import Append, BadFrame, Code, Comm
 from tickproof.conformance.log_server.input_log import MAX_WAIT_MS, Slice
 from tickproof.conformance.log_server.outbox import Outbox
 from tickproof.conformance.log_server.recorder import Refused
-from tickproof.conformance.log_server.request_handler import (
-    ACKED,
-    RECEIVED,
-    Answering,
-    greeting_problem,
-)
+from tickproof.conformance.log_server.request_handler import ACKED, RECEIVED, Answering
 from tickproof.conformance.log_server.serving import Server
 from tickproof.conformance.log_server.timed_faults import Lasting, Link, pieces
 
@@ -160,6 +155,7 @@ class Connection:
         reader = self._reader
         while True:
             while not reader.ready():
+                self._answering.heard_all(reader.silent)
                 yield from self._wait(_READABLE)
                 if not reader.receive():
                     return
@@ -227,7 +223,7 @@ class Connection:
 
     def _greet(self, op: int, body: memoryview) -> None:
         """Check HELLO and token; anything else closes without an answer."""
-        if problem := greeting_problem(op, body, self._server.token):
+        if problem := request_handler.greeting_problem(op, body, self._server.token):
             self._note(EventKind.NOT_GREETED, text=problem)
             self._closing = True
             return

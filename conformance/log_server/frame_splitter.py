@@ -76,6 +76,16 @@ class FrameReader:
         except BlockingIOError:
             return True
 
+    def silent(self) -> bool:
+        """Say whether nothing has come that was not read, on a socket that does not block."""
+        try:
+            self._sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass  # whoever reads is told
+        return False
+
     def _fill(self, wanted: int) -> bool:
         """Have ``wanted`` bytes in the buffer; False at the end of the stream."""
         while self._end - self._start < wanted:

@@ -104,6 +104,7 @@ class InputLog:
         self._fetches = Table(folder / "fetches.bin", FETCH)
         self._releases = Table(folder / "releases.bin", RELEASE)
         self.total = sum(p.records for p in self._partitions)
+        self.bytes = sum(p.records * p.stride for p in self._partitions)
         #: Called for each FETCH and TAIL that is told of less than there is.
         self._on_withheld: Callable[[], None] | None = None
         #: What stopped the recording (a full disk, say), None while all is well.
@@ -240,10 +241,10 @@ class InputLog:
     def release(self, request: Release) -> None:
         """Throw records below an offset away; lower than before does nothing."""
         partition = self._find(request.stream, request.partition)
-        if request.offset > partition.published:
+        if request.offset > partition.end:
             raise Refused(
                 Code.BEYOND_END,
-                f"RELEASE to {request.offset}, but the end offset is {partition.published}",
+                f"RELEASE to {request.offset}, but the end offset is {partition.end}",
             )
         if request.offset > partition.released:
             partition.released = request.offset
@@ -287,7 +288,5 @@ class InputLog:
             raise Refused(
                 Code.RELEASED, f"offset {offset} was released (up to {partition.released})"
             )
-        if offset > partition.published:
-            raise Refused(
-                Code.BEYOND_END, f"offset {offset} is beyond the end ({partition.published})"
-            )
+        if offset > partition.end:
+            raise Refused(Code.BEYOND_END, f"offset {offset} is beyond the end ({partition.end})")

@@ -57,6 +57,7 @@ class _Stream:
     digest: BlockDigest = field(default_factory=BlockDigest)
     odd_digest: Any = field(default_factory=hashlib.sha256)
     position: int = 0
+    odd_bytes: int = 0
     records: int = 0
     writers: dict[int, _Writer] = field(default_factory=dict)
 
@@ -104,6 +105,12 @@ class Recorder:
     def records(self) -> int:
         """Records recorded so far on all streams."""
         return sum(stream.records for stream in self._streams.values())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes on disk: recorded, of other sizes, and staged."""
+        recorded = sum(stream.position + stream.odd_bytes for stream in self._streams.values())
+        return recorded + self._staged_end
 
     @property
     def taken(self) -> int:
@@ -180,6 +187,7 @@ class Recorder:
         with self._lock:
             if txn in self._committed:
                 return CommitOutcome.ALREADY
+            self._expect_recording()
             held = self._staged.get(txn)
             if held is None:
                 return CommitOutcome.UNKNOWN
@@ -238,8 +246,7 @@ class Recorder:
         return self._stream(stream).writers.setdefault(writer, _Writer())
 
     def _admit(self, append: Append, connection: int) -> _Writer:
-        if self.failure is not None:
-            raise Refused(Code.NOT_ALLOWED, "the recording has stopped")
+        self._expect_recording()
         state = self._writer(append.stream, append.writer)
         if state.owner not in (None, connection):
             raise Refused(
@@ -251,6 +258,10 @@ class Recorder:
                 Code.NOT_ALLOWED, f"writer {append.writer} mixes numbered and unnumbered records"
             )
         return state
+
+    def _expect_recording(self) -> None:
+        if self.failure is not None:
+            raise Refused(Code.NOT_ALLOWED, "the recording has stopped")
 
     @staticmethod
     def _settle_style(state: _Writer, append: Append) -> None:
@@ -282,6 +293,7 @@ class Recorder:
         if record_size != stream.record_size:
             self._guard(_append, stream.odd_path, region)
             stream.odd_digest.update(region)
+            stream.odd_bytes += len(region)
             self._event(
                 EventKind.ODD_OUTPUT,
                 t_ns,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable
@@ -13,8 +14,10 @@ from tickproof.conformance.log_server.frames import Append, BadFrame, Code, Hell
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder, Refused
 
-#: An APPEND that comes so long after error 7 was answered was not under way before it.
+#: An APPEND that comes so long after error 7 was answered, and all that had come by then was read,
+#: was not under way before it. Whoever sends without a pause gets no more than the longer time.
 FENCE_GRACE_S: Final = 1.0
+FENCE_LONGEST_S: Final = 10.0
 
 #: Moments at which faults aim: when a request comes, and when its reply was sent.
 RECEIVED: Final = {Append: "append-received", frames.Commit: "commit-received"}
@@ -48,7 +51,17 @@ class Answering:
         self, log: InputLog, recorder: Recorder, number: int, event: Callable[..., None]
     ) -> None:
         self._log, self._recorder, self._number, self._event = log, recorder, number, event
+        #: When what each writer sends is late: it was told that it is fenced.
         self._fenced: dict[tuple[int, int], float] = {}
+        #: Of some of them it may still lie unread.
+        self._unheard = False
+
+    def heard_all(self, silent: Callable[[], bool]) -> None:
+        """Hear that all requests so far were answered; ``silent``: whether no more has come."""
+        if self._unheard and silent():
+            self._unheard = False
+            late = time.monotonic() + FENCE_GRACE_S
+            self._fenced = {address: min(due, late) for address, due in self._fenced.items()}
 
     def plain(self, request: frames.Request) -> bytes:
         """Answer what is neither FETCH nor output."""
@@ -98,12 +111,12 @@ class Answering:
     def _fence(self, append: Append, record: Callable[[], int | None]) -> int:
         """Run a recording; note refusals by fencing and what still comes after them."""
         address = append.stream, append.writer
-        fenced_at = self._fenced.get(address)
-        if fenced_at is not None and time.monotonic() > fenced_at + FENCE_GRACE_S:
+        if time.monotonic() > self._fenced.get(address, math.inf):
             self.note(EventKind.OUTPUT_AFTER_FENCE, stream=append.stream, writer=append.writer)
         try:
             return record() or 0
         except Refused as refused:
-            if refused.code is Code.FENCED:
-                self._fenced.setdefault(address, time.monotonic())
+            if refused.code is Code.FENCED and address not in self._fenced:
+                self._fenced[address] = time.monotonic() + FENCE_LONGEST_S
+                self._unheard = True
             raise

@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.json_lines import loads
+from tickproof.conformance.history.remade_input import recipe_records
 from tickproof.conformance.pack.archive import MAX_BYTES, PackError, unpack
 from tickproof.conformance.scenario import Scenario
 
@@ -45,7 +46,7 @@ def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
         files = [str(row["file"]) for row in rows]
         records = sum(int(row["records"]) for row in rows)
         size = sum(int(row["records"]) * (4 + int(row["record_size"])) for row in rows)
-        made = _recipe_records(recipe)
+        made = recipe_records(recipe)
         named = set(run.get("files", {}))
         kind = recipe["kind"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -60,10 +61,3 @@ def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
         )
     if kind in ("market-csv", "keyed-csv") and not set(files) <= set(members):
         raise PackError(f"{path}: the input of a recorded market is not in the pack")
-
-
-def _recipe_records(recipe: dict[str, Any]) -> int | None:
-    """Return how many records a recipe makes, None where only its files can tell."""
-    if recipe["kind"] == "script":
-        return len(recipe["rows"]) * int(recipe["repeat"])
-    return None if "records" not in recipe else int(recipe["records"])

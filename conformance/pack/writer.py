@@ -96,9 +96,7 @@ def _gist(outcomes: list[Outcome]) -> list[tuple[str, Verdict, str]]:
 def _members(folder: Path) -> dict[str, Path]:
     """Return what belongs into the pack, by name within the run folder."""
     return {
-        path.relative_to(folder).as_posix(): path
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != "universe.json"  # made on demand
+        path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
     }
 
 

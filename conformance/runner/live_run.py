@@ -91,6 +91,7 @@ class LiveRun:
         )  # fmt: skip
         self.server, self.publisher = opened.server, opened.publisher
         self._recording += [self.server, self.publisher]
+        self._exchange = opened.exchange
         self._recording += [opened.exchange] if opened.exchange else []
         self._stack.callback(self.publisher.stop)
         self._lay_out_hosts(opened.data)
@@ -155,6 +156,8 @@ class LiveRun:
         if not self.server.wait_idle(SETTLE_S):
             raise KitStopped(f"connections of a dead engine did not end within {SETTLE_S} s")
         self.faults.engine_died()
+        if self._exchange:
+            self._exchange.engine_died()
         self.server.release_waits(False)
 
     @property

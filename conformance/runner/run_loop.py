@@ -22,9 +22,11 @@ PROGRESS_S: Final = 0.2
 #: The same where latency is measured: each step takes the interpreter from the log server.
 PACED_STEP_S: Final = 0.05
 PACED_PROGRESS_S: Final = 1.0
-#: More output than so many times the input and so much more is output without an end.
+#: More output than so many times the input and so much more is output without an end, in records
+#: or in bytes.
 ENDLESS_TIMES: Final = 20
 ENDLESS_MORE: Final = 100_000
+ENDLESS_BYTES: Final = 1 << 30
 #: How long until drain is asked for again.
 ASK_AGAIN_S: Final = 0.2
 
@@ -65,10 +67,16 @@ class RunLoop:
                 if self._step():
                     return
             except EngineFailure as failure:
-                # A death that the kit brought about in the middle of a request is no failure.
-                if not self._engine.killed and not self._engine.injector.excuses(failure):
+                if not self._excused(failure):
                     raise
                 self._forget_drain()
+
+    def _excused(self, failure: BaseException) -> bool:
+        """Say whether it comes of a death that the kit brought about."""
+        engine = self._engine
+        return isinstance(failure, EngineFailure) and (
+            engine.killed or engine.injector.excuses(failure)
+        )
 
     def _step(self) -> bool:
         """Do what is due; True when the run is over."""
@@ -181,6 +189,8 @@ class RunLoop:
 
     def _drained(self, drain: Pending | Completion) -> None:
         drain.wait(0)  # raises where the end of the engine was the answer
+        if isinstance(drain, Completion) and not drain.back():
+            return  # nobody has come back who could have drained
         t_ns = drain.answered_ns
         self._events.add(EventKind.DRAINED, t_ns, **self._run.snapshots.at(t_ns))
 
@@ -197,11 +207,11 @@ class RunLoop:
             raise KitStopped(reason)
         if self._log.ended and not self._ended_at:
             self._ended_at = time.monotonic()
-        if self._faults.failure is not None:
-            raise self._faults.failure
-        if self._recorder.records > ENDLESS_TIMES * self._log.total + ENDLESS_MORE:
-            facts = f"{self._recorder.records:,} output records for {self._log.total:,} of input"
-            raise EngineFailure(Code.ENDLESS, facts)
+        if (failure := self._faults.failure) is not None:
+            if not self._excused(failure):
+                raise failure
+            self._faults.failure = None  # a later fault met the aftermath of one before
+        self._expect_an_end()
         if time.monotonic() > self._run.deadline:
             raise EngineFailure(Code.TIME_LIMIT, "the run was not over at the limit of all limits")
         process = self._engine.process
@@ -221,6 +231,15 @@ class RunLoop:
             raise process.violations[0]
         elif self._recovery_overdue():
             raise self._no_recovery("no FETCH")
+
+    def _expect_an_end(self) -> None:
+        recorder, log = self._recorder, self._log
+        for found, given, more, what in (
+            (recorder.records, log.total, ENDLESS_MORE, "records"),
+            (recorder.bytes, log.bytes, ENDLESS_BYTES, "bytes, staged ones among them,"),
+        ):
+            if found > ENDLESS_TIMES * given + more:
+                raise EngineFailure(Code.ENDLESS, f"{found:,} output {what} for {given:,} of input")
 
     def _no_recovery(self, what: str) -> EngineFailure:
         limit = self._timeouts.recovery_s
@@ -273,7 +292,7 @@ class RunLoop:
     def _processed(self) -> bool:
         """Say whether all that is published was processed, as far as it can be told."""
         published = self._log.published
-        if self._run.scenario.one_each:
+        if self._run.scenario.one_each and not self._run.fault_changed_at:  # then some come twice
             return self._recorder.records >= published
         # Where output does not tell: what is released was processed, and silence says so, too.
         silent_s = min(self._timeouts.cut_s, self._timeouts.recovery_s / 2)

@@ -10,6 +10,7 @@ from typing import Final
 
 from tickproof.conformance.engines import network, spec
 from tickproof.conformance.errors import RequestError
+from tickproof.conformance.reports import machine
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest import mutants
 from tickproof.conformance.selftest.mutants import Copy, Mutant, SoundVariant
@@ -99,6 +100,13 @@ def chosen(
     if not found:
         raise RequestError("--only, --engine and --sound: nothing is in all of them")
     return found
+
+
+def runs_at_once(engines: Iterable[Engine]) -> int:
+    """Return how many trials this machine plays at once: those of the engine that bears most."""
+    return max(
+        machine.runs_at_once(spec.load(engine.toml).runs_per_processor) for engine in engines
+    )
 
 
 def _sound_ones(

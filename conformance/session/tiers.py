@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,10 +24,10 @@ from tickproof.conformance.fault_space.scenarios import PREFIX
 from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
-from tickproof.conformance.run_store import store
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import pytest_plugin
 from tickproof.conformance.session.request import Request
+from tickproof.conformance.session.runs_folder import runs_folder
 from tickproof.conformance.session.tier_order import OnEvent, TierOrder, by_requirement
 from tickproof.conformance.suites.catalog import space
 from tickproof.conformance.suites.evidence import SEEN
@@ -38,8 +37,6 @@ from tickproof.conformance.suites.schedules import COVERING, judges_of
 from tickproof.conformance.verdicts import Outcome
 
 SUITES: Final = Path(suites.__file__).parent
-#: Folders of earlier sessions that are kept beside the newest.
-KEEP_SESSIONS: Final = 2
 FEED_S: Final = 0.1
 #: So often profile full draws points for pairs of the fault space that are left.
 ROUNDS: Final = 4
@@ -52,7 +49,11 @@ def run_session(engine: Path, request: Request, on_event: OnEvent) -> list[Outco
     requirements were asked for; otherwise it is blocked. Raises KeyboardInterrupt when
     interrupted.
     """
-    runs = new_runs_folder(request.out / "runs", request.seed)
+    with runs_folder(request.out / "runs", request.seed) as runs:
+        return _judged(engine, request, on_event, runs)
+
+
+def _judged(engine: Path, request: Request, on_event: OnEvent, runs: Path) -> list[Outcome]:
     selected = registry.chosen(
         registry.load(), request.tiers, request.only, request.profile, request.hosts > 0
     )
@@ -93,30 +94,6 @@ def _run_covering(engine: Path, request: Request, order: TierOrder) -> None:
         workers = max(1, min(request.workers, len(points)))
         _run_tiers(engine, replace(request, points=points, workers=workers), order)
     order.awaited.discard(more)
-
-
-def new_runs_folder(parent: Path, seed: int, used: Path | None = None) -> Path:
-    """Make the folder of a session in ``parent``; of earlier ones the newest two are kept.
-
-    One that holds ``used``, or a run with a tag, is kept too. Raises OSError.
-    """
-    parent.mkdir(parents=True, exist_ok=True)
-    earlier = sorted(path for path in parent.iterdir() if path.is_dir())
-    if used is not None:
-        earlier = [path for path in earlier if not used.resolve().is_relative_to(path.resolve())]
-    for path in earlier[: max(0, len(earlier) - KEEP_SESSIONS)]:
-        if store.holds_tagged(path):
-            continue
-        shutil.rmtree(path, ignore_errors=True)
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    for number in range(100):
-        folder = parent / f"{stamp}-seed{seed}{f'-{number}' if number else ''}"
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        return folder
-    raise FileExistsError(f"{parent}: a hundred sessions began in the same second")
 
 
 def _run_tiers(engine: Path, request: Request, order: TierOrder) -> None:

@@ -116,6 +116,20 @@ def require_fired(history: History, count: int = 1, *, in_flight: bool = True) -
     return history.faults
 
 
+def refused_clearly(history: History) -> bool:
+    """Tell whether the restarted engine said no, by an answer or by how it ended."""
+    if history.ended["how"] != "engine-failure":
+        return False
+    for event in history.all(events.NotRestarted, events.EndedUnasked):
+        if isinstance(event, events.NotRestarted):
+            return event.code == "REFUSED" or (event.code == "EXITED" and event.status != 0)
+        if isinstance(event, events.EndedUnasked) and event.t_ns > history.faults[0].t_ns:
+            return event.returncode != 0
+    # It said no to a later request, or ended while one was on its way, which then says so.
+    code, status = history.ended["code"], history.ended.get("status")
+    return code == "REFUSED" or (code == "EXITED" and status not in (None, 0))
+
+
 def require_noticeable(fault: FiredFault) -> None:
     """Raise Unknown where a file was removed and the engine could not know that it was there.
 

@@ -22,6 +22,8 @@ from tickproof.conformance.suites.judge import JUDGES, Judge, Unknown
 from tickproof.conformance.suites.require import (
     forbidden_repeats,
     raise_first,
+    refused_clearly,
+    require_completed,
     require_fired,
     require_no,
     require_noticeable,
@@ -40,7 +42,8 @@ def held(history: History, *, may_refuse: bool = False) -> None:
     """All that the engine claims held, and every fault met what it was meant for.
 
     Where output may come twice and a replay may differ, two versions of it are no fault.
-    may_refuse: an engine that ends after damage to its state, having said nothing wrong, passes.
+    may_refuse: an engine that refuses to go on after damage to its state, having said nothing
+    wrong before, passes.
     """
     kinds = [*VALUES, *LOSS, *forbidden_repeats(history)]
     if history.app == "count":
@@ -54,6 +57,8 @@ def held(history: History, *, may_refuse: bool = False) -> None:
             require_noticeable(fault)
     if damaged and history.ended["how"] == "engine-failure":
         raise_first(found, (kind for kind in kinds if kind in SEEN))
+        if not refused_clearly(history):
+            require_completed(history)
         if may_refuse:
             return
         raise Unknown(

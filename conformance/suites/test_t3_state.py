@@ -22,6 +22,7 @@ from tickproof.conformance.suites.require import (
     forbidden_repeats,
     not_fetched_below,
     raise_first,
+    refused_clearly,
     require_fired,
     require_no,
     require_noticeable,
@@ -159,7 +160,7 @@ def test_totals_after_the_newest_file_was_lost(history: History) -> None:
 
 def _right_or_refused(history: History) -> None:
     kinds = (*VALUES, *CHANGED, *forbidden_repeats(history))
-    if history.faults and _refused_clearly(history):
+    if history.faults and refused_clearly(history):
         raise_first(whole(history), kinds)
     else:
         whole_run = history.ended["how"] == "completed"
@@ -183,17 +184,3 @@ def _right_or_refused(history: History) -> None:
             Reason.DAMAGE_UNREAD, "the damaged file read after the restart, or a clear refusal",
             f"the engine went on, and {file} was not seen to be read",
         )  # fmt: skip
-
-
-def _refused_clearly(history: History) -> bool:
-    """Tell whether the restarted engine said no, by an answer or by how it ended."""
-    if history.ended["how"] != "engine-failure":
-        return False
-    for event in history.all(events.NotRestarted, events.EndedUnasked):
-        if isinstance(event, events.NotRestarted):
-            return event.code == "REFUSED" or (event.code == "EXITED" and event.status != 0)
-        if isinstance(event, events.EndedUnasked) and event.t_ns > history.faults[0].t_ns:
-            return event.returncode != 0
-    # It said no to a later request, or ended while one was on its way, which then says so.
-    code, status = history.ended["code"], history.ended.get("status")
-    return code == "REFUSED" or (code == "EXITED" and status not in (None, 0))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 import numpy as np
 
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.suites.judge import Fail, Unknown, decides
 from tickproof.conformance.suites.require import require_completed
 from tickproof.conformance.text import shown
@@ -39,7 +40,7 @@ def _manners(history: History) -> dict[str, dict[str, Any]]:
     """Return pid -> name, role, policy and nice value; raises HistoryError."""
     path = history.folder / "usage.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = loads(plain_files.read_bytes(history.folder, path.name))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

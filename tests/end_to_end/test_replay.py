@@ -10,7 +10,8 @@ import pytest
 from tickproof.conformance import resources
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import opened_run
-from tickproof.conformance.session.tiers import new_runs_folder, recheck
+from tickproof.conformance.session.runs_folder import runs_folder
+from tickproof.conformance.session.tiers import recheck
 
 FAILED = "mutant:offset-not-state"
 
@@ -76,8 +77,8 @@ def test_a_run_may_be_replayed_from_where_replays_go(tmp_path):
         (tmp_path / f"2026010{number}").mkdir()
     used = tmp_path / "20260100" / "run-1"
     used.mkdir()
-    made = new_runs_folder(tmp_path, 7, used)
-    left = sorted(path.name for path in tmp_path.iterdir())
+    with runs_folder(tmp_path, 7, used) as made:
+        left = sorted(path.name for path in tmp_path.iterdir())
     assert left == ["20260100", "20260103", "20260104", made.name]
 
 

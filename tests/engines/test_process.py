@@ -54,6 +54,29 @@ def test_the_end_of_stdin_is_seen_by_the_engine(polite):
     assert polite.end() == []
 
 
+#: Its worker ends a moment after it, with a status of its own.
+FOLLOWED = """
+import os, sys, threading
+parent = os.getpid()
+if os.fork() == 0:
+    while os.getppid() == parent:
+        threading.Event().wait(0.05)
+    os._exit(0)
+sys.stdin.read()
+os._exit({status})
+"""
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_workers_may_follow_an_engine_whose_stdin_has_ended(workshop, status):
+    command = ["{python}", "-I", "-S", "-c", FOLLOWED.format(status=status)]
+    with workshop.engine(argv=command) as engine:
+        engine.start()
+        engine.close_stdin()
+        assert engine.wait_exit(SOON) == status
+        assert engine.end() == []
+
+
 def test_the_environment_and_the_process_group(polite):
     process = psutil.Process(polite.pid)
     assert process.environ()["TICKPROOF_RUN"] == polite.run_id

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tickproof.conformance.engines.output_streams import MAX_LINE
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.control_log import ControlLog
 from tickproof.conformance.history.event_log import KEEP_PER_KIND, EventLog
@@ -183,6 +184,13 @@ def test_torn_last_line_is_left_out_and_a_broken_one_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"events\.jsonl.*line 2"):
         read_json_lines(path)
     assert read_json_lines(tmp_path / "none.jsonl") == []
+
+
+def test_the_longest_line_that_is_allowed_comes_back_whole(tmp_path):
+    log = ControlLog(tmp_path / "control.jsonl")
+    log.add("from", "x" * MAX_LINE, 1)
+    log.close()
+    assert len(read_json_lines(tmp_path / "control.jsonl")[0]["line"]) == MAX_LINE
 
 
 @given(st.lists(st.text(), max_size=5))

@@ -83,3 +83,27 @@ def test_how_long_it_has_to_be_quiet(monkeypatch, complete, released, quiet_s) -
     assert drained.done and drained.answered_ns
     position[0] += 1  # nothing takes it back
     assert drained.done
+
+
+def test_the_silence_of_an_engine_that_is_not_back_says_nothing(monkeypatch) -> None:
+    clock, back = Clock(), [False]
+    monkeypatch.setattr(completion, "time", clock)
+    drained = Completion(lambda: True, lambda: True, lambda: (1,), 30.0, lambda: back[0])
+    assert not drained.done
+    clock.now += 29.9
+    assert not drained.done
+    back[0] = True  # from here on its silence counts
+    assert not drained.done
+    clock.now += completion.QUIET_S - 0.1
+    assert not drained.done
+    clock.now += 0.2
+    assert drained.done
+
+
+def test_one_that_never_comes_back_is_not_waited_for_for_ever(monkeypatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(completion, "time", clock)
+    drained = Completion(lambda: True, lambda: True, lambda: (1,), 30.0, lambda: False)
+    assert not drained.done
+    clock.now += 30.1
+    assert drained.done

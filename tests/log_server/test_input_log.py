@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
 from tickproof.conformance.history.event import EventKind
-from tickproof.conformance.log_server.frames import Fetch, Tail
+from tickproof.conformance.log_server.frames import Code, Fetch, Release, Tail
 from tickproof.conformance.log_server.input_log import InputLog
+from tickproof.conformance.log_server.recorder import Refused
 
 
 def made(folder, ended_early, records=(2, 0, 3)):
@@ -69,4 +72,21 @@ def test_a_silent_source_tells_no_end_that_comes_meanwhile(tmp_path):
     assert ends(log) == [False, False, False]
     log.withhold_records(None)
     assert ends(log) == [True, False, False]
+    log.close()
+
+
+def test_what_a_silent_source_does_not_tell_is_beyond_the_end(tmp_path):
+    log, _ = made(tmp_path, ())
+    log.publish([1, 0, 0])
+    log.withhold_records(lambda: None)
+    log.publish([2, 0, 0])
+    for ask in (
+        lambda: log.fetch(Fetch(0, 0, 2, 100, 0), 1_000),
+        lambda: log.release(Release(0, 0, 2)),
+    ):
+        with pytest.raises(Refused) as refused:
+            ask()
+        assert refused.value.code is Code.BEYOND_END
+    log.withhold_records(None)
+    assert log.fetch(Fetch(0, 0, 1, 100, 0), 1_000).count == 1
     log.close()

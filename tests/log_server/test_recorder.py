@@ -156,7 +156,7 @@ except OSError as raised:
     error = str(raised)
 again = ""
 try:
-    recorder.append(append(taken, 1), 1)
+    recorder.commit(taken, 1) if {staged} else recorder.append(append(taken, 1), 1)
 except Refused as refused:
     again = str(refused)
 print(json.dumps([taken, error, again, str(recorder.failure)]))

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tests.log_server.logbench import DEADLINE_S, LogBench, append, lost, region, until
+from tickproof.conformance.log_server import request_handler
 from tickproof.conformance.log_server.connection import SMALL_REPLY
+from tickproof.conformance.log_server.frame_splitter import FrameReader
 from tickproof.conformance.log_server.frames import (
     Abort,
     Append,
@@ -166,6 +168,40 @@ def test_the_old_owner_may_ask_again_and_other_writers_are_free(bench):
     assert first.call(append(0, 1)).fields == (0, 1)
     assert second.code(append(1, 2)) == Code.FENCED
     assert "have-after-fence" in [event for event, _ in bench.events]
+
+
+def after_fence(bench) -> list[str]:
+    return [event for event, _ in bench.events if event == "output-after-fence"]
+
+
+def test_what_was_under_way_before_a_fence_is_not_late_however_slow_the_log_is(bench, monkeypatch):
+    monkeypatch.setattr(request_handler, "FENCE_GRACE_S", 0.1)
+    old, new = bench.connect(), bench.connect()
+    old.have()
+    new.have()
+    real, asked = bench.recorder.append, []
+
+    def slow(*request):
+        asked.append(request)
+        try:
+            return real(*request)
+        finally:
+            threading.Event().wait(0.3)  # the one thread does something else, a large COMMIT say
+
+    monkeypatch.setattr(bench.recorder, "append", slow)
+    old.send(append(0, *range(10_000)), append(0, *range(10_000)))
+    assert {old.receive().fields[0] for _ in range(2)} == {Code.FENCED}
+    assert len(asked) == 2 and not after_fence(bench)
+    until(lambda: old.code(append(0, 1)) == Code.FENCED and after_fence(bench))
+
+
+def test_a_fenced_writer_that_sends_without_a_pause_is_late_in_the_end(bench, monkeypatch):
+    monkeypatch.setattr(request_handler, "FENCE_LONGEST_S", 0.05)
+    monkeypatch.setattr(FrameReader, "silent", lambda _: False)
+    old, new = bench.connect(), bench.connect()
+    old.have()
+    new.have()
+    until(lambda: old.code(append(0, 1)) == Code.FENCED and after_fence(bench))
 
 
 # -- STAGE, COMMIT, ABORT ----------------------------------------------------------------------

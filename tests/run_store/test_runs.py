@@ -12,7 +12,7 @@ from tests.cli.conftest import tickproof as tickproof
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.run_store import store
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.session.tiers import KEEP_SESSIONS, new_runs_folder
+from tickproof.conformance.session.runs_folder import KEEP_SESSIONS, runs_folder
 from tickproof.conformance.testing.run_folder import RunFolder
 
 RECIPE = {"kind": "numbers", "seed": 1, "records": 10, "partitions": 1}
@@ -122,10 +122,20 @@ def test_a_session_with_a_tagged_run_is_kept_by_later_ones(made, tmp_path):
     made("runs/20200101-000001-seed1/one")
     for number in range(KEEP_SESSIONS + 1):
         (runs / f"2020010{number + 2}-000000-seed1").mkdir()
-    new_runs_folder(runs, 1)
-    left = sorted(path.name for path in runs.iterdir())
+    with runs_folder(runs, 1):
+        left = sorted(path.name for path in runs.iterdir())
     assert left[0] == "20200101-000000-seed1"
     assert "20200101-000001-seed1" not in left
+
+
+def test_a_session_that_goes_on_is_kept_by_later_ones(tmp_path):
+    with runs_folder(tmp_path, 1) as long:
+        for seed in range(2, KEEP_SESSIONS + 4):
+            with runs_folder(tmp_path, seed):
+                assert long.is_dir()
+    with runs_folder(tmp_path, 9):
+        assert not long.exists()
+        assert len(list(tmp_path.iterdir())) == KEEP_SESSIONS + 1
 
 
 @pytest.mark.parametrize(("days", "left"), [(0, ["running"]), (1, [])])

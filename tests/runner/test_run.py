@@ -11,6 +11,7 @@ from tickproof.conformance.engines.spec import load
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
+from tickproof.conformance.runner import run_loop
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.suites.catalog import Context, draw
@@ -99,6 +100,21 @@ def test_output_without_an_end_ends_the_run(tmp_path: Path) -> None:
     history = played(engine(tmp_path / "e", once, again), tmp_path / "run", ())
     assert history.ended["how"] == "engine-failure"
     assert history.ended["code"] == "ENDLESS"
+
+
+def test_staged_output_without_an_end_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine may stage the same part again and again: none of it is ever recorded."""
+    monkeypatch.setattr(run_loop, "ENDLESS_BYTES", 1 << 20)
+    again = (
+        "            while True:\n"
+        "                call(log, 0x07, bytes(8) + head + step(body[25:], state))\n"
+    )
+    once = "            call(log, 0x05, head + step(body[25:], state))\n"
+    history = played(engine(tmp_path / "e", once, again), tmp_path / "run", ())
+    assert history.ended["code"] == "ENDLESS"
+    assert "output bytes, staged ones among them" in history.ended["message"]
 
 
 def test_what_stands_on_stdout_after_the_last_answer_counts(tmp_path: Path) -> None:

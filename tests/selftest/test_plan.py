@@ -156,3 +156,15 @@ def test_without_hosts_nothing_is_tried_on_them(tmp_path: Path, monkeypatch) -> 
     monkeypatch.setattr(plan.network, "obstacle", lambda: "no rights")
     (sound,) = plan.chosen(fixtures(), tmp_path, **asked)
     assert sound.id == "miniature" and not any(map(plan.on_hosts, sound.scenarios))
+
+
+def test_as_many_trials_go_on_as_the_engine_bears_that_bears_most(monkeypatch) -> None:
+    monkeypatch.setattr(plan.machine, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(plan.machine, "memory_bytes", lambda: 1 << 40)
+    folder = fixtures() / "engines"
+    slow, quick = (
+        plan.Engine(name, folder / name / "engine.toml", name, ())
+        for name in ("spark", "miniature")
+    )
+    assert plan.runs_at_once([slow]) == plan.machine.runs_at_once(1) == 2
+    assert plan.runs_at_once([slow, quick]) == plan.machine.runs_at_once() > 2

@@ -1,0 +1,45 @@
+"""The input of a run made from its recipe, once the recipe is known to make no more than that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tickproof import generators
+from tickproof.conformance.errors import HistoryError
+from tickproof.generators.partitions import BuiltInput
+
+
+def remade(given: Mapping[str, Any], folder: Path) -> BuiltInput:
+    """Make an input again; ``given``: what run.json says of it.
+
+    Raises HistoryError before anything is written where the recipe makes another number of
+    records, or reads what is no plain file of known content; ValueError and OSError as
+    `generators.build` does.
+    """
+    recipe = given["recipe"]
+    try:
+        records = sum(int(row["records"]) for row in given["partitions"])
+        made = recipe_records(recipe)
+        files = {key: str(recipe[key]) for key in ("path", "quotes", "orders") if key in recipe}
+        unknown = [key for key in files if not recipe.get(f"{key}_sha256", recipe.get("sha256"))]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise HistoryError(f"run.json: expected the record of an input: {error!r}") from error
+    if made not in (None, records):
+        raise HistoryError(
+            f"run.json: input: expected a recipe of {records:,} records, got one of {made:,}"
+        )
+    if unknown:
+        raise HistoryError(f"run.json: input: expected the sha256 of {unknown[0]}, got none")
+    for key, file in files.items():
+        if not Path(file).is_file():
+            raise HistoryError(f"run.json: input: {key}: {file!r} is no plain file")
+    return generators.build(recipe, folder)
+
+
+def recipe_records(recipe: Mapping[str, Any]) -> int | None:
+    """Return how many records a recipe makes, None where only its files can tell."""
+    if recipe["kind"] == "script":
+        return len(recipe["rows"]) * int(recipe["repeat"])
+    return None if "records" not in recipe else int(recipe["records"])
