@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from tests.engines.conftest import TOML
@@ -70,6 +71,15 @@ def test_what_it_leaves_behind_is_ended(engine, tmp_path, carriers):
     preparation.prepare(engine("printenv TICKPROOF_RUN; setsid sleep 600 &"), tmp_path / "log")
     run_id = (tmp_path / "log").read_text().strip()
     assert carriers(run_id) == []
+
+
+def test_what_it_leaves_behind_under_another_name_is_ended_too(engine, tmp_path):
+    """A build server, say, that clears its environment and is nobody's child any more."""
+    command = f"env -i /bin/sh -c 'echo $$ >{tmp_path}/pid; exec /bin/sleep 600' &"
+    preparation.prepare(
+        engine(f"{command} until test -s {tmp_path}/pid; do :; done"), tmp_path / "log"
+    )
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
 def test_its_output_is_bounded(engine, tmp_path):
