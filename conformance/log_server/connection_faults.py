@@ -149,10 +149,10 @@ class Links:
         return step.target in ("source", "sink") and bool(self._lasting or self._late)
 
     def ready(self, step: FaultStep) -> bool:
-        """Say whether the fault before a step has met something, and the engine is back."""
+        """Say whether the fault before a step has met something, and the step can, too."""
         if self._armed or self.lasting(step) or self._breaking in self._links:
             return False
-        return step.target not in self._away or bool(self._found(step.target))
+        return step.target not in ("source", "sink") or bool(self._found(step.target))
 
     def aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
         """Return what strikes; both raise LookupError where the side has no connection.

@@ -288,6 +288,17 @@ def test_a_fetch_that_waits_is_half_open_too(bench):
 # -- one after the other -------------------------------------------------------------------------
 
 
+def test_a_step_waits_for_a_connection_of_its_side(bench):
+    """An engine opens those of the sink with its first output, and input comes before that."""
+    links = bench.server.links
+    step = FaultStep("refuse", "sink", "draining", seconds=LONG_S)
+    reader(bench)
+    assert not links.ready(step)
+    assert links.ready(FaultStep("kill", "worker", "fetched"))
+    writer(bench)
+    assert links.ready(step)
+
+
 def test_a_step_waits_for_the_fault_before_it(bench):
     links = bench.server.links
     step = FaultStep("cut", "source", "fetched")
