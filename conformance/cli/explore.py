@@ -89,5 +89,8 @@ def explore(
     console = style.console()
     console.print(Text(f"seed {asked.seed}", style="dim"))
     run_command.check_out(out)
+    # Not made before there is something to save.
+    there = next(folder for folder in (asked.save, *asked.save.parents) if folder.exists())
+    run_command.check_out(there, "--save")
     run_command.claim(folder, spec)
     return search.explore(spec, asked, console)

@@ -17,9 +17,16 @@ from tickproof.conformance.reports import json_report, judged
 from tickproof.conformance.reports.json_report import Result
 from tickproof.conformance.service_level import report as latency_report
 from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import Verdict
 
 Better = Literal["lower", "higher"]
 _NAME: Final = 60
+_ID: Final = 80
+#: Of a series of a bench.
+_VERDICTS: Final = {
+    "measured": Verdict.PASS, "failed": Verdict.FAIL, "unknown": Verdict.UNKNOWN,
+    "kit-error": Verdict.KIT_ERROR,
+}  # fmt: skip
 _BASIS: Final = 1000
 
 
@@ -34,15 +41,25 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """How a measurement as a whole came out, beside its figures: it has none where it failed."""
+
+    title: str
+    verdict: Verdict
+    tier: int = 5
+
+
+@dataclass(frozen=True)
 class Subject:
-    """One engine in one session. results: by id, those that say something of such an engine.
+    """One engine in one session. results: by id, those that say something of such an engine,
+    and what was measured.
 
     basis: under what load figures were measured, in words; only equal ones can be compared.
     """
 
     engine: str
     where: Path
-    results: Mapping[str, Result] = field(default_factory=dict)
+    results: Mapping[str, Result | Measured] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
     basis: str = ""
 
@@ -88,7 +105,9 @@ def _latency(path: Path) -> Subject:
     engine = data["engine"]
     basis = _words(data["profile"]["load"])
     name = _named(engine["name"], engine["version"])
-    return Subject(name, path, figures=_some(found), basis=basis)
+    verdict = Verdict(data["decision"]["verdict"])
+    results = {"latency": Measured("the limits of the profile hold", verdict)}
+    return Subject(name, path, results, _some(found), basis)
 
 
 def _bench(path: Path) -> Iterator[Subject]:
@@ -101,20 +120,33 @@ def _bench(path: Path) -> Iterator[Subject]:
         if isinstance(asked := data["parameters"].get(name), list) and len(asked) > 1
     ]  # fmt: skip
     for engine in data["engines"]:
-        found = {}
+        found: dict[str, Figure] = {}
+        results: dict[str, Measured] = {}
         for row in engine["apps"]:
             more = [f"{row[name]:,} {name}" for name in several if row[name]]
             name = f"records a second of {', '.join([row['app'], *more])}"
             found[name] = _figure(name, "/s", "higher", _rounds(row, "rate"))
+            _result(results, name, row, "rate")
         for row in engine.get("latency", ()):  # a bench from before has none
             for name in ("p50", "p99"):
                 label = f"{name} of latency"
                 found[label] = _figure(label, "s", "lower", _rounds(row, name))
+                _result(results, label, row, name)
         for row in engine["kills"]:
             name = f"longest silence of the output after a kill of {row['target']}"
             found[name] = _figure(name, "s", "lower", _rounds(row, "output_s"))
+            _result(results, name, row, "output_s")
         name = _named(engine["name"], engine["version"])
-        yield Subject(name, path, figures=_some(found), basis=basis)
+        yield Subject(name, path, results, _some(found), basis)
+
+
+def _result(results: dict[str, Measured], name: str, row: Mapping[str, Any], figure: str) -> None:
+    """Note how a series of a bench came out, unless the engine offers or claims no such thing."""
+    verdict = _VERDICTS.get(row["status"])
+    if verdict is Verdict.PASS and None in _rounds(row, figure):
+        verdict = Verdict.UNKNOWN  # a partition that stayed silent for good, say
+    if verdict is not None:
+        results[shown(f"measured: {name}", _ID)] = Measured("a figure with a right answer", verdict)
 
 
 def _rounds(row: Mapping[str, Any], name: str) -> list[Any]:

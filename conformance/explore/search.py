@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -92,7 +93,7 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
     runs = search.out / "runs"
     shutil.rmtree(runs, ignore_errors=True)
     runs.mkdir(parents=True)
-    progress, found, broken = SearchProgress(console), None, None
+    progress, found, broken, cut_short = SearchProgress(console), None, None, None
     pool = Attempts(spec.path, runs, search.parallel, progress.add, search.hosts)
     with progress, pool as attempts:
         scenarios = led(offered, claimed, search.seed)
@@ -100,7 +101,7 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
         if first is not None and first.failed:
             progress.say(f"failed: {first.kind}: {described(first)}; shrinking it")
             progress.doing = "shrinking"
-            found = _shrunk(first, attempts, search, progress)
+            found, cut_short = _shrunk(first, attempts, search, progress)
         elif first is not None:
             broken = first
     console.print(progress.summary())
@@ -121,6 +122,8 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
     _write(search, report, found)
     templates.as_extra(lambda: page.write(report, search.out), console)
     console.print(Text(f"report: {search.out / PAGE_NAME}", style="dim"), soft_wrap=True)
+    if cut_short:
+        raise cut_short
     return _STATUS[report.verdict]
 
 
@@ -134,20 +137,29 @@ def _first_bad(attempts: Attempts, scenarios: Any, budget_s: float) -> Attempt |
     return min(bad, key=lambda made: not made.failed, default=None)
 
 
-def _shrunk(first: Attempt, attempts: Attempts, search: Search, progress: SearchProgress) -> Found:
-    """Shrink a failure until its time is up."""
-    began = time.monotonic()
+def _shrunk(
+    first: Attempt, attempts: Attempts, search: Search, progress: SearchProgress
+) -> tuple[Found, BaseException | None]:
+    """Shrink a failure until its time is up.
+
+    Returns also what cut it short, if something did: what was found by then is not lost.
+    """
+    began, cut_short = time.monotonic(), None
     confirmation = Confirmation(attempts, first.kind, search.times)
     smallest, failed, of = first, 0, 0
     over = began + search.shrink_s
-    for smaller in shrink(first.scenario, confirmation.fails, lambda: time.monotonic() > over):
-        smallest, failed, of = confirmation.proof[0], search.times, search.times
-        shape = f"{len(smaller.faults)} faults, {smaller.recipe['records']:,} records"
-        progress.say(f"smaller: {shape} ({time.monotonic() - began:.0f} s)")
-    if not of:
-        failed, of = 1 + confirmation.confirm(first.scenario), 1 + search.times
+    try:
+        for smaller in shrink(first.scenario, confirmation.fails, lambda: time.monotonic() > over):
+            smallest, failed, of = confirmation.proof[0], search.times, search.times
+            shape = f"{len(smaller.faults)} faults, {smaller.recipe['records']:,} records"
+            progress.say(f"smaller: {shape} ({time.monotonic() - began:.0f} s)")
+        if not of:
+            failed, of = 1 + confirmation.confirm(first.scenario), 1 + search.times
+    except (KeyboardInterrupt, BrokenExecutor) as error:
+        cut_short = error
+        failed, of = (failed, of) if of else (1, 1)
     seconds = time.monotonic() - began
-    return Found(first, smallest, failed, of, dict(confirmation.others), seconds)
+    return Found(first, smallest, failed, of, dict(confirmation.others), seconds), cut_short
 
 
 def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> page.Failure:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -91,12 +92,31 @@ class RecordedRun:
     def phases(self) -> np.ndarray:
         """Phase of each answer."""
         came_back = float("inf") if self.recovery_s is None else self.recovery_s
-        return phases(self.answers, self.steady_ns, self.kill_ns, came_back)
+        return phases(self.answers, self.steady_ns, self.kill_ns, came_back, self._limit_us)
+
+    @cached_property
+    def is_steady(self) -> np.ndarray:
+        """Which answers are neither of the warm-up nor of a recovery (bool)."""
+        return (self.phases == Phase.STEADY) | (self.phases == Phase.RECOVERED)
+
+    @cached_property
+    def _as_of_kill(self) -> Answers:
+        """The answers; one that a kill delayed counts with what it had waited by then."""
+        if self.kill_ns is None:
+            return self.answers
+        arrived = self.answers.arrived_ns.copy()
+        held = (self.answers.intended_ns < self.kill_ns) & (arrived > self.kill_ns)
+        arrived[held] = self.kill_ns
+        return replace(self.answers, arrived_ns=arrived)
 
     @cached_property
     def steady(self) -> Answers:
         """The answers that are neither of the warm-up nor of a recovery."""
-        return self.answers.where((self.phases == Phase.STEADY) | (self.phases == Phase.RECOVERED))
+        return self._as_of_kill.where(self.is_steady)
+
+    def quiet(self, noisy: np.ndarray) -> Answers:
+        """Return the steady answers that are not ``noisy``, see there."""
+        return self._as_of_kill.where(self.is_steady & ~noisy)
 
     @cached_property
     def load(self) -> intervals.Sustained:
@@ -136,18 +156,27 @@ class RecordedRun:
         return _percentiles(np.concatenate([np.empty(0, np.int64), *found]))
 
     def noisy(self, profile: Profile) -> tuple[np.ndarray, float]:
-        """Return which answers fall into a noisy second (bool), and the share of such seconds.
+        """Return which answers noise may have delayed (bool), and the share of noisy seconds.
 
-        Of the seconds those of the warm-up are left out.
+        Those are the answers that waited in a noisy second, as long as the largest limit allows:
+        what is slower than that cannot hide behind noise that comes later. Of the seconds those
+        of the warm-up are left out.
         """
         seconds = noise.seconds(self.history)
         noisy = noise.noisy(seconds, hiccup_us=profile.host.hiccup_us, foreign=profile.host.foreign)
         if not len(noisy):
             return np.ones(len(self.answers), bool), 1.0
-        second = (self.answers.intended_ns - seconds.starts_ns[0]) // SECOND_NS
+        due = self.answers.intended_ns
+        longest_ns = round(max(profile.limits.values(), default=0.0) * 1_000)
+        until = np.minimum(np.maximum(self.answers.arrived_ns, due), due + longest_ns)
+        first, last = (
+            ((t_ns - seconds.starts_ns[0]) // SECOND_NS).clip(0, len(noisy) - 1)
+            for t_ns in (due, until)
+        )
+        before = np.concatenate(([0], np.cumsum(noisy)))  # noisy seconds before each
         measured = noisy[seconds.starts_ns + SECOND_NS > self.steady_ns]
-        of_answers = noisy[np.clip(second, 0, len(noisy) - 1)]
-        return of_answers, float(measured.mean()) if len(measured) else 1.0
+        share = float(measured.mean()) if len(measured) else 1.0
+        return before[last + 1] > before[first], share
 
     def disturbed(self, profile: Profile) -> float:
         """Return the share of the seconds after the warm-up in which others took too much."""
@@ -202,12 +231,11 @@ def _measured(
 ) -> dict[str, Any]:
     """Return the figures of a run that completed with the right answers."""
     noisy, share = run.noisy(profile)
-    steady = (run.phases == Phase.STEADY) | (run.phases == Phase.RECOVERED)
-    values, quiet = latencies(run.steady), latencies(run.answers.where(steady & ~noisy))
+    values, quiet = latencies(run.steady), latencies(run.quiet(noisy))
     change, sure = _trend(run, null if floored else None)
     recovered = {}
     if run.kill_ns is not None:
-        left = recovery(run.answers.where(~noisy), run.kill_ns, profile.limits["p99"])
+        left = recovery(run.answers, run.kill_ns, profile.limits["p99"], ~noisy)
         recovered = {"recovery_s": run.recovery_s, "quiet_recovery_s": left}
     return {
         "samples": len(values), "unanswered": len(run.steady) - len(values),

@@ -169,11 +169,12 @@ def attempt_of(profile: Profile, run: RunFigures) -> Attempt:
         return Attempt(*(("over", why) if fell.surely(0) else ("void", fell.excuse)), **facts)
     if not over:
         return Attempt("ok", "", near=_near(limits), **facts)
-    first = over[0]
-    if run.floor.get(first.name, 0.0) * FLOOR_FACTOR > first.limit_us:
+    over = [one for one in over if run.floor.get(one.name, 0.0) * FLOOR_FACTOR <= one.limit_us]
+    if not over:
         return Attempt("void", "KIT_FLOOR", **facts)
-    if not any(one.surely for one in over):
-        return Attempt("void", first.bounds.excuse, **facts)
+    first = next((one for one in over if one.surely), None)
+    if first is None:
+        return Attempt("void", over[0].bounds.excuse, **facts)
     why = f"{first.name} {shown_us(first.bounds.high)}, limit {shown_us(first.limit_us)}"
     return Attempt("over", why, near=_near(limits), **facts)
 

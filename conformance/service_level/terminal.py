@@ -102,11 +102,11 @@ def _limits(console: Console, document: dict[str, Any]) -> None:
     for name in ("limit", "min", "median", "max", "interval", "floor"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    if RECOVERY in judged:
-        rows = [row | {RECOVERY: us} for row, us in zip(rows, _recoveries(runs), strict=False)]
     samples = min(row["samples"] for row in runs if row["percentiles"])
     for name in (*_WHOLE, RECOVERY):
         found = [row[name] for row in rows if name in row]
+        if name == RECOVERY and name in judged:
+            found = _recoveries(runs)
         # Of too few samples a percentile is their maximum under another name.
         if not found or (name not in judged and samples < _NEEDED.get(name, 0)):
             continue

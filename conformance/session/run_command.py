@@ -192,14 +192,14 @@ def _check_market(quotes: Path, orders: Path, strict: bool, console: Console) ->
     csv_notes(console, market.warnings, market.symbols)
 
 
-def check_out(out: Path) -> None:
-    """Raise RequestError where reports and runs cannot be written into ``out``."""
+def check_out(out: Path, option: str = "--out") -> None:
+    """Raise RequestError where nothing can be written into ``out``, the value of an option."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
-        expected = f"--out: expected a folder that can be written, got {out}"
+        expected = f"{option}: expected a folder that can be written, got {out}"
         raise RequestError(f"{expected}: {error.strerror}") from error
 
 

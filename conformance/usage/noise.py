@@ -71,12 +71,13 @@ def noisy(seconds: Seconds, *, hiccup_us: float, foreign: float) -> np.ndarray:
 
 
 def disturbed(seconds: Seconds, *, foreign: float) -> np.ndarray:
-    """Tell of each second whether others took more than ``foreign`` cores: bool.
+    """Tell of each second whether processes of others took more than ``foreign`` cores: bool.
 
     Unlike a hiccup, or a generator that is late, that is nothing an engine does by being slow.
-    A second without samples is not disturbed.
+    Time that the hypervisor gave to others is no part of it: where it caps a machine, who asks
+    for more loses more. A second without samples is not disturbed.
     """
-    return seconds.foreign_s + seconds.steal_s > foreign
+    return seconds.foreign_s > foreign
 
 
 def _spaced(samples: np.ndarray) -> np.ndarray:

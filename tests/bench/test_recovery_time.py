@@ -115,3 +115,13 @@ def test_each_kill_has_its_silence_up_to_the_next_fault(played):
     history = played("count", sorted(rows), [], (3.5, 6.5, 9.5))
     # From 3 s to 6 s, from 7 s to 9 s; after the last kill nothing came.
     assert silences(history) == [pytest.approx(3.0), pytest.approx(2.0)]
+
+
+def test_a_partition_that_is_silent_to_the_next_fault_was_silent_until_then(played):
+    key, other = int(keys_of(0)[0]), int(keys_of(1)[0])
+    rows = [(t, (key, t, 0)) for t in (1, 2, 3, 4, 5, 6, 7, 8)]
+    rows += [(t, (other, t, 0)) for t in (1, 2, 3, 8)]
+    # The second partition has nothing new between the kills, and something after the last.
+    assert silences(played("count", sorted(rows), [], (3.5, 6.5))) == [
+        pytest.approx(3.5), pytest.approx(5.0)
+    ]  # fmt: skip

@@ -50,6 +50,8 @@ def slowly(made, by_release):
             break
     if opens is None:
         return None
+    last = [max((e for _, q, e in made.released if q == p), default=0) for p in range(len(ends))]
+    by_release = by_release and sum(last) >= sum(made.records)
     closes = max(t for t, _, _ in made.released) if by_release else made.drained
     count = 0
     for p, n in enumerate(made.records):

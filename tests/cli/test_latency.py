@@ -214,6 +214,9 @@ def test_profiles_are_listed():
         ({"percentiles": LEVELS | {"p99": 900_000.0}, "noisy": 0.9}, "void", "HOST_NOISE"),
         ({"percentiles": LEVELS | {"p99": 900_000.0}, "floor": LEVELS | {"p99": 2e5}},
          "void", "KIT_FLOOR"),
+        # Of two that are over, the one that can be judged decides.
+        ({"percentiles": LEVELS | {"p50": 60_000.0, "p99": 900_000.0},
+          "floor": LEVELS | {"p50": 26_000.0}}, "over", "p99 900 ms, limit 250 ms"),
         ({"achieved": 0.9, "percentiles": {}}, "over", "90.0% of the rate was done"),
         ({"achieved": 0.9, "percentiles": {}, "floor": {}}, "void", "KIT_FLOOR"),
         ({"late": LEVELS | {"p99": 1e6}}, "void", "GENERATOR_LATE"),

@@ -90,7 +90,7 @@ def test_two_sessions_of_one_engine_are_numbered(tickproof, session):
     assert found["regressions"] == [{"engine": "toy 1.0 #2", "what": "EO-WORKER-DEATH"}]
 
 
-def latency(folder, values, rate=20_000):
+def latency(folder, values, rate=20_000, verdict="pass"):
     runs = [
         RunFigures(n, n, f"run-{n}", "completed", percentiles={"p99": value}).to_json()
         for n, value in enumerate(values, 1)
@@ -99,7 +99,7 @@ def latency(folder, values, rate=20_000):
     document = {
         "format": 1, "profile": {"load": {"app": "count", "rate": rate}}, "seed": 1,
         "engine": {"name": "toy", "version": "1"}, "cores": {}, "host": {}, "runs": runs,
-        "reproduce": "",
+        "reproduce": "", "decision": {"verdict": verdict},
     }  # fmt: skip
     (folder / "latency.json").write_text(json.dumps(document))
     return folder
@@ -150,6 +150,36 @@ def test_a_bench_compares_the_engines_in_it(tickproof, tmp_path):
         "| records a second of count (higher is better) | 1,002 /s "
         "| 502 /s: 0.50 times (0.50 to 0.50), worse |"
     ) in out
+
+
+@pytest.mark.parametrize("verdict", ["fail", "unknown", "kit-error"])
+def test_a_latency_session_that_came_out_worse_is_worse_without_figures(
+    tickproof, tmp_path, verdict
+):
+    good = latency(tmp_path / "a", [100, 101, 102, 103])
+    code, out, _ = tickproof("compare", good, latency(tmp_path / "b", [], verdict=verdict))
+    assert code == 1 and "is worse in latency." in out
+    assert tickproof("compare", good, latency(tmp_path / "c", []))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "rates", "code"),
+    [("failed", [], 1), ("unknown", [], 1), ("kit-error", [], 1), ("measured", [None], 1),
+     ("not-offered", [], 0), ("not-claimed", [], 0), ("measured", [9.0], 0)],
+)  # fmt: skip
+def test_a_series_of_a_bench_that_gave_a_figure_and_gives_none_is_worse(
+    tickproof, tmp_path, status, rates, code
+):
+    def bench(name, status, rates):
+        row = {"app": "count", "status": status, "rounds": [{"rate": rate} for rate in rates]}
+        engine = {"name": "toy", "version": "1", "apps": [row], "kills": []}
+        (tmp_path / name).mkdir()
+        document = {"parameters": {}, "engines": [engine]}
+        (tmp_path / name / "bench.json").write_text(json.dumps(document))
+        return tmp_path / name
+
+    before = bench("a", "measured", [9.0])
+    assert tickproof("compare", before, bench("b", status, rates))[0] == code
 
 
 def test_each_number_of_keys_and_workers_is_a_figure_of_its_own(tmp_path):

@@ -130,3 +130,33 @@ def test_an_engine_that_never_recovers_is_recovering_to_the_end():
 def test_what_was_lost_before_the_kill_stays_in_its_phase():
     found = phases(run(lambda t: -1 if t == -1000 else 0.5), KILL - 2 * SECOND, KILL, 0.0)
     assert counts(found) == {"warm-up": 3000, "steady": 2000, "recovered": 5000}
+
+
+def held_until(back_ms: int, stall: range) -> Answers:
+    """Return a run that is back ``back_ms`` after the kill, and is held up once more."""
+    return run(lambda t: back_ms - t if 0 <= t < back_ms else 500 if t in stall else 3)
+
+
+def test_noise_that_covers_the_recovery_leaves_a_lower_bound():
+    found = held_until(1000, range(3000, 3100))
+    after = (found.intended_ns - KILL) // 1_000_000
+    assert recovery(found, KILL, LIMIT_US) == 3.1
+    # Noisy from 800 ms on: it was over its limit until then for certain, and no more is.
+    assert recovery(found, KILL, LIMIT_US, after < 800) == 0.8
+    assert recovery(found, KILL, LIMIT_US, (after < 800) | (after > 4000)) == 0.8
+    assert recovery(found, KILL, LIMIT_US, np.zeros(len(found), bool)) == 0.0
+
+
+def test_what_is_slow_to_the_end_has_not_recovered_in_quiet_either():
+    found = run(lambda t: 500 if t >= 0 else 3)
+    after = (found.intended_ns - KILL) // 1_000_000
+    assert recovery(found, KILL, LIMIT_US, after > 1000) == math.inf
+
+
+def test_a_record_that_was_late_when_the_kill_came_is_not_recovering():
+    # Nothing is answered from 500 ms before the kill until a second after it.
+    found = run(lambda t: 1000 - t if -500 <= t < 1000 else 3)
+    kind = phases(found, KILL - 4 * SECOND, KILL, recovery(found, KILL, LIMIT_US), LIMIT_US)
+    after = (found.intended_ns - KILL) // 1_000_000
+    assert set(kind[(after >= -500) & (after < -10)]) == {Phase.STEADY}
+    assert set(kind[(after >= -10) & (after < 900)]) == {Phase.RECOVERING}

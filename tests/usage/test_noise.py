@@ -8,7 +8,7 @@ import pytest
 from tickproof.conformance.history.rows import ANY_CORE, HICCUP, MACHINE, OTHERS, PUBLISH, USAGE
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.testing.run_folder import RunFolder
-from tickproof.conformance.usage.noise import Seconds, noisy, seconds
+from tickproof.conformance.usage.noise import Seconds, disturbed, noisy, seconds
 
 S = 1_000_000_000
 MS = 1_000_000
@@ -114,6 +114,14 @@ def test_what_a_hypervisor_took_counts_too(seconds_of) -> None:
     found = seconds_of(publishes(6), samples, {0: hiccups(6)})
     assert found.steal_s == pytest.approx([0, 0, 0, 0.5, 0.5, 0.5])
     assert noisy(found, hiccup_us=1_000, foreign=0.1).tolist() == [False] * 3 + [True] * 3
+    # A machine with a cap loses more where the engine asks for more: no run is dropped for it.
+    assert not disturbed(found, foreign=0.1).any()
+
+
+def test_what_processes_of_others_took_disturbs(seconds_of) -> None:
+    samples = machine(*((at, max(0, at - 3), 0, 0, 0) for at in range(-1, 8)))
+    found = seconds_of(publishes(6), samples, {0: hiccups(6)})
+    assert disturbed(found, foreign=0.5).tolist() == [False] * 3 + [True] * 3
 
 
 def test_steps_of_the_clock_between_close_looks_are_no_noise(seconds_of) -> None:

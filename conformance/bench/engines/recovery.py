@@ -74,10 +74,16 @@ def silences(history: History) -> list[float]:
         if fault.step.do not in DEATHS:
             continue
         until_ns = min(struck_ns[number + 1 :], default=np.iinfo(np.int64).max)
-        times = [t_ns[(partition == p) & (t_ns < until_ns)] for p in np.unique(partition)]
-        after = [silence(t, struck_ns[number]) for t in times]
+        times = [t_ns[partition == p] for p in np.unique(partition)]
+        after = [silence(_up_to(t, until_ns), struck_ns[number]) for t in times]
         found += [max(seen)] if (seen := [one for one in after if one is not None]) else []
     return found
+
+
+def _up_to(t_ns: np.ndarray, until_ns: int) -> np.ndarray:
+    """Return the times before ``until_ns``, and that one itself where something comes later."""
+    before = t_ns[t_ns < until_ns]
+    return np.append(before, until_ns) if len(before) < len(t_ns) else before
 
 
 def silence(t_ns: np.ndarray, kill_ns: int) -> float | None:

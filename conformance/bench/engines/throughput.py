@@ -64,7 +64,12 @@ def window(history: History) -> Window | None:
     releases = history.releases[history.releases["t_ns"] <= closes_ns]
     opens_ns = reached(releases["t_ns"], _advanced(releases, "offset"), records)
     if opens_ns is not None:
-        found = _counted(history, opens_ns, int(releases["t_ns"].max()), "release", releases)
+        # Drain says that all is done: where RELEASE does not, the window is open until then.
+        whole = _advanced(releases, "offset")[-1] >= history.input_records
+        found = (
+            _counted(history, opens_ns, int(releases["t_ns"].max()), "release", releases) if whole
+            else _counted(history, opens_ns, closes_ns, "fetch", releases)
+        )  # fmt: skip
         if found.records:
             return found
     fetches = history.fetches
