@@ -115,8 +115,9 @@ def own_caches() -> Iterator[Path]:
     for cache in caches():
         with contextlib.suppress(OSError):
             cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # In another user's folder that user could put programs.
-            if cache.stat().st_uid == os.getuid() and os.access(cache, os.W_OK):
+            # In another user's folder, or behind its link, that user could put programs.
+            owners = {cache.lstat().st_uid, cache.stat().st_uid}
+            if owners == {os.getuid()} and os.access(cache, os.W_OK):
                 yield cache
 
 

@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +49,8 @@ class Workspace:
         """Return the folder for the state of one run; the state of earlier runs goes."""
         self._state_dir = self.states / run_id
         self._clear_states()
+        if self._state_dir.is_symlink():
+            self._state_dir.unlink()  # an engine may have put it there
         self._state_dir.mkdir(parents=True, exist_ok=True)
         return self._state_dir
 
@@ -64,10 +66,15 @@ class Workspace:
         remove(self.root)
 
 
+def walked(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Walk a folder that is an engine's own; no link is followed, at the top neither."""
+    return iter(()) if folder.is_symlink() else os.walk(folder)
+
+
 def folder_size(folder: Path) -> tuple[int, int]:
     """Return bytes and number of the files below a folder that may change meanwhile."""
     size = files = 0
-    for path, _, names in os.walk(folder):
+    for path, _, names in walked(folder):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 size += os.lstat(os.path.join(path, name)).st_size  # noqa: PTH118

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final
 from inotify_simple import INotify, flags
 
 from tickproof.conformance.engines.process_table import Proc, read
+from tickproof.conformance.engines.workspace import walked
 from tickproof.conformance.scenario import DAMAGE, Damaged
 from tickproof.conformance.text import shown
 
@@ -192,11 +193,11 @@ def _invert(file: BinaryIO, place: int, bits: int) -> None:
 def newest(folder: Path) -> Path | None:
     """Return the regular file with content that was written last (mtime, then path).
 
-    Links are not followed. What lies in its folder ``scratch`` need not survive and is left
-    alone, like a file that is not finished, or has a name outside the folder.
+    No link is followed, not even the folder itself. What lies in its folder ``scratch`` need not
+    survive and is left alone, like a file that is not finished, or has a name outside the folder.
     """
     found: list[tuple[int, str, os.stat_result]] = []
-    for parent, below, names in os.walk(folder):
+    for parent, below, names in walked(folder):
         if parent == str(folder) and SCRATCH in below:
             below.remove(SCRATCH)
         for name in names:
@@ -216,7 +217,7 @@ def newest(folder: Path) -> Path | None:
 
 def _empty_files(folder: Path) -> list[str]:
     found = []
-    for parent, _, names in os.walk(folder):
+    for parent, _, names in walked(folder):
         for name in names:
             path = os.path.join(parent, name)  # noqa: PTH118 - many files
             try:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tickproof import generators
 from tickproof.conformance.errors import HistoryError
+from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER
 from tickproof.generators.partitions import BuiltInput
+
+_SIZES: Final = {
+    "numbers": NUMBER.itemsize, "keyed": COUNT_IN.itemsize, "market": MESSAGE.itemsize
+}  # fmt: skip
 
 
 def remade(given: Mapping[str, Any], folder: Path) -> BuiltInput:
@@ -21,7 +26,8 @@ def remade(given: Mapping[str, Any], folder: Path) -> BuiltInput:
     recipe = given["recipe"]
     try:
         records = sum(int(row["records"]) for row in given["partitions"])
-        made = recipe_records(recipe)
+        made, size = recipe_records(recipe), record_size(recipe)
+        sizes = {int(row["record_size"]) for row in given["partitions"]}
         files = {key: str(recipe[key]) for key in ("path", "quotes", "orders") if key in recipe}
         unknown = [key for key in files if not recipe.get(f"{key}_sha256", recipe.get("sha256"))]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -29,6 +35,11 @@ def remade(given: Mapping[str, Any], folder: Path) -> BuiltInput:
     if made not in (None, records):
         raise HistoryError(
             f"run.json: input: expected a recipe of {records:,} records, got one of {made:,}"
+        )
+    if size is not None and sizes - {size}:
+        raise HistoryError(
+            f"run.json: input: expected records of {max(sizes - {size}):,} bytes, "
+            f"got a recipe of {size:,}"
         )
     if unknown:
         raise HistoryError(f"run.json: input: expected the sha256 of {unknown[0]}, got none")
@@ -43,3 +54,8 @@ def recipe_records(recipe: Mapping[str, Any]) -> int | None:
     if recipe["kind"] == "script":
         return len(recipe["rows"]) * int(recipe["repeat"])
     return None if "records" not in recipe else int(recipe["records"])
+
+
+def record_size(recipe: Mapping[str, Any]) -> int | None:
+    """Return the payload bytes of a record that a recipe makes, None where its rows tell."""
+    return int(recipe["size"]) if recipe["kind"] == "payloads" else _SIZES.get(recipe["kind"])

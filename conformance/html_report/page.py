@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -185,7 +186,7 @@ def command(report: Report) -> str:
         words += ["--only", ",".join(asked.only)]
     if asked.require:
         words += ["--require", ",".join(asked.require)]
-    return " ".join(words)
+    return shlex.join(words)
 
 
 def entries(results: Sequence[Result], folder: Path) -> list[Entry]:

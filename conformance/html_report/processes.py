@@ -13,11 +13,14 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.html_report import svg
 from tickproof.conformance.html_report.svg import LEFT, ROOM, TimeAxis, label
+from tickproof.conformance.text import shown
 
 #: Fewer looks than this make no curve.
 FEWEST_LOOKS: Final = 4
 #: Processes that are listed: those that used most.
 MOST: Final = 12
+#: Characters of a name that are shown.
+_NAME: Final = 60
 _TOP: Final = 22
 _PANEL: Final = 70
 _GAP: Final = 26
@@ -69,7 +72,7 @@ def of_run(history: History, origin_ns: int) -> list[ProcessUse]:
         mine = rows[rows["pid"] == pid]
         known = named.get(pid)
         found.append(ProcessUse(
-            pid, known.name if known else "", known.role if known else "",
+            pid, shown(known.name, _NAME) if known else "", known.role if known else "",
             (mine["t_ns"].astype(np.int64) - origin_ns) / 1e9, mine["user_s"] + mine["system_s"],
             mine["rss"],
         ))  # fmt: skip

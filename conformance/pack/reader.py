@@ -11,7 +11,7 @@ from typing import Final
 
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.json_lines import loads
-from tickproof.conformance.history.remade_input import recipe_records
+from tickproof.conformance.history.remade_input import recipe_records, record_size
 from tickproof.conformance.pack.archive import MAX_BYTES, PackError, unpack
 from tickproof.conformance.scenario import Scenario
 
@@ -45,8 +45,9 @@ def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
         recipe, rows = run["input"]["recipe"], run["input"]["partitions"]
         files = [str(row["file"]) for row in rows]
         records = sum(int(row["records"]) for row in rows)
-        size = sum(int(row["records"]) * (4 + int(row["record_size"])) for row in rows)
-        made = recipe_records(recipe)
+        widths = {int(row["record_size"]) for row in rows}
+        made, width = recipe_records(recipe), record_size(recipe)
+        size = records * (4 + max(widths, default=0))
         named = set(run.get("files", {}))
         kind = recipe["kind"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -55,7 +56,8 @@ def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
         raise PackError(f"{path}: run.json: input file {outside[0]!r}: expected input/s0p0.log")
     if missing := named - set(members):
         raise PackError(f"{path}: run.json: file {min(missing)!r} is not in the pack")
-    if size > MAX_BYTES or (made is not None and made != records):
+    other = made not in (None, records) or (width is not None and widths - {width})
+    if size > MAX_BYTES or other:
         raise PackError(
             f"{path}: run.json: input: the recipe makes more than its partitions hold, or too much"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -114,19 +115,19 @@ class ScenarioPlayer:
                 _save(Path(outcome.run), outcome)
 
     def _reproduce(self, outcome: Outcome) -> str:
-        request, words = self.request, ["tickproof run", _from_here(self.spec.path)]
+        request, words = self.request, ["tickproof", "run", _from_here(self.spec.path)]
         if outcome.scenario in self._files:
-            words.append(f"--schedule {_from_here(self._files[outcome.scenario])}")
+            words += ["--schedule", _from_here(self._files[outcome.scenario])]
         else:
-            words += [f"--only {outcome.requirement}", f"--seed {request.seed}",
-                      f"--profile {request.profile}"]  # fmt: skip
+            words += ["--only", outcome.requirement, "--seed", request.seed,
+                      "--profile", request.profile]  # fmt: skip
         if request.quotes and request.orders:
-            words.append(f"--quotes {request.quotes.resolve()} --orders {request.orders.resolve()}")
+            words += ["--quotes", request.quotes.resolve(), "--orders", request.orders.resolve()]
         if request.kafka:
-            words.append(f"--kafka {request.kafka}")
+            words += ["--kafka", request.kafka]
         if request.hosts:
-            words.append(f"--hosts {request.hosts}")
-        return " ".join(words)
+            words += ["--hosts", request.hosts]
+        return shlex.join(map(str, words))
 
     def keep_traceback(self, text: str) -> None:
         """Keep the traceback of a kit-error beside the runs."""

@@ -101,11 +101,13 @@ def expect_blocks(application: Application) -> None:
         and all(isinstance(step, Computation) for step in more)
         and all(isinstance(step, StateComputation) and not step.timer for step in steps)
         and len({step.state for step in steps}) < 2
+        and all("key" not in step.state.layout.names for step in steps)
         and all(kind(p.layout(1), key) == "<u8" for p in application.pipelines if key)
     ):
         raise PipelineError(
             f"{application.name}: blocks expect one sink, at most one key, which is a u64, and "
-            "right behind it one step with state, without a timer; rows take the rest"
+            "right behind it one step with state (of no field named key), without a timer; rows "
+            "take the rest"
         )
 
 

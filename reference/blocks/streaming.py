@@ -24,7 +24,7 @@ from tickproof.reference.blocks.blocks import (
 )
 from tickproof.reference.compiler.checkpoint import facts
 from tickproof.reference.connectors.sink import write
-from tickproof.reference.connectors.source import read
+from tickproof.reference.connectors.source import Planned, read
 from tickproof.reference.connectors.wire import Chunk
 
 OUTPUT_SCHEMA = "count long, records binary"
@@ -39,17 +39,19 @@ def start(
     """Start the query; it goes on from its checkpoint where there is one.
 
     log: host, port, token. partitions: how many each input stream has. checkpoint: a folder
-    on any file system of Hadoop. buckets: shares of the key space, fixed for the life of a
-    checkpoint. coalesce: do stateless computations and the combine where records are read,
-    not in a step of their own. combine: have one.
+    on any file system of Hadoop. buckets: shares of the key space. coalesce: do stateless
+    computations and the combine where records are read, not in a step of their own. combine:
+    have one. All three are fixed for the life of a checkpoint.
     """
     expect_blocks(application)
-    own = facts(application, partitions, "blocks", buckets=buckets)
+    how = {"buckets": buckets, "coalesce": int(coalesce), "combine": int(combine)}
+    own, planned = facts(application, partitions, "blocks", **how), Planned()
     frames = []
     for number, pipeline in enumerate(application.pipelines):
         stream = pipeline.source.stream
         options = {**log, "stream": str(stream), "partitions": str(partitions[stream])}
         options |= {"max_records": str(max_records), "checkpoint": checkpoint}
+        options |= {"planned": planned.path}
         reading = Reading(application, number, buckets, coalesce, combine)
         frame = read(spark, pipeline.name, ROW_SCHEMA, reading, options, own)
         if not coalesce and pipeline.source.decoder:
@@ -61,7 +63,7 @@ def start(
             _stateful(application), OUTPUT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
     framing = partial(_framed, application.sinks[0].stream)
-    return write(blocks.select("count", "records"), framing, log, checkpoint)
+    return write(blocks.select("count", "records"), framing, log, checkpoint, planned)
 
 
 def _framed(

@@ -7,29 +7,48 @@ checkpoint.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tickproof.reference.api import Application, Sink, StateComputation
+from tickproof.reference.api import Application, Sink, Source, StateComputation
 from tickproof.reference.compiler.columns import columns, to_columns
-from tickproof.reference.compiler.steps import stepped
+from tickproof.reference.compiler.steps import decoded, stepped
+from tickproof.reference.connectors.wire import Chunk
 
 
 def run(
     spark: SparkSession, application: Application, files: Mapping[int, list[Path]], stream: int = 0
 ) -> DataFrame:
     """Return what output ``stream`` gets; files: of each input stream, framed records."""
-    inputs = {}
-    for pipeline in application.pipelines:
-        paths, decoder = files[pipeline.source.stream], pipeline.source.decoder
-        if decoder is None:
-            decoder = np.dtype(f"V{4 + int(np.fromfile(paths[0], '<u4', 1)[0])}")
-        inputs[pipeline.source.stream] = [np.fromfile(path, decoder) for path in paths]
+    sources = [pipeline.source for pipeline in application.pipelines]
+    inputs = {source.stream: records(source, files[source.stream]) for source in sources}
     return frame(spark, outputs(application, inputs)[stream])
+
+
+def records(source: Source, paths: Sequence[Path]) -> list[np.ndarray]:
+    """Return what a source takes of its partitions; what it refuses becomes no dead letter.
+
+    RecordError as in a stream; ValueError for a file that is not records of one size.
+    """
+    found = []
+    with tempfile.TemporaryDirectory() as letters:
+        if source.dead_letters:
+            source = replace(source, dead_letters=letters)
+        for partition, path in enumerate(paths):
+            data = path.read_bytes()
+            size = 4 + int.from_bytes(data[:4], "little")
+            sizes = np.ndarray(len(data) // size, "<u4", data, strides=(size,))
+            if len(data) % size or (sizes != size - 4).any():
+                raise ValueError(f"{path}: expected records, all of {size - 4} bytes")
+            if data or source.decoder:
+                found.append(decoded(source, partition, Chunk(0, len(sizes), data))[0])
+    return found or [np.empty(0, "V4")]
 
 
 def frame(spark: SparkSession, records: np.ndarray) -> DataFrame:

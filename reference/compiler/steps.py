@@ -101,7 +101,29 @@ def stepped(
     if not keyed:
         return applied(step, records)
     rows, states = keyed
-    return applied(step, records, map(states.view(np.recarray).__getitem__, rows))
+    return applied(step, records, map(partial(RowState, states), rows))
+
+
+class RowState:
+    """The state in a row of a table as a function on one record sees it.
+
+    What is assigned is cast to the field's type, as in the state of a key: see KeyState.
+    """
+
+    __slots__ = ("_row", "_states")
+    _states: np.ndarray
+    _row: int
+
+    def __init__(self, states: np.ndarray, row: int) -> None:
+        object.__setattr__(self, "_states", states)
+        object.__setattr__(self, "_row", row)
+
+    def __getattr__(self, name: str) -> object:
+        return self._states[name][self._row]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Raise ValueError for what does not fit, or a field that the state does not have."""
+        self._states[name][self._row] = cast(name, self._states.dtype[name], [value])[0]
 
 
 def applied(step: Step, records: np.ndarray, *states: Iterable) -> tuple[np.ndarray, list[int]]:
@@ -141,11 +163,11 @@ def _several(result: Result) -> Iterable[tuple]:
 def _timed(function: Callable[..., Result], timer: Timer, record, state) -> Iterator[tuple]:
     """Give what the timer gives if it is due, and then what the record gives."""
     now = getattr(record, timer.time)
-    if 0 < getattr(state, timer.due) <= now:
+    if (due := getattr(state, timer.due)) and due <= now:
         yield from _several(timer.function(record, state))
         setattr(state, timer.due, 0)
     yield from _several(function(record, state))
-    if 0 < (due := getattr(state, timer.due)) <= now:
+    if (due := getattr(state, timer.due)) and not due > now:
         raise ValueError(f"expected a timer later than {now}, got {due}")
 
 

@@ -15,7 +15,7 @@ from tickproof.reference.compiler.columns import in_log_order, in_spark, leaving
 from tickproof.reference.compiler.processor import KeyedStage
 from tickproof.reference.compiler.steps import StepError, decoded, refused, through
 from tickproof.reference.connectors.sink import write
-from tickproof.reference.connectors.source import read
+from tickproof.reference.connectors.source import Planned, read
 from tickproof.reference.connectors.wire import Chunk
 
 #: Of each stream, in a micro-batch. A key costs a batch about as much as sixteen records do,
@@ -38,11 +38,12 @@ def start(
                 f"{application.name}: {step.name}: expected a function on one record"
             )
     schema, frames = leaving(application, 0), []
-    own = facts(application, partitions, "rows")
+    own, planned = facts(application, partitions, "rows"), Planned()
     for number, pipeline in enumerate(application.pipelines):
         stream = pipeline.source.stream
         options = {**log, "stream": str(stream), "partitions": str(partitions[stream])}
         options |= {"max_records": str(max_records), "checkpoint": checkpoint}
+        options |= {"planned": planned.path}
         reading = partial(rows_of, application, number)
         frames.append(read(spark, pipeline.name, in_spark(schema), reading, options, own))
     rows = reduce(DataFrame.union, frames)
@@ -50,7 +51,7 @@ def start(
         schema = in_spark(leaving(application, stage))
         processor = KeyedStage(application, stage)
         rows = rows.groupBy(key).transformWithState(processor, schema, "append", "None")
-    return write(rows, in_log_order, log, checkpoint)
+    return write(rows, in_log_order, log, checkpoint, planned)
 
 
 def rows_of(

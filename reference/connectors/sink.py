@@ -23,7 +23,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
-from tickproof.reference.connectors.source import persistently
+from tickproof.reference.connectors.source import Planned, persistently
 from tickproof.reference.connectors.wire import STAGE_BYTES, Chunk, Log, LogError
 
 COMMITTED, ALREADY, UNKNOWN = 1, 2, 3
@@ -35,13 +35,13 @@ Framing = Callable[[Iterator[pa.RecordBatch]], Iterable[tuple[int, Iterable[memo
 
 
 def write(
-    frame: DataFrame, framing: Framing, log: Mapping[str, str], checkpoint: str
+    frame: DataFrame, framing: Framing, log: Mapping[str, str], checkpoint: str, planned: Planned
 ) -> StreamingQuery:
     """Start the query that stages what ``framing`` makes of rows, and commits it.
 
-    log: host, port, token. One transaction holds the output of all streams.
+    log: host, port, token. One transaction holds the output of all streams. planned: what the
+    sources were given. A batch that this life has planned was committed by no life before it.
     """
-    begun = False
 
     def deliver(batch: DataFrame, batch_id: int) -> None:
         """Stage a micro-batch in the executors; make it visible, in the driver.
@@ -50,14 +50,12 @@ def write(
         comes late, of a driver that was thought dead, would drop what its successor has staged,
         and COMMIT would make the rest visible.
         """
-        nonlocal begun
 
         def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield pa.record_batch([[staged(log, batch_id, framing(rows))]], schema=STAGED)
 
         if any(task.records for task in batch.mapInArrow(stage, "records long").collect()):
-            commit(log, batch_id, may_be_done=not begun)
-        begun = True
+            commit(log, batch_id, may_be_done=not planned)
 
     writer = frame.writeStream.foreachBatch(deliver)
     return writer.option("checkpointLocation", checkpoint).start()

@@ -6,9 +6,11 @@ whose checkpoint it is, and nothing but Spark reads or writes a file of it.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
@@ -67,15 +69,30 @@ def persistently(options: Mapping[str, str], ask: Callable[[Log], T]) -> T:
             time.sleep(AGAIN_S)
 
 
+class Planned:
+    """Whether this life of a query has planned a batch; if not, the first one is an old one.
+
+    Spark runs again what was planned before a death, and asks for the latest offset only then.
+    It asks another process on the machine of the driver, which makes the file ``path``.
+    """
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="tickproof-")
+        self.path = str(Path(self._folder.name) / "planned")
+
+    def __bool__(self) -> bool:
+        return Path(self.path).exists()
+
+
 def read(
     spark: SparkSession, name: str, schema: StructType | str, reading: Reading,
     options: Mapping[str, str], facts: Facts,
 ) -> DataFrame:  # fmt: skip
     """Return one stream of the log as a DataFrame, its rows made by ``reading``.
 
-    Options: host, port, token, checkpoint, stream, partitions, and max_records, the most that
-    one micro-batch takes of the whole stream. The query fails with CheckpointError if it goes on
-    from a checkpoint of other facts.
+    Options: host, port, token, checkpoint, stream, partitions, the path of Planned, and
+    max_records, the most that one micro-batch takes of the whole stream. The query fails with
+    CheckpointError if it goes on from a checkpoint of other facts.
     """
 
     class LogSource(DataSource):
@@ -125,6 +142,7 @@ class LogReader(DataSourceStreamReader):
         log: from then on no restart goes below it.
         """
         self._expect_own(start)
+        Path(self._options["planned"]).touch()
         ends = persistently(self._options, partial(self._release, start))
         busy = sum(ends[name] > start[name] for name in self._names)
         if not isinstance(limit, ReadAllAvailable):

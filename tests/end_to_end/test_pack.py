@@ -259,6 +259,7 @@ def repacked(packed, path, **changes):
         ("input", lambda i: i["partitions"][0].update(file="/etc/passwd"), "input file"),
         ("input", lambda i: i["partitions"][0].update(records=2**40), "too much"),
         ("input", lambda i: i["recipe"].update(records=2**32), "too much"),
+        ("input", lambda i: i["recipe"].update(kind="payloads", size=2**20), "too much"),
         ("input", lambda i: i["recipe"].update(kind="market-csv", quotes="/etc/passwd"),
          "recorded market is not in the pack"),
         ("input", lambda i: i.pop("partitions"), "expected the record of a run"),

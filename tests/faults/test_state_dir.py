@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickproof.conformance.engines import process_table
+from tickproof.conformance.engines.workspace import folder_size
 from tickproof.conformance.faults.state_dir import Damage, Fill, newest
 from tickproof.conformance.scenario import DAMAGE
 
@@ -261,6 +262,19 @@ def test_links_scratch_and_what_has_a_name_elsewhere_are_left_alone(tmp_path):
     os.utime(state / "cut", ns=(0, 0))
     assert newest(state) == state / "same-cut"
     assert mine.read_text() == "not the engine's"
+
+
+def test_a_folder_that_became_a_link_is_left_alone(tmp_path):
+    """Its engine may do that in its sandbox, and the kit damages files outside of it."""
+    mine, state = tmp_path / "mine", tmp_path / "state"
+    mine.mkdir()
+    (mine / "precious").write_text("not the engine's")
+    state.symlink_to(mine)
+    assert newest(state) is None
+    with pytest.raises(LookupError, match="no file with content"):
+        _halved(state)
+    assert folder_size(state) == (0, 0)
+    assert (mine / "precious").read_text() == "not the engine's"
 
 
 def _halved(folder: Path) -> Damage:

@@ -32,6 +32,8 @@ def test_it_is_made_again(given, tmp_path):
         ({"kind": "script", "rows": [[1]] * 50, "repeat": 10_000}, "got one of 500,000"),
         ({"kind": "script", "rows": 7, "repeat": 1}, "expected the record of an input"),
         ({"records": "many"}, "expected the record of an input"),
+        ({"kind": "payloads", "size": 1 << 20}, "records of 16 bytes, got a recipe of 1,048,576"),
+        ({"kind": "market"}, "expected records of 16 bytes, got a recipe of 52"),
     ],
 )
 def test_a_recipe_of_another_size_makes_nothing(given, tmp_path, change, said):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import USAGE
 from tickproof.conformance.html_report import processes
@@ -28,6 +31,19 @@ def test_a_curve_needs_looks(looks):
     if drawn is not None:
         assert drawn.count('class="worker"') == 2
         assert "&lt;w&gt; (pid 7)" in drawn
+
+
+def test_the_name_of_a_process_is_text_and_bounded(mutant_run, monkeypatch):
+    history = History(mutant_run("offset-not-state", "count-engine-death", "EO-ENGINE-DEATH"))
+    hostile = "w\x1b[31m\0\u202e" + "x" * 900_000
+    named = [
+        SimpleNamespace(pid=one.pid, name=hostile, role=one.role)
+        for topology in history.all(events.Topology) for one in topology.processes
+    ]  # fmt: skip
+    monkeypatch.setattr(history, "all", lambda *_: [SimpleNamespace(processes=named)])
+    found = processes.of_run(history, history.run["started_ns"])
+    assert any(one.name for one in found)
+    assert all(len(one.name) < 100 and one.name.isprintable() for one in found)
 
 
 def test_processes_of_a_run_have_the_names_that_topology_gave(mutant_run):

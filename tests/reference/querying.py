@@ -33,10 +33,14 @@ class Running:
 
     def until(self, ends: dict[str, int]) -> None:
         """Wait until these offsets are released; the query's failure ends the wait."""
+        self.wait(lambda: all(self.served.released[name] >= end for name, end in ends.items()))
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition; the query's failure ends the wait."""
         deadline = time.monotonic() + DEADLINE_S
-        while any(self.served.released[name] < end for name, end in ends.items()):
+        while not condition():
             assert not self._ended(0.05), "the query was stopped"
-            assert time.monotonic() < deadline, f"{self.served.released}, expected {ends}"
+            assert time.monotonic() < deadline, f"released: {self.served.released}"
 
     def failure(self) -> str:
         """Wait for the failure of the query; return its text."""

@@ -14,7 +14,7 @@ import pytest
 from chispa import assert_df_equality
 
 from tests.reference.querying import recorded, running, with_state
-from tests.reference.served import Served, partition, serving_values
+from tests.reference.served import Served, numbers, partition, serving_values
 from tickproof.reference import apps
 from tickproof.reference.api import Application, Pipeline, Sink, Source, State
 from tickproof.reference.api.layouts import new
@@ -22,6 +22,7 @@ from tickproof.reference.apps import count, market_spread
 from tickproof.reference.compiler import batch
 
 RECORDS = 300
+DOUBLE = apps.make("double", {})
 COUNT = apps.make("count", {"emit": "every"})
 VERDICTS = apps.make("market-spread", {"inputs": "merged", "emit": "verdicts"})
 
@@ -112,11 +113,12 @@ def test_a_release_that_a_death_prevented_is_made_good(spark, left, tmp_path):
 # -- what ends a query --------------------------------------------------------------
 
 
-def test_a_wrong_record_ends_the_query_and_is_never_skipped(spark, tmp_path):
+@pytest.mark.parametrize("coalesce", [True, False])
+def test_a_wrong_record_ends_the_query_and_is_never_skipped(spark, tmp_path, coalesce):
     text = "RecordError: stream 0, partition 1, offset 117: expected kind 1 (order) or 2 (quote)"
     with serving_poison(tmp_path, 117) as served:
-        for coalesce in (True, False):
-            options = {"max_records": 200, "coalesce": coalesce}
+        options = {"max_records": 200, "coalesce": coalesce}
+        for _ in range(2):
             with running(spark, VERDICTS, served, tmp_path / "checkpoint", **options) as run:
                 assert text in run.failure()
             assert served.released == {"0/0": 100, "0/1": 100}
@@ -167,7 +169,7 @@ def test_a_log_that_is_gone_ends_the_query(spark, values, tmp_path):
 WIDER = State("total", np.dtype([*count.TOTAL.layout.descr, ("last", "<i8")]))
 TURNED = State("total", np.dtype([("total", "<i8"), ("n", "<u8")]))
 OTHERS = {
-    "application": (apps.make("double", {}), {}, "application: expected 'double', got 'count'"),
+    "application": (DOUBLE, {}, "application: expected 'double', got 'count'"),
     "pipelines": (
         replace(COUNT, pipelines=[replace(ALL, name="some")]),
         {},
@@ -184,6 +186,8 @@ OTHERS = {
         'state: expected "total [',
     ),
     "buckets": (COUNT, {"buckets": 3}, "buckets: expected 3, got 8"),
+    "combine": (COUNT, {"combine": False}, "combine: expected 0, got 1"),
+    "coalesce": (COUNT, {"coalesce": False}, "coalesce: expected 0, got 1"),
 }
 
 
@@ -221,7 +225,7 @@ def test_the_checkpoint_of_another_application_releases_nothing(spark, left, tmp
     copy = copied(checkpoint, tmp_path)
     for offsets in (copy / "offsets").glob("[0-9]*"):
         offsets.write_text(offsets.read_text().replace(f": {RECORDS // 2}", f": {RECORDS}"))
-    with running(spark, apps.make("double", {}), served, copy) as run:
+    with running(spark, DOUBLE, served, copy) as run:
         assert "application: expected 'double', got 'count'" in run.failure()
     assert served.released == {"0/0": RECORDS // 2}
 
@@ -256,6 +260,39 @@ def test_a_broken_checkpoint(spark, left, tmp_path, damage, text):
         assert re.search(text, run.failure())
     assert len(served.outputs(count.POINT)) == RECORDS // 2
     assert served.released == {"0/0": RECORDS // 2}
+
+
+@pytest.fixture
+def doubled(spark, tmp_path, monkeypatch):
+    """Leave a checkpoint of DOUBLE whose only batch is committed, and not yet released."""
+    parts = [partition(tmp_path / "in", 0, p, numbers(RECORDS, 1000 * p)) for p in range(2)]
+    with Served(tmp_path, parts, parts[0].record_size) as served:
+        served.publish(0.5)
+        with monkeypatch.context() as patched:
+            patched.setattr(served.log, "release", lambda _: None)
+            with running(spark, DOUBLE, served, tmp_path / "left") as run:
+                run.wait(lambda: any((tmp_path / "left" / "commits").glob("[0-9]*")))
+        assert served.released == {"0/0": 0, "0/1": 0}
+        served.publish()
+        yield served, copied(tmp_path / "left", tmp_path)
+
+
+def test_a_batch_that_is_planned_anew_is_not_the_one_that_was_committed(spark, doubled):
+    """Its plan was lost with a file: what the log has under its number is another range."""
+    served, checkpoint = doubled
+    for log in ("commits", "offsets"):
+        newest(checkpoint, log).unlink()
+    with running(spark, DOUBLE, served, checkpoint) as run:
+        assert "COMMIT of batch 0: another checkpoint or application has done" in run.failure()
+    assert served.released == {"0/0": 0, "0/1": 0}
+
+
+def test_a_batch_that_is_run_again_may_have_been_committed(spark, doubled):
+    served, checkpoint = doubled
+    newest(checkpoint, "commits").unlink()
+    with running(spark, DOUBLE, served, checkpoint) as run:
+        run.until(served.ends)
+    same_as_in_batch(spark, DOUBLE, served)
 
 
 def test_a_batch_that_was_planned_before_a_death_is_not_taken_over(spark, left, tmp_path):

@@ -200,6 +200,21 @@ def test_cache_that_cannot_be_written_gives_way_to_the_temporary_folder(tmp_path
     assert run(home)[1]
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives a link to another user")
+def test_a_cache_behind_the_link_of_another_user_is_nobodys(tmp_path, monkeypatch):
+    """Whoever made it can lead it elsewhere once a program lies there."""
+    mine, temp = tmp_path / "mine", tmp_path / "temp"
+    (tmp_path / "cache").write_text("a file where a folder should be")
+    mine.mkdir()
+    temp.mkdir(exist_ok=True)
+    link = temp / f"tickproof-{os.getuid()}"
+    link.symlink_to(mine)
+    monkeypatch.setattr(java.tempfile, "tempdir", str(temp))
+    assert list(java.own_caches()) == [link]
+    os.chown(link, 65534, -1, follow_symlinks=False)
+    assert list(java.own_caches()) == []
+
+
 def test_no_folder_for_the_launcher_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("")
     monkeypatch.setattr(java.tempfile, "tempdir", str(tmp_path / "cache"))

@@ -280,9 +280,10 @@ LIMIT = ReadMaxRows(10)
 
 
 @pytest.fixture
-def reader(served):
+def reader(served, tmp_path):
     """The source of the log, in a checkpoint that app double began."""
     options = {**served.options, "stream": "0", "partitions": "2", "checkpoint": "hdfs://a/b"}
+    options["planned"] = str(tmp_path / "planned")
     return source.LogReader(options, lambda number, chunks: iter(()), {"application": "double"})
 
 
