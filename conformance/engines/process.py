@@ -208,8 +208,7 @@ class Engine:
 
     def exited(self) -> EngineFailure:
         """Return the failure that says how argv's process ended, for an exit not asked for."""
-        code = self.returncode
-        how = "still runs" if code is None else ending(code)
+        how = "still runs" if (code := self.returncode) is None else ending(code)
         return self._channel.failure(Code.EXITED, f"the engine {how}, unasked", status=code)
 
     def wait_exit(self, timeout_s: float) -> int:
@@ -336,15 +335,14 @@ class Engine:
     def end(self) -> list[ProcessInfo]:
         """Kill what is left, close everything, return what was left; may be called again.
 
-        After an exit with status 0, or the end of its stdin, the other processes get a second to
-        follow.
+        After an exit with status 0, or the end of stdin, other processes get a second to follow.
         """
         with self._end_lock:
             if not self._open:
                 return []
             try:
-                asked = not self._stdin_wanted and self.returncode is not None
-                left = self._followed() if asked or self.returncode == 0 else self.living()
+                well = self.returncode == 0 or (self.returncode and not self._stdin_wanted)
+                left = self._followed() if well else self.living()
                 self._kill()
             finally:
                 self._close()
