@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickproof import generators
-from tickproof.conformance.errors import HistoryError
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER
 from tickproof.generators.partitions import BuiltInput
 
@@ -19,9 +18,9 @@ _SIZES: Final = {
 def remade(given: Mapping[str, Any], folder: Path) -> BuiltInput:
     """Make an input again; ``given``: what run.json says of it.
 
-    Raises HistoryError before anything is written where the recipe makes another number of
-    records, or reads what is no plain file of known content; ValueError and OSError as
-    `generators.build` does.
+    Raises ValueError and OSError as `generators.build` does; and ValueError, before anything is
+    written, where the recipe makes another number of records, or records of another size, or
+    reads what is no plain file of known content.
     """
     recipe = given["recipe"]
     try:
@@ -31,21 +30,21 @@ def remade(given: Mapping[str, Any], folder: Path) -> BuiltInput:
         files = {key: str(recipe[key]) for key in ("path", "quotes", "orders") if key in recipe}
         unknown = [key for key in files if not recipe.get(f"{key}_sha256", recipe.get("sha256"))]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise HistoryError(f"run.json: expected the record of an input: {error!r}") from error
+        raise ValueError(f"run.json: expected the record of an input: {error!r}") from error
     if made not in (None, records):
-        raise HistoryError(
+        raise ValueError(
             f"run.json: input: expected a recipe of {records:,} records, got one of {made:,}"
         )
     if size is not None and sizes - {size}:
-        raise HistoryError(
+        raise ValueError(
             f"run.json: input: expected records of {max(sizes - {size}):,} bytes, "
             f"got a recipe of {size:,}"
         )
     if unknown:
-        raise HistoryError(f"run.json: input: expected the sha256 of {unknown[0]}, got none")
+        raise ValueError(f"run.json: input: expected the sha256 of {unknown[0]}, got none")
     for key, file in files.items():
         if not Path(file).is_file():
-            raise HistoryError(f"run.json: input: {key}: {file!r} is no plain file")
+            raise ValueError(f"run.json: input: {key}: {file!r} is no plain file")
     return generators.build(recipe, folder)
 
 
