@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import tempfile
 import time
+import uuid
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
@@ -77,8 +79,8 @@ class Planned:
     """
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="tickproof-")
-        self.path = str(Path(self._folder.name) / "planned")
+        self.path = str(Path(tempfile.gettempdir()) / f"tickproof-planned-{uuid.uuid4().hex}")
+        weakref.finalize(self, Path(self.path).unlink, missing_ok=True)
 
     def __bool__(self) -> bool:
         return Path(self.path).exists()
