@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -122,28 +123,30 @@ def _bench(path: Path) -> Iterator[Subject]:
     for engine in data["engines"]:
         found: dict[str, Figure] = {}
         results: dict[str, Measured] = {}
+        add = partial(_add_series, found, results)
         for row in engine["apps"]:
             more = [f"{row[name]:,} {name}" for name in several if row[name]]
             name = f"records a second of {', '.join([row['app'], *more])}"
-            found[name] = _figure(name, "/s", "higher", _rounds(row, "rate"))
-            _result(results, name, row, "rate")
+            add(name, "/s", "higher", row, "rate")
         for row in engine.get("latency", ()):  # a bench from before has none
             for name in ("p50", "p99"):
-                label = f"{name} of latency"
-                found[label] = _figure(label, "s", "lower", _rounds(row, name))
-                _result(results, label, row, name)
+                add(f"{name} of latency", "s", "lower", row, name)
         for row in engine["kills"]:
             name = f"longest silence of the output after a kill of {row['target']}"
-            found[name] = _figure(name, "s", "lower", _rounds(row, "output_s"))
-            _result(results, name, row, "output_s")
+            add(name, "s", "lower", row, "output_s")
         name = _named(engine["name"], engine["version"])
         yield Subject(name, path, results, _some(found), basis)
 
 
-def _result(results: dict[str, Measured], name: str, row: Mapping[str, Any], figure: str) -> None:
-    """Note how a series of a bench came out, unless the engine offers or claims no such thing."""
+def _add_series(
+    figures: dict[str, Figure], results: dict[str, Measured], name: str, unit: str,
+    better: Better, row: Mapping[str, Any], key: str,
+) -> None:  # fmt: skip
+    """Add a series of a bench, and how it came out unless the engine does not offer or claim it."""
+    rounds = _rounds(row, key)
+    figures[name] = _figure(name, unit, better, rounds)
     verdict = _VERDICTS.get(row["status"])
-    if verdict is Verdict.PASS and None in _rounds(row, figure):
+    if verdict is Verdict.PASS and None in rounds:
         verdict = Verdict.UNKNOWN  # a partition that stayed silent for good, say
     if verdict is not None:
         results[shown(f"measured: {name}", _ID)] = Measured("a figure with a right answer", verdict)

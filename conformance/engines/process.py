@@ -341,8 +341,8 @@ class Engine:
             if not self._open:
                 return []
             try:
-                well = self.returncode == 0 or (self.returncode and not self._stdin_wanted)
-                left = self._followed() if well else self.living()
+                asked = self.returncode == 0 or (self.returncode and not self._stdin_wanted)
+                left = self._followed() if asked else self.living()
                 self._kill()
             finally:
                 self._close()

@@ -146,18 +146,17 @@ def _shrunk(
     """
     began, cut_short = time.monotonic(), None
     confirmation = Confirmation(attempts, first.kind, search.times)
-    smallest, failed, of = first, 0, 0
+    smallest, failed, of = first, 1, 1
     over = began + search.shrink_s
     try:
         for smaller in shrink(first.scenario, confirmation.fails, lambda: time.monotonic() > over):
             smallest, failed, of = confirmation.proof[0], search.times, search.times
             shape = f"{len(smaller.faults)} faults, {smaller.recipe['records']:,} records"
             progress.say(f"smaller: {shape} ({time.monotonic() - began:.0f} s)")
-        if not of:
+        if smallest is first:
             failed, of = 1 + confirmation.confirm(first.scenario), 1 + search.times
     except (KeyboardInterrupt, BrokenExecutor) as error:
         cut_short = error
-        failed, of = (failed, of) if of else (1, 1)
     seconds = time.monotonic() - began
     return Found(first, smallest, failed, of, dict(confirmation.others), seconds), cut_short
 

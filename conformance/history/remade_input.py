@@ -24,22 +24,13 @@ def remade(given: Mapping[str, Any], folder: Path) -> BuiltInput:
     """
     recipe = given["recipe"]
     try:
-        records = sum(int(row["records"]) for row in given["partitions"])
-        made, size = recipe_records(recipe), record_size(recipe)
-        sizes = {int(row["record_size"]) for row in given["partitions"]}
+        wrong = belied(given)
         files = {key: str(recipe[key]) for key in ("path", "quotes", "orders") if key in recipe}
         unknown = [key for key in files if not recipe.get(f"{key}_sha256", recipe.get("sha256"))]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"run.json: expected the record of an input: {error!r}") from error
-    if made not in (None, records):
-        raise ValueError(
-            f"run.json: input: expected a recipe of {records:,} records, got one of {made:,}"
-        )
-    if size is not None and sizes - {size}:
-        raise ValueError(
-            f"run.json: input: expected records of {max(sizes - {size}):,} bytes, "
-            f"got a recipe of {size:,}"
-        )
+    if wrong:
+        raise ValueError(f"run.json: input: {wrong}")
     if unknown:
         raise ValueError(f"run.json: input: expected the sha256 of {unknown[0]}, got none")
     for key, file in files.items():
@@ -48,13 +39,23 @@ def remade(given: Mapping[str, Any], folder: Path) -> BuiltInput:
     return generators.build(recipe, folder)
 
 
-def recipe_records(recipe: Mapping[str, Any]) -> int | None:
+def belied(given: Mapping[str, Any]) -> str:
+    """Say what of an input's partitions its recipe belies, "" where nothing does.
+
+    Raises ValueError, TypeError, KeyError or AttributeError where it is no record of an input.
+    """
+    recipe, rows = given["recipe"], given["partitions"]
+    records, made = sum(int(row["records"]) for row in rows), _recipe_records(recipe)
+    if made not in (None, records):
+        return f"expected a recipe of {records:,} records, got one of {made:,}"
+    size = int(recipe["size"]) if recipe["kind"] == "payloads" else _SIZES.get(recipe["kind"])
+    if size is not None and (others := {int(row["record_size"]) for row in rows} - {size}):
+        return f"expected records of {max(others):,} bytes, got a recipe of {size:,}"
+    return ""
+
+
+def _recipe_records(recipe: Mapping[str, Any]) -> int | None:
     """Return how many records a recipe makes, None where only its files can tell."""
     if recipe["kind"] == "script":
         return len(recipe["rows"]) * int(recipe["repeat"])
     return None if "records" not in recipe else int(recipe["records"])
-
-
-def record_size(recipe: Mapping[str, Any]) -> int | None:
-    """Return the payload bytes of a record that a recipe makes, None where its rows tell."""
-    return int(recipe["size"]) if recipe["kind"] == "payloads" else _SIZES.get(recipe["kind"])

@@ -11,7 +11,7 @@ from typing import Final
 
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.json_lines import loads
-from tickproof.conformance.history.remade_input import recipe_records, record_size
+from tickproof.conformance.history.remade_input import belied
 from tickproof.conformance.pack.archive import MAX_BYTES, PackError, unpack
 from tickproof.conformance.scenario import Scenario
 
@@ -42,22 +42,18 @@ def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
     try:
         run = loads(plain_files.read_bytes(folder, "run.json"))
         Scenario.from_json(run["scenario"])
-        recipe, rows = run["input"]["recipe"], run["input"]["partitions"]
+        rows, wrong = run["input"]["partitions"], belied(run["input"])
         files = [str(row["file"]) for row in rows]
-        records = sum(int(row["records"]) for row in rows)
-        widths = {int(row["record_size"]) for row in rows}
-        made, width = recipe_records(recipe), record_size(recipe)
-        size = records * (4 + max(widths, default=0))
+        size = sum(int(row["records"]) * (4 + int(row["record_size"])) for row in rows)
         named = set(run.get("files", {}))
-        kind = recipe["kind"]
+        kind = run["input"]["recipe"]["kind"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise PackError(f"{path}: run.json: expected the record of a run: {error!r}") from error
     if outside := [file for file in files if not _PARTITION.fullmatch(file)]:
         raise PackError(f"{path}: run.json: input file {outside[0]!r}: expected input/s0p0.log")
     if missing := named - set(members):
         raise PackError(f"{path}: run.json: file {min(missing)!r} is not in the pack")
-    other = made not in (None, records) or (width is not None and widths - {width})
-    if size > MAX_BYTES or other:
+    if size > MAX_BYTES or wrong:
         raise PackError(
             f"{path}: run.json: input: the recipe makes more than its partitions hold, or too much"
         )

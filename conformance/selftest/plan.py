@@ -104,9 +104,8 @@ def chosen(
 
 def runs_at_once(engines: Iterable[Engine]) -> int:
     """Return how many trials this machine plays at once: those of the engine that bears most."""
-    return max(
-        machine.runs_at_once(spec.load(engine.toml).runs_per_processor) for engine in engines
-    )
+    each = {engine.base: engine.toml for engine in engines}  # copies bear what their base does
+    return max(machine.runs_at_once(spec.load(toml).runs_per_processor) for toml in each.values())
 
 
 def _sound_ones(

@@ -74,8 +74,8 @@ def persistently(options: Mapping[str, str], ask: Callable[[Log], T]) -> T:
 class Planned:
     """Whether this life of a query has planned a batch; if not, the first one is an old one.
 
-    Spark runs again what was planned before a death, and asks for the latest offset only then.
-    It asks another process on the machine of the driver, which makes the file ``path``.
+    After a restart Spark first runs again what was planned before, and only then asks for the
+    latest offset. It asks another process on the driver's machine, which makes the file ``path``.
     """
 
     def __init__(self) -> None:

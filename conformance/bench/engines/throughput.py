@@ -62,14 +62,14 @@ def window(history: History) -> Window | None:
     """
     records, closes_ns = WARM_UP * history.input_records, drained_ns(history)
     releases = history.releases[history.releases["t_ns"] <= closes_ns]
-    opens_ns = reached(releases["t_ns"], _advanced(releases, "offset"), records)
+    released = _advanced(releases, "offset")
+    opens_ns = reached(releases["t_ns"], released, records)
     if opens_ns is not None:
         # Drain says that all is done: where RELEASE does not, the window is open until then.
-        whole = _advanced(releases, "offset")[-1] >= history.input_records
-        found = (
-            _counted(history, opens_ns, int(releases["t_ns"].max()), "release", releases) if whole
-            else _counted(history, opens_ns, closes_ns, "fetch", releases)
-        )  # fmt: skip
+        last: tuple[int, Progress] = (closes_ns, "fetch")
+        if released[-1] >= history.input_records:
+            last = int(releases["t_ns"].max()), "release"
+        found = _counted(history, opens_ns, *last, releases)
         if found.records:
             return found
     fetches = history.fetches
