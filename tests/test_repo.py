@@ -17,17 +17,10 @@ from tickproof import conformance
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("conformance", "generators", "fixtures", "reference", "tests")
 MODULES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
-MOST_LINES = 400
 
 
 def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
-
-
-def test_modules_are_short():
-    lengths = {name(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
-    long = {name: lines for name, lines in lengths.items() if lines > MOST_LINES}
-    assert long == {}
 
 
 def test_functions_are_short():
