@@ -14,7 +14,7 @@ from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER, VERDICT
 #: Apps that requirements ask for, and those that only a bench does.
 JudgedApp = Literal["passthrough", "double", "count", "market-spread"]
 App = Literal[JudgedApp, "ladder"]
-#: One small feature more each; docs/ladder.md says which.
+#: One small feature more each; docs/bench.md says which.
 Step = Literal[
     "passthrough", "decode", "compute", "three-coalesced", "three-apart",
     "state", "state-by-key", "checkpoint", "exactly-once", "audit",

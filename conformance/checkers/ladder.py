@@ -1,4 +1,4 @@
-"""App ladder: the output that each of its steps owes; see docs/ladder.md."""
+"""App ladder: the output that each of its steps owes; see docs/bench.md."""
 
 from __future__ import annotations
 

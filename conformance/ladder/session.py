@@ -112,7 +112,7 @@ def document(
     spec: EngineSpec, plan: Plan, facts: dict[str, Any], series: Sequence[Series],
     found: Sequence[RungCosts],
 ) -> dict[str, Any]:  # fmt: skip
-    """Return what was measured as JSON values; see docs/ladder.md for each."""
+    """Return what was measured as JSON values; see docs/bench.md for each."""
     fixed = {"partitions": PARTITIONS, "keys": KEYS}
     steps = [
         asdict(one.rung)

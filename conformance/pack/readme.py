@@ -205,7 +205,7 @@ def _files(history: History, members: Collection[str]) -> Iterator[str]:
     yield ""
     if tables := [name for name in names if name not in said]:
         yield _paragraph(
-            f"Tables: {', '.join(tables)}. Tickproof's docs/architecture.md says what they hold."
+            f"Tables: {', '.join(tables)}. Tickproof's docs/run-folder.md describes them."
         )
     yield _paragraph(
         f"All t_ns are nanoseconds of one clock; 0.000 s of the story is t_ns "

@@ -88,8 +88,14 @@ def test_claims_in_words():
 
 
 def test_every_kind_of_event_has_its_row():
-    page = docs.pages()[docs.DOCS / "events.md"]
-    assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == sorted(EventKind)
+    page = docs.pages()[docs.DOCS / "run-folder.md"]
+    table = page[page.index("\n## Events\n") :]
+    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE) == sorted(EventKind)
+
+
+def test_a_page_without_room_for_the_events_is_an_error():
+    with pytest.raises(ValueError, match=r"run-folder\.md: expected '<!-- events"):
+        docs.with_events("# Run folder\n")
 
 
 def test_every_command_has_its_section():
