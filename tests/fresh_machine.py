@@ -33,10 +33,12 @@ COMMANDS = (("-e", "conformance"), ())
 SETTINGS = ("etc/resolv.conf", "etc/hosts", "etc/pip.conf", "etc/ssl/certs/ca-certificates.crt")
 VARIABLES = ("PIP_", "SSL_CERT_", "REQUESTS_CA_BUNDLE", "TICKPROOF_", "http_", "https_", "no_")
 #: Mounts exist in a namespace of their own, and processes too: nothing outlives the command.
+#: The root is changed for good, since a program in a chroot may make no namespace of users.
 MACHINE = """
-mount --bind /dev "$1/dev" && mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" &&
-mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm" &&
-exec chroot "$@"
+mount --make-rprivate / && mount --bind "$1" "$1" && cd "$1" &&
+mount --rbind /dev dev && mount -t proc proc proc && mount --rbind /sys sys &&
+mount -t tmpfs -o mode=1777 tmpfs dev/shm && pivot_root . mnt && umount -l /mnt &&
+shift && exec "$@"
 """
 SAMPLE_S = 1.0
 

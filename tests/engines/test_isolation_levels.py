@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.machine import needs, no_other_user, no_program
 from tickproof import conformance
 from tickproof.conformance.resources import fixtures
 
@@ -19,8 +19,8 @@ MINIMAL = fixtures() / "engines" / "minimal" / "engine.toml"
 #: Root with fewer capabilities, as in a container. Without the first two there is no sandbox.
 NO_SANDBOX = "-sys_admin,-setfcap"
 pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to give up"),
-    pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv"),
+    needs(no_other_user()),  # only root in full has capabilities to give up
+    needs(no_program("setpriv")),
 ]
 
 
