@@ -91,16 +91,19 @@ def obstacle(level: Level, spec: EngineSpec) -> str:
 @functools.cache
 def _sandbox_obstacle() -> str:
     """Try a sandbox out."""
-    workspace = Workspace()
     try:
-        tried = subprocess.run(
-            [sys.executable, "-I", "-S", str(_SANDBOX), str(workspace.root)],
-            capture_output=True, timeout=_TRIAL_S, check=False,
-        )  # fmt: skip
+        workspace = Workspace()
+        try:
+            tried = subprocess.run(
+                [sys.executable, "-I", "-S", str(_SANDBOX), str(workspace.root)],
+                capture_output=True, timeout=_TRIAL_S, check=False,
+            )  # fmt: skip
+        finally:
+            workspace.remove()
     except subprocess.TimeoutExpired:
         return f"it took longer than {_TRIAL_S:g} s"
-    finally:
-        workspace.remove()
+    except OSError as error:
+        return f"a sandbox cannot be tried out: {error}"
     last = tried.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
     return (last or f"status {tried.returncode}") if tried.returncode else ""
 
@@ -109,10 +112,38 @@ def _user_obstacle(spec: EngineSpec) -> str:
     if os.geteuid() != 0:
         return "only root may start programs as another user"
     user, group = other_user()
-    for path, right in ((spec.command()[0], "-x"), (str(spec.path), "-r")):
-        tried = subprocess.run(
-            ["test", right, path], user=user, group=group, extra_groups=[], check=False
-        )
-        if tried.returncode:
-            return f"user {user} may not reach {path}"
+    try:
+        if why := _user_rights_obstacle(user, group):
+            return why
+        for path, right in ((spec.command()[0], "-x"), (str(spec.path), "-r")):
+            tried = subprocess.run(
+                ["test", right, path], user=user, group=group, extra_groups=[], check=False
+            )
+            if tried.returncode:
+                return f"user {user} may not reach {path}"
+    except OSError as error:
+        return f"programs cannot be started as user {user}: {error}"
+    return ""
+
+
+@functools.cache
+def _user_rights_obstacle(user: int, group: int) -> str:
+    """Try what is done at this level: give folders away, start and kill a program as another user.
+
+    Even root may do none of this, for it may lack capabilities. Raises OSError if it cannot start.
+    """
+    workspace = Workspace()
+    try:
+        Isolation(Level.USER).prepare(workspace)
+    except OSError as error:
+        return f"folders cannot be given to user {user}: {error}"
+    finally:
+        workspace.remove()
+    with subprocess.Popen(
+        ["cat"], stdin=subprocess.PIPE, user=user, group=group, extra_groups=[]
+    ) as waiting:  # it ends with stdin, if it cannot be killed
+        try:
+            waiting.kill()
+        except OSError as error:
+            return f"programs of user {user} cannot be killed: {error}"
     return ""

@@ -36,7 +36,7 @@ MOST: Final = 32
 _HERE: Final = Path(__file__).parent
 _SWITCH: Final = _HERE / "switch.py"
 _STARTER: Final = _HERE / "host_starter.py"
-_TOOLS: Final[Mapping[str, str]] = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
+TOOLS: Final[Mapping[str, str]] = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
 #: What faults of the network take of nftables, and of tc.
 _TRIAL: Final = """table bridge trial {
 chain passing {
@@ -200,7 +200,7 @@ def demand(placement: Mapping[str, str], engine: str) -> None:
 @functools.cache
 def obstacle() -> str:
     """Say what keeps this machine from having hosts of its own, or ""."""
-    for tool, package in _TOOLS.items():
+    for tool, package in TOOLS.items():
         if shutil.which(tool) is None:
             return f"{tool} is missing; it comes with the package {package}"
     try:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tickproof.conformance.engines.isolation import Isolation
+from tickproof.conformance.engines.process_pool import process_pool
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.history import events
@@ -132,9 +132,7 @@ class Attempts:
         self._engine, self._folder, self._on_attempt = engine, folder, on_attempt
         self._hosts = hosts
         self._number = 0
-        # Forking could copy a thread of this process in the middle of something.
-        context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(parallel, context, _ignore_interrupts)
+        self._pool = process_pool(parallel, _ignore_interrupts)
 
     def __enter__(self) -> Self:
         return self

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.text import shown
@@ -15,6 +16,21 @@ from tickproof.conformance.text import shown
 LIMIT_S: Final = 30.0
 _LOOK_S: Final = 0.02
 _CONNECT_S: Final = 2.0
+#: Errors that end without anybody's doing: a young broker gives them until its partitions have
+#: leaders and its coordinators have loaded. The client library marks none of them.
+PASSING: Final = (
+    "UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION",
+    "REQUEST_TIMED_OUT", "BROKER_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE", "NETWORK_EXCEPTION",
+    "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR",
+    "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "NOT_CONTROLLER",
+    "CONCURRENT_TRANSACTIONS", "KAFKA_STORAGE_ERROR", "LISTENER_NOT_FOUND", "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "UNSTABLE_OFFSET_COMMIT",
+    "THROTTLING_QUOTA_EXCEEDED", "UNKNOWN_TOPIC_ID",
+    "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_RESOLVE", "_RETRY",
+    "_WAIT_COORD", "_WAIT_CACHE", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
+)  # fmt: skip
+
+_Answer = TypeVar("_Answer")
 
 
 def client_library() -> Any:
@@ -26,6 +42,27 @@ def client_library() -> Any:
             f"Kafka needs the package confluent-kafka ({error}); pip install 'tickproof[kafka]'"
         ) from error
     return confluent_kafka
+
+
+def passes(error: Any) -> bool:
+    """Tell whether an error of the client library may be gone when the same is asked again."""
+    known = client_library().KafkaError
+    return error.code() in {getattr(known, name) for name in PASSING}
+
+
+def patiently(request: Callable[[float], _Answer], limit_s: float = LIMIT_S) -> _Answer:
+    """Make a request, which is given the seconds left, until it meets no error that passes.
+
+    Raises what the last request raised: a KafkaException, or TimeoutError.
+    """
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            return request(max(_LOOK_S, deadline - time.monotonic()))
+        except client_library().KafkaException as error:
+            if not passes(error.args[0]) or time.monotonic() > deadline:
+                raise
+        time.sleep(_LOOK_S)
 
 
 def listens(address: str) -> bool:
@@ -74,9 +111,14 @@ class Cluster:
         """Return those of a broker's settings that it has and shows."""
         admin = self._kafka.admin
         asked = admin.ConfigResource(admin.ResourceType.BROKER, str(broker))
+
+        def request(left_s: float) -> Any:
+            return self._admin.describe_configs([asked], request_timeout=left_s)[asked].result(
+                left_s
+            )
+
         try:
-            futures = self._admin.describe_configs([asked], request_timeout=limit_s)
-            found = futures[asked].result(limit_s)
+            found = patiently(request, limit_s)
         except (self._kafka.KafkaException, TimeoutError) as error:
             what = f"cannot read settings of broker {broker}"
             raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
@@ -95,31 +137,44 @@ class Cluster:
     ) -> None:  # fmt: skip
         """Make topics, name -> partitions, and wait until they can be written to and read."""
         new = self._kafka.admin.NewTopic
-        wanted = [
-            new(name, count, replication_factor=-1, config=dict(settings or {}))
+        wanted = {
+            name: new(name, count, replication_factor=-1, config=dict(settings or {}))
             for name, count in topics.items()
-        ]
-        self._finish(self._admin.create_topics(wanted, request_timeout=limit_s), "make", limit_s)
+        }
+
+        def request(names: list[str], left_s: float) -> Mapping[str, Any]:
+            asked = [wanted[name] for name in names]
+            return dict(self._admin.create_topics(asked, request_timeout=left_s))
+
+        self._finish("make", wanted, request, limit_s, self._kafka.KafkaError.TOPIC_ALREADY_EXISTS)
         self._until(lambda there: topics.items() <= there.items(), "is not there", limit_s)
 
     def delete(self, topics: Iterable[str], limit_s: float = LIMIT_S) -> None:
-        """Remove topics, and wait until they are gone."""
+        """Remove topics, and wait until they are gone; those that are gone already are fine."""
         names = list(topics)
         if not names:
             return
-        futures = self._admin.delete_topics(names, request_timeout=limit_s)
-        self._finish(futures, "remove", limit_s)
+
+        def request(some: list[str], left_s: float) -> Mapping[str, Any]:
+            return dict(self._admin.delete_topics(some, request_timeout=left_s))
+
+        done = self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART
+        self._finish("remove", names, request, limit_s, done)
         self._until(lambda there: there.keys().isdisjoint(names), "is still there", limit_s)
 
     def clean(self, name: str, limit_s: float = LIMIT_S) -> None:
         """Remove the topics and groups that have a name in theirs, but for groups with members."""
         self.delete([topic for topic in self.partitions(limit_s) if name in topic], limit_s)
+        admin = self._admin
         try:
-            listed = self._admin.list_consumer_groups(request_timeout=limit_s).result(limit_s)
+            listed = patiently(
+                lambda left_s: admin.list_consumer_groups(request_timeout=left_s).result(left_s),
+                limit_s,
+            )
             groups = [one.group_id for one in listed.valid if name in one.group_id]
             if not groups:
                 return
-            futures = self._admin.delete_consumer_groups(groups, request_timeout=limit_s)
+            futures = admin.delete_consumer_groups(groups, request_timeout=limit_s)
         except (self._kafka.KafkaException, TimeoutError) as error:
             why = f"cannot list groups: {_reason(error)}"
             raise KafkaUnavailable(f"Kafka at {self.address}: {why}") from error
@@ -130,23 +185,46 @@ class Cluster:
 
     def topic_ids(self, topics: Iterable[str], limit_s: float = LIMIT_S) -> dict[str, bytes]:
         """Return the ids of topics, 16 bytes each, as requests of newer clients name them."""
-        wanted = self._kafka.TopicCollection(list(topics))
-        futures = self._admin.describe_topics(wanted, request_timeout=limit_s)
-        found = self._finish(futures, "describe", limit_s)
+
+        def request(names: list[str], left_s: float) -> Mapping[str, Any]:
+            wanted = self._kafka.TopicCollection(names)
+            return dict(self._admin.describe_topics(wanted, request_timeout=left_s))
+
+        found = self._finish("describe", topics, request, limit_s)
         return {name: _bytes(one.topic_id) for name, one in found.items()}
 
     def _metadata(self, limit_s: float) -> Any:
         try:
-            return self._admin.list_topics(timeout=limit_s)
+            return patiently(lambda left_s: self._admin.list_topics(timeout=left_s), limit_s)
         except self._kafka.KafkaException as error:
             raise KafkaUnavailable(f"Kafka at {self.address}: {_reason(error)}") from error
 
-    def _finish(self, futures: Mapping[str, Any], verb: str, limit_s: float) -> dict[str, Any]:
-        """Wait for the answers of a request, by topic."""
-        done = {}
-        for name, future in futures.items():
+    def _finish(
+        self, verb: str, topics: Iterable[str],
+        request: Callable[[list[str], float], Mapping[str, Any]], limit_s: float,
+        done_already: int | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the answers of a request by topic; a topic is asked again if its error passes.
+
+        done_already: the code that says, when asked again, that the first time was enough.
+        """
+        names = list(topics)
+        first = dict(request(names, limit_s))
+
+        def answer(name: str, left_s: float) -> Any:
+            again = name not in first
+            future = request([name], left_s)[name] if again else first.pop(name)
             try:
-                done[name] = future.result(limit_s)
+                return future.result(left_s)
+            except self._kafka.KafkaException as error:
+                if again and error.args[0].code() == done_already:
+                    return None
+                raise
+
+        done = {}
+        for name in names:
+            try:
+                done[name] = patiently(functools.partial(answer, name), limit_s)
             except (self._kafka.KafkaException, TimeoutError) as error:
                 what = f"cannot {verb} topic {shown(name, 100)}"
                 raise KafkaUnavailable(

@@ -26,6 +26,7 @@ from pydantic import Field
 
 from tickproof.conformance import strict_toml
 from tickproof.conformance.errors import InvalidFile, KafkaUnavailable
+from tickproof.conformance.kafka import certificates
 from tickproof.conformance.strict_toml import Table, matching
 from tickproof.conformance.text import shown
 from tickproof.reference import java
@@ -34,6 +35,9 @@ BROKER: Final = Path(__file__).with_name("broker-jars.toml")
 #: A download of some 50 MB takes half a minute; a line that is slower than this is no use.
 LIMIT_S: Final = 540.0
 _TAIL_LINES: Final = 3
+_REPOSITORY: Final = "https://repository.example/"
+#: What Java says if it does not trust a server.
+_NO_TRUST: Final = ("PKIX path", "trustAnchors")
 
 _Name = Annotated[str, matching(r"[a-z][a-z0-9-]{0,40}", "lower-case letters, digits and -")]
 _Coordinates = Annotated[str, matching(r"[\w.-]+(:[\w.-]+){2}", "group:artifact:version")]
@@ -138,16 +142,23 @@ def _download(wanted: JarList, scratch: Path) -> Path:
     made = scratch / "jars"
     made.mkdir()
     artifacts = [(*one.split(":"),) for one in wanted.coordinates]
-    command = _by_ivy(artifacts, scratch) or _by_maven(artifacts, scratch)
+    trusted = certificates.trusted()
+    options = trusted.java_options(scratch) if trusted else []
+    command = _by_ivy(artifacts, scratch, options)
+    if command and trusted:
+        certificates.expect_trust(_REPOSITORY, trusted)
+    command = command or _by_maven(artifacts, scratch)
     if command is None:
         raise KafkaUnavailable(
             f"nothing here can bring the jars of {wanted.name}: expected the package pyspark, "
             "whose Ivy can (pip install 'tickproof[kafka]'), or the program mvn"
         )
+    own = os.environ.get("MAVEN_OPTS", "")
     try:
         done = subprocess.run(
             command, cwd=scratch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, timeout=LIMIT_S,
+            env=os.environ | {"MAVEN_OPTS": " ".join([own, *options])},
         )  # fmt: skip
         out, why = done.stdout, f"status {done.returncode}" if done.returncode else ""
     except OSError as error:
@@ -155,8 +166,10 @@ def _download(wanted: JarList, scratch: Path) -> Path:
     except subprocess.TimeoutExpired as error:
         out, why = error.stdout or b"", f"it had not ended after {LIMIT_S:g} s"
     if why:
-        said = out.decode("utf-8", "backslashreplace").splitlines()
-        tail = [shown(line.strip(), 200) for line in said if _tells(line)][:_TAIL_LINES]
+        said = _reasons(out.decode("utf-8", "backslashreplace").splitlines())
+        if said and any(words in said[0] for words in _NO_TRUST):
+            raise KafkaUnavailable(certificates.not_trusted("the repository", trusted, said[0]))
+        tail = said[:_TAIL_LINES]
         raise KafkaUnavailable(
             f"the jars of {wanted.name} cannot be brought from Maven Central ({why}: "
             f"{'; '.join(tail) or 'no reason given'}); expected a network that reaches it"
@@ -164,13 +177,17 @@ def _download(wanted: JarList, scratch: Path) -> Path:
     return made
 
 
-def _tells(line: str) -> bool:
-    """Tell a line with a reason from ornaments."""
-    return any(word in line.lower() for word in ("error", "exception", "not found", "unresolved"))
+def _reasons(lines: list[str]) -> list[str]:
+    """Return the lines with a reason, those with a cause in them first."""
+    known = ("error", "exception", "not found", "unresolved")
+    reasons = [line.strip() for line in lines if any(word in line.lower() for word in known)]
+    return [shown(line, 300) for line in sorted(reasons, key=lambda one: "Exception" not in one)]
 
 
-def _by_ivy(artifacts: list[tuple[str, ...]], scratch: Path) -> list[str] | None:
-    """Return the command of the Ivy inside PySpark, None without it."""
+def _by_ivy(
+    artifacts: list[tuple[str, ...]], scratch: Path, options: list[str]
+) -> list[str] | None:
+    """Return the command of the Ivy inside PySpark, with options for Java; None without it."""
     package = importlib.util.find_spec("pyspark")
     jars = Path(package.origin).with_name("jars") if package and package.origin else None
     ivy = sorted(jars.glob("ivy-*.jar")) if jars else []
@@ -187,10 +204,17 @@ def _by_ivy(artifacts: list[tuple[str, ...]], scratch: Path) -> list[str] | None
         f"<dependencies>{''.join(lines)}</dependencies></ivy-module>",
         "utf-8",
     )
+    (scratch / "settings.xml").write_text(
+        '<ivysettings><settings defaultResolver="central"/><resolvers>'
+        f'<ibiblio name="central" m2compatible="true" root={quoteattr(_REPOSITORY)}/>'
+        "</resolvers></ivysettings>",
+        "utf-8",
+    )
     # A cache of its own: Ivy's is not safe where several processes use it at once.
     return [
-        str(find_java().home / "bin" / "java"), "-XX:TieredStopAtLevel=1", "-jar", str(ivy[-1]),
-        "-ivy", "ivy.xml", "-cache", str(scratch / "ivy"), "-confs", "default", "-warn",
+        str(find_java().home / "bin" / "java"), "-XX:TieredStopAtLevel=1", *options,
+        "-jar", str(ivy[-1]), "-settings", "settings.xml", "-ivy", "ivy.xml",
+        "-cache", str(scratch / "ivy"), "-confs", "default", "-warn",
         "-retrieve", "jars/[artifact]-[revision](-[classifier]).[ext]",
     ]  # fmt: skip
 

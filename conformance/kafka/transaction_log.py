@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from tickproof.conformance.errors import KafkaUnavailable
-from tickproof.conformance.kafka.cluster import client_library
+from tickproof.conformance.kafka.cluster import client_library, passes, patiently
 from tickproof.conformance.kafka.fields import Fields, Malformed
 
 TRANSACTIONS: Final = "__transaction_state"
@@ -123,7 +123,7 @@ class TransactionLog:
                 error = message.error()
                 if error and error.code() == self._eof:
                     self._open.discard(message.partition())
-                elif error and not error.retriable():
+                elif error and not passes(error):
                     raise self._unavailable(error.str())
                 elif not error:
                     self._open.add(message.partition())
@@ -138,15 +138,19 @@ class TransactionLog:
     def _width(self) -> int:
         """Return how many partitions the topic has, 0 where there is none yet."""
         try:
-            topics = self._consumer.list_topics(timeout=LIMIT_S).topics
+            listed = patiently(lambda left_s: self._consumer.list_topics(timeout=left_s), LIMIT_S)
         except self._kafka.KafkaException as error:
             raise self._unavailable(str(error)) from error
-        return len(topics[TRANSACTIONS].partitions) if TRANSACTIONS in topics else 0
+        found = listed.topics.get(TRANSACTIONS)
+        return len(found.partitions) if found else 0
 
     def _last(self, partition: int) -> int:
         place = self._place(partition)
         try:
-            return int(self._consumer.get_watermark_offsets(place, timeout=LIMIT_S)[1])
+            _, end = patiently(
+                lambda left_s: self._consumer.get_watermark_offsets(place, timeout=left_s), LIMIT_S
+            )
+            return int(end)
         except self._kafka.KafkaException as error:
             raise self._unavailable(str(error)) from error
 

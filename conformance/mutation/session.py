@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tickproof.conformance.engines import spec
+from tickproof.conformance.engines.process_pool import process_pool
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.mutation import judge, source
 from tickproof.conformance.mutation.equivalents import Equivalents
@@ -68,9 +68,7 @@ def run(request: Request, on_result: OnResult) -> tuple[list[Mutation], Results]
     results = Results(request.out / FILE_NAME, head)
     chosen = _chosen(request, known)
     todo = [one for one in chosen if _open(one, results, request.again)]
-    # Spawned, not forked: a run starts threads and processes of its own.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(request.workers, mp_context=context)
+    pool = process_pool(request.workers)
     try:
         if todo:
             _try_control(request, names, results, pool)

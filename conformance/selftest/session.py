@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from tickproof.conformance.engines.process_pool import process_pool
 from tickproof.conformance.reports.json_report import this_host, this_kit
 from tickproof.conformance.selftest import model, plan
 from tickproof.conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
@@ -117,8 +117,7 @@ def _void(trial: Trial, mutant: Mutant | None) -> bool:
 
 def _tried(tasks: Sequence[Task], workers: int) -> Iterable[Trial]:
     """Yield the trials as they end, in any order."""
-    # Spawned, not forked: a trial starts threads and processes of its own.
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    pool = process_pool(workers)
     try:
         futures = {pool.submit(attempt, task): task for task in tasks}
         for future in as_completed(futures):

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from tests.machine import needs, no_other_user
+
 CORE = min(os.sched_getaffinity(0))
 SHOW = (
     "import os, json; print(json.dumps([sorted(os.sched_getaffinity(0)), "
@@ -120,7 +122,7 @@ def test_pin_says_what_a_lock_is_worth():
     assert "the command has to call mlockall itself" in done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without rights")
+@needs(no_other_user())
 def test_pin_without_rights_says_so_and_strict_starts_nothing():
     # A process that gave its rights away; the same interpreter and files as before.
     drop = (

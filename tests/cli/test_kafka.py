@@ -9,9 +9,8 @@ import signal
 import psutil
 import pytest
 
-from tickproof.conformance.errors import KafkaUnavailable
-from tickproof.conformance.kafka import jars
-from tickproof.conformance.kafka.cluster import Cluster, client_library
+from tests.kafka.presence import expect_broker
+from tickproof.conformance.kafka.cluster import Cluster
 
 
 @pytest.fixture(autouse=True)
@@ -25,11 +24,7 @@ def state(sessions, monkeypatch):
 
 @pytest.fixture
 def kafka() -> None:
-    try:
-        client_library()
-        jars.bring(jars.load(jars.BROKER))
-    except KafkaUnavailable as error:
-        pytest.skip(str(error))
+    expect_broker()
 
 
 def test_a_broker_stays_until_it_is_stopped(kafka, sessions, wait_until):

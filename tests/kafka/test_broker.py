@@ -17,7 +17,7 @@ import pytest
 from tests.long import LONG
 from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.kafka.broker import Broker
-from tickproof.conformance.kafka.cluster import Cluster
+from tickproof.conformance.kafka.cluster import PASSING, Cluster, patiently
 from tickproof.conformance.kafka.jvm import Jvm
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -89,8 +89,37 @@ def test_what_the_cluster_refuses_is_told(cluster):
     cluster.create({made: 1})
     with pytest.raises(KafkaUnavailable, match=f"cannot make topic {made}: .*already exists"):
         cluster.create({made: 1})
-    with pytest.raises(KafkaUnavailable, match=r"cannot remove topic nowhere: "):
-        cluster.delete(["nowhere"])
+    with pytest.raises(KafkaUnavailable, match=r"cannot make topic a b: "):
+        cluster.create({"a b": 1})
+    cluster.delete(["nowhere"])
+
+
+def failing(*codes: str):
+    """Give a request that fails with these codes, one after the other, and then succeeds."""
+    left = list(codes)
+
+    def request(_left_s: float) -> str:
+        if left:
+            code = getattr(confluent_kafka.KafkaError, left.pop(0))
+            raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(code))
+        return "done"
+
+    return request
+
+
+@pytest.mark.parametrize("code", PASSING)
+def test_errors_of_a_young_broker_pass(code):
+    assert patiently(failing(code, "NOT_LEADER_FOR_PARTITION", code)) == "done"
+
+
+def test_an_error_that_does_not_pass_is_raised_at_once():
+    with pytest.raises(confluent_kafka.KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+        patiently(failing("NOT_LEADER_FOR_PARTITION", "TOPIC_AUTHORIZATION_FAILED"))
+
+
+def test_an_error_that_stays_is_raised_in_the_end():
+    with pytest.raises(confluent_kafka.KafkaException, match="NOT_LEADER_FOR_PARTITION"):
+        patiently(failing(*["NOT_LEADER_FOR_PARTITION"] * 1_000), 0.1)
 
 
 def test_a_cluster_that_is_not_there_is_told():

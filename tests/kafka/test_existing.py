@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,7 +15,10 @@ from tickproof.conformance.kafka import broker as own
 from tickproof.conformance.kafka import existing
 from tickproof.conformance.kafka.broker import Broker, BrokerAddress
 from tickproof.conformance.kafka.cluster import Cluster
+from tickproof.conformance.kafka.transaction_log import TransactionLog
 from tickproof.conformance.resources import fixtures
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
 
 #: What the kit asks of its own broker and finds on no other.
 OURS = ("transaction.state.log.num.partitions", "offsets.topic.num.partitions")
@@ -54,6 +58,21 @@ def test_nothing_is_left_of_a_run(there: str, tmp_path) -> None:
     topics = Cluster(there).partitions()
     assert set(topics) == {"__transaction_state", "__consumer_offsets"}
     assert topics["__transaction_state"] == 50
+
+
+def test_transactions_are_followed_while_their_partitions_come_to_be(kafka: None) -> None:
+    many = own.SETTINGS | {"transaction.state.log.num.partitions": "200"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own, "SETTINGS", many)
+        with Broker() as young, ThreadPoolExecutor(1) as pool:
+            address = young.address.kit
+            sink = confluent_kafka.Producer(
+                {"bootstrap.servers": address, "transactional.id": "first"}
+            )
+            began = pool.submit(sink.init_transactions, 60)
+            while not began.done():
+                TransactionLog(address, "").close()
+            began.result()
 
 
 def test_where_nobody_listens(miniature: EngineSpec) -> None:

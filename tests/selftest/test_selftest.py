@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import needs, no_shared_memory
 from tests.selftest.houses import DEFECT, HARMLESS, house, mutant, sound_variant
 from tickproof.conformance import resources
 from tickproof.conformance.cli import main
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_USAGE
+
+pytestmark = needs(no_shared_memory())
 
 
 @pytest.fixture
