@@ -25,6 +25,8 @@ PACED_PERIOD_S: Final = 1.0
 MOVING_S: Final = 1.0
 #: A look takes at most one part in this many of the time.
 SPARING: Final = 20
+#: What a thread that is new has used and waited for before.
+NOTHING: Final = Thread(0, 0, "")
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,10 @@ def read(engine: Iterable[Proc]) -> Reading:
             threads |= process_sample.thread_times(proc.pid)
         except OSError:
             continue  # it has ended meanwhile
+    kit = process_sample.thread_times(own)
+    kit.pop((own, threading.get_native_id()), None)  # this one: it is late, which is known
     return Reading(
-        threads, process_sample.thread_times(own), frozenset(cores),
+        threads, kit, frozenset(cores),
         frozenset(os.sched_getaffinity(0)),
         process_sample.pressure_s("io"), process_sample.pressure_s("memory"),
     )  # fmt: skip
@@ -59,8 +63,8 @@ def read(engine: Iterable[Proc]) -> Reading:
 
 def interval(before: Reading, now: Reading, length_s: float, late_s: float) -> Interval:
     """Return what two readings say of the time between them."""
-    engine_used_s, engine_wait_s = _grown(before.engine, now.engine)
-    kit_used_s, kit_wait_s = _grown(before.kit, now.kit)
+    engine_used_s, engine_wait_s = grown(before.engine, now.engine, length_s)
+    kit_used_s, kit_wait_s = grown(before.kit, now.kit, length_s)
     shared = bool(now.engine_cores & now.kit_cores)
     threads = (*now.engine.values(), *now.kit.values())
     return Interval(
@@ -76,17 +80,25 @@ def _since(before: float | None, now: float | None) -> float | None:
     return None if before is None or now is None else max(0.0, now - before)
 
 
-def _grown(
-    before: Mapping[tuple[int, int], Thread], now: Mapping[tuple[int, int], Thread]
+def grown(
+    before: Mapping[tuple[int, int], Thread], now: Mapping[tuple[int, int], Thread], length_s: float
 ) -> tuple[float, float]:
-    """Return what threads have used, and how long they have waited, since a reading."""
-    used_ns = wait_ns = 0
+    """Return what threads have used, and how long they have waited, since a reading.
+
+    The kernel adds a wait when it is over: one that was ready to run at both moments, and has not
+    run, has waited all along.
+    """
+    used_s = wait_s = 0.0
     for key, thread in now.items():
-        # Of a new one all counts; a number that is lower belongs to another thread.
-        old = before.get(key)
-        used_ns += thread.used_ns - (old.used_ns if old and old.used_ns <= thread.used_ns else 0)
-        wait_ns += thread.wait_ns - (old.wait_ns if old and old.wait_ns <= thread.wait_ns else 0)
-    return used_ns / 1e9, wait_ns / 1e9
+        old = before.get(key, NOTHING)
+        if old.used_ns > thread.used_ns:  # the number belongs to another thread now
+            old = NOTHING
+        used = (thread.used_ns - old.used_ns) / 1e9
+        left_s = max(0.0, length_s - used)
+        waits = thread.state == old.state == "R" and thread.used_ns == old.used_ns
+        used_s += used
+        wait_s += left_s if waits else min(left_s, max(0, thread.wait_ns - old.wait_ns) / 1e9)
+    return used_s, wait_s
 
 
 class Pulse:
