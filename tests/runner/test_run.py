@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.starvation import Hogs
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.history import events
 from tickproof.conformance.history.event_log import Listener
@@ -87,28 +84,16 @@ def test_an_engine_that_is_starved_after_its_death_does_not_fail(tmp_path: Path)
     """It starts again beside a program that leaves it nothing, for longer than all limits."""
     toml = engine(tmp_path / "e")
     toml.write_text(TOML.replace("startup_timeout_s = 20", "startup_timeout_s = 1.5"))
-    core = min(os.sched_getaffinity(0))
-    hogs: list[subprocess.Popen[bytes]] = []
+    starved: list[int] = []
+    with Hogs() as hogs:
 
-    def starve(row: dict[str, Any]) -> None:
-        if row["event"] != "started" or not row["resume"]:
-            return
-        hog = subprocess.Popen(
-            [sys.executable, "-S", "-c", "while True: pass"],
-            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
-        )
-        hogs.append(hog)
-        threading.Timer(4.0, hog.kill).start()
-        os.sched_setaffinity(row["pid"], {core})
-        os.sched_setscheduler(row["pid"], os.SCHED_IDLE, os.sched_param(0))
+        def starve(row: dict[str, Any]) -> None:
+            if row["event"] == "started" and row["resume"]:
+                hogs.starve(row["pid"], 4.0)
+                starved.append(row["pid"])
 
-    try:
         history = played(toml, tmp_path / "run", (KILL,), starve)
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
-    assert hogs and len(history.faults) == 1
+    assert starved and len(history.faults) == 1
     assert history.ended == {"how": "completed"}
 
 
