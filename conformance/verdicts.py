@@ -69,8 +69,13 @@ class Reason(enum.StrEnum):
     )
     TIME_LIMIT = (
         "TIME_LIMIT",
-        "The run ended at the limit of the whole run, not at one of the engine's limits.",
-        "a loaded machine",
+        "The run was given up far beyond a time limit, though the engine still made progress.",
+        "a slow engine: longer limits in engine.toml",
+    )
+    MACHINE_BUSY = (
+        "MACHINE_BUSY",
+        "The machine kept engine or kit from running, so a time limit says nothing.",
+        "other programs, a hypervisor, a slow disk: give the machine fewer of them",
     )
     NOTHING_HELD_BACK = (
         "NOTHING_HELD_BACK",
@@ -141,7 +146,10 @@ class Reason(enum.StrEnum):
     # fail: processes, protocol, latency
     NOT_FOUND = "NOT_FOUND", "argv cannot be run."
     EXITED = "EXITED", "argv's process ended unasked.", "its stderr.log"
-    NO_ANSWER = "NO_ANSWER", "A request was not answered in the time of engine.toml."
+    NO_ANSWER = (
+        "NO_ANSWER",
+        "A request was not answered, and the engine stood still for the time of engine.toml.",
+    )
     NO_EXIT = "NO_EXIT", "The engine was still there after it should have ended."
     NO_RECOVERY = "NO_RECOVERY", "Nothing was fetched after a death in the time of engine.toml."
     BAD_LINE = (
@@ -255,6 +263,9 @@ class Reason(enum.StrEnum):
     )
     WRONG_SIZE = "wrong-size", "Output records have another size or shape than those of the app."
 
+
+#: Of an unknown that another run may decide, in which the engine has the machine to itself.
+WORTH_ANOTHER_RUN: frozenset[str] = frozenset((Reason.MACHINE_BUSY, Reason.TIME_LIMIT))
 
 #: Best to worst: the worst of a report is the verdict of the whole.
 SEVERITY: tuple[Verdict, ...] = (

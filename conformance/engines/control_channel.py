@@ -7,10 +7,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 from tickproof.conformance.engines.answer_shapes import CHECKS
 from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.output_streams import MAX_LINE
 from tickproof.conformance.text import shown
 
@@ -36,7 +38,7 @@ class Pending:
 
     def wait(self, timeout_s: float) -> dict[str, Any]:
         """Return the answer; raises EngineFailure (BAD_ANSWER, REFUSED, NO_ANSWER, ...)."""
-        self._channel.wait_for(lambda: self.done, timeout_s)
+        self._channel.wait_for(lambda: self.done, timeout_s, f"no answer to {self.op}")
         if self.outcome is None:
             self._channel.raise_if_over(f"before it answered {self.op}")
             self._channel.fail(Code.NO_ANSWER, f"no answer to {self.op} within {timeout_s:.3g} s")
@@ -49,7 +51,8 @@ class ControlChannel:
     """Matches answers to requests. Lines come from one thread, requests from any.
 
     ``tail`` gives the last lines of stderr, ``process_note`` what is known of the process right
-    now ("; it is stopped by a signal" or ""). One condition guards all state.
+    now ("; it is stopped by a signal" or ""). One condition guards all state. ``clock`` measures
+    time limits.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class ControlChannel:
         self.violations: list[EngineFailure] = []
         self.returncode: int | None = None
         self.kit_error: BaseException | None = None
+        self.clock = FairClock()
 
     def submit(self, op: str, fields: dict[str, Any]) -> tuple[Pending, str]:
         """Open a request; return it with its line (no newline). Raises as `Pending.wait`."""
@@ -138,20 +142,32 @@ class ControlChannel:
             self.kit_error = self.kit_error or error
             self._changed.notify_all()
 
-    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> None:
-        """Wait for a condition, the end of the engine, a violation or the deadline."""
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Wait for a condition, the end of the engine, a violation or the deadline.
+
+        Raises EngineFailure as `FairClock.overdue`, which says ``what``.
+        """
 
         def over() -> bool:
             ended = self.returncode is not None or self.kit_error or self.violations
             return bool(condition() or ended)
 
         with self._changed:
-            self._changed.wait_for(over, timeout_s)
+            self.clock.wait(partial(self._changed.wait_for, over), timeout_s, what)
 
     def wait_for_exit(self, timeout_s: float) -> int | None:
-        """Return the return code, or None at the deadline."""
+        """Return the return code, or None at the deadline; raises as `wait_for`."""
+        self.clock.wait(
+            lambda left_s: self.exits_within(left_s) is not None,
+            timeout_s,
+            "no end of argv's process",
+        )
+        return self.returncode
+
+    def exits_within(self, seconds: float) -> int | None:
+        """Wait for some seconds of the wall clock, no longer; return the return code or None."""
         with self._changed:
-            self._changed.wait_for(lambda: self.returncode is not None, timeout_s)
+            self._changed.wait_for(lambda: self.returncode is not None, seconds)
         return self.returncode
 
     def raise_if_over(self, when: str) -> None:

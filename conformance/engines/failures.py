@@ -18,7 +18,8 @@ class Code(enum.StrEnum):
     BAD_LINE = "BAD_LINE"  # not JSON, not an object, longer than 1 MiB
     UNKNOWN_ANSWER = "UNKNOWN_ANSWER"  # an answer to no open request
     ENDLESS = "ENDLESS"  # output without an end
-    TIME_LIMIT = "TIME_LIMIT"  # not over though no single limit passed
+    TIME_LIMIT = "TIME_LIMIT"  # not over, though the engine still made progress: no verdict
+    MACHINE_BUSY = "MACHINE_BUSY"  # the machine kept the engine from running: no verdict
     NO_RECOVERY = "NO_RECOVERY"  # did not fetch again after a death
     REFUSED = "REFUSED"  # ok: false
     BAD_ANSWER = "BAD_ANSWER"  # fields missing, or of the wrong type

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.affinity import on_cores
 from tickproof.conformance.engines.control_channel import ControlChannel, Pending, ending
 from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
 from tickproof.conformance.engines.launcher import launch
 from tickproof.conformance.engines.output_streams import MAX_STDERR, LineSplitter, StderrLog
@@ -47,7 +49,8 @@ class Engine:
 
     ``on_line(direction, line, t_ns)`` sees every control line, "to" or "from" the engine, one
     at a time and before it has any effect; it must not call the engine. Standard error goes to
-    ``stderr_path``. ``workspace`` is the caller's to remove. Safe from any thread.
+    ``stderr_path``. ``workspace`` is the caller's to remove. ``clock`` measures time limits; its
+    progress is that of the run. Safe from any thread.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Engine:
         *,
         isolation: Isolation = UNPROTECTED,
         stderr_limit: int = MAX_STDERR,
+        clock: FairClock | None = None,
     ) -> None:
         self.spec = spec
         self.run_id = run_id
@@ -75,6 +79,7 @@ class Engine:
         self._on_line = on_line
         self._line_lock = threading.Lock()
         self._channel = ControlChannel(self._stderr_tail, lambda: paused(self.pid, self.returncode))
+        self._channel.clock = clock or self._channel.clock
         self._started = False
         self._reaper: subprocess.Popen[bytes]
         self._status_lines: list[str] = []
@@ -115,10 +120,10 @@ class Engine:
         self._thread = threading.Thread(target=self._io, name="engine-io", daemon=True)
         self._thread.start()
         up = lambda: any(line.startswith(("started", "failed")) for line in self._status_lines)  # noqa: E731
-        self._await_status(up, REAPER_TIMEOUT_S)
+        self._await_status(up, REAPER_TIMEOUT_S, "the kit's reaper did not start")
         said = dict(line.partition(" ")[::2] for line in reversed(self._status_lines))
         self._above = int(said.get("above", 0)) or self._reaper.pid
-        self._roster = Roster(self._above, self.run_id)
+        self._roster = Roster(self._above, self.run_id, self._channel.clock)
         word = "failed" if "failed" in said else "started" if "started" in said else ""
         rest = said.get(word, "")
         if word == "failed":
@@ -129,9 +134,10 @@ class Engine:
         # One that has ended meanwhile has no number out here.
         self.pid = self._roster.pid_of(int(rest)) or 0
 
-    def hand_over(self, stderr_path: Path, on_line: OnLine) -> None:
+    def hand_over(self, stderr_path: Path, on_line: OnLine, clock: FairClock) -> None:
         """Hand the engine over to a later run, which gets its control lines and its stderr."""
         stderr = StderrLog(stderr_path, self._stderr_limit)
+        self._channel.clock = self._roster.clock = clock
         with self._line_lock:
             self._on_line = on_line
             before, self._stderr = self._stderr, stderr
@@ -164,7 +170,7 @@ class Engine:
         ask = lambda left_s: self.request("topology", left_s)["processes"]  # noqa: E731
         claimed = survives, self.pid, self.spec.timeouts.recovery_s
         try:
-            return self._roster.ask(ask, self._channel.wait_for_exit, timeout_s, *claimed)
+            return self._roster.ask(ask, self._channel.exits_within, timeout_s, *claimed)
         except Unsettled as wrong:
             raise (wrong if self.returncode is None else self.exited()) from None
 
@@ -316,9 +322,10 @@ class Engine:
                     if not self._take(name):
                         break
 
-    def _await_status(self, condition: Callable[[], bool], timeout_s: float) -> None:
+    def _await_status(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        over = partial(self._status_changed.wait_for, lambda: condition() or self._status_ended)
         with self._status_changed:
-            self._status_changed.wait_for(lambda: condition() or self._status_ended, timeout_s)
+            self._channel.clock.wait(over, timeout_s, what, moves=False)
 
     # -- end -----------------------------------------------------------------
 
@@ -360,7 +367,8 @@ class Engine:
     def _followed(self) -> list[process_table.Proc]:
         # Only the reaper knows when none is left: a reading of the process table misses a
         # child that was forked meanwhile by a parent that has ended since.
-        self._await_status(lambda: "alone" in self._status_lines, FOLLOW_TIMEOUT_S)
+        alone = lambda: "alone" in self._status_lines  # noqa: E731
+        self._await_status(alone, FOLLOW_TIMEOUT_S, "processes outlive the engine's end")
         return self.living()
 
     def start_host(self, number: int) -> None:
@@ -374,7 +382,7 @@ class Engine:
         self._reaper.send_signal(signal.SIGCONT)  # an engine may have stopped it
         with contextlib.suppress(BrokenPipeError):
             os.write(self._open["control"], b"e")
-        self._await_status(lambda: False, KILL_TIMEOUT_S)
+        self._await_status(lambda: False, KILL_TIMEOUT_S, "processes survive SIGKILL")
         if not self._gone():
             self._sweep()
 
@@ -384,7 +392,10 @@ class Engine:
         self._reaper.kill()
         if left:
             pids = ", ".join(str(proc.pid) for proc in left)
-            raise EngineFailure(Code.NOT_GONE, f"processes survive SIGKILL: {pids}")
+            # What waits for a disk dies when the disk answers: that is no choice of its own.
+            held = all(proc.state == "D" for proc in left)
+            code = Code.MACHINE_BUSY if held else Code.NOT_GONE
+            raise EngineFailure(code, f"processes survive SIGKILL: {pids}")
 
     def _close(self) -> None:
         if not self._status_ended:

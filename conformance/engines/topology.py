@@ -13,6 +13,7 @@ from typing import Any
 
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.text import shown
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -110,10 +111,14 @@ class Member:
 
 
 class Roster:
-    """All processes that an engine has named since its start; they are below ``above``."""
+    """All processes that an engine has named since its start; they are below ``above``.
 
-    def __init__(self, above: int, run_id: str) -> None:
+    ``clock`` measures time limits.
+    """
+
+    def __init__(self, above: int, run_id: str, clock: FairClock | None = None) -> None:
         self._above = above
+        self.clock = clock or FairClock()
         self._run_id = run_id
         #: In how many pid namespaces below the kit's own the engine lives: in none, or in one.
         self._depth = max(0, len(process_table.pids(above)) - 1)
@@ -136,14 +141,16 @@ class Roster:
         again_s = max(_ASK_AGAIN_FOR_S, recovery_s if survives else 0)
         began = time.monotonic()
         while True:
-            processes = answer(max(0.1, began + timeout_s - time.monotonic()))
+            processes = answer(max(0.1, timeout_s - self.clock.fair_s(began)))
             try:
                 members = self.members(processes)
                 check_survives(members, survives, argv_pid)
                 return members
-            except Unsettled:
-                over = time.monotonic() > began + min(timeout_s, again_s)
-                if over or exited(_ASK_AGAIN_S) is not None:
+            except Unsettled as wrong:
+                limit_s = min(timeout_s, again_s)
+                if self.clock.overdue(began, limit_s, wrong.message, moves=False):
+                    raise
+                if exited(_ASK_AGAIN_S) is not None:
                     raise
 
     def members(self, processes: list[dict[str, Any]]) -> list[Member]:
@@ -229,8 +236,10 @@ class Roster:
         raise _foreign(pid, role, name, f"it neither descends from the engine {where}")
 
     def _carries_id(self, pid: int) -> bool:
-        deadline = time.monotonic() + _EXEC_TIMEOUT_S
-        while not (entries := process_table.environment(pid)) and time.monotonic() < deadline:
+        began, what = time.monotonic(), f"process {pid} shows no environment"
+        while not (entries := process_table.environment(pid)) and not self.clock.overdue(
+            began, _EXEC_TIMEOUT_S, what, moves=False
+        ):
             proc = process_table.read(pid)
             if proc is None or not process_table.living(proc):
                 return False

@@ -64,6 +64,8 @@ class Completion:
     #: Whether the engine, if it was started again, has looked at its input since: before that,
     #: its silence says nothing.
     back: Callable[[], bool] = lambda: True
+    #: How much time has passed since a moment of time.monotonic; the runner gives its fair clock.
+    passed_s: Callable[[float], float] = lambda since: time.monotonic() - since
     answered_ns: int = 0
     _position: tuple[int, ...] = ()
     _back: bool = True
@@ -79,7 +81,7 @@ class Completion:
             now, position, back = time.monotonic(), self.position(), self.back()
             if (position, back) != (self._position, self._back):
                 self._position, self._back, self._moved_at = position, back, now
-            quiet_s = now - self._moved_at
+            quiet_s = self.passed_s(self._moved_at)
             if not back:
                 over = quiet_s >= self.stalled_s
             elif self.complete():

@@ -75,7 +75,9 @@ class Connection:
         self.sock, self._server, self.use = sock, server, use
         self._log, self._links, self._sink = server.log, server.links, server.sink
         self._reader = FrameReader(sock, 4 + FIRST_FRAME, FIRST_FRAME)
-        self._answering = Answering(server.log, server.recorder, use.number, server.event)
+        self._answering = Answering(
+            server.log, server.recorder, use.number, server.event, server.passed_s
+        )
         self._note = self._answering.note
         self.link: Link = server.links.opened(use.number, sock)
         self._observer = server.observer

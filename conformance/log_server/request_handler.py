@@ -44,15 +44,18 @@ def greeting_problem(op: int, body: memoryview, token: bytes) -> str:
 class Answering:
     """Answers the requests of one connection; all raise Refused for an error reply.
 
-    event: takes an event's name and its fields; the connection is added.
+    event: takes an event's name and its fields; the connection is added. passed_s: how much time
+    has passed since a moment.
     """
 
     def __init__(
-        self, log: InputLog, recorder: Recorder, number: int, event: Callable[..., None]
-    ) -> None:
+        self, log: InputLog, recorder: Recorder, number: int, event: Callable[..., None],
+        passed_s: Callable[[float], float],
+    ) -> None:  # fmt: skip
         self._log, self._recorder, self._number, self._event = log, recorder, number, event
-        #: When what each writer sends is late: it was told that it is fenced.
-        self._fenced: dict[tuple[int, int], float] = {}
+        self._passed_s = passed_s
+        #: When each writer was told that it is fenced, and when all that it had sent was read.
+        self._fenced: dict[tuple[int, int], tuple[float, float]] = {}
         #: Of some of them it may still lie unread.
         self._unheard = False
 
@@ -60,8 +63,8 @@ class Answering:
         """Hear that all requests so far were answered; ``silent``: whether no more has come."""
         if self._unheard and silent():
             self._unheard = False
-            late = time.monotonic() + FENCE_GRACE_S
-            self._fenced = {address: min(due, late) for address, due in self._fenced.items()}
+            now = time.monotonic()
+            self._fenced = {at: (told, min(read, now)) for at, (told, read) in self._fenced.items()}
 
     def plain(self, request: frames.Request) -> bytes:
         """Answer what is neither FETCH nor output."""
@@ -111,12 +114,13 @@ class Answering:
     def _fence(self, append: Append, record: Callable[[], int | None]) -> int:
         """Run a recording; note refusals by fencing and what still comes after them."""
         address = append.stream, append.writer
-        if time.monotonic() > self._fenced.get(address, math.inf):
+        told, read = self._fenced.get(address, (math.inf, math.inf))
+        if self._passed_s(told) > FENCE_LONGEST_S or self._passed_s(read) > FENCE_GRACE_S:
             self.note(EventKind.OUTPUT_AFTER_FENCE, stream=append.stream, writer=append.writer)
         try:
             return record() or 0
         except Refused as refused:
             if refused.code is Code.FENCED and address not in self._fenced:
-                self._fenced[address] = time.monotonic() + FENCE_LONGEST_S
+                self._fenced[address] = time.monotonic(), math.inf
                 self._unheard = True
             raise

@@ -27,6 +27,7 @@ class Server(Protocol):
     observer: Observer
     greeted: Callable[[ConnectionUse], None]
     token: bytes
+    passed_s: Callable[[float], float]
 
     def wake(self) -> None:
         """Have those that wait looked at now."""

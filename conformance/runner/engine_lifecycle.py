@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
+from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
 from tickproof.conformance.engines.process import (
     Engine,
@@ -63,7 +64,11 @@ class EngineUnderTest:
         self._process: Engine | None = None
         #: Apps that this process has had before this run.
         self._served = 0
-        self.injector = ProcessFaultInjector(self._stderr, events, seed, spec.timeouts.recovery_s)
+        #: Measures the limits of engine.toml; the run drives it.
+        self.clock = FairClock()
+        self.injector = ProcessFaultInjector(
+            self._stderr, events, seed, spec.timeouts.recovery_s, self.clock
+        )
         #: Bytes and files that the engine kept in its state_dir at the end of the run.
         self.kept = (0, 0)
         #: The first answer to hello.
@@ -102,10 +107,10 @@ class EngineUnderTest:
 
     def start(self, resume: bool) -> None:
         """Start argv, say hello, deploy, ask for topology; raises EngineFailure."""
-        deadline = time.monotonic() + self._spec.timeouts.startup_s
+        began = time.monotonic()
 
         def left() -> float:
-            return max(0.1, deadline - time.monotonic())
+            return max(0.1, self._spec.timeouts.startup_s - self.clock.fair_s(began))
 
         scenario = self._scenario
         engine = None if resume else self._take_over()
@@ -136,7 +141,7 @@ class EngineUnderTest:
         self._workspace = self._workspace or Workspace()
         engine = Engine(
             self._spec, self._id, self._stderr, self._on_line, self._workspace,
-            isolation=self._isolation,
+            isolation=self._isolation, clock=self.clock,
         )  # fmt: skip
         self._process, self._served = engine, 0
         cores = self._scenario.pace.engine_cores if self._scenario.pace else ()
@@ -153,7 +158,7 @@ class EngineUnderTest:
             return None
         if (idle := self._pool.take(self._scenario.workers)) is None:
             return None
-        idle.engine.hand_over(self._stderr, self._on_line)
+        idle.engine.hand_over(self._stderr, self._on_line, self.clock)
         self._workspace = idle.engine.workspace
         self._process, self._served, self.hello = idle.engine, idle.served, idle.hello
         self._events.add(EventKind.TAKEN_OVER, pid=idle.engine.pid, served=idle.served)
@@ -288,7 +293,9 @@ class EngineUnderTest:
     def drain(self) -> Pending | Completion:
         """Ask for drain, or watch for it where the engine cannot be asked."""
         if self._completion is not None:
-            return self._completion(self._spec.timeouts.recovery_s)
+            completion = self._completion(self._spec.timeouts.recovery_s)
+            completion.passed_s = self.clock.fair_s
+            return completion
         return self.process.submit("drain")
 
     def rss_bytes(self) -> int:

@@ -25,6 +25,7 @@ from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.history.input_replay import InputMaker
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
+from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.log_server.sink import Sink
 from tickproof.conformance.runner import servers
 from tickproof.conformance.runner.activity_watch import ActivityWatch
@@ -33,6 +34,7 @@ from tickproof.conformance.runner.manifest import Manifest
 from tickproof.conformance.runner.network_faults import NetworkFaults
 from tickproof.conformance.runner.progress_snapshots import ProgressSnapshots
 from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.usage.pulse import Pulse
 
 STEP_S: Final = 0.01
 #: How long what the kit itself has under way may take to come to its end.
@@ -102,6 +104,14 @@ class LiveRun:
             self._pool, self._isolation, self.server.listen_on,
             opened.exchange.completion if opened.exchange else None,
         )  # fmt: skip
+        self.clock = self.engine.clock
+        if isinstance(self.server, LogServer):
+            self.server.passed_s = self.clock.fair_s
+        pulse = Pulse(
+            self.clock, self._position, self.engine.living, paced=scenario.pace is not None
+        )
+        self._recording.append(pulse)
+        self._stack.enter_context(pulse)
         self.network_faults = NetworkFaults(
             self._isolation.network, self.events, lambda: self.engine.process
         )
@@ -115,8 +125,16 @@ class LiveRun:
         self.faults.watch_state = self.engine.watch_state
         self.faults.scaling = lambda: self.engine.injector.scaling.under_way
         longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
-        self.deadline = time.monotonic() + longest_s + SPARE_S
+        self.began_at, self.longest_s = time.monotonic(), longest_s + SPARE_S
         self._opened = True
+
+    def _position(self) -> tuple[int, ...]:
+        """Return how far the engine is: counts that its progress raises, and that have an end."""
+        log, recorder = self.log, self.recorder
+        most = log.total * self.scenario.output_size
+        return (
+            log.fetched, log.released, min(recorder.records, log.total), min(recorder.bytes, most)
+        )  # fmt: skip
 
     def _lay_out_hosts(self, data: dict[str, Any]) -> None:
         """Have the log server reached over a network of hosts, if there is to be one."""
@@ -151,10 +169,12 @@ class LiveRun:
     def _read_to_the_end(self) -> None:
         self.server.release_waits(True)
         # The thread that carried the fault out still has to record what it did.
-        if not _wait(lambda: not self.faults.busy, SETTLE_S):
-            raise KitStopped(f"a fault did not come to its end within {SETTLE_S} s")
-        if not self.server.wait_idle(SETTLE_S):
-            raise KitStopped(f"connections of a dead engine did not end within {SETTLE_S} s")
+        for settled, what in (
+            (lambda left_s: _wait(lambda: not self.faults.busy, left_s), "a fault did not end"),
+            (self.server.wait_idle, "connections of a dead engine did not end"),
+        ):
+            if not self.clock.wait(settled, SETTLE_S, what, moves=False):
+                raise KitStopped(f"{what} within {SETTLE_S} s")
         self.faults.engine_died()
         if self._exchange:
             self._exchange.engine_died()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.topology import Member
 from tickproof.conformance.faults.state_dir import Damage, Fill, newest
@@ -47,11 +48,14 @@ class ProcessFaultInjector:
     """Injects faults into one engine, over all its lives, and ends those that last.
 
     ``stderr`` is the file of the engine's standard error, ``recovery_s`` the limit of
-    engine.toml. Injections may run in any thread, everything else in one.
+    engine.toml, measured by ``clock``. Injections may run in any thread, everything else in one.
     """
 
-    def __init__(self, stderr: Path, events: EventLog, seed: int, recovery_s: float) -> None:
+    def __init__(
+        self, stderr: Path, events: EventLog, seed: int, recovery_s: float, clock: FairClock
+    ) -> None:
         self._stderr, self._events, self._recovery_s = stderr, events, recovery_s
+        self._clock = clock
         #: The folder of the engine's state, to be set before the first fault.
         self.state_dir = Path()
         self._random = random.Random(seed)
@@ -63,12 +67,13 @@ class ProcessFaultInjector:
         self._killed = False
         #: Until then (time.monotonic) a dead engine is not started again.
         self.down_until = 0.0
-        #: Until then (time.monotonic) what the engine does may be the consequence of a fault.
-        self._aftermath_until = 0.0
+        #: Since then (time.monotonic), and for recovery_s, what the engine does may be the
+        #: consequence of a fault; minus infinity before the first.
+        self._aftermath_from = -math.inf
         #: When a coordinator died and argv's process lived on (time.monotonic), 0 before.
         self.coordinator_died_at = 0.0
         self._killed_members: set[Member] = set()
-        self.scaling = Scaling(events, recovery_s)
+        self.scaling = Scaling(events, recovery_s, clock)
         #: How many workers the next life has, 0: as many as the scenario says.
         self.workers = 0
         self._paused: list[_Paused] = []
@@ -89,7 +94,7 @@ class ProcessFaultInjector:
 
     @property
     def _in_aftermath(self) -> bool:
-        return time.monotonic() < self._aftermath_until
+        return self._clock.fair_s(self._aftermath_from) < self._recovery_s
 
     @property
     def lasting(self) -> bool:
@@ -186,7 +191,7 @@ class ProcessFaultInjector:
         self._killed = any(victim.pid == live.pid for victim in victims)
         if step.target == "coordinator":
             # A supervisor may live on, start another coordinator, or end for the kit to see.
-            self._aftermath_until = self.touched_at + self._recovery_s
+            self._aftermath_from = self.touched_at
         pids = [victim.pid for victim in victims if victim.kill()]
         self._killed = live.pid in pids
         if not pids:
@@ -211,7 +216,7 @@ class ProcessFaultInjector:
     def _fill(self, step: FaultStep, live: Engine) -> dict[str, Any]:
         self._end_fill()
         self.touched_at = time.monotonic()
-        self._aftermath_until = self.touched_at + step.seconds + self._recovery_s
+        self._aftermath_from = self.touched_at + step.seconds
         fill = Fill(live.living, self.state_dir, self._stderr)
         pids = fill.begin()
         now = time.monotonic_ns()
@@ -265,7 +270,7 @@ class ProcessFaultInjector:
         self._end_fill()
         self.scaling.forget()
         self._killed = False
-        self._aftermath_until = 0.0
+        self._aftermath_from = -math.inf
         self._killed_members.clear()
 
     def _end_fill(self) -> None:

@@ -94,8 +94,8 @@ class RunLoop:
             if self._engine.injector.coordinator_died_at > self._drain_asked:
                 self._forget_drain()  # who had taken the request is gone
                 return False
-            if isinstance(self._drain, Pending) and time.monotonic() > self._drain_deadline():
-                self._drain_overdue(self._drain)
+            if isinstance(self._drain, Pending):
+                self._expect_drained(self._drain)
             return False
         if self._faults.busy:
             return False  # a kill is under way: it comes before the end, not into it
@@ -166,16 +166,17 @@ class RunLoop:
         self._drain = None
         self._faults.draining = False
 
-    def _drain_deadline(self) -> float:
+    def _expect_drained(self, drain: Pending) -> None:
+        """Expect an answer to drain in time; raises EngineFailure."""
         if not self._ended_at:
-            return float("inf")
+            return
         base = max(self._drain_asked, self._ended_at)
         if changed_at := self._run.fault_changed_at:
             base = max(base, changed_at + self._timeouts.recovery_s)
         slowed_s = self._run.sink.spent_s + self._run.server.links.spent_s
-        return base + self._timeouts.drain_s + slowed_s
-
-    def _drain_overdue(self, drain: Pending) -> None:
+        limit_s = self._timeouts.drain_s + slowed_s
+        if not self._run.clock.overdue(base, limit_s, "no answer to drain"):
+            return
         try:
             drain.wait(0)
         except EngineFailure as failure:
@@ -212,8 +213,9 @@ class RunLoop:
                 raise failure
             self._faults.failure = None  # a later fault met the aftermath of one before
         self._expect_an_end()
-        if time.monotonic() > self._run.deadline:
-            raise EngineFailure(Code.TIME_LIMIT, "the run was not over at the limit of all limits")
+        limit_s, what = self._run.longest_s, "the run was not over at the limit of all limits"
+        if self._run.clock.overdue(self._run.began_at, limit_s, what, moves=False):
+            raise EngineFailure(Code.TIME_LIMIT, what)
         process = self._engine.process
         if self._engine.killed:
             down = time.monotonic() < self._engine.injector.down_until
@@ -249,8 +251,12 @@ class RunLoop:
 
     def _recovery_overdue(self) -> bool:
         # With everything released there is nothing that a recovered engine must fetch.
-        late = time.monotonic() > self._run.fault_changed_at + self._timeouts.recovery_s
-        return late and self._faults.recovering and self._log.released < self._log.published
+        if not self._faults.recovering or self._log.released >= self._log.published:
+            return False
+        limit_s = self._timeouts.recovery_s
+        return self._run.clock.overdue(
+            self._run.fault_changed_at, limit_s, "no FETCH after a death"
+        )
 
     # -- faults that wait for their moment --------------------------------------
 
@@ -262,10 +268,10 @@ class RunLoop:
         if position != self._position:
             self._position, self._moved_at = position, now
         step = self._faults.current
-        quiet = now - max(self._moved_at, self._run.fault_changed_at)
         if step is None or step.at == "drained" or self._engine.killed:
             return
-        if quiet > self._timeouts.recovery_s + step.idle_s:
+        quiet_s = self._run.clock.fair_s(max(self._moved_at, self._run.fault_changed_at))
+        if quiet_s > self._timeouts.recovery_s + step.idle_s:
             if self._faults.nobody_came_back:
                 raise self._no_recovery("nothing fetched")
             self._faults.give_up("its moment did not come")

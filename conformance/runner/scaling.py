@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.process import Engine, Pending
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
@@ -27,8 +28,8 @@ class _Scale:
 class Scaling:
     """The scales of one engine. One thread asks, and one hears the answers."""
 
-    def __init__(self, events: EventLog, limit_s: float) -> None:
-        self._events, self._limit_s = events, limit_s
+    def __init__(self, events: EventLog, limit_s: float, clock: FairClock) -> None:
+        self._events, self._limit_s, self._clock = events, limit_s, clock
         self._open: tuple[_Scale, ...] = ()
         self._unseen = False
 
@@ -71,7 +72,7 @@ class Scaling:
                 raise outcome
             elif not scale.alone:
                 self._note(EventKind.SCALE_REFUSED, scale)
-            elif time.monotonic() > fault_at + self._limit_s:
+            elif self._clock.fair_s(fault_at) > self._limit_s:
                 raise outcome
             elif time.monotonic() > scale.request.answered_ns / 1e9 + AGAIN_S:
                 self._ask_again(live, scale)
@@ -83,7 +84,7 @@ class Scaling:
 
     def _expect_in_time(self, scale: _Scale, fault_at: float) -> None:
         begun = max(scale.request.sent_ns / 1e9, fault_at)
-        if time.monotonic() < begun + self._limit_s:
+        if not self._clock.overdue(begun, self._limit_s, "no answer to scale"):
             return
         try:
             scale.request.wait(0)

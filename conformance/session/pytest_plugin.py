@@ -149,7 +149,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item not in decided:
             # With no schedule given, or no engine, there is none to decide on.
             return not {GIVEN, POINT}.isdisjoint(getattr(item, "fixturenames", ()))
-        requirement, _ = decided[item]
+        requirement, scenario = decided[item]
+        if request.again and scenario not in request.again:
+            return True
         given = (request.schedules, GIVEN), (request.points, POINT)
         if any(asked and name not in getattr(item, "fixturenames", ()) for asked, name in given):
             return True

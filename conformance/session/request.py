@@ -19,7 +19,8 @@ class Request:
     same time, 0 for as many as suit machine and engine. port: of the log server, None for any.
     quotes, orders: a recorded market, both or none. schedules: files to judge instead of the
     suites. require: ids that have to be judged, else the exit status says so. feed: file that gets
-    live events. points: of the fault space, by the names of their scenarios, to play in place of
+    live events. again: scenarios to play once more, of those selected; empty for all.
+    points: of the fault space, by the names of their scenarios, to play in place of
     all else; empty for those that the profile draws.
     isolation: of engines; None: the best that the machine gives to each. kafka: host:port of a
     cluster to judge on, None for a broker of the kit. hosts: of a network of our own that engines
@@ -39,6 +40,7 @@ class Request:
     schedules: tuple[Path, ...] = ()
     require: tuple[str, ...] = ()
     feed: Path | None = None
+    again: tuple[str, ...] = ()
     points: dict[str, dict[str, str]] = field(default_factory=dict)
     isolation: Level | None = None
     kafka: str | None = None

@@ -46,6 +46,8 @@ from tickproof.conformance.verdicts import Outcome
 
 #: In the folder of a session: a tier is finished and does not hold.
 BROKEN_FILE: Final = "broken"
+#: What the folder of a run that was played again is called: its scenario and this.
+LEFT_OPEN: Final = ".left-open"
 #: Events of a run that a live view shows.
 _SHOWN = {EventKind.PROGRESS, EventKind.FAULT}
 
@@ -172,6 +174,9 @@ class ScenarioPlayer:
 
     def _play(self, scenario: Scenario) -> History:
         folder = self.request.out / scenario.name
+        if self.request.again and folder.exists():
+            # What the machine left open stays to be looked at.
+            folder.rename(folder.with_name(f"{scenario.name}{LEFT_OPEN}"))
         if folder.exists():
             shutil.rmtree(folder)
         feed = self._feed(folder, scenario)

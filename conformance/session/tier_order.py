@@ -18,7 +18,13 @@ from tickproof.conformance.session.scenario_player import BROKEN_FILE
 from tickproof.conformance.suites.catalog import space
 from tickproof.conformance.suites.judge import JUDGES, import_suites
 from tickproof.conformance.suites.schedules import judges_of
-from tickproof.conformance.verdicts import SEVERITY, Outcome, Reason, Verdict
+from tickproof.conformance.verdicts import (
+    SEVERITY,
+    WORTH_ANOTHER_RUN,
+    Outcome,
+    Reason,
+    Verdict,
+)
 
 #: Verdicts of runs in which everything was done that was asked for.
 _PLAYED: Final = (Verdict.PASS, Verdict.FAIL)
@@ -38,6 +44,9 @@ class TierOrder:
     ) -> None:  # fmt: skip
         self._runs, self.on_event = runs, on_event
         self._blocking = not request.only
+        #: Scenarios to play again, each once: the machine left their outcomes open.
+        self._again: set[str] = set()
+        self._played_again: set[str] = set()
         self._tier_of = {id_: requirement.tier for id_, requirement in selected.items()}
         #: Requirement and scenario of each outcome that is still to come.
         self.awaited = _expected(engine, request, selected)
@@ -60,8 +69,12 @@ class TierOrder:
         """Take the outcome of one test, and the failures that block it.
 
         These may be of a requirement of another tier, or of none that was selected: they
-        count with the tier of the test.
+        count with the tier of the test. What the machine left open is kept for another run, and
+        is awaited until that is over.
         """
+        if self._leaves_open(outcome):
+            self._again.add(outcome.scenario)
+            return
         self._found.append(outcome)
         self._causes += [(self._tier_of[outcome.requirement], cause) for cause in causes]
         self.awaited.discard((outcome.requirement, outcome.scenario))
@@ -70,6 +83,22 @@ class TierOrder:
             self._decided(outcome)
         while self._waiting and not self._undecided(self._waiting[0]):
             self._finish(self._waiting.pop(0))
+
+    def _leaves_open(self, outcome: Outcome) -> bool:
+        """Tell whether an outcome is an unknown that another run may decide."""
+        open_ = outcome.verdict is Verdict.UNKNOWN and outcome.reason in WORTH_ANOTHER_RUN
+        return open_ and outcome.scenario not in self._played_again
+
+    def to_play_again(self) -> tuple[str, ...]:
+        """Return the scenarios that the machine left open; what they give next counts."""
+        again, self._again = self._again if not self.broken else set(), set()
+        self._played_again |= again
+        # What that run lacked, the next may have.
+        self._found = [
+            one for one in self._found
+            if one.verdict is not Verdict.UNKNOWN or one.scenario not in again
+        ]  # fmt: skip
+        return tuple(sorted(again))
 
     def finish(self, tiers: Iterable[int]) -> None:
         """Finish tiers of which no more tests will come."""

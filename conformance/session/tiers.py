@@ -97,6 +97,13 @@ def _run_covering(engine: Path, request: Request, order: TierOrder) -> None:
 
 
 def _run_tiers(engine: Path, request: Request, order: TierOrder) -> None:
+    """Run the tiers of a request; what the machine left open is played again, one by one."""
+    _run_suites(engine, request, order)
+    if again := order.to_play_again():
+        _run_suites(engine, replace(request, again=again, workers=1), order)
+
+
+def _run_suites(engine: Path, request: Request, order: TierOrder) -> None:
     """Run the suites of the tiers of a request under pytest, their scenarios side by side."""
     feed = request.out / "feed.jsonl"
     feed.touch()

@@ -14,6 +14,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.scenario import ladder_output
+from tickproof.conformance.usage import noise
 from tickproof.generators.layouts import (
     COUNT_IN,
     COUNT_OUT,
@@ -137,7 +138,7 @@ def _market(history: History, log: OutputLog) -> Findings:
         history.inputs(QUOTE, 0), history.inputs(ORDER, 1), log, history.params["emit"],
         freshness_ns=int(history.claims["freshness_s"] * 1e9),
         publishes=history.publishes, fetches=history.fetches_with_cause,
-        pauses=list(history.pauses()), delivery=history.claims["delivery"],
+        pauses=[*history.pauses(), *noise.withheld(history)], delivery=history.claims["delivery"],
     )  # fmt: skip
 
 

@@ -21,14 +21,14 @@ from tickproof.conformance.suites.evidence import (
 )
 from tickproof.conformance.suites.judge import BrokenOff, Fail, KitError, Unknown
 from tickproof.conformance.suites.workers import require_at_work
-from tickproof.conformance.verdicts import Reason
+from tickproof.conformance.verdicts import WORTH_ANOTHER_RUN, Reason
 
 
 def require_completed(history: History) -> None:
     """Expect that the run went from deploy to the engine's end."""
     ended = history.ended
-    if ended["how"] == "engine-failure" and ended["code"] == "TIME_LIMIT":
-        raise Unknown(Reason.TIME_LIMIT, "a run from deploy to the end", ended["message"])
+    if ended["how"] == "engine-failure" and ended["code"] in WORTH_ANOTHER_RUN:
+        raise Unknown(ended["code"], "a run from deploy to the end", ended["message"])
     if ended["how"] == "engine-failure":
         refused = history.all(events.Refused)[-1:]
         why = "".join(f"; the log had refused {row.op}: {row.text}" for row in refused)

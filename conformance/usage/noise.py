@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from tickproof.conformance.engines.fair_clock import Demand, Interval, withheld_s
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import ANY_CORE
 
@@ -78,6 +79,37 @@ def disturbed(seconds: Seconds, *, foreign: float) -> np.ndarray:
     for more loses more. A second without samples is not disturbed.
     """
     return seconds.foreign_s > foreign
+
+
+def withheld(history: History) -> list[tuple[int, int]]:
+    """Return (start_ns, end_ns): how much of each second between samples the machine withheld.
+
+    The same that stops the clock of time limits during a run, from what was sampled beside it:
+    of the engine's threads, not of the kit's. No samples, nothing withheld.
+    """
+    machine, usage = history.machine, history.usage
+    kept = _spaced(machine["t_ns"])
+    if len(kept) < 2:
+        return []
+    samples = machine[kept]
+    cores = max(1, int(np.bitwise_or.reduce(usage["affinity"])).bit_count())
+    waited = np.diff(_waited(usage, machine["t_ns"])[kept])
+    used = np.diff(samples["engine_s"] + samples["kit_s"])
+    stolen = np.diff(samples["steal_s"]) / cores
+    starts, ends = samples["t_ns"][:-1].tolist(), samples["t_ns"][1:].tolist()
+    found = []
+    for start, end, wait_s, used_s, stolen_s in zip(
+        starts, ends, waited.tolist(), used.tolist(), stolen.tolist(), strict=True
+    ):
+        seen = Interval((end - start) / 1e9, stolen_s, engine=Demand(wait_s, used_s, cores))
+        found.append((start, start + int(withheld_s(seen) * 1e9)))
+    return [(start, end) for start, end in found if end > start]
+
+
+def withheld_between_s(history: History, from_ns: int, to_ns: int) -> float:
+    """Return how many seconds of a time the machine withheld."""
+    overlap = (min(end, to_ns) - max(start, from_ns) for start, end in withheld(history))
+    return sum(max(0, one) for one in overlap) / 1e9
 
 
 def _spaced(samples: np.ndarray) -> np.ndarray:

@@ -33,6 +33,17 @@ class Threads(NamedTuple):
     wait_ns: int
 
 
+class Thread(NamedTuple):
+    """Processor time of a thread, how long it waited for a core (0 where that is not told), state.
+
+    state: the letter of /proc, "D" while it waits for a disk.
+    """
+
+    used_ns: int
+    wait_ns: int
+    state: str
+
+
 def row(t_ns: int, proc: Proc, queues: Mapping[int, tuple[int, int]] | None) -> tuple[Any, ...]:
     """Return a USAGE row; raises OSError when the process has ended.
 
@@ -90,6 +101,24 @@ def threads(pid: int) -> Threads:
     return Threads(count, voluntary, involuntary, wait_ns if _HAS_SCHEDSTAT else -1)
 
 
+def thread_times(pid: int) -> dict[tuple[int, int], Thread]:
+    """Return the living threads of a process, by pid and number; raises OSError if it has ended."""
+    found = {}
+    for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+        try:
+            stat = _read(f"/proc/{pid}/task/{task}/stat")
+            times = _read(f"/proc/{pid}/task/{task}/schedstat") if _HAS_SCHEDSTAT else b""
+        except OSError:
+            continue  # a thread that has just ended
+        fields = stat[stat.rindex(b")") + 2 :].split(maxsplit=13)
+        if times:
+            used_ns, wait_ns = map(int, times.split()[:2])
+        else:
+            used_ns, wait_ns = (int(fields[11]) + int(fields[12])) * 1_000_000_000 // TICKS, 0
+        found[pid, int(task)] = Thread(used_ns, wait_ns, chr(fields[0][0]))
+    return found
+
+
 def sockets(pid: int) -> list[int]:
     """Return the inodes of a process's sockets; none where they may not be seen."""
     found = []
@@ -143,11 +172,17 @@ def steal_s() -> float:
 
 def pressure_us() -> int:
     """Return how long anything waited for a core since boot, -1 where the kernel hides it."""
+    seconds = pressure_s("cpu")
+    return -1 if seconds is None else round(seconds * 1e6)
+
+
+def pressure_s(resource: str) -> float | None:
+    """Return how long anything waited for "cpu", "io" or "memory" since boot, None if untold."""
     try:
-        some = _read("/proc/pressure/cpu").splitlines()[0]
+        some = _read(f"/proc/pressure/{resource}").splitlines()[0]
     except OSError:
-        return -1
-    return int(some.rpartition(b"total=")[2])
+        return None
+    return int(some.rpartition(b"total=")[2]) / 1e6
 
 
 def _read(path: str, most: int = -1) -> bytes:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.starvation import Hogs
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.history import events
+from tickproof.conformance.history.event_log import Listener
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner import run_loop
@@ -47,10 +50,13 @@ def engine(folder: Path, old: str = "", new: str = "") -> Path:
     return folder / "engine.toml"
 
 
-def played(toml: Path, folder: Path, faults: tuple[FaultStep, ...]) -> History:
+def played(
+    toml: Path, folder: Path, faults: tuple[FaultStep, ...], listener: Listener | None = None
+) -> History:
     scenario = draw("passthrough-deaths", Context(seed=3))
     recipe = scenario.recipe | {"records": RECORDS}
-    play(replace(scenario, faults=faults, recipe=recipe, rate=40_000.0), load(toml), folder, seed=3)
+    play(replace(scenario, faults=faults, recipe=recipe, rate=40_000.0), load(toml), folder, seed=3,
+         listener=listener)  # fmt: skip
     return History(folder)
 
 
@@ -72,6 +78,23 @@ def test_an_engine_that_does_not_fetch_after_its_death_fails(tmp_path: Path) -> 
     assert history.ended["how"] == "engine-failure"
     assert history.ended["code"] == "NO_RECOVERY"
     assert "1.5 s" in history.ended["message"]
+
+
+def test_an_engine_that_is_starved_after_its_death_does_not_fail(tmp_path: Path) -> None:
+    """It starts again beside a program that leaves it nothing, for longer than all limits."""
+    toml = engine(tmp_path / "e")
+    toml.write_text(TOML.replace("startup_timeout_s = 20", "startup_timeout_s = 1.5"))
+    starved: list[int] = []
+    with Hogs() as hogs:
+
+        def starve(row: dict[str, Any]) -> None:
+            if row["event"] == "started" and row["resume"]:
+                hogs.starve(row["pid"], 4.0)
+                starved.append(row["pid"])
+
+        history = played(toml, tmp_path / "run", (KILL,), starve)
+    assert starved and len(history.faults) == 1
+    assert history.ended == {"how": "completed"}
 
 
 def test_a_moment_that_never_comes_lets_the_input_go_on(tmp_path: Path) -> None:

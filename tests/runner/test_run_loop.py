@@ -9,6 +9,7 @@ import pytest
 from tests.faults.bench import Bench, until
 from tests.log_server.logbench import LogBench, append
 from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.runner.run_loop import RunLoop
 from tickproof.conformance.scenario import FaultStep
 
@@ -17,7 +18,8 @@ from tickproof.conformance.scenario import FaultStep
 def loop():
     """A loop whose run has only what a test gives it."""
     made = object.__new__(RunLoop)
-    made._run = SimpleNamespace(stop_reason=lambda: "", deadline=float("inf"), fault_changed_at=0.0)
+    made._run = SimpleNamespace(stop_reason=lambda: "", clock=FairClock(), fault_changed_at=0.0)
+    made._run.began_at, made._run.longest_s = 0.0, float("inf")
     made._timeouts = SimpleNamespace(cut_s=0.1, recovery_s=0.2)
     made._moved_at = float("inf")
     return made

@@ -10,6 +10,7 @@ import pytest
 
 from tickproof.conformance.engines.control_channel import ControlChannel, Pending
 from tickproof.conformance.engines.failures import EngineFailure
+from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.runner import scaling
 from tickproof.conformance.runner.scaling import Scaling
@@ -44,7 +45,7 @@ def talk() -> Talk:
 
 @pytest.fixture
 def made(tmp_path: Path) -> Scaling:
-    return Scaling(EventLog(tmp_path / "events.jsonl"), LIMIT_S)
+    return Scaling(EventLog(tmp_path / "events.jsonl"), LIMIT_S, FairClock())
 
 
 def noted(tmp_path: Path) -> list[tuple[str, int]]:

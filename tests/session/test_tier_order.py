@@ -91,6 +91,33 @@ def test_a_special_run_that_ends_like_a_plain_one_is_the_same_failure(reason, ve
     assert third.blocked_by == [LOW if verdict == "blocked" else HIGH]
 
 
+def left_open(order: TierOrder, requirement: str, reason: Reason) -> list[str]:
+    """Have all runs of a requirement end by the machine; return their scenarios."""
+    pairs = [pair for pair in order.awaited if pair[0] == requirement]
+    for id_, scenario in pairs:
+        order.add(Outcome(id_, Verdict.UNKNOWN, scenario, reason=reason))
+    return sorted(scenario for _, scenario in pairs)
+
+
+@pytest.mark.parametrize("second", [Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN])
+def test_what_the_machine_left_open_is_awaited_until_it_was_played_again(order, told, second):
+    decide(order, HIGH, Verdict.PASS)
+    scenarios = left_open(order, LOW, Reason.MACHINE_BUSY)
+    assert order.outcomes == [] and told == []
+    assert order.to_play_again() == tuple(scenarios)
+    for scenario in scenarios:
+        order.add(Outcome(LOW, second, scenario, reason=Reason.MACHINE_BUSY))
+    found = {one.requirement: one.verdict for one in order.outcomes}
+    above = Verdict.BLOCKED if second is Verdict.FAIL else Verdict.PASS
+    assert found == {LOW: second, HIGH: above}
+    assert order.to_play_again() == ()
+
+
+def test_an_unknown_for_want_of_evidence_is_not_played_again(order):
+    left_open(order, LOW, Reason.KILL_MISSED)
+    assert order.to_play_again() == ()
+
+
 def test_a_point_that_was_missed_is_not_covered_and_decides_nothing_beside_others():
     point = {"points": [{"when": "idle"}]}
     held = Outcome("EO-COVERING", Verdict.PASS, "space-1", evidence=point)

@@ -37,7 +37,15 @@ SECOND = 1_000_000_000
 CLAIMED_S, SPARE_S = 3 + 10, 10
 
 
-def history(folder: Path, waited_s: float):
+def starved(seconds: float) -> dict[str, list[tuple]]:
+    """Return the tables of a process that is ready to run from 1 s on, and gets no core."""
+    to_ns = SECOND + int(seconds * SECOND)
+    usage = [(t_ns, 7, 0, 0, 0, 1, 0, 0, t_ns - SECOND, 0, 0, 0, 3) for t_ns in (SECOND, to_ns)]
+    machine = [(t_ns, 0, 0, 0, 0, -1) for t_ns in (SECOND, to_ns)]
+    return {"usage": usage, "machine": machine}
+
+
+def history(folder: Path, waited_s: float, starved_s: float = 0.0):
     """Make a run whose one worker dies at 1 s, and whose output goes on after ``waited_s``."""
     numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
     step = FaultStep("kill", "worker", "staged", fraction=0.5)
@@ -50,7 +58,7 @@ def history(folder: Path, waited_s: float):
     t_ns = np.full(RECORDS, died_ns // 2, np.int64)
     t_ns[RECORDS // 2 :] = died_ns + int(waited_s * SECOND)
     run.outputs(output_log(numbers, t_ns=t_ns))
-    run.tables(fetches=[(died_ns // 4, 0, 0, 0, RECORDS)])
+    run.tables(fetches=[(died_ns // 4, 0, 0, 0, RECORDS)], **starved(starved_s))
     state = PartitionState(0, 0, RECORDS, RECORDS, RECORDS, 0)
     run.events(FiredFault(
         t_ns=died_ns, struck_ns=died_ns, step=step, moment="staged", text="SIGKILL",
@@ -68,6 +76,14 @@ def test_output_that_comes_later_is_held_up(tmp_path: Path) -> None:
     with pytest.raises(Fail, match=f"within {CLAIMED_S} s of a death") as failure:
         judge(history(tmp_path / "run", CLAIMED_S + SPARE_S + 0.1))
     assert failure.value.code == "HELD_UP"
+
+
+def test_what_the_machine_withheld_holds_no_reader_up(tmp_path: Path) -> None:
+    waited_s = CLAIMED_S + SPARE_S + 5
+    with pytest.raises(Unknown, match=r"MACHINE_BUSY.*withheld 6\.0 s"):
+        judge(history(tmp_path / "run", waited_s, starved_s=6))
+    with pytest.raises(Fail, match="HELD_UP"):
+        judge(history(tmp_path / "other", waited_s, starved_s=4))
 
 
 def long_downtime(folder: Path, begun: int, *aborted_s: float):

@@ -8,7 +8,14 @@ import pytest
 from tickproof.conformance.history.rows import ANY_CORE, HICCUP, MACHINE, OTHERS, PUBLISH, USAGE
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.testing.run_folder import RunFolder
-from tickproof.conformance.usage.noise import Seconds, disturbed, noisy, seconds
+from tickproof.conformance.usage.noise import (
+    Seconds,
+    disturbed,
+    noisy,
+    seconds,
+    withheld,
+    withheld_between_s,
+)
 
 S = 1_000_000_000
 MS = 1_000_000
@@ -189,3 +196,22 @@ def test_noise_does_not_go_on_beyond_the_second_after() -> None:
     zero = np.zeros(5)
     made = Seconds(zero, np.array([0, 9_000_000, 0, 0, 0]), zero, zero, zero)
     assert noisy(made, hiccup_us=1_000, foreign=0.1).tolist() == [False, True, True, False, False]
+
+
+def test_what_was_withheld_between_samples(tmp_path) -> None:
+    """Of two cores the run used a half; a thread of the engine waited for 0.6 s, then for none."""
+    scenario = Scenario("made", "double", {}, {"kind": "numbers", "records": 1, "seed": 1})
+    run = RunFolder(tmp_path, scenario)
+    waits = (0, 600 * MS, 600 * MS, 600 * MS)
+    usage = [(T0 + at * S, 7, 0, 0, 0, 1, 0, 0, wait, 0, 0, 0, 3) for at, wait in enumerate(waits)]
+    samples = machine((0, 0, 0, 0, 0), (1, 2, 0, 0.5, 0.5), (2, 4, 0, 1, 1), (3, 4, 1, 1, 1))
+    run.tables(machine=samples, usage=usage)
+    history = run.history()
+    # In the third second half of the machine was stolen.
+    assert withheld(history) == [(T0, T0 + S // 2), (T0 + 2 * S, T0 + 2 * S + S // 2)]
+    assert withheld_between_s(history, T0 + S // 4, T0 + 3 * S) == 0.75
+
+
+def test_without_samples_nothing_was_withheld(tmp_path) -> None:
+    scenario = Scenario("made", "double", {}, {"kind": "numbers", "records": 1, "seed": 1})
+    assert withheld(RunFolder(tmp_path, scenario).history()) == []

@@ -1,0 +1,48 @@
+"""A run that the machine left open is played once more, alone, and the first one is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tickproof.conformance.history.folder import write_json
+from tickproof.conformance.resources import fixtures
+from tickproof.conformance.session import scenario_player, tiers
+from tickproof.conformance.session.request import Request
+from tickproof.conformance.verdicts import Reason, Verdict
+
+ENGINE = fixtures() / "engines" / "minimal" / "engine.toml"
+
+
+def busy(folder: Path) -> None:
+    """Say of a run that the machine was too busy for its limits."""
+    run = json.loads((folder / "run.json").read_text("utf-8"))
+    why = "no answer to drain, but the machine withheld 55.0 of 60.0 s"
+    run["ended"] = {"how": "engine-failure", "code": "MACHINE_BUSY", "message": why, "stderr": []}
+    write_json(folder / "run.json", run)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_run_that_the_machine_left_open(tmp_path: Path, monkeypatch, times: int) -> None:
+    play, played, told = scenario_player.play, [], []
+
+    def first_busy(scenario, spec, folder, **options):
+        play(scenario, spec, folder, **options)
+        played.append(folder.name)
+        if len(played) <= times:
+            busy(folder)
+
+    monkeypatch.setattr(scenario_player, "play", first_busy)
+    request = Request(out=tmp_path, only=("SL-PASSTHROUGH", "PR-FRAMES"))
+    outcomes = tiers.run_session(ENGINE, request, told.append)
+    assert played == ["passthrough"] * 2
+    (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
+    assert {path.name for path in folder.iterdir() if path.is_dir()} == {
+        "passthrough", "passthrough.left-open",
+    }  # fmt: skip
+    expected = (Verdict.PASS, "") if times == 1 else (Verdict.UNKNOWN, Reason.MACHINE_BUSY)
+    assert {(one.verdict, one.reason) for one in outcomes} == {expected}
+    decided = [event["outcome"]["requirement"] for event in told if event["event"] == "decided"]
+    assert sorted(decided) == ["PR-FRAMES", "SL-PASSTHROUGH"]
