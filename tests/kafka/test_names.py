@@ -21,7 +21,7 @@ DRAWN = uuid.UUID("6f0c6f0e-8d0b-4e0c-9d5a-0b1f3c2d4e5f")
         f"mine-{DRAWN}-0",
         f"mine_{str(DRAWN).upper()}",
         f"mine-{DRAWN.hex}",
-        f"mine-{uuid.uuid1()}",
+        "mine-8a3f1c2e-ab12-11f0-8de9-0242ac120002",
     ],
 )
 def test_a_name_of_the_run_or_with_a_uuid_collides_with_none(text: str) -> None:
