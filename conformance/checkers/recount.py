@@ -19,12 +19,11 @@ from tickproof.conformance.checkers.expected import Groups, find
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
 
-#: Most states of a key that are tried where an output does not follow from those seen before.
-_MOST_STATES: Final = 20_000
+#: Most states of a key that are gone through if a life may have shown nothing of it.
+_MOST_STATES: Final = 5_000
 #: Keys with points that nothing explains after which no more are searched thoroughly: it is clear.
 _STRANGE_KEYS: Final = 20
 _MOST_N: Final = np.uint64(1 << 62)
-_ANY: Final = np.int64(0)
 #: Of a span with more values than this, only runs from its begin on are tried.
 _LONG_SPAN: Final = 2_000
 
@@ -108,19 +107,33 @@ class _Places:
                     yield low, high
 
 
+class _States(NamedTuple):
+    """States of a key: how many values each counts again, their sum, and how many runs that takes.
+
+    Sums wrap at 64 bits, as those of app count do.
+    """
+
+    more: np.ndarray
+    extra: np.ndarray
+    runs: np.ndarray
+
+    def those(self, mask: np.ndarray) -> _States:
+        return _States(*(column[mask] for column in self))
+
+    def and_(self, others: _States) -> _States:
+        return _States(*(np.concatenate(both) for both in zip(self, others, strict=True)))
+
+
 @dataclass
 class _Key:
     """One key: the totals after 0, 1, 2, ... values, and spans of values fetched again.
 
-    A state says how many values are counted again (``more``), what they add up to (``extra``),
-    and how many runs that takes (``runs``). The first state counts none again.
+    The first of the known states counts none again.
     """
 
     sums: np.ndarray
     spans: list[tuple[int, int]]
-    more: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
-    extra: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
-    runs: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
+    known: _States = field(default_factory=lambda: _States(*np.zeros((3, 1), np.int64)))
 
     def explained(self, n: np.ndarray, total: np.ndarray, thorough: bool) -> np.ndarray:
         """Return for each point the number of values that explains it, 0 for none.
@@ -131,55 +144,49 @@ class _Key:
         fits = self._fitting(n, total)
         while not (seen := fits.any(axis=0)).all():
             first = int(np.argmin(seen))
-            if not self._found(n[first], total[first], thorough):
+            found = self._found(n[first], total[first], thorough)
+            if not len(found.more):
                 break
+            self.known = self.known.and_(found)
             fits = self._fitting(n, total)
-            used = fits.any(axis=1) | (self.runs == 0)
-            fits = fits[used]
-            self.more, self.extra, self.runs = (column[used] for column in self._columns())
         # By chance a state may fit one point; the right one fits those that follow it, too.
-        rank = np.lexsort((self.more, -fits.sum(axis=1)))
+        rank = np.lexsort((self.known.more, -fits.sum(axis=1)))
         best = rank[np.argmax(fits[rank], axis=0)]
-        return np.where(seen, n - self.more[best], 0)
+        return np.where(seen, n - self.known.more[best], 0)
 
     def _fitting(self, n: np.ndarray, total: np.ndarray) -> np.ndarray:
-        """Return a mask of states by points: the point is one of the state."""
-        place = n - self.more[:, None]
+        """Return a mask of known states by points: the point is one of the state."""
+        return self._true(n - self.known.more[:, None], total - self.known.extra[:, None])
+
+    def _true(self, place: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """Tell of numbers of values, and totals without what counts again, if they belong."""
         inside = (place > 0) & (place < len(self.sums))
-        right = self.sums[np.where(inside, place, 0)] + self.extra[:, None] == total
-        return inside & right
+        return inside & (self.sums[np.where(inside, place, 0)] == total)
 
-    def _found(self, n: np.int64, total: np.int64, thorough: bool) -> bool:
-        """Add states with one run more that explain a point; tell whether there are any."""
-        if self._add(n, total):
-            return True
-        before = self._columns()
+    def _found(self, n: np.int64, total: np.int64, thorough: bool) -> _States:
+        """Return states that explain a point, with one run more than known ones; or with some."""
+        states = self.known
+        found = self._extended(states, n, total)
         for _ in self.spans[1:] if thorough else ():
-            if not self._add() or len(self.more) > _MOST_STATES:
+            size = len(states.more) * sum(len(length) for length, _ in self._all_runs)
+            if len(found.more) or size > _MOST_STATES:
                 break
-            if self._add(n, total):
-                return True
-        self.more, self.extra, self.runs = before
-        return False
+            states = self._extended(states)
+            found = self._extended(states, n, total)
+        return found
 
-    def _add(self, n: np.int64 | None = None, total: np.int64 = _ANY) -> bool:
-        """Add states with one run more: those that explain a point, or all; tell if any."""
-        before = len(self.more)
-        columns = [self._columns()]
-        for state in np.flatnonzero(self.runs < len(self.spans)):
+    def _extended(
+        self, states: _States, n: np.int64 | None = None, total: np.int64 | int = 0
+    ) -> _States:
+        """Return states with one run more: those that explain a point, or all."""
+        columns = [states.those(states.runs < 0)]
+        for more, extra, runs in zip(*states.those(states.runs < len(self.spans)), strict=True):
             for length, run in self._all_runs:
-                more, extra = self.more[state] + length, self.extra[state] + run
+                one = _States(more + length, extra + run, np.full(len(run), runs + 1))
                 if n is not None:
-                    place = n - more
-                    inside = (place > 0) & (place < len(self.sums))
-                    fits = inside & (self.sums[np.where(inside, place, 0)] + extra == total)
-                    more, extra = more[fits], extra[fits]
-                columns.append((more, extra, np.full(len(more), self.runs[state] + 1)))
-        every = np.array([np.concatenate(column) for column in zip(*columns, strict=True)])
-        # Of equal states the first, which takes the fewest runs.
-        _, kept = np.unique(every[:2], axis=1, return_index=True)
-        self.more, self.extra, self.runs = every[:, np.sort(kept)]
-        return len(self.more) > before
+                    one = one.those(self._true(n - one.more, total - one.extra))
+                columns.append(one)
+        return _States(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
     @cached_property
     def _all_runs(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -191,6 +198,3 @@ class _Key:
             start, end = np.nonzero(np.arange(len(sums)) > starts[:, None])
             found.append((end - start, sums[end] - sums[start]))
         return found
-
-    def _columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.more, self.extra, self.runs
