@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
 
@@ -84,6 +84,19 @@ LASTING: Final = frozenset(
         "partition", "loss", "reorder", "duplicate", "garble",
     )
 )  # fmt: skip
+#: What `survives` may hold.
+Death = Literal["worker", "all-workers", "coordinator", "engine", "connection"]
+
+
+def survived(claimed: Collection[str]) -> tuple[str, ...]:
+    """Return what an engine that claims ``claimed`` in `survives` claims by that.
+
+    An engine that recovers from the death of every process recovers from that of all workers.
+    """
+    implied = {"worker", "engine"} <= set(claimed) and "all-workers" not in claimed
+    return (*claimed, *(("all-workers",) if implied else ()))
+
+
 #: Faults after which connections are gone: an engine has to open new ones.
 _BREAKING: Final = frozenset(("cut", "late", "half-open", "refuse", "partition"))
 
@@ -169,7 +182,8 @@ class FaultStep:
             return None  # to rescale needs another claim
         if self.target == "host":
             return "worker" if self.do == "kill" else None
-        return {"worker": "worker", "workers": "worker", "coordinator": "coordinator",
+        of_all = "all-workers" if self.do == "kill" else "worker"
+        return {"worker": "worker", "workers": of_all, "coordinator": "coordinator",
                 "engine": "engine"}.get(self.target)  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:

@@ -165,8 +165,8 @@ class Reason(enum.StrEnum):
     UNNAMED = "UNNAMED", "A process that topology did not name fetched or sent records."
     FOREIGN_NAME = (
         "FOREIGN_NAME",
-        "A group, transactional id or topic does not contain the name of the run.",
-        "put TICKPROOF_GROUP into it",
+        "A group, transactional id or topic contains neither the name of the run nor a UUID.",
+        "put TICKPROOF_GROUP into it, or a UUID that is drawn for the run",
     )
     HELD_UP = (
         "HELD_UP",

@@ -53,6 +53,16 @@ class Findings:
         self.facts |= other.facts
         return self
 
+    def only(self, kinds: Iterable[str]) -> Findings:
+        """Return the findings of the given kinds."""
+        kept = frozenset(kinds)
+        return Findings(
+            self.checked,
+            Counter({kind: count for kind, count in self.counts.items() if kind in kept}),
+            {kind: some for kind, some in self.examples.items() if kind in kept},
+            dict(self.facts),
+        )
+
     def first(self, kinds: Iterable[str] | None = None) -> Finding | None:
         """Return the first kept finding of the given kinds (any kind if None)."""
         for kind in self.examples if kinds is None else kinds:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.engines import toml_model
 from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.scenario import survived
 from tickproof.conformance.text import shown
 
 FILE_NAME = "engine.toml"
@@ -62,7 +63,8 @@ class KafkaTimeouts:
 class Claims:
     """What the engine promises for one app with given params.
 
-    ``freshness_s`` is set exactly where params has inputs = "two". ``latency`` is the name
+    ``survives`` holds what the listed deaths imply, too (`scenario.survived`). ``freshness_s``
+    is set exactly where params has inputs = "two". ``latency`` is the name
     of an SLA profile, or None. ``transport``: what it speaks.
     """
 
@@ -191,7 +193,7 @@ class EngineSpec:
         merged: dict[str, Any] = {"transport": self.transports[0]}
         for layer in layers:
             merged |= layer.claims_set()
-        merged["survives"] = tuple(merged["survives"])
+        merged["survives"] = survived(merged["survives"])
         if isinstance(table, toml_model.MarketApp) and params.get("inputs") == "two":
             merged["freshness_s"] = table.freshness_s
         return Claims(**merged)

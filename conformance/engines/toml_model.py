@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from tickproof.conformance.scenario import Step
+from tickproof.conformance.scenario import Death, Step
 from tickproof.conformance.strict_toml import Table, did_you_mean, matching, quoted, wrong
 from tickproof.conformance.text import shown
 
@@ -37,7 +37,6 @@ def _timeout(value: object) -> int:
 
 State = Literal["none", "at-most-once", "at-least-once", "exactly-once"]
 Delivery = Literal["at-least-once", "exactly-once"]
-Death = Literal["worker", "coordinator", "engine", "connection"]
 Rescale = Literal["none", "restart", "live"]
 Emit = Literal["every", "some"]
 Inputs = Literal["merged", "two"]
@@ -239,7 +238,7 @@ def _tables(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 def conflicts(data: dict[str, Any]) -> list[str]:
     """Check what ties keys together, on raw data: one bad key must not hide another."""
-    errors = _transport_errors(data)
+    errors = _transport_errors(data) + _survives_errors(data)
     apps = data.get("apps")
     if not isinstance(apps, dict):
         return errors
@@ -258,6 +257,14 @@ def _transport_errors(data: dict[str, Any]) -> list[str]:
     if not kafka and "kafka" in data:
         return ['[kafka]: expected only where transports is ["kafka"]']
     return _hosts_errors(data.get("hosts"), data.get("kafka"))
+
+
+def _survives_errors(data: dict[str, Any]) -> list[str]:
+    return [
+        f'{where} survives: expected "worker" beside "all-workers"'
+        for where, table in _tables(data)
+        if "all-workers" in (claimed := _strings(table.get("survives"))) and "worker" not in claimed
+    ]
 
 
 def _hosts_errors(hosts: Any, kafka: Any) -> list[str]:

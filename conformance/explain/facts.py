@@ -23,7 +23,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.scenario import Do
-from tickproof.conformance.suites.evidence import outputs
+from tickproof.conformance.suites.evidence import outputs_once
 from tickproof.conformance.text import counted
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER, ORDER, opaque
 
@@ -68,7 +68,7 @@ class Facts:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.log = outputs(history)
+        self.log = outputs_once(history)
         self.origin = _origin_ns(history)
         self.end = _end_ns(history)
         self.aftermaths = aftermaths(history)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, get_args
 
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.fault_space.covering import Space
 from tickproof.conformance.fault_space.dimensions import Carrier, Strike, Value, When
 from tickproof.conformance.fault_space.exclusions import EXCLUSIONS, HURRIED, OF_HOSTS
 from tickproof.conformance.fault_space.strikes import PRELUDES, step_of
-from tickproof.conformance.scenario import App
+from tickproof.conformance.scenario import App, Death
 
 #: Carrier -> app and params.
 APPS: Final[dict[Carrier, tuple[App, dict[str, str]]]] = {
@@ -53,8 +53,7 @@ class Offer:
 
 #: An engine that claims all there is.
 EVERYTHING: Final = tuple(
-    Offer(carrier, ("connection", "coordinator", "engine", "worker"), scales=True)
-    for carrier in Carrier
+    Offer(carrier, tuple(sorted(get_args(Death))), scales=True) for carrier in Carrier
 )
 
 

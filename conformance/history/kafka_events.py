@@ -8,8 +8,9 @@ from tickproof.conformance.history.event import Event, EventKind
 class KafkaNames(Event, kind=EventKind.KAFKA_NAMES):
     """What an engine called its own on the broker, at the end of a run.
 
-    ``seen``: how many names. ``groups``, ``transactional_ids``, ``topics``: those of them without
-    the name of the run, by kind; of very many only the first, and of a very long one its begin.
+    ``seen``: how many names. ``groups``, ``transactional_ids``, ``topics``: those of them that
+    hold neither the name of the run nor a UUID, by kind; of very many only the first, and of a
+    very long one its begin.
     """
 
     seen: int

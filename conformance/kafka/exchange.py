@@ -22,7 +22,7 @@ from tickproof.conformance.kafka import payloads
 from tickproof.conformance.kafka.broker import BrokerAddress
 from tickproof.conformance.kafka.cluster import Cluster, client_library, listens
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
-from tickproof.conformance.kafka.names import NameKind
+from tickproof.conformance.kafka.names import NameKind, collides
 from tickproof.conformance.kafka.traffic import Traffic
 from tickproof.conformance.kafka.transaction_log import State, TransactionLog
 from tickproof.conformance.kafka.wire import Api
@@ -142,7 +142,7 @@ class Exchange:
 
     def _note_names(self) -> None:
         """Note what the engine calls its own, and another run might as well."""
-        others = sorted(one for one in self.traffic.names if self.group not in one.text)
+        others = sorted(one for one in self.traffic.names if collides(one.text, self.group))
         self._event(
             EventKind.KAFKA_NAMES,
             seen=len(self.traffic.names),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -11,6 +12,13 @@ from tickproof.conformance.kafka.wire import Api, Header, request_fields
 
 #: The longest name of a topic; of a longer name of anything else so much is kept.
 LONGEST: Final = 249
+#: A UUID (RFC 9562) of a time or of random bits, not one that is made of a name; or 32 digits.
+_UNIQUE: Final = re.compile(
+    r"""(?<![0-9a-f])(
+        [0-9a-f]{8}-[0-9a-f]{4}-[1467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12} | [0-9a-f]{32}
+    )(?![0-9a-f])""",
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 class NameKind(StrEnum):
@@ -36,6 +44,14 @@ _FIRST: Final = {
     Api.OFFSET_COMMIT: NameKind.GROUP,
     Api.INIT_PRODUCER_ID: NameKind.TRANSACTIONAL_ID,
 }
+
+
+def collides(text: str, group: str) -> bool:
+    """Tell whether another run may use the name, too: it holds neither ``group`` nor a UUID.
+
+    One run cannot show that a UUID was drawn anew for it.
+    """
+    return group not in text and not _UNIQUE.search(text)
 
 
 def names(frame: memoryview, head: Header) -> list[Name]:

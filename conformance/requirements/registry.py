@@ -15,7 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from tickproof.conformance import strict_toml
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.scenario import JudgedApp
+from tickproof.conformance.scenario import Death, JudgedApp
 from tickproof.conformance.strict_toml import Table, matching, wrong
 
 HERE: Final = Path(__file__).parent
@@ -73,7 +73,7 @@ class Needs(Table):
     state: _Words[Literal["none", "at-most-once", "at-least-once", "exactly-once"]] = ()
     delivery: _Words[Literal["at-least-once", "exactly-once"]] = ()
     rescale: _Words[Literal["restart", "live"]] = ()
-    survives: _Words[Literal["worker", "coordinator", "engine", "connection"]] = ()
+    survives: _Words[Death] = ()
     emit: _Words[Literal["every", "some", "rejects", "verdicts"]] = ()
     inputs: _Words[Literal["merged", "two"]] = ()
     latency: _Words[Literal["claimed"]] = ()

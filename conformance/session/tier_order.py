@@ -171,12 +171,17 @@ class TierOrder:
         for requirement in (id_ for id_, of in self._tier_of.items() if of == tier):
             if requirement in self._decided_so_far:
                 continue  # it failed in the run of another
-            outcome = Outcome(
+            outcome = self._not_claimed(requirement) or Outcome(
                 requirement, Verdict.BLOCKED, reason=Reason.LOWER_TIER, actual=why,
                 blocked_by=list(self.broken),
             )  # fmt: skip
             self._decided(outcome)
             self._decided_so_far[requirement] = outcome
+
+    def _not_claimed(self, requirement: str) -> Outcome | None:
+        """Return an outcome if every test of the requirement found it not claimed."""
+        found = by_requirement(one for one in self._found if one.requirement == requirement)
+        return found[0] if found and found[0].verdict is Verdict.NOT_CLAIMED else None
 
 
 def _expected(

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from tickproof.conformance.checkers import count, delivery, ladder, merged, multiset, two_streams
+from tickproof.conformance.checkers import (
+    count,
+    delivery,
+    ladder,
+    merged,
+    multiset,
+    recount,
+    two_streams,
+)
 from tickproof.conformance.checkers.expected import doubled
 from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.history.folder import History
@@ -38,6 +46,8 @@ ORDER_KINDS = ("step-back", "skipped-order")
 VALUES = (*STATE, *VERDICTS, "stale-quote")
 #: The lowest and the highest key of app count.
 ENDS = (0, 2**64 - 1)
+#: Faults that every engine has to bear, whatever it claims.
+_SLOW: Final = ("delay", "throttle", "drip", "silence")
 #: What stays wrong however the run ended: it needs no record that might still have come.
 SEEN = frozenset((
     *VALUES, *TWICE, *CHANGED, "step-back", "wrong-size",
@@ -73,19 +83,48 @@ def outputs(history: History) -> OutputLog:
 
 
 @cached
+def outputs_once(history: History) -> OutputLog:
+    """Return the output log as if no record had been counted again, where that is claimed.
+
+    Points of app count that count records again which were fetched again after a fault are put
+    back to those that count them once, if state is claimed at least once.
+    """
+    log, since_ns = outputs(history), disturbed_ns(history)
+    if since_ns is None or not may_count_again(history):
+        return log
+    again = recount.rewinds(history.fetches, len(history.partitions), since_ns)
+    return recount.without_repeats(history.inputs(COUNT_IN), log, again, since_ns)
+
+
+@cached
 def values(history: History) -> Findings:
     """Judge the values of the app's output against its input."""
     log = outputs(history)
     if history.app == "count":
-        return count.check_count(
-            history.inputs(COUNT_IN), log, history.params["emit"],
-            step_back_after=replay_allowed_after(history),
-        )  # fmt: skip
+        return totals(history)
     if history.app == "market-spread":
         return _market(history, log)
     if history.app == "ladder":
         return ladder.check_ladder(history.params["step"], history.inputs(COUNT_IN), log)
     return multiset.check_multiset(_expected(history), log)
+
+
+def totals(history: History) -> Findings:
+    """Judge the output of app count, by what is claimed of its state."""
+    log, once = outputs(history), outputs_once(history)
+    found = _count(history, log)
+    if once is log:
+        return found
+    # What is visible twice, and in which order, is a matter of the output as it came.
+    of_state = _count(history, once).only((*STATE, *LOSS))
+    return found.only((*TWICE, *CHANGED, *ORDER_KINDS)).merge(of_state)
+
+
+def _count(history: History, log: OutputLog) -> Findings:
+    return count.check_count(
+        history.inputs(COUNT_IN), log, history.params["emit"],
+        step_back_after=replay_allowed_after(history),
+    )  # fmt: skip
 
 
 @cached
@@ -116,11 +155,29 @@ def whole(history: History) -> Findings:
     return Findings().merge(values(history)).merge(sequences(history))
 
 
+def may_count_again(history: History) -> bool:
+    """Tell whether records that were fetched again may count again in a total."""
+    weak = history.claims["state"] == "at-least-once"
+    return history.app == "count" and weak and disturbed_ns(history) is not None
+
+
+@cached
+def disturbed_ns(history: History) -> int | None:
+    """Return from when on an engine may do as it claims; None: all has to come once.
+
+    That is the first fault but for replies that are late or slow, which cost no engine anything.
+    Over Kafka a group rebalances unasked, too, which shows by records that are fetched again.
+    """
+    faults = [one for one in history.faults if one.step.do not in _SLOW]
+    if history.claims.get("transport") == "kafka":
+        again = recount.rewinds(history.fetches, len(history.partitions), 0)
+        return 0 if faults or again else None
+    return faults[0].t_ns if faults else None
+
+
 def replay_allowed_after(history: History) -> int | None:
     """Return the time after which a key may go back to an earlier n, None: never."""
-    if history.claims["delivery"] == "exactly-once" or not history.faults:
-        return None
-    return history.faults[0].t_ns
+    return None if history.claims["delivery"] == "exactly-once" else disturbed_ns(history)
 
 
 def _expected(history: History, chunk: int = 1 << 17) -> Iterator[np.ndarray]:

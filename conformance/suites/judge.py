@@ -16,7 +16,7 @@ import pytest
 from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements.registry import Needs
-from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.scenario import Scenario, survived
 from tickproof.conformance.verdicts import DOES_NOT_APPLY
 
 Judge = Callable[[History], None]
@@ -108,6 +108,6 @@ def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) ->
         if any(step.do == do for step in scenario.faults) and claims["rescale"] not in claimed:
             raise NotClaimed(f"claims rescale = {claims['rescale']}")
     asked = {step.needs for step in scenario.faults if step.needs}
-    missing = (set(needs.survives) | asked) - set(claims["survives"])
+    missing = (set(needs.survives) | asked) - set(survived(claims["survives"]))
     if missing:
         raise NotClaimed(f"does not claim to survive: {', '.join(sorted(missing))}")

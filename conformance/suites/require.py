@@ -14,12 +14,12 @@ from tickproof.conformance.suites.evidence import (
     CHANGED,
     LOSS,
     ORDER_KINDS,
-    TWICE,
     VALUES,
     outputs,
     whole,
 )
 from tickproof.conformance.suites.judge import BrokenOff, Fail, KitError, Unknown
+from tickproof.conformance.suites.promises import forbidden_repeats, ruled_out
 from tickproof.conformance.suites.workers import require_at_work
 from tickproof.conformance.verdicts import WORTH_ANOTHER_RUN, Reason
 
@@ -41,13 +41,13 @@ def require_completed(history: History) -> None:
 
 
 def require_no(history: History, findings: Findings, kinds: Iterable[str]) -> None:
-    """Expect none of the given kinds; the first finding is the counterexample.
+    """Expect none of the given kinds that claims rule out; the first finding is told.
 
     What an engine answered wrongly outweighs its failure: it says more. What it did not
     answer follows from a failure, unless that came after drain. A run that did not complete
     is no pass.
     """
-    kinds = tuple(kinds)
+    kinds = ruled_out(history, kinds)
     if history.ended["how"] == "engine-failure":
         due = _all_due(history)
         raise_first(findings, (kind for kind in kinds if due or kind != "lost"))
@@ -145,11 +145,6 @@ def require_noticeable(fault: FiredFault) -> None:
             )  # fmt: skip
 
 
-def forbidden_repeats(history: History) -> tuple[str, ...]:
-    """Return the kinds that mean "delivered twice", where the engine claims that it is not."""
-    return TWICE if history.claims["delivery"] == "exactly-once" else ()
-
-
 def require_correct(history: History) -> None:
     """Every expected record is there, right, in order, and as often as the claim allows."""
     kinds = (*VALUES, *LOSS, *CHANGED, *ORDER_KINDS, *forbidden_repeats(history))
@@ -200,13 +195,11 @@ def not_fetched_below(
 def earns_figures(history: History) -> None:
     """Everything went right in a run whose speed or latency is measured.
 
-    The values are judged where the claims make them certain: without a death always,
-    after one for an engine with exactly-once state.
+    After a death, the values are those that the engine claims.
     """
     require_completed(history)
     require_acknowledged(history)
     faults = history.run["scenario"]["faults"]
-    if not faults or history.claims["state"] == "exactly-once":
-        require_correct(history)
+    require_correct(history)
     if faults:
         require_fired(history, len(faults), in_flight=False)

@@ -19,8 +19,8 @@ from tickproof.conformance.suites.evidence import (
     whole,
 )
 from tickproof.conformance.suites.judge import JUDGES, Judge, Unknown
+from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.suites.require import (
-    forbidden_repeats,
     raise_first,
     refused_clearly,
     require_completed,

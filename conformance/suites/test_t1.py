@@ -19,8 +19,8 @@ from tickproof.conformance.suites.evidence import (
     wrapping_inputs,
 )
 from tickproof.conformance.suites.judge import Fail, Unknown, decides
+from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.suites.require import (
-    forbidden_repeats,
     require_acknowledged,
     require_completed,
     require_correct,

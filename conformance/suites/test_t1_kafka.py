@@ -11,7 +11,7 @@ from tickproof.conformance.verdicts import Reason
 
 @decides("KA-NAMES", "count")
 def test_names_on_the_broker_are_of_the_run(history: History) -> None:
-    expected = "names that contain TICKPROOF_GROUP"
+    expected = "names that contain TICKPROOF_GROUP or a UUID"
     for event in history.all(events.KafkaNames):
         for kind, names in (
             ("group", event.groups), ("transactional id", event.transactional_ids),

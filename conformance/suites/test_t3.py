@@ -21,8 +21,8 @@ from tickproof.conformance.suites.evidence import (
     whole,
 )
 from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown, decides
+from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.suites.require import (
-    forbidden_repeats,
     not_fetched_below,
     require_completed,
     require_fired,

@@ -15,7 +15,8 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, whole
 from tickproof.conformance.suites.judge import Fail, Unknown, decides
-from tickproof.conformance.suites.require import forbidden_repeats, require_fired, require_no
+from tickproof.conformance.suites.promises import forbidden_repeats
+from tickproof.conformance.suites.require import require_fired, require_no
 from tickproof.conformance.usage import noise
 from tickproof.conformance.verdicts import Reason
 

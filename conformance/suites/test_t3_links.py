@@ -10,7 +10,8 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Do, Target
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, values, whole
 from tickproof.conformance.suites.judge import Unknown, decides
-from tickproof.conformance.suites.require import forbidden_repeats, require_completed, require_no
+from tickproof.conformance.suites.promises import forbidden_repeats
+from tickproof.conformance.suites.require import require_completed, require_no
 from tickproof.conformance.verdicts import Reason
 
 

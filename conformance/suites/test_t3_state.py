@@ -18,8 +18,8 @@ from tickproof.conformance.suites.evidence import (
     whole,
 )
 from tickproof.conformance.suites.judge import Fail, Unknown, decides
+from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.suites.require import (
-    forbidden_repeats,
     not_fetched_below,
     raise_first,
     refused_clearly,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -106,7 +107,7 @@ def test_claims_of_an_app_and_its_params(load, app, params, differs):
     base = {
         "state": "exactly-once",
         "delivery": "at-least-once",
-        "survives": ("worker", "engine"),
+        "survives": ("worker", "engine", "all-workers"),
         "rescale": "none",
         "freshness_s": None,
     }
@@ -114,6 +115,27 @@ def test_claims_of_an_app_and_its_params(load, app, params, differs):
     assert engine.offers(app, params)
     assert engine.claims(app, params) == spec.Claims(**base | differs)
     assert engine.claims(app, params).to_json()["survives"] == list((base | differs)["survives"])
+
+
+@pytest.mark.parametrize(
+    ("claimed", "found"),
+    [
+        ([], ()),
+        (["worker"], ("worker",)),
+        (["engine"], ("engine",)),
+        (["worker", "all-workers"], ("worker", "all-workers")),
+        (["engine", "worker"], ("engine", "worker", "all-workers")),
+        (["all-workers", "engine", "worker"], ("all-workers", "engine", "worker")),
+    ],
+)
+def test_the_death_of_every_process_implies_that_of_all_workers(load, claimed, found):
+    engine = load(GOOD.replace('["worker", "engine"]', json.dumps(claimed), 1))
+    assert engine.claims("passthrough", {}).survives == found
+
+
+def test_the_death_of_all_workers_needs_a_worker(load):
+    text = GOOD.replace('["worker", "engine"]', '["all-workers", "engine"]', 1)
+    assert errors_of(load, text) == ['[claims] survives: expected "worker" beside "all-workers"']
 
 
 def test_what_is_not_offered(load):
@@ -133,8 +155,8 @@ def test_what_is_not_offered(load):
         (
             '["worker", "engine"]',
             '["worker", "wroker"]',
-            "[claims] survives[1]: expected one of worker, coordinator, engine, connection; "
-            "got 'wroker'",
+            "[claims] survives[1]: expected one of worker, all-workers, coordinator, engine, "
+            "connection; got 'wroker'",
         ),
         ('version = "1.4.0"', "version = 1.4", "[engine] version: expected text; got 1.4"),
         ('version = "1.4.0"', "", "[engine] version: missing"),

@@ -65,6 +65,13 @@ def test_what_stands_above_a_failure_is_blocked_and_told_of_once(order, told, fi
     assert [verdict for id_, verdict in told if id_ == HIGH] == [Verdict.BLOCKED]
 
 
+def test_what_is_not_claimed_is_not_blocked_by_a_failure(order, told):
+    decide(order, HIGH, Verdict.NOT_CLAIMED)
+    decide(order, LOW, Verdict.FAIL)
+    assert [one.verdict for one in order.outcomes] == [Verdict.FAIL, Verdict.NOT_CLAIMED]
+    assert [verdict for id_, verdict in told if id_ == HIGH] == [Verdict.NOT_CLAIMED]
+
+
 def test_a_test_without_an_outcome_is_a_kit_error(order):
     decide(order, LOW, Verdict.PASS)
     order.finish({0, 1})

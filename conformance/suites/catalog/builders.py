@@ -6,10 +6,10 @@ import hashlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from tickproof.conformance.fault_space.offers import EVERYTHING, Offer
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Death, FaultStep, Scenario
 from tickproof.conformance.suites.catalog.carriers import Carrier, named
 from tickproof.generators.market import EventTimes
 
@@ -19,7 +19,7 @@ FULL_SCALE: Final = 5
 KAFKA_SHARE: Final = 3
 KAFKA_MOST: Final = 200_000
 #: Claims of an engine that survives all that a scenario may do to it.
-SURVIVES: Final = ("worker", "coordinator", "engine", "connection")
+SURVIVES: Final = get_args(Death)
 
 
 @dataclass(frozen=True)

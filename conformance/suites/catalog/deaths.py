@@ -199,7 +199,7 @@ def _(context: Context, rng: random.Random) -> Scenario:
     # comes well ahead of it.
     return carried(
         context, context.records(40_000), rate=60_000,
-        faults=(workers, step) if "worker" in context.survives else (step,),
+        faults=(workers, step) if workers.needs in context.survives else (step,),
         sink=SinkBehaviour(ack_delay_s=0.05, budget_s=5.0),
     )  # fmt: skip
 

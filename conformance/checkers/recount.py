@@ -1,0 +1,200 @@
+"""The count app with state at least once: which records a point counts, and which of them again.
+
+A record that is fetched again may be applied again, to a state that holds it already. So a point
+(n, total) of a key may be that of its first p values and of some runs of values more, each a part
+of what was fetched again at once. Such points are put back to the p-th true one here, and are
+judged as if nothing had been counted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from tickproof.conformance.checkers.expected import Groups, find
+from tickproof.conformance.history.outputs import OutputLog
+from tickproof.conformance.history.rows import of_partition
+
+#: Most states of a key that are gone through if a life may have shown nothing of it.
+_MOST_STATES: Final = 5_000
+#: Keys with points that nothing explains after which no more are searched thoroughly: it is clear.
+_STRANGE_KEYS: Final = 20
+_MOST_N: Final = np.uint64(1 << 62)
+#: Of a span with more values than this, only runs from its begin on are tried.
+_LONG_SPAN: Final = 2_000
+
+
+class Rewind(NamedTuple):
+    """Records [base, reach) of a partition, fetched again at once."""
+
+    partition: int
+    base: int
+    reach: int
+
+
+def rewinds(fetches: np.ndarray, partitions: int, since_ns: int) -> list[Rewind]:
+    """Return what of stream 0 was fetched again from a time on; ``fetches``: FETCH rows."""
+    found = []
+    for partition in range(partitions):
+        rows = of_partition(fetches, 0, partition)
+        reach = np.maximum.accumulate(rows["end"])
+        again = 1 + np.flatnonzero(rows["base"][1:] < reach[:-1])
+        again = again[rows["t_ns"][again] >= since_ns]
+        spans = zip(rows["base"][again].tolist(), reach[again - 1].tolist(), strict=True)
+        found += [Rewind(partition, base, end) for base, end in spans]
+    return found
+
+
+def without_repeats(
+    inputs: Sequence[np.ndarray], outputs: OutputLog, again: Sequence[Rewind], since_ns: int
+) -> OutputLog:
+    """Return the outputs of app count, those that count records again put back to true points.
+
+    ``inputs``: COUNT_IN partitions; ``outputs``: COUNT_OUT; ``since_ns``: earlier outputs are
+    left as they are, and so is what no record fetched again explains.
+    """
+    if not again or not len(outputs):
+        return outputs
+    records = np.concatenate([np.array(part) for part in inputs])
+    groups = Groups.of(records["key"])
+    totals = groups.totals(records["value"])
+    came = np.array(outputs.payloads)
+    group, known = find(groups.keys, came["key"])
+    point = groups.points(came["key"], came["n"])
+    wrong = known & ((point < 0) | (came["total"] != totals[point]))
+    suspects = np.flatnonzero(wrong & (outputs.t_ns(np.arange(len(came))) >= since_ns))
+    suspects = suspects[np.argsort(group[suspects], kind="stable")]
+    where, strange = _Places.of(inputs), 0
+    for mine in np.split(suspects, np.flatnonzero(np.diff(group[suspects])) + 1):
+        if not len(mine):
+            continue
+        start, count = (int(part[group[mine[0]]]) for part in (groups.start, groups.count))
+        rows = groups.order[start : start + count]
+        sums = np.concatenate(([0], totals[start : start + count]))
+        key = _Key(sums, list(where.spans(rows, again)))
+        n = np.minimum(came["n"][mine], _MOST_N).astype(np.int64)
+        places = key.explained(n, came["total"][mine], thorough=strange < _STRANGE_KEYS)
+        strange += not places.all()
+        mine, places = mine[places > 0], places[places > 0]
+        came["n"][mine], came["total"][mine] = places, sums[places]
+    return replace(outputs, payloads=came)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where each record of the concatenated partitions lies."""
+
+    partition: np.ndarray
+    offset: np.ndarray
+
+    @classmethod
+    def of(cls, inputs: Sequence[np.ndarray]) -> _Places:
+        sizes = [len(part) for part in inputs]
+        offsets = [np.arange(size) for size in sizes]
+        return cls(np.repeat(np.arange(len(sizes)), sizes), np.concatenate(offsets))
+
+    def spans(self, rows: np.ndarray, again: Sequence[Rewind]) -> Iterator[tuple[int, int]]:
+        """Yield which values of a key were fetched again at once: from, to; none empty."""
+        partition, offsets = int(self.partition[rows[0]]), self.offset[rows]
+        for one in again:
+            if one.partition == partition:
+                low, high = np.searchsorted(offsets, [one.base, one.reach]).tolist()
+                if low < high:
+                    yield low, high
+
+
+class _States(NamedTuple):
+    """States of a key: how many values each counts again, their sum, and how many runs that takes.
+
+    Sums wrap at 64 bits, as those of app count do.
+    """
+
+    more: np.ndarray
+    extra: np.ndarray
+    runs: np.ndarray
+
+    def those(self, mask: np.ndarray) -> _States:
+        return _States(*(column[mask] for column in self))
+
+    def and_(self, others: _States) -> _States:
+        return _States(*(np.concatenate(both) for both in zip(self, others, strict=True)))
+
+
+@dataclass
+class _Key:
+    """One key: the totals after 0, 1, 2, ... values, and spans of values fetched again.
+
+    The first of the known states counts none again.
+    """
+
+    sums: np.ndarray
+    spans: list[tuple[int, int]]
+    known: _States = field(default_factory=lambda: _States(*np.zeros((3, 1), np.int64)))
+
+    def explained(self, n: np.ndarray, total: np.ndarray, thorough: bool) -> np.ndarray:
+        """Return for each point the number of values that explains it, 0 for none.
+
+        The points are in the order of their arrival. Nothing more is looked for behind one that
+        has no explanation. thorough: a life in between may have shown nothing of this key.
+        """
+        fits = self._fitting(n, total)
+        while not (seen := fits.any(axis=0)).all():
+            first = int(np.argmin(seen))
+            found = self._found(n[first], total[first], thorough)
+            if not len(found.more):
+                break
+            self.known = self.known.and_(found)
+            fits = self._fitting(n, total)
+        # By chance a state may fit one point; the right one fits those that follow it, too.
+        rank = np.lexsort((self.known.more, -fits.sum(axis=1)))
+        best = rank[np.argmax(fits[rank], axis=0)]
+        return np.where(seen, n - self.known.more[best], 0)
+
+    def _fitting(self, n: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """Return a mask of known states by points: the point is one of the state."""
+        return self._true(n - self.known.more[:, None], total - self.known.extra[:, None])
+
+    def _true(self, place: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """Tell of numbers of values, and totals without what counts again, if they belong."""
+        inside = (place > 0) & (place < len(self.sums))
+        return inside & (self.sums[np.where(inside, place, 0)] == total)
+
+    def _found(self, n: np.int64, total: np.int64, thorough: bool) -> _States:
+        """Return states that explain a point, with one run more than known ones; or with some."""
+        states = self.known
+        found = self._extended(states, n, total)
+        for _ in self.spans[1:] if thorough else ():
+            size = len(states.more) * sum(len(length) for length, _ in self._all_runs)
+            if len(found.more) or size > _MOST_STATES:
+                break
+            states = self._extended(states)
+            found = self._extended(states, n, total)
+        return found
+
+    def _extended(
+        self, states: _States, n: np.int64 | None = None, total: np.int64 | int = 0
+    ) -> _States:
+        """Return states with one run more: those that explain a point, or all."""
+        columns = [states.those(states.runs < 0)]
+        for more, extra, runs in zip(*states.those(states.runs < len(self.spans)), strict=True):
+            for length, run in self._all_runs:
+                one = _States(more + length, extra + run, np.full(len(run), runs + 1))
+                if n is not None:
+                    one = one.those(self._true(n - one.more, total - one.extra))
+                columns.append(one)
+        return _States(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+
+    @cached_property
+    def _all_runs(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """All runs of each span: how many values each has, and what they add up to."""
+        found = []
+        for low, high in self.spans:
+            sums = self.sums[low : high + 1]
+            starts = np.arange(len(sums) if len(sums) <= _LONG_SPAN else 1)
+            start, end = np.nonzero(np.arange(len(sums)) > starts[:, None])
+            found.append((end - start, sums[end] - sums[start]))
+        return found
