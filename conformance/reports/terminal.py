@@ -96,7 +96,8 @@ def comparison(console: Console, reports: Sequence[Report]) -> None:
         )
     table.add_section()
     table.add_row(
-        Text("verdict", style="bold"), *(badge(report.verdict, console) for report in reports)
+        Text("verdict", style="bold"),
+        *(badge(one.conclusion.look, console, one.conclusion.word) for one in reports),
     )
     same = Counter(found[0] for id_, found in rows.items() if id_ not in differ and found[0])
     console.print()
@@ -351,7 +352,7 @@ def _blocking(result: Result) -> str:
 def _last_line(console: Console, report: Report, folder: Path) -> None:
     dash = glyph("—", "-", console)
     text = Text(shown(report.engine.name, 60), style="bold").append(": ")
-    text.append_text(badge(report.verdict, console))
+    text.append_text(badge(report.conclusion.look, console, report.conclusion.word))
     where = f" on {report.hosts} hosts" if report.hosts else ""
     text.append(f"{where} {dash} ", style="default")
     text.append(f"{judged.share(report.requirements)}: ", style="default")
@@ -360,9 +361,10 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
     if report.isolation == "none":
         text.append("; isolation none: nothing but trust keeps the engine from the evidence")
     console.print()
-    if report.missing:
-        required = f"required, and not judged: {', '.join(report.missing)}"
-        console.print(Text(shown(required, _FIELD_LIMIT), style="bold red"))
+    for why, ids in (("not judged", report.missing), ("a known gap", report.required_gaps)):
+        if ids:
+            required = f"required, and {why}: {', '.join(ids)}"
+            console.print(Text(shown(required, _FIELD_LIMIT), style="bold red"))
     if report.verdict is Verdict.NOT_CLAIMED:
         console.print(Text("Nothing was judged: engine.toml claims nothing of what was asked for."))
     console.print(text)

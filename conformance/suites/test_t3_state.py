@@ -68,6 +68,7 @@ def test_drain_waits_for_a_full_disk(history: History) -> None:
             Reason.KILL_MISSED, "a disk that was full as the last record was fetched",
             "it had room again before",
         )  # fmt: skip
+    _require_held_back(history, full, over[0])
 
 
 def _all_fetched_ns(history: History) -> int:
@@ -100,19 +101,23 @@ def test_totals_over_a_full_disk(history: History) -> None:
     over = history.all(events.FillOver)
     if not over:
         raise Unknown(Reason.KILL_MISSED, "a disk that is full for a time", "its end was not noted")
-    fell = _fell(history, full)
-    died = fell or any(fault.t_ns < over[0].to_ns for fault in history.faults[1:])
-    held = _held_back(history, full, over[0].to_ns)
-    if not (held or fell or over[0].empty or over[0].words):
-        raise Unknown(
-            Reason.NOTHING_HELD_BACK, "a sign that something could not be written: no RELEASE for "
-            "longer than usual, an empty file, a word on standard error, or the engine's end",
-            "none of them",
-        )  # fmt: skip
-    if not (held or died):
+    _require_held_back(history, full, over[0])
+    died = _fell(history, full) or any(f.t_ns < over[0].to_ns for f in history.faults[1:])
+    if not (died or _held_back(history, full, over[0].to_ns)):
         raise Unknown(
             Reason.KILL_MISSED, "a death while the disk was full, as RELEASE went on",
             "; ".join(row.why for row in history.missed_faults) or "it came later",
+        )  # fmt: skip
+
+
+def _require_held_back(history: History, full: FiredFault, over: events.FillOver) -> None:
+    """Expect a sign that the engine tried to write while the disk was full, or raise Unknown."""
+    signs = over.empty or over.words or _fell(history, full)
+    if not (signs or _held_back(history, full, over.to_ns)):
+        raise Unknown(
+            Reason.NOTHING_HELD_BACK, "a sign that something could not be written: no RELEASE for "
+            "longer than usual, an empty file, a word on standard error, or the engine's end",
+            "none of them", fault=full.text,
         )  # fmt: skip
 
 

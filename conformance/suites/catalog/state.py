@@ -35,9 +35,11 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("count-full-disk-at-the-end", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    # All has come and gone out before anything can be written again: drain has to wait for that.
-    # At the last record: an engine that works in batches fetches no other meanwhile.
-    full = FaultStep("fill", "state", "fetched", fraction=1.0, seconds=2.0, cut=True)
+    # The rest of the input comes while nothing can be written, so a cut is due then, and drain
+    # has to wait for room. At the last record a fast engine has cut before the disk is full.
+    full = FaultStep(
+        "fill", "state", "fetched", fraction=round(rng.uniform(0.6, 0.8), 4), seconds=2.0, cut=True
+    )
     death = FaultStep("kill", "engine", "drained")
     return carried(context, context.records(60_000), rate=60_000, faults=(full, death))
 
