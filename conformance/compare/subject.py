@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -56,6 +56,7 @@ class Subject:
     and what was measured.
 
     basis: under what load figures were measured, in words; only equal ones can be compared.
+    excused: ids of requirements that say nothing of such an engine.
     """
 
     engine: str
@@ -63,6 +64,7 @@ class Subject:
     results: Mapping[str, Result | Measured] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
     basis: str = ""
+    excused: Collection[str] = ()
 
 
 def read(path: Path) -> list[Subject]:
@@ -92,7 +94,9 @@ def _document(path: Path) -> list[Subject]:
 def _session(path: Path) -> Subject:
     report = json_report.read(path)
     results = {one.id: one for one in report.requirements if judged.applies(one)}
-    return Subject(_named(report.engine.name, report.engine.version), path, results)
+    excused = [one.id for one in report.requirements if one.id not in results]
+    name = _named(report.engine.name, report.engine.version)
+    return Subject(name, path, results, excused=excused)
 
 
 def _latency(path: Path) -> Subject:
