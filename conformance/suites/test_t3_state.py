@@ -63,20 +63,39 @@ def test_drain_waits_for_a_full_disk(history: History) -> None:
             Reason.KILL_MISSED, "records in flight as the disk was full, and room again after that",
             "its end was not noted" if full.in_flight else "none in flight",
         )  # fmt: skip
-    if not (_fell(history, full) or over[0].to_ns > _all_fetched_ns(history)):
+    over_ns = over[0].to_ns
+    if not any(event.t_ns < over_ns for event in history.all(events.DrainAsked)):
+        raise Unknown(Reason.KILL_MISSED, "drain asked for before the disk had room", "it was not")
+    ended = over_ns > _all_reached_ns(history, history.fetches)
+    # An engine that works in batches fetches nothing before the cut of the last one.
+    ended |= over_ns > _all_reached_ns(history, history.publishes) and not _went_on(
+        history, full, over_ns
+    )
+    if not (_fell(history, full) or ended):
         raise Unknown(
-            Reason.KILL_MISSED, "a disk that was full as the last record was fetched",
-            "it had room again before",
+            Reason.KILL_MISSED, "a disk that was full as the last record was fetched, or an engine "
+            "that fetches no more while it is",
+            "it had room again before, and more was fetched",
         )  # fmt: skip
     _require_held_back(history, full, over[0])
 
 
-def _all_fetched_ns(history: History) -> int:
-    """Return when the last record of the input was fetched for the first time."""
+def _went_on(history: History, full: FiredFault, over_ns: int) -> bool:
+    """Tell whether records that came while the disk was full were fetched while it was."""
+    for one in full.partitions:
+        rows = of_partition(history.fetches, one.stream, one.partition)
+        meanwhile = rows[(rows["t_ns"] > full.t_ns) & (rows["t_ns"] < over_ns)]
+        if (meanwhile["end"] > one.published).any():
+            return True
+    return False
+
+
+def _all_reached_ns(history: History, table: np.ndarray) -> int:
+    """Return when a table of fetches, or of publications, had reached the end of the input."""
     last = 0
     for part in history.partitions:
         if part["records"]:
-            rows = of_partition(history.fetches, part["stream"], part["partition"])
+            rows = of_partition(table, part["stream"], part["partition"])
             times = rows["t_ns"][rows["end"] >= part["records"]]
             last = max(last, int(times.min(initial=np.iinfo(np.int64).max)))
     return last

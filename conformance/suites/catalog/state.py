@@ -35,13 +35,16 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("count-full-disk-at-the-end", STATE_FIRST)
 def _(context: Context, rng: random.Random) -> Scenario:
-    # The rest of the input comes while nothing can be written, so a cut is due then, and drain
-    # has to wait for room. At the last record a fast engine has cut before the disk is full.
+    # Drain is asked for before, and the rest of the input comes while nothing can be written:
+    # the cut that the answer waits for is due then. At the last record, a fast engine has made
+    # it before the disk is full.
     full = FaultStep(
         "fill", "state", "fetched", fraction=round(rng.uniform(0.6, 0.8), 4), seconds=2.0, cut=True
     )
     death = FaultStep("kill", "engine", "drained")
-    return carried(context, context.records(60_000), rate=60_000, faults=(full, death))
+    return carried(
+        context, context.records(60_000), rate=60_000, faults=(full, death), drain_at=0.5
+    )
 
 
 def _damaged(context: Context, rng: random.Random, *kinds: Damaged) -> Scenario:
