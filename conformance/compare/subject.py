@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from tickproof.conformance.bench.engines.measurement import VERDICTS
 from tickproof.conformance.bench.engines.session import FILE_NAME as BENCH
 from tickproof.conformance.errors import RequestError, TickproofError
 from tickproof.conformance.history import plain_files
@@ -23,11 +24,6 @@ from tickproof.conformance.verdicts import Verdict
 Better = Literal["lower", "higher"]
 _NAME: Final = 60
 _ID: Final = 80
-#: Of a series of a bench.
-_VERDICTS: Final = {
-    "measured": Verdict.PASS, "failed": Verdict.FAIL, "unknown": Verdict.UNKNOWN,
-    "kit-error": Verdict.KIT_ERROR,
-}  # fmt: skip
 _BASIS: Final = 1000
 
 
@@ -149,10 +145,10 @@ def _add_series(
     """Add a series of a bench, and how it came out unless the engine does not offer or claim it."""
     rounds = _rounds(row, key)
     figures[name] = _figure(name, unit, better, rounds)
-    verdict = _VERDICTS.get(row["status"])
+    verdict = VERDICTS[row["status"]]
     if verdict is Verdict.PASS and None in rounds:
         verdict = Verdict.UNKNOWN  # a partition that stayed silent for good, say
-    if verdict is not None:
+    if verdict is not Verdict.NOT_CLAIMED:
         results[shown(f"measured: {name}", _ID)] = Measured("a figure with a right answer", verdict)
 
 

@@ -105,8 +105,9 @@ def verdict(found: Comparison) -> str:
     if not least:
         return f"Nothing was compared: expected what was judged for {first} and for all others."
     if found.status != EXIT_OK:
-        said = f"Not all of {first} was compared (--only-common passes over the rest)"
-        return f"{said}; nothing is worse in the {least} that were."
+        rest = "--only-common passes over the rest"
+        part = f"nothing is worse in the {least} that were"
+        return f"Not all of {first} was compared ({rest}); {part}."
     common = f" in the {least} that were compared" if found.only_common else ""
     return f"Nothing is worse than with {first}{common}."
 

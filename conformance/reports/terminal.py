@@ -19,7 +19,13 @@ from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result
 from tickproof.conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
 from tickproof.conformance.requirements.hints import advice, halves
 from tickproof.conformance.text import shortened, shown
-from tickproof.conformance.verdicts import DOES_NOT_APPLY, Reason, Verdict
+from tickproof.conformance.verdicts import (
+    DOES_NOT_APPLY,
+    EXIT_NOT_JUDGED,
+    Reason,
+    Verdict,
+    exit_status,
+)
 
 _FIELD_LIMIT: Final = 600
 _ID_LIMIT: Final = 40
@@ -68,6 +74,15 @@ def details(
     rejects_by_symbol.show(console, results)
     if verbose:
         scale_costs.show(console, results)
+
+
+def status(console: Console, verdicts: Sequence[Verdict]) -> int:
+    """Return the exit status of a command on recorded runs; say so if nothing was judged."""
+    found = exit_status(verdicts) if verdicts else EXIT_NOT_JUDGED
+    if found == EXIT_NOT_JUDGED:
+        text = f"Nothing was judged: the claims exclude it; exit status {found}"
+        console.print(Text(text, style="bold red"), soft_wrap=True)
+    return found
 
 
 def _blocked(results: Sequence[Result]) -> dict[str, list[str]]:
@@ -369,7 +384,7 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
         console.print(Text("Nothing was judged: engine.toml claims nothing of what was asked for."))
     console.print(text)
     if (space := report.fault_space) is not None:
-        share = space.covered / space.pairs if space.pairs else 1.0
+        share = space.covered / space.pairs if space.pairs else 0.0
         told = f"{space.covered:,} of {space.pairs:,} pairs covered ({share:.1%})"
         _line(console, "space", f"{told} by {len(space.points)} points")
     _field(console, "not judged", judged.rest(report.requirements, report.not_asked))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import socket
 import tempfile
@@ -61,10 +60,7 @@ def select(request: Request) -> dict[str, Requirement]:
     """
     known = registry.load()
     for id_ in request.only:
-        if id_ not in known:
-            near = difflib.get_close_matches(id_, known, n=3, cutoff=0.4)
-            hint = f"; the nearest are {', '.join(near)}" if near else ""
-            raise RequestError(f"--only: no requirement {id_}{hint}")
+        registry.require_known(id_, "--only: no requirement")
     tiers_known = sorted({requirement.tier for requirement in known.values()})
     for tier in request.tiers:
         if tier not in tiers_known:
@@ -92,11 +88,8 @@ def required(words: Sequence[str], hosts: int) -> tuple[str, ...]:
             id_ for id_, one in known.items()
             if tier and one.tier == int(tier[1]) and (hosts or not one.needs.hosts)
         ]  # fmt: skip
-        if not ids and word.upper() not in known:
-            near = difflib.get_close_matches(word.upper(), known, n=3, cutoff=0.4)
-            hint = f"; the nearest are {', '.join(near)}" if near else ""
-            raise RequestError(f"--require: no requirement or tier {word}{hint}")
         if not ids:
+            registry.require_known(word.upper(), "--require: no requirement or tier")
             _expect_hosts("--require", known[word.upper()], hosts)
         found += ids or [word.upper()]
     return tuple(dict.fromkeys(found))
