@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 
 class Verdict(enum.StrEnum):
@@ -288,6 +288,9 @@ JUDGED: frozenset[Verdict] = frozenset(
 )
 
 EXIT_OK, EXIT_FAIL, EXIT_USAGE, EXIT_UNKNOWN, EXIT_KIT_ERROR, EXIT_NOT_JUDGED = range(6)
+#: Worst first: of several, the worst exit status is that of the command.
+_STATUS_ORDER: Final = (EXIT_KIT_ERROR, EXIT_FAIL, EXIT_NOT_JUDGED, EXIT_UNKNOWN, EXIT_OK)
+_FAILING: Final = frozenset((Verdict.FAIL, Verdict.GAP_FIXED, Verdict.BLOCKED))
 
 
 @dataclass(frozen=True)
@@ -334,18 +337,52 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return max(found, key=SEVERITY.index)
 
 
-def exit_status(verdicts: Iterable[Verdict], *, missing: bool = False) -> int:
+def exit_status(
+    verdicts: Iterable[Verdict], *, missing: bool = False, gap_required: bool = False
+) -> int:
     """Return the process exit status for a set of verdicts.
 
-    missing: something that had to be judged was not.
+    missing: something that had to be judged was not. gap_required: a known gap is of what had
+    to be judged, and nothing excuses that.
     """
     found = set(verdicts)
     if worst(found) is Verdict.KIT_ERROR:
         return EXIT_KIT_ERROR
-    if found & {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.BLOCKED}:
+    if gap_required or found & _FAILING:
         return EXIT_FAIL
     if missing or found == {Verdict.NOT_CLAIMED}:
         return EXIT_NOT_JUDGED
     if Verdict.UNKNOWN in found:
         return EXIT_UNKNOWN
     return EXIT_OK
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """How a whole came out, in a word that agrees with its exit status.
+
+    look: the verdict that it is shown like.
+    """
+
+    word: str
+    look: Verdict
+    status: int
+
+
+def conclusion(
+    verdicts: Iterable[Verdict], *, missing: bool = False, gap_required: bool = False
+) -> Conclusion:
+    """Return word and exit status of a whole; for the arguments see `exit_status`."""
+    found = set(verdicts)
+    verdict = worst(found)
+    status = exit_status(found, missing=missing, gap_required=gap_required)
+    if status == EXIT_NOT_JUDGED:
+        return Conclusion("not judged", Verdict.UNKNOWN, status)
+    if status == EXIT_FAIL and verdict not in _FAILING:
+        verdict = Verdict.FAIL
+    return Conclusion(verdict.value, verdict, status)
+
+
+def worst_status(statuses: Iterable[int]) -> int:
+    """Return the exit status of a command with several parts. No part at all: nothing judged."""
+    return min(statuses, key=_STATUS_ORDER.index, default=EXIT_NOT_JUDGED)

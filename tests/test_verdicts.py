@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from tickproof.conformance.session.tier_order import combined
 from tickproof.conformance.suites.outcomes import with_known_gaps
-from tickproof.conformance.verdicts import SEVERITY, Outcome, Verdict, exit_status, worst
+from tickproof.conformance.verdicts import (
+    SEVERITY,
+    Outcome,
+    Verdict,
+    conclusion,
+    exit_status,
+    worst,
+    worst_status,
+)
 
 verdicts = st.lists(st.sampled_from(list(Verdict)), max_size=6)
 
@@ -36,6 +44,34 @@ def test_nothing_tested_is_never_green(found):
 def test_what_is_missing_is_worse_than_an_unknown_and_hides_no_failure(found):
     status = exit_status(found, missing=True)
     assert status == max(exit_status(found), 1) if exit_status(found) in (1, 4) else status == 5
+
+
+@given(verdicts, st.booleans(), st.booleans())
+def test_a_known_gap_of_what_is_required_is_a_failure(found, missing, gap_required):
+    status = exit_status(found, missing=missing, gap_required=gap_required)
+    plain = exit_status(found, missing=missing)
+    assert status == (1 if gap_required and plain != 4 else plain)
+
+
+#: What the last line may say, and the exit status that each word stands for.
+WORDS = {
+    "pass": 0, "known-gap": 0, "fail": 1, "gap-fixed": 1, "blocked": 1, "unknown": 3,
+    "kit-error": 4, "not judged": 5,
+}  # fmt: skip
+
+
+@given(verdicts, st.booleans(), st.booleans())
+def test_word_and_exit_status_agree(found, missing, gap_required):
+    came_out = conclusion(found, missing=missing, gap_required=gap_required)
+    assert WORDS[came_out.word] == came_out.status
+    assert came_out.status == exit_status(found, missing=missing, gap_required=gap_required)
+    assert (came_out.look is Verdict.PASS) == (came_out.word == "pass")
+
+
+@given(st.lists(st.sampled_from((0, 1, 3, 4, 5))))
+def test_the_worst_of_no_status_is_not_green(statuses):
+    status = worst_status(statuses)
+    assert status == min(statuses, key=(4, 1, 5, 3, 0).index, default=5)
 
 
 @given(st.lists(st.sampled_from(list(Verdict)), min_size=1, max_size=6), st.randoms())

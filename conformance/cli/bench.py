@@ -33,7 +33,7 @@ def kit(as_json: bool) -> None:
 @click.argument("names", nargs=-1, metavar="ENGINE...")
 @click.option(
     "--app", "apps", default="passthrough,count,market-spread", show_default=True,
-    metavar="APP[,APP...]", help="What is measured.",
+    metavar="APP[,APP...]", callback=options.listed, help="What is measured.",
 )  # fmt: skip
 @options.number("--messages", click.IntRange(1_000, 2**32), 20_000_000, "Input of each steady run.")
 @click.option(
@@ -52,7 +52,7 @@ def kit(as_json: bool) -> None:
 )
 @click.option(
     "--kill", "kills", default="worker,engine", show_default=True, metavar="WHOM[,WHOM]",
-    help="Whose deaths are measured: worker, engine, or none.",
+    callback=options.listed, help="Whose deaths are measured: worker, engine, or none.",
 )  # fmt: skip
 @click.option(
     "--latency/--no-latency", default=True, show_default=True, help="Measure latency, too."
@@ -66,16 +66,16 @@ def kit(as_json: bool) -> None:
 @click.option("--keep", is_flag=True, help="Keep the folders of all runs.")
 @options.as_json
 def bench_engines(
-    names: tuple[str, ...], apps: str, kills: str, out: Path, keep: bool, as_json: bool,
-    **numbers: Any,
+    names: tuple[str, ...], apps: tuple[str, ...], kills: tuple[str, ...], out: Path, keep: bool,
+    as_json: bool, **numbers: Any,
 ) -> int:  # fmt: skip
     """Measure each ENGINE in turn: rate, costs, memory, state, latency, time to recover."""
     from tickproof.conformance.bench.engines import plan, session
 
     specs = options.load_engines(names, out)
     chosen = plan.Plan(
-        apps=_listed("--app", apps, plan.APPS),
-        kills=() if kills == "none" else _listed("--kill", kills, plan.TARGETS, "none"),
+        apps=_known("--app", apps, plan.APPS),
+        kills=() if kills == ("none",) else _known("--kill", kills, plan.TARGETS, "none"),
         **numbers,
     )
     session.check(specs, chosen, out)
@@ -90,9 +90,10 @@ def bench_engines(
     return status
 
 
-def _listed(option: str, text: str, known: Sequence[str], *more: str) -> tuple[Any, ...]:
-    """Return the parts of a comma-separated list; each has to be known."""
-    parts = options.parts([text])
+def _known(
+    option: str, parts: tuple[str, ...], known: Sequence[str], *more: str
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the parts of a list; each has to be known."""
     if unknown := [part for part in parts if part not in known]:
         expected = ", ".join([*known, *more])
         raise click.UsageError(f"{option}: expected some of {expected}; got {unknown[0]!r}")

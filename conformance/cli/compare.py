@@ -9,7 +9,6 @@ import click
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.reports import style
-from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK
 
 
 @click.command(cls=Command)
@@ -18,6 +17,7 @@ from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK
     type=click.Path(exists=True, path_type=Path),
 )  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Every requirement, not what differs.")
+@click.option("--only-common", is_flag=True, help="Pass over what was not judged for all of them.")
 @click.option(
     "--threshold", type=click.FloatRange(0, 10), default=0.05, show_default=True, metavar="PART",
     help="By more than this a figure has to be worse.",
@@ -31,10 +31,12 @@ from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK
     help="Where a page or JSON goes, instead of standard output.",
 )  # fmt: skip
 def compare(
-    sessions: tuple[Path, ...], everything: bool, threshold: float, form: str, output: Path | None
-) -> int:
-    """Hold SESSIONs against the first of them; exit status 1 where one is worse.
+    sessions: tuple[Path, ...], everything: bool, only_common: bool, threshold: float, form: str,
+    output: Path | None,
+) -> int:  # fmt: skip
+    """Hold SESSIONs against the first of them; exit status 1 if one is worse.
 
+    Exit status 5 if something of the first was not compared, or nothing was.
     A SESSION is the folder, or the document, of `tickproof run`, `latency` or `bench engines`.
     """
     if output is not None and form == "terminal":
@@ -46,8 +48,8 @@ def compare(
     subjects = [one for session in sessions for one in subject.read(session)]
     if len(subjects) < 2:
         raise RequestError("SESSION: expected at least two engines, or two sessions of one")
-    found = comparison.compare(subjects, threshold)
-    status = EXIT_FAIL if found.regressions else EXIT_OK
+    found = comparison.compare(subjects, threshold, only_common=only_common)
+    status = found.status
     if form == "terminal":
         outputs.show(style.console(), found, everything=everything)
         return status

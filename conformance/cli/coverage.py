@@ -39,7 +39,7 @@ def coverage(sessions: tuple[Path, ...], at_least: float | None, missing: bool) 
         except HistoryError as error:
             raise RequestError(f"SESSION: {error}") from error
     added = added_up(reports)
-    if not added.sessions:
+    if not added.covered:
         raise RequestError("SESSION: none of them played points of the fault space")
     console, pairs = style.console(), len(added.covered) + len(added.missing)
     console.print(

@@ -47,6 +47,8 @@ def requirements(family: tuple[str, ...], tiers: tuple[int, ...], as_json: bool)
         if (not families or requirement.family in families)
         and (not tiers or requirement.tier in tiers)
     ]
+    if not chosen:
+        raise click.UsageError("--family and --tier: no requirement is in both")
     if as_json:
         click.echo(json.dumps([requirement.model_dump() for requirement in chosen], indent=2))
         return EXIT_OK

@@ -23,10 +23,11 @@ from tickproof.conformance.reports import machine, style
     multiple=True,
     default=["*"],
     show_default=True,
+    callback=options.listed,
     metavar="PATTERN[,PATTERN...]",
     help="Only these files or ids, such as 'partition.py:8*'.",
 )
-@click.option("--only", multiple=True, metavar="ID[,ID...]", help="Judge by these requirements.")
+@options.only("Judge by these requirements.")
 @click.option("--again", is_flag=True, help="Judge also what was not killed before.")
 @options.seed(2**31)
 @options.out("tickproof-out/mutate", "results and the summary go")
@@ -48,8 +49,7 @@ def mutate(
     known = equivalents.load(folder.name, fixtures())
     out = out.resolve() / folder.name
     request = session.Request(
-        folder, out, seed=seed, only=options.parts(only), sample=sample,
-        match=options.parts(match),
+        folder, out, seed=seed, only=only, sample=sample, match=match,
         again=again, workers=parallel or machine.runs_at_once(loaded.runs_per_processor),
         equivalent=known,
     )  # fmt: skip

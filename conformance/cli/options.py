@@ -128,12 +128,33 @@ def whole_numbers(what: str, most: int, example: str, *, distinct: bool = True) 
     return read
 
 
+def listed(
+    _context: click.Context, option: click.Parameter, given: str | tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the parts of comma-separated lists, in order, none twice.
+
+    An empty part is wrong usage: a list that is empty by mistake would select everything.
+    """
+    texts = (given,) if isinstance(given, str) else given
+    found = [part.strip() for text in texts for part in text.split(",")]
+    if not all(found):
+        got = " ".join(repr(text) for text in texts)
+        raise click.UsageError(f"{option.opts[0]}: expected names between commas; got {got}")
+    return tuple(dict.fromkeys(found))
+
+
+def _ids(
+    context: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(id_.upper() for id_ in listed(context, option, given)))
+
+
 def _tiers(
-    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+    context: click.Context, option: click.Parameter, given: tuple[str, ...]
 ) -> tuple[int, ...]:
     """Return the numbers of tiers: "3", "t3", "0,1"."""
     found = []
-    for part in parts(given):
+    for part in listed(context, option, given):
         if not re.fullmatch(r"[tT]?\d", part):
             raise click.UsageError(f"--tier: expected numbers of tiers, as 0,1 or t3; got {part}")
         found.append(int(part[-1]))
@@ -152,6 +173,11 @@ def address(_context: click.Context, _option: click.Parameter, given: str | None
 tiers = click.option(
     "--tier", "tiers", multiple=True, metavar="N[,N...]", callback=_tiers, help="Only these tiers."
 )
+
+
+def only(what: str) -> Decorator:
+    """Return the option --only, ids of requirements; ``what``: its help."""
+    return click.option("--only", multiple=True, metavar="ID[,ID...]", callback=_ids, help=what)
 
 
 def out(default: str, what: str) -> Decorator:
@@ -173,12 +199,6 @@ def seed(limit: int = 2**63 - 1) -> Decorator:
     """Return the option --seed with 1 as its default."""
     kind = click.IntRange(0, limit)
     return click.option("--seed", type=kind, default=1, show_default=True, metavar="N")
-
-
-def parts(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the parts of comma-separated lists, in order, none twice."""
-    found = (part.strip() for text in texts for part in text.split(","))
-    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def load_engines(names: Sequence[str], out: Path) -> list[EngineSpec]:

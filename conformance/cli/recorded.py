@@ -14,7 +14,7 @@ from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import RUN, Command
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError, SparkNotStarted
 from tickproof.conformance.reports import style
-from tickproof.conformance.verdicts import EXIT_KIT_ERROR, exit_status
+from tickproof.conformance.verdicts import EXIT_KIT_ERROR
 
 
 @click.command(cls=Command)
@@ -45,8 +45,9 @@ def check(run: Path, master: str | None) -> int:
         result(replace(outcome, run=str(run)), known.get(outcome.requirement))
         for outcome in outcomes
     ]
-    terminal.details(style.console(), results, None)
-    return exit_status(decided.verdict for decided in results)
+    console = style.console()
+    terminal.details(console, results, None)
+    return terminal.status(console, [decided.verdict for decided in results])
 
 
 @click.command(cls=Command)
@@ -94,7 +95,7 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     """Play a RUN (a folder or a pack) again: same input, faults, seed; on its ENGINE or another."""
     from tickproof.conformance.history.folder import History
     from tickproof.conformance.pack import opened_run
-    from tickproof.conformance.reports import replay_report
+    from tickproof.conformance.reports import replay_report, terminal
     from tickproof.conformance.requirements import registry
     from tickproof.conformance.session import replay, run_command
     from tickproof.conformance.session.runs_folder import runs_folder
@@ -127,4 +128,4 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
         console.print(Text(f"kit-error: {error}"), soft_wrap=True)
         return EXIT_KIT_ERROR
     replay_report.summary(console, found.then, found.now, known)
-    return exit_status(outcome.verdict for outcomes in found.now for outcome in outcomes)
+    return terminal.status(console, [one.verdict for outcomes in found.now for one in outcomes])

@@ -23,12 +23,14 @@ from tickproof.conformance.reports import style
     help="How many and how long runs are made; quick leaves out latency (tier 5).",
 )  # fmt: skip
 @options.tiers
-@click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these requirements.")
+@options.only("Only these requirements.")
 @click.option(
     "--require",
     multiple=True,
+    callback=options.listed,
     metavar="ID|tN[,...]",
-    help="What has to be judged: a requirement, or all of a tier; else exit status 5.",
+    help="What has to be judged: a requirement, or all of a tier; else exit status 5. "
+    "A known gap among them is a failure.",
 )
 @options.random_seed
 @options.out("tickproof-out", "reports and runs go")
@@ -83,10 +85,9 @@ def run(
     from tickproof.conformance.suites import schedules
 
     given["isolation"] = None if given["isolation"] == "auto" else Level(given["isolation"])
-    ids = options.parts([part.upper() for part in only])
     request = Request(
-        only=(schedules.REQUIREMENT,) if given["schedules"] else ids,
-        require=run_command.required(options.parts(require), given["hosts"]),
+        only=(schedules.REQUIREMENT,) if given["schedules"] else only,
+        require=run_command.required(require, given["hosts"]),
         seed=secrets.randbelow(2**32) if seed is None else seed,
         workers=parallel or (1 if given["port"] else 0),
         **given,

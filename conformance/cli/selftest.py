@@ -17,7 +17,10 @@ _NAMED: Final = 8
 
 
 @click.command(cls=Command)
-@click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these mutants or engines.")
+@click.option(
+    "--only", multiple=True, metavar="ID[,ID...]", callback=options.listed,
+    help="Only these mutants or engines.",
+)  # fmt: skip
 @click.option(
     "--part", is_flag=True,
     help="A mutant for each requirement, and a few runs of each sound engine.",
@@ -55,9 +58,10 @@ def selftest(
 
     if part and (only or sound):
         raise click.UsageError("--part: expected without --only and --sound")
-    ids = options.parts(only)
     run_command.check_out(out)
-    engines = plan.chosen(fixtures(), out, only=ids, base=engine, part=part, sound=sound, seed=seed)
+    engines = plan.chosen(
+        fixtures(), out, only=only, base=engine, part=part, sound=sound, seed=seed
+    )
     known = mutants.available(fixtures())
     console = style.console()
     console.print(Text(f"seed {seed}, {len(engines)} engines", style="dim"))
@@ -65,8 +69,8 @@ def selftest(
         report = session.run(
             engines, out.resolve(), seed=seed, workers=parallel or plan.runs_at_once(engines),
             runs=runs,
-            uncovered=[] if ids or sound else plan.without_mutant(known),
-            selection=_selection(ids, part, sound, engine), on_trial=progress,
+            uncovered=[] if only or sound else plan.without_mutant(known),
+            selection=_selection(only, part, sound, engine), on_trial=progress,
         )  # fmt: skip
     model.write(report, out)
     markdown.write(report, out)

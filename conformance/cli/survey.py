@@ -28,7 +28,7 @@ _FIRST: Final = 2**32
     help="How many and how long runs are made; quick leaves out latency (tier 5).",
 )  # fmt: skip
 @options.tiers
-@click.option("--only", multiple=True, metavar="ID[,ID...]", help="Only these requirements.")
+@options.only("Only these requirements.")
 @options.out("tickproof-out/survey", "the table, reports, runs and packs go")
 @options.parallel
 def survey(
@@ -45,9 +45,7 @@ def survey(
     from tickproof.conformance.survey import command
 
     request = Request(
-        out=out, profile=profile, tiers=tiers,
-        only=options.parts([part.upper() for part in only]),
-        workers=parallel or 0,
+        out=out, profile=profile, tiers=tiers, only=only, workers=parallel or 0
     )  # fmt: skip
     first = secrets.randbelow(_FIRST) if seed is None else seed
     console = style.console()

@@ -13,7 +13,13 @@ import numpy as np
 from tickproof.conformance.compare.ratio import Ratio, ratio
 from tickproof.conformance.compare.subject import Figure, Subject
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.verdicts import Verdict
+from tickproof.conformance.verdicts import (
+    EXIT_FAIL,
+    EXIT_NOT_JUDGED,
+    EXIT_OK,
+    JUDGED,
+    Verdict,
+)
 
 #: How good a verdict is for a user of the engine, best first. A gap that is fixed is a promise
 #: that holds; one that is not made, or said not to hold, is worth the same.
@@ -21,16 +27,22 @@ _GOOD: Final = {
     Verdict.PASS: 0, Verdict.GAP_FIXED: 0, Verdict.NOT_CLAIMED: 1, Verdict.KNOWN_GAP: 1,
     Verdict.UNKNOWN: 2, Verdict.BLOCKED: 2, Verdict.FAIL: 3, Verdict.KIT_ERROR: 4,
 }  # fmt: skip
+#: What is worse than this does not hold, whatever it is held against.
+_NO_WORSE: Final = _GOOD[Verdict.UNKNOWN]
 
 
 @dataclass(frozen=True)
 class VerdictRow:
-    """One requirement; ``verdicts`` of all subjects, None where one says nothing of it."""
+    """One requirement; ``verdicts`` of all subjects, None if one says nothing of it.
+
+    applies: whether it could say something of each subject.
+    """
 
     id: str
     title: str
     tier: int
     verdicts: tuple[Verdict | None, ...]
+    applies: tuple[bool, ...]
 
     @property
     def changed(self) -> bool:
@@ -44,6 +56,18 @@ class VerdictRow:
             number for number, one in enumerate(rest, 1)
             if first is not None and one is not None and _GOOD[one] > _GOOD[first]
         ]  # fmt: skip
+
+    def compared(self, at: int) -> bool:
+        """Whether it was judged for the first subject and for another one, or is worse there."""
+        return {self.verdicts[0], self.verdicts[at]} <= JUDGED or at in self.worse()
+
+    def lacks(self, at: int) -> bool:
+        """Whether it was judged for the first subject and, though it applies, not for another."""
+        return self.verdicts[0] in JUDGED and self.applies[at] and not self.compared(at)
+
+    def alone(self, at: int) -> bool:
+        """Whether only another subject than the first was asked for it."""
+        return self.verdicts[0] is None and self.applies[0] and self.verdicts[at] is not None
 
 
 @dataclass(frozen=True)
@@ -68,12 +92,42 @@ class FigureRow:
     better: str
     cells: tuple[FigureCell | None, ...]
 
+    def compared(self, at: int) -> bool:
+        """Whether another subject has enough runs for a ratio to the first."""
+        cell = self.cells[at]
+        return cell is not None and cell.ratio is not None
+
+    def lacks(self, at: int) -> bool:
+        """Whether the first subject has the figure, and another has no ratio to it."""
+        return self.cells[0] is not None and not self.compared(at)
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What of the first subject was compared with ``engine``, by requirement or figure.
+
+    missing: judged or measured for the first alone. extra: requirements of the engine alone;
+    failed: those of them that do not hold.
+    """
+
+    engine: str
+    compared: tuple[str, ...]
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+    failed: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of the first is missing, and nothing fails that it cannot be held to."""
+        return not self.missing and not self.failed
+
 
 @dataclass(frozen=True)
 class Comparison:
     """All that is compared. threshold: a figure has to be worse by more than this part.
 
     names: of the subjects, none twice. basis: under what load figures were measured.
+    only_common: pass over what was not judged for all.
     """
 
     names: tuple[str, ...]
@@ -81,6 +135,7 @@ class Comparison:
     figures: tuple[FigureRow, ...]
     threshold: float
     basis: str = ""
+    only_common: bool = False
 
     @property
     def regressions(self) -> list[tuple[str, str]]:
@@ -92,13 +147,44 @@ class Comparison:
         ]  # fmt: skip
 
     @property
+    def overlaps(self) -> list[Overlap]:
+        """What of the first subject was compared with each of the others."""
+        return [self._overlap(at) for at in range(1, len(self.names))]
+
+    def _overlap(self, at: int) -> Overlap:
+        rows, figures = self.verdicts, self.figures
+        extra = [row for row in rows if row.alone(at)]
+        return Overlap(
+            self.names[at],
+            (*(one.id for one in rows if one.compared(at)),
+             *(one.name for one in figures if one.compared(at))),
+            (*(one.id for one in rows if one.lacks(at)),
+             *(one.name for one in figures if one.lacks(at))),
+            tuple(row.id for row in extra),
+            tuple(row.id for row in extra if (one := row.verdicts[at]) and _GOOD[one] > _NO_WORSE),
+        )  # fmt: skip
+
+    @property
+    def status(self) -> int:
+        """The exit status: nothing that was not compared is green."""
+        if self.regressions:
+            return EXIT_FAIL
+        overlaps = self.overlaps
+        if not all(one.compared for one in overlaps):
+            return EXIT_NOT_JUDGED
+        whole = self.only_common or all(one.whole for one in overlaps)
+        return EXIT_OK if whole else EXIT_NOT_JUDGED
+
+    @property
     def same(self) -> Counter[Verdict]:
-        """Requirements that came out the same for all that say something of them."""
+        """Requirements that came out the same for all subjects."""
         rows = [row.verdicts for row in self.verdicts if not row.changed]
-        return Counter(next(one for one in row if one is not None) for row in rows)
+        return Counter(row[0] for row in rows if row[0] is not None and None not in row)
 
 
-def compare(subjects: Sequence[Subject], threshold: float) -> Comparison:
+def compare(
+    subjects: Sequence[Subject], threshold: float, *, only_common: bool = False
+) -> Comparison:
     """Hold subjects against the first of them.
 
     Raises RequestError where figures were measured under different loads.
@@ -112,7 +198,7 @@ def compare(subjects: Sequence[Subject], threshold: float) -> Comparison:
         VerdictRow(id_, one.title, one.tier, tuple(
             subject.results[id_].verdict if id_ in subject.results else None
             for subject in subjects
-        ))
+        ), tuple(id_ not in subject.excused for subject in subjects))
         for id_, one in results.items()
     ]  # fmt: skip
     figures = {name: one for subject in subjects for name, one in subject.figures.items()}
@@ -126,7 +212,9 @@ def compare(subjects: Sequence[Subject], threshold: float) -> Comparison:
     ]  # fmt: skip
     verdicts.sort(key=lambda row: row.tier)
     basis = next(iter(loads), "")
-    return Comparison(_names(subjects), tuple(verdicts), tuple(rows), threshold, basis)
+    return Comparison(
+        _names(subjects), tuple(verdicts), tuple(rows), threshold, basis, only_common
+    )  # fmt: skip
 
 
 def _cell(

@@ -19,6 +19,7 @@ from tickproof.conformance.reports import whole_file
 from tickproof.conformance.reports.json_report import PAGE_NAME
 from tickproof.conformance.reports.style import badge
 from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import EXIT_OK
 
 FORMAT: Final = 1
 #: By more than this a figure has to be worse, where nothing else is asked for.
@@ -41,7 +42,9 @@ def show(console: Console, found: Comparison, *, everything: bool) -> None:
         console.print(Padding(table, (0, 0, 1, 0), expand=False))
     if said := words.same(found):
         console.print(Text(said, style="dim"), soft_wrap=True)
-    style = "bold red" if found.regressions else "bold"
+    for sentence in words.one_sided(found):
+        console.print(Text(shown(sentence, 4000)), soft_wrap=True)
+    style = "bold" if found.status == EXIT_OK else "bold red"
     console.print(Text(shown(words.verdict(found), 4000), style=style), soft_wrap=True)
 
 
@@ -68,6 +71,8 @@ def as_json(found: Comparison) -> str:
     """Return a comparison as one JSON object; see docs/compare.md for its keys."""
     data: dict[str, Any] = {"format": FORMAT, **asdict(found)}
     data["regressions"] = [{"engine": name, "what": what} for name, what in found.regressions]
+    data["overlaps"] = [asdict(one) for one in found.overlaps]
+    data["exit_status"] = found.status
     return json.dumps(data, indent=1) + "\n"
 
 

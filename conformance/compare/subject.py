@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from tickproof.conformance.bench.engines.measurement import VERDICTS
 from tickproof.conformance.bench.engines.session import FILE_NAME as BENCH
 from tickproof.conformance.errors import RequestError, TickproofError
 from tickproof.conformance.history import plain_files
@@ -23,11 +24,6 @@ from tickproof.conformance.verdicts import Verdict
 Better = Literal["lower", "higher"]
 _NAME: Final = 60
 _ID: Final = 80
-#: Of a series of a bench.
-_VERDICTS: Final = {
-    "measured": Verdict.PASS, "failed": Verdict.FAIL, "unknown": Verdict.UNKNOWN,
-    "kit-error": Verdict.KIT_ERROR,
-}  # fmt: skip
 _BASIS: Final = 1000
 
 
@@ -56,6 +52,7 @@ class Subject:
     and what was measured.
 
     basis: under what load figures were measured, in words; only equal ones can be compared.
+    excused: ids of requirements that say nothing of such an engine.
     """
 
     engine: str
@@ -63,6 +60,7 @@ class Subject:
     results: Mapping[str, Result | Measured] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
     basis: str = ""
+    excused: Collection[str] = ()
 
 
 def read(path: Path) -> list[Subject]:
@@ -92,7 +90,9 @@ def _document(path: Path) -> list[Subject]:
 def _session(path: Path) -> Subject:
     report = json_report.read(path)
     results = {one.id: one for one in report.requirements if judged.applies(one)}
-    return Subject(_named(report.engine.name, report.engine.version), path, results)
+    excused = [one.id for one in report.requirements if one.id not in results]
+    name = _named(report.engine.name, report.engine.version)
+    return Subject(name, path, results, excused=excused)
 
 
 def _latency(path: Path) -> Subject:
@@ -145,10 +145,10 @@ def _add_series(
     """Add a series of a bench, and how it came out unless the engine does not offer or claim it."""
     rounds = _rounds(row, key)
     figures[name] = _figure(name, unit, better, rounds)
-    verdict = _VERDICTS.get(row["status"])
+    verdict = VERDICTS[row["status"]]
     if verdict is Verdict.PASS and None in rounds:
         verdict = Verdict.UNKNOWN  # a partition that stayed silent for good, say
-    if verdict is not None:
+    if verdict is not Verdict.NOT_CLAIMED:
         results[shown(f"measured: {name}", _ID)] = Measured("a figure with a right answer", verdict)
 
 

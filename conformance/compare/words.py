@@ -9,9 +9,11 @@ from tickproof.conformance.compare.comparison import Comparison, FigureCell, Fig
 from tickproof.conformance.compare.ratio import Ratio
 from tickproof.conformance.reports.style import mark
 from tickproof.conformance.text import as_markdown
-from tickproof.conformance.verdicts import SEVERITY, Verdict
+from tickproof.conformance.verdicts import EXIT_OK, SEVERITY, Verdict
 
 _LIMIT: Final = 200
+#: Ids of one list that are named; `--all` and JSON have all of them.
+_NAMED: Final = 12
 
 
 def rows(found: Comparison, *, everything: bool) -> list[VerdictRow]:
@@ -67,17 +69,47 @@ def same(found: Comparison) -> str:
     return f"the same for all: {', '.join(said)}" if said else ""
 
 
+def one_sided(found: Comparison) -> list[str]:
+    """Return a sentence for each subject and what was judged for one side alone."""
+    first, said = found.names[0], []
+    for one in found.overlaps:
+        if one.missing:
+            of = len(one.missing) + len(one.compared)
+            said.append(
+                f"Not compared with {one.engine}, {len(one.missing)} of {of} of {first}: "
+                f"{_listed(one.missing)}."
+            )
+        if one.extra:
+            named = f"{len(one.extra)}: {_listed(one.extra)}"
+            failed = f"; these do not hold: {_listed(one.failed)}" if one.failed else ""
+            said.append(f"Asked of {one.engine} and not of {first}, {named}{failed}.")
+    return said
+
+
+def _listed(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return f"{', '.join(ids[:_NAMED])}{more}"
+
+
 def verdict(found: Comparison) -> str:
-    """Return the last line: what is worse than with the first subject."""
-    worse = found.regressions
-    if not worse:
-        return f"Nothing is worse than with {found.names[0]}."
-    whose = [name for name in found.names if any(name == one for one, _ in worse)]
-    said = [
-        f"{name} is worse in {', '.join(what for one, what in worse if one == name)}"
-        for name in whose
-    ]
-    return f"Against {found.names[0]}: {'; '.join(said)}."
+    """Return the last line: what is worse than with the first subject, or was not compared."""
+    first, worse = found.names[0], found.regressions
+    if worse:
+        whose = [name for name in found.names if any(name == one for one, _ in worse)]
+        said = [
+            f"{name} is worse in {', '.join(what for one, what in worse if one == name)}"
+            for name in whose
+        ]
+        return f"Against {first}: {'; '.join(said)}."
+    least = min(len(one.compared) for one in found.overlaps)
+    if not least:
+        return f"Nothing was compared: expected what was judged for {first} and for all others."
+    if found.status != EXIT_OK:
+        rest = "--only-common passes over the rest"
+        part = f"nothing is worse in the {least} that were"
+        return f"Not all of {first} was compared ({rest}); {part}."
+    common = f" in the {least} that were compared" if found.only_common else ""
+    return f"Nothing is worse than with {first}{common}."
 
 
 def markdown(found: Comparison, *, everything: bool) -> str:
@@ -94,6 +126,9 @@ def _page(found: Comparison, everything: bool) -> Iterator[str]:
         for row in shown:
             cells = [_verdict(one) for one in row.verdicts]
             yield _row([f"{row.id} {as_markdown(row.title, _LIMIT)}", *cells])
+    for said in one_sided(found):
+        yield ""
+        yield as_markdown(said, 4000)
     if said := same(found):
         yield ""
         yield f"{said[0].upper()}{said[1:]}."

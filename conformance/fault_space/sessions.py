@@ -66,7 +66,7 @@ class Coverage:
     def share(self) -> float:
         """The part of the pairs that is covered, 0 to 1."""
         pairs = len(self.covered) + len(self.missing)
-        return len(self.covered) / pairs if pairs else 1.0
+        return len(self.covered) / pairs if pairs else 0.0
 
 
 def coverage(offered: tuple[Offer, ...], profile: str, points: Iterable[Point]) -> Coverage:

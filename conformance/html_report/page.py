@@ -23,7 +23,7 @@ from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result
 from tickproof.conformance.reports.style import TIER_NAMES
 from tickproof.conformance.reports.terminal import where
 from tickproof.conformance.requirements.hints import advice, halves
-from tickproof.conformance.verdicts import SEVERITY, Verdict
+from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, SEVERITY, Verdict
 
 #: Most characters of evidence in one entry.
 EVIDENCE_LIMIT: Final = 8000
@@ -144,8 +144,14 @@ def picture(report: Report, folder: Path) -> str:
 
 
 def sentence(report: Report) -> str:
-    """Return the verdict of a session in words."""
+    """Return the verdict of a session in words that agree with its exit status."""
     counts = Counter(one.verdict for one in report.requirements)
+    if report.missing and report.conclusion.status == EXIT_NOT_JUDGED:
+        return f"Not judged, though required: {_number(len(report.missing), 'requirement')}."
+    if report.conclusion.look is not report.verdict and report.required_gaps:
+        return (
+            f"Required, and excused by nothing: {_number(len(report.required_gaps), 'known gap')}."
+        )
     match report.verdict:
         case Verdict.PASS:
             return "Every promise that was judged held."

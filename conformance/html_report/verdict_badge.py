@@ -33,13 +33,13 @@ _PICTURE: Final = Markup(
 def svg(report: Report) -> str:
     """Return the picture: the kit's name, the verdict, how many requirements were judged."""
     judged = sum(one.verdict in JUDGED for one in report.requirements)
-    name, said = "tickproof", shown(f"{report.verdict.value}, {judged} judged", 60)
+    name, said = "tickproof", shown(f"{report.conclusion.word}, {judged} judged", 60)
     of_name, of_said = (round(len(text) * _WIDE) for text in (name, said))
     left, right = of_name + _ROOM, of_said + _ROOM
     return str(_PICTURE.format(
         width=left + right, left=left, right=right, name=name, said=said, of_name=of_name,
         of_said=of_said, at_name=left / 2, at_said=left + right / 2,
-        colour=_COLOURS.get(report.verdict, _OTHER),
+        colour=_COLOURS.get(report.conclusion.look, _OTHER),
     ))  # fmt: skip
 
 

@@ -13,7 +13,11 @@ from rich.console import Console
 from tickproof.conformance.bench.engines.engine_samples import EngineSamples
 from tickproof.conformance.bench.engines.measurement import Rounds, Series, Tell, steady_figures
 from tickproof.conformance.bench.engines.plan import KEYS, PARTITIONS
-from tickproof.conformance.bench.engines.session import check_room, exit_status_of
+from tickproof.conformance.bench.engines.session import (
+    check_room,
+    exit_status_of,
+    say_nothing_measured,
+)
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.history.folder import History, write_json
@@ -24,6 +28,7 @@ from tickproof.conformance.reports import machine, style
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.run_command import check_out, engine_folders
 from tickproof.conformance.suites.judge import Fail
+from tickproof.conformance.verdicts import EXIT_NOT_JUDGED
 
 FILE_NAME: Final = "ladder.json"
 #: Steps from which on a cut is on disk.
@@ -55,7 +60,9 @@ def ladder(spec: EngineSpec, plan: Plan, out: Path, *, keep: bool, console: Cons
     report.show(console, found)
     path = report.write(out, spec, plan, facts, found)
     console.print(f"  report     {path}", style="dim", soft_wrap=True, highlight=False)
-    return exit_status_of(series)
+    if (found_status := exit_status_of(series)) == EXIT_NOT_JUDGED:
+        say_nothing_measured(spec, "offers none of the steps")
+    return found_status
 
 
 def play(spec: EngineSpec, plan: Plan, out: Path, *, keep: bool, tell: Tell) -> list[Series]:

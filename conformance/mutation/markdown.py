@@ -13,7 +13,7 @@ from tickproof.conformance.mutation.results import Fate, Result, Results
 from tickproof.conformance.mutation.source import Mutation
 from tickproof.conformance.reports.json_report import this_host, this_kit
 from tickproof.conformance.selftest.markdown import escaped
-from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_NOT_JUDGED, EXIT_OK
 
 FILE_NAME: Final = "mutants.md"
 _SAID: Final = 200
@@ -45,10 +45,12 @@ class Summary:
 
     @property
     def exit_status(self) -> int:
-        """Return 0 where every mutant that was judged is killed or explained."""
+        """Return 0 if some mutants were judged, and each of them is killed or explained."""
         if self.broken:
             return EXIT_KIT_ERROR
-        return EXIT_FAIL if self.survivors or self.stale else EXIT_OK
+        if self.survivors or self.stale:
+            return EXIT_FAIL
+        return EXIT_OK if self.judged else EXIT_NOT_JUDGED
 
     def __str__(self) -> str:
         return (

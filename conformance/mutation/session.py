@@ -19,6 +19,8 @@ from tickproof.conformance.mutation.equivalents import Equivalents
 from tickproof.conformance.mutation.judge import Case
 from tickproof.conformance.mutation.results import FILE_NAME, Fate, Head, Result, Results
 from tickproof.conformance.mutation.source import Mutation
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.text import shown
 
 #: So many scenarios, those that killed most, are played of each mutant before any plays all.
 FIRST: Final = 16
@@ -53,6 +55,8 @@ def run(request: Request, on_result: OnResult) -> tuple[list[Mutation], Results]
 
     Raises RequestError where the control, the engine as it is, does not pass.
     """
+    for id_ in request.only:
+        registry.require_known(id_, "--only: no requirement")
     spoken = spec.load(request.engine / spec.FILE_NAME).transports[0]
     names = judge.scenarios(spoken, request.only)
     if not names:
@@ -67,6 +71,10 @@ def run(request: Request, on_result: OnResult) -> tuple[list[Mutation], Results]
     )  # fmt: skip
     results = Results(request.out / FILE_NAME, head)
     chosen = _chosen(request, known)
+    if not chosen and request.sample != 0:
+        shutil.rmtree(work)
+        patterns = shown(", ".join(request.match), 200)
+        raise RequestError(f"--match: expected files or ids of mutants; none fits {patterns}")
     todo = [one for one in chosen if _open(one, results, request.again)]
     pool = process_pool(request.workers)
     try:

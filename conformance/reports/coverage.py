@@ -24,7 +24,7 @@ class Added:
     def share(self) -> float:
         """The part of the pairs that is covered, 0 to 1."""
         pairs = len(self.covered) + len(self.missing)
-        return len(self.covered) / pairs if pairs else 1.0
+        return len(self.covered) / pairs if pairs else 0.0
 
 
 def added_up(reports: Iterable[Report]) -> Added:

@@ -10,7 +10,7 @@ import json
 import math
 import platform
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
@@ -29,7 +29,7 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.reports import judged, machine, whole_file
 from tickproof.conformance.text import shown
-from tickproof.conformance.verdicts import JUDGED, Outcome, Verdict, exit_status, worst
+from tickproof.conformance.verdicts import JUDGED, Conclusion, Outcome, Verdict, conclusion, worst
 
 if TYPE_CHECKING:
     from tickproof.conformance.requirements.registry import Requirement
@@ -166,6 +166,16 @@ class Report(_Model):
         """The ids that had to be judged and were not."""
         return _missing(self.selection.require, self.requirements)
 
+    @property
+    def required_gaps(self) -> list[str]:
+        """The ids that had to be judged and are known gaps, which excuses nothing."""
+        return _required_gaps(self.selection.require, self.requirements)
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """The exit status, and the word for the whole that agrees with it."""
+        return _conclusion(self.selection.require, self.requirements)
+
     @model_validator(mode="after")
     def _follows_from_results(self) -> Self:
         verdicts = [r.verdict for r in self.requirements]
@@ -174,7 +184,7 @@ class Report(_Model):
             raise ValueError(f"requirements: more than one result for {', '.join(twice)}")
         if self.verdict is not worst(verdicts):
             raise ValueError(f"verdict: expected {worst(verdicts)}, got {self.verdict}")
-        expected = exit_status(verdicts, missing=bool(self.missing))
+        expected = self.conclusion.status
         if self.exit_status != expected:
             raise ValueError(f"exit_status: expected {expected}, got {self.exit_status}")
         if self.counts != Counter(verdicts):
@@ -225,7 +235,7 @@ def build(
         started=started,
         ended=ended,
         verdict=worst(verdicts),
-        exit_status=exit_status(verdicts, missing=bool(_missing(selection.require, results))),
+        exit_status=_conclusion(selection.require, results).status,
         counts=dict(Counter(verdicts)),
         not_judged=[
             NotJudged(verdict=verdict, why=_text(why), ids=ids)
@@ -237,8 +247,19 @@ def build(
     )
 
 
-def _missing(required: Iterable[str], results: Iterable[Result]) -> list[str]:
-    results = list(results)
+def _conclusion(required: Sequence[str], results: Sequence[Result]) -> Conclusion:
+    return conclusion(
+        [one.verdict for one in results], missing=bool(_missing(required, results)),
+        gap_required=bool(_required_gaps(required, results)),
+    )  # fmt: skip
+
+
+def _required_gaps(required: Sequence[str], results: Sequence[Result]) -> list[str]:
+    gaps = {one.id for one in results if one.verdict is Verdict.KNOWN_GAP}
+    return [id_ for id_ in required if id_ in gaps]
+
+
+def _missing(required: Sequence[str], results: Sequence[Result]) -> list[str]:
     found = {result.id for result in results if result.verdict in JUDGED}
     found |= {result.id for result in results if not judged.applies(result)}
     return [id_ for id_ in required if id_ not in found]

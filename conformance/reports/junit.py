@@ -107,10 +107,11 @@ def document(report: Report) -> ElementTree.Element:
         ("seed", str(report.seed)),
         ("isolation", report.isolation),
         ("hosts", str(report.hosts)),
-        ("verdict", report.verdict.value),
+        ("verdict", report.conclusion.word),
         ("judged", judged.share(report.requirements)),
         ("not_judged", judged.rest(report.requirements, report.not_asked)),
         ("required_and_not_judged", ", ".join(report.missing)),
+        ("required_and_known_gap", ", ".join(report.required_gaps)),
     ):
         ElementTree.SubElement(properties, "property", name=name, value=xml_safe(value))
     suite.extend(_case(report, result) for result in report.requirements)

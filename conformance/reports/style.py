@@ -56,9 +56,9 @@ def symbol(verdict: Verdict, target: Console) -> Text:
     return Text(pretty if _can_print(pretty, target) else plain, style=colour)
 
 
-def badge(verdict: Verdict, target: Console) -> Text:
-    """Return symbol and word of a verdict in its colour."""
-    return symbol(verdict, target).append(f" {verdict.value}")
+def badge(verdict: Verdict, target: Console, word: str = "") -> Text:
+    """Return symbol and word of a verdict in its colour; ``word``: another one."""
+    return symbol(verdict, target).append(f" {word or verdict.value}")
 
 
 def counts_line(counts: Mapping[Verdict, int], target: Console) -> Text:

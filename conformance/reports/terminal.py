@@ -19,7 +19,13 @@ from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result
 from tickproof.conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
 from tickproof.conformance.requirements.hints import advice, halves
 from tickproof.conformance.text import shortened, shown
-from tickproof.conformance.verdicts import DOES_NOT_APPLY, Reason, Verdict
+from tickproof.conformance.verdicts import (
+    DOES_NOT_APPLY,
+    EXIT_NOT_JUDGED,
+    Reason,
+    Verdict,
+    exit_status,
+)
 
 _FIELD_LIMIT: Final = 600
 _ID_LIMIT: Final = 40
@@ -70,6 +76,15 @@ def details(
         scale_costs.show(console, results)
 
 
+def status(console: Console, verdicts: Sequence[Verdict]) -> int:
+    """Return the exit status of a command on recorded runs; say so if nothing was judged."""
+    found = exit_status(verdicts) if verdicts else EXIT_NOT_JUDGED
+    if found == EXIT_NOT_JUDGED:
+        text = f"Nothing was judged: the claims exclude it; exit status {found}"
+        console.print(Text(text, style="bold red"), soft_wrap=True)
+    return found
+
+
 def _blocked(results: Sequence[Result]) -> dict[str, list[str]]:
     """Return the ids that each failure left nothing to judge for; a broken tier is told apart."""
     found: dict[str, list[str]] = {}
@@ -96,7 +111,8 @@ def comparison(console: Console, reports: Sequence[Report]) -> None:
         )
     table.add_section()
     table.add_row(
-        Text("verdict", style="bold"), *(badge(report.verdict, console) for report in reports)
+        Text("verdict", style="bold"),
+        *(badge(one.conclusion.look, console, one.conclusion.word) for one in reports),
     )
     same = Counter(found[0] for id_, found in rows.items() if id_ not in differ and found[0])
     console.print()
@@ -351,7 +367,7 @@ def _blocking(result: Result) -> str:
 def _last_line(console: Console, report: Report, folder: Path) -> None:
     dash = glyph("—", "-", console)
     text = Text(shown(report.engine.name, 60), style="bold").append(": ")
-    text.append_text(badge(report.verdict, console))
+    text.append_text(badge(report.conclusion.look, console, report.conclusion.word))
     where = f" on {report.hosts} hosts" if report.hosts else ""
     text.append(f"{where} {dash} ", style="default")
     text.append(f"{judged.share(report.requirements)}: ", style="default")
@@ -360,14 +376,15 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
     if report.isolation == "none":
         text.append("; isolation none: nothing but trust keeps the engine from the evidence")
     console.print()
-    if report.missing:
-        required = f"required, and not judged: {', '.join(report.missing)}"
-        console.print(Text(shown(required, _FIELD_LIMIT), style="bold red"))
+    for why, ids in (("not judged", report.missing), ("a known gap", report.required_gaps)):
+        if ids:
+            required = f"required, and {why}: {', '.join(ids)}"
+            console.print(Text(shown(required, _FIELD_LIMIT), style="bold red"))
     if report.verdict is Verdict.NOT_CLAIMED:
         console.print(Text("Nothing was judged: engine.toml claims nothing of what was asked for."))
     console.print(text)
     if (space := report.fault_space) is not None:
-        share = space.covered / space.pairs if space.pairs else 1.0
+        share = space.covered / space.pairs if space.pairs else 0.0
         told = f"{space.covered:,} of {space.pairs:,} pairs covered ({share:.1%})"
         _line(console, "space", f"{told} by {len(space.points)} points")
     _field(console, "not judged", judged.rest(report.requirements, report.not_asked))

@@ -6,6 +6,7 @@ promises and which claims select it; the suites say how it is decided.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import Annotated, Final, Literal, TypeVar
 from pydantic import AfterValidator, ConfigDict, Field
 
 from tickproof.conformance import strict_toml
-from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.scenario import Death, JudgedApp
 from tickproof.conformance.strict_toml import Table, matching, wrong
+from tickproof.conformance.text import shown
 
 HERE: Final = Path(__file__).parent
 
@@ -144,6 +146,14 @@ def _read(folder: Path) -> dict[str, Requirement]:
         if errors:
             raise InvalidFile(path, errors)
     return found
+
+
+def require_known(id_: str, wrong: str) -> None:
+    """Raise RequestError for an id that does not exist; ``wrong``: how its text begins."""
+    if id_ not in _own():
+        near = difflib.get_close_matches(id_, _own(), n=3, cutoff=0.4)
+        hint = f"; the nearest are {', '.join(near)}" if near else ""
+        raise RequestError(f"{wrong} {shown(id_, 80)}{hint}")
 
 
 def chosen(

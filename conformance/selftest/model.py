@@ -7,6 +7,7 @@ the exit status follow from the trials and from what the mutants name.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,7 +17,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tickproof.conformance.reports import whole_file
 from tickproof.conformance.reports.json_report import Host, Kit
-from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
+from tickproof.conformance.verdicts import (
+    EXIT_FAIL,
+    EXIT_KIT_ERROR,
+    EXIT_NOT_JUDGED,
+    EXIT_OK,
+    EXIT_UNKNOWN,
+    JUDGED,
+    Verdict,
+)
 
 FORMAT: Final = 1
 FILE_NAME: Final = "selftest.json"
@@ -125,7 +134,7 @@ class SelfTest(_Model):
             raise ValueError("survivors: not the mutants listed that were not killed")
         expected = status(
             bool(self.broken), bool(self.uncovered or self.survivors or self.accused),
-            bool(self.unknown),
+            bool(self.unknown), self.trials,
         )  # fmt: skip
         if self.exit_status != expected:
             raise ValueError(f"exit_status: expected {expected}, got {self.exit_status}")
@@ -140,12 +149,17 @@ class SelfTest(_Model):
         )
 
 
-def status(broken: bool, wrong: bool, unknown: bool) -> int:
-    """Return the exit status of a kit that broke, is wrong, or left something undecided."""
+def status(broken: bool, wrong: bool, unknown: bool, trials: Iterable[Trial]) -> int:
+    """Return the exit status of a kit that broke, is wrong, or left something undecided.
+
+    Trials that came to no judgement at all are not green.
+    """
     if broken:
         return EXIT_KIT_ERROR
     if wrong:
         return EXIT_FAIL
+    if not any(cell.verdict in JUDGED for trial in trials for cell in trial.cells):
+        return EXIT_NOT_JUDGED
     return EXIT_UNKNOWN if unknown else EXIT_OK
 
 

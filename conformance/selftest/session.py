@@ -237,7 +237,8 @@ def _report(
         unknown=unknown, broken=broken, killed=len(mutants) - len(survivors),
         mutants=len(mutants),
         exit_status=model.status(
-            bool(broken), bool(uncovered or survivors or accused), bool(unknown)
+            bool(broken), bool(uncovered or survivors or accused), bool(unknown),
+            trials,
         ),
         trials=trials,
     )  # fmt: skip

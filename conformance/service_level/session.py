@@ -33,7 +33,7 @@ from tickproof.conformance.service_level.decision import decide, more_runs
 from tickproof.conformance.service_level.rounds import Rounds
 from tickproof.conformance.session.run_command import check_out
 from tickproof.conformance.text import shown
-from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK, Verdict, exit_status
+from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, Verdict, exit_status
 
 #: The most that a record, or its answer, takes on disk.
 RECORD_BYTES: Final = 64
@@ -118,7 +118,7 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
     """
     spec, profile = request.spec, request.profile
     if not claimed(spec, profile, console, as_json=as_json):
-        return EXIT_OK
+        return EXIT_NOT_JUDGED
     check_out(request.out)
     fit = fitness(profile)
     alone = bool(fit.problems) and not request.anyway
@@ -175,7 +175,7 @@ def claimed(spec: EngineSpec, profile: Profile, console: Console, *, as_json: bo
                           "decision": {"verdict": Verdict.NOT_CLAIMED, "why": why}}))  # fmt: skip
     else:
         line = style.badge(Verdict.NOT_CLAIMED, console)
-        line.append(f"  {shown(spec.name, 60)} {why}: nothing was played")
+        line.append(f"  {shown(spec.name, 60)} {why}: nothing was played, and nothing judged")
         console.print(line, soft_wrap=True)
     return False
 
@@ -208,8 +208,7 @@ def print_session(found: dict[str, Any], folder: Path, console: Console, *, as_j
         print(json.dumps(found, indent=1))
     else:
         terminal.show(console, found, folder)
-    verdict = Verdict(found["decision"]["verdict"])
-    return EXIT_KIT_ERROR if verdict is Verdict.KIT_ERROR else exit_status([verdict])
+    return exit_status([Verdict(found["decision"]["verdict"])])
 
 
 def measure_again(folder: Path, console: Console, *, as_json: bool) -> int:

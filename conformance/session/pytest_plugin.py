@@ -17,7 +17,7 @@ import pytest
 from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.engines.spec import find, load
-from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
@@ -26,7 +26,7 @@ from tickproof.conformance.session.scenario_player import ScenarioPlayer
 from tickproof.conformance.suites.catalog import seconds
 from tickproof.conformance.suites.outcomes import outcome_of, with_causes
 from tickproof.conformance.suites.schedules import COVERING, REQUIREMENT
-from tickproof.conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, JUDGED, Outcome, Verdict
 
 PROPERTY = "tickproof"
 #: The argument of a test that decides on a given schedule; no fixture of users has this name.
@@ -77,12 +77,16 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         spec = load(find(option.engine, fixtures()), requirements)
         request = _request(option)
+        for id_ in request.only:
+            registry.require_known(id_, "--tickproof-only: no requirement")
         if not option.tickproof_request and not hasattr(config, "workerinput"):
             prepare(spec, request.out / "prepare.log")
         player = ScenarioPlayer(spec, _with_own_port(request))
-    except InvalidFile as error:
+    except (InvalidFile, RequestError) as error:
         raise pytest.UsageError(str(error)) from error
     config.stash[_PLAYER] = player
+    if not option.tickproof_request and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_NoEmptyGreen())
 
 
 def _request(option: Any) -> Request:
@@ -238,6 +242,23 @@ def _colour(report: pytest.TestReport, outcome: Outcome) -> None:
                 text += f", by {', '.join(outcome.blocked_by)}"
             lines = [text, f"expected {outcome.expected}", f"actual   {outcome.actual}"]
             report.longrepr = "\n".join([*lines, f"run      {outcome.run}", outcome.reproduce])
+
+
+class _NoEmptyGreen:
+    """A pytest plugin: a session that judged nothing of its engine ends as one without tests."""
+
+    def __init__(self) -> None:
+        self._judged = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, value in report.user_properties:
+            if name == PROPERTY:
+                self._judged |= any(one["verdict"] in JUDGED for one in json.loads(value))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if session.exitstatus == pytest.ExitCode.OK and not self._judged:
+            session.exitstatus = EXIT_NOT_JUDGED
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

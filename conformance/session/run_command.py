@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import socket
 import tempfile
@@ -40,15 +39,7 @@ from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tiers import run_session
 from tickproof.conformance.suites.outcomes import reported
 from tickproof.conformance.suites.schedules import COVERING, REQUIREMENT
-from tickproof.conformance.verdicts import (
-    EXIT_FAIL,
-    EXIT_KIT_ERROR,
-    EXIT_NOT_JUDGED,
-    EXIT_OK,
-    EXIT_UNKNOWN,
-    Outcome,
-    worst,
-)
+from tickproof.conformance.verdicts import EXIT_KIT_ERROR, Outcome, worst_status
 from tickproof.generators import csv_market
 
 KIT_ERROR_FILE: Final = "kit-error.txt"
@@ -60,8 +51,6 @@ _WRITTEN: Final = (
 #: In the folder of an engine: the path of the engine.toml that it belongs to.
 OWNER_FILE: Final = "engine-path.txt"
 _PATH_CHARACTERS: Final = 4096
-#: Worst first: with several engines, the worst exit status is that of the command.
-_STATUS_ORDER: Final = (EXIT_KIT_ERROR, EXIT_FAIL, EXIT_NOT_JUDGED, EXIT_UNKNOWN, EXIT_OK)
 
 
 def select(request: Request) -> dict[str, Requirement]:
@@ -71,10 +60,7 @@ def select(request: Request) -> dict[str, Requirement]:
     """
     known = registry.load()
     for id_ in request.only:
-        if id_ not in known:
-            near = difflib.get_close_matches(id_, known, n=3, cutoff=0.4)
-            hint = f"; the nearest are {', '.join(near)}" if near else ""
-            raise RequestError(f"--only: no requirement {id_}{hint}")
+        registry.require_known(id_, "--only: no requirement")
     tiers_known = sorted({requirement.tier for requirement in known.values()})
     for tier in request.tiers:
         if tier not in tiers_known:
@@ -102,11 +88,8 @@ def required(words: Sequence[str], hosts: int) -> tuple[str, ...]:
             id_ for id_, one in known.items()
             if tier and one.tier == int(tier[1]) and (hosts or not one.needs.hosts)
         ]  # fmt: skip
-        if not ids and word.upper() not in known:
-            near = difflib.get_close_matches(word.upper(), known, n=3, cutoff=0.4)
-            hint = f"; the nearest are {', '.join(near)}" if near else ""
-            raise RequestError(f"--require: no requirement or tier {word}{hint}")
         if not ids:
+            registry.require_known(word.upper(), "--require: no requirement or tier")
             _expect_hosts("--require", known[word.upper()], hosts)
         found += ids or [word.upper()]
     return tuple(dict.fromkeys(found))
@@ -244,11 +227,6 @@ def judge_all(
     return worst_status(statuses)
 
 
-def worst_status(statuses: Sequence[int]) -> int:
-    """Return the exit status of a command that judged several engines, at least one."""
-    return min(statuses, key=_STATUS_ORDER.index)
-
-
 def engine_folders(specs: Sequence[EngineSpec], out: Path) -> list[Path]:
     """Return one folder under ``out`` for each engine, named after it, none twice.
 
@@ -329,24 +307,25 @@ def _judge(
              "seed": str(request.seed), "isolation": level.value}  # fmt: skip
     with SessionLog(folder, facts, view) as log:
         outcomes = with_stories(_outcomes(spec, request, folder, view, log))
-        log.came_out(worst(one.verdict for one in outcomes).value)
-    return json_report.build(
-        engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
-        outcomes=outcomes,
-        selected=reported(selected, outcomes),
-        folder=folder,
-        profile=request.profile,
-        seed=request.seed,
-        isolation=level,
-        hosts=request.hosts,
-        not_asked=_not_asked(spec, request),
-        selection=Selection(
-            tiers=list(request.tiers), only=list(request.only), require=list(request.require)
-        ),
-        started=started,
-        ended=datetime.now(UTC),
-        fault_space=_fault_space(spec, request, outcomes),
-    )
+        report = json_report.build(
+            engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
+            outcomes=outcomes,
+            selected=reported(selected, outcomes),
+            folder=folder,
+            profile=request.profile,
+            seed=request.seed,
+            isolation=level,
+            hosts=request.hosts,
+            not_asked=_not_asked(spec, request),
+            selection=Selection(
+                tiers=list(request.tiers), only=list(request.only), require=list(request.require)
+            ),
+            started=started,
+            ended=datetime.now(UTC),
+            fault_space=_fault_space(spec, request, outcomes),
+        )
+        log.came_out(report.conclusion.word)
+    return report
 
 
 def _not_asked(spec: EngineSpec, request: Request) -> list[str]:

@@ -28,6 +28,7 @@ from tickproof.conformance.suites.require import (
     require_no,
     require_noticeable,
 )
+from tickproof.conformance.suites.state_faults import require_effect
 from tickproof.conformance.verdicts import Reason
 
 #: The requirement that every schedule decides.
@@ -94,6 +95,7 @@ def _met(history: History, faults: list[FiredFault]) -> None:
                 Reason.NOTHING_IN_FLIGHT, "records fetched and not yet released at each fault",
                 f"none: {fault.fetched} fetched, {fault.released} released", fault=fault.text,
             )  # fmt: skip
+    require_effect(history, faults)
 
 
 def judges_of(scenario: str) -> list[tuple[str, Judge]]:

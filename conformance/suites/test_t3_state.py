@@ -27,12 +27,8 @@ from tickproof.conformance.suites.require import (
     require_no,
     require_noticeable,
 )
+from tickproof.conformance.suites.state_faults import fell, held_back, require_held_back
 from tickproof.conformance.verdicts import Reason
-
-#: A RELEASE that stays away for so many of its longest usual gaps is held back.
-_QUIET_GAPS = 2
-#: The exit status of a process that the kit killed.
-_KILLED = -9
 
 
 @decides("EO-ALL-WORKERS", "count-all-workers-death")
@@ -63,32 +59,42 @@ def test_drain_waits_for_a_full_disk(history: History) -> None:
             Reason.KILL_MISSED, "records in flight as the disk was full, and room again after that",
             "its end was not noted" if full.in_flight else "none in flight",
         )  # fmt: skip
-    if not (_fell(history, full) or over[0].to_ns > _all_fetched_ns(history)):
+    over_ns = over[0].to_ns
+    if not any(event.t_ns < over_ns for event in history.all(events.DrainAsked)):
+        raise Unknown(Reason.KILL_MISSED, "drain asked for before the disk had room", "it was not")
+    ended = over_ns > _all_reached_ns(history, history.fetches)
+    # An engine that works in batches fetches nothing before the cut of the last one.
+    ended |= over_ns > _all_reached_ns(history, history.publishes) and not _went_on(
+        history, full, over_ns
+    )
+    if not (fell(history, full) or ended):
         raise Unknown(
-            Reason.KILL_MISSED, "a disk that was full as the last record was fetched",
-            "it had room again before",
+            Reason.KILL_MISSED, "a disk that was full as the last record was fetched, or an engine "
+            "that fetches no more while it is",
+            "it had room again before, and more was fetched",
         )  # fmt: skip
+    require_held_back(history, full, over[0])
 
 
-def _all_fetched_ns(history: History) -> int:
-    """Return when the last record of the input was fetched for the first time."""
+def _went_on(history: History, full: FiredFault, over_ns: int) -> bool:
+    """Tell whether records that came while the disk was full were fetched while it was."""
+    for one in full.partitions:
+        rows = of_partition(history.fetches, one.stream, one.partition)
+        meanwhile = rows[(rows["t_ns"] > full.t_ns) & (rows["t_ns"] < over_ns)]
+        if (meanwhile["end"] > one.published).any():
+            return True
+    return False
+
+
+def _all_reached_ns(history: History, table: np.ndarray) -> int:
+    """Return when a table of fetches, or of publications, had reached the end of the input."""
     last = 0
     for part in history.partitions:
         if part["records"]:
-            rows = of_partition(history.fetches, part["stream"], part["partition"])
+            rows = of_partition(table, part["stream"], part["partition"])
             times = rows["t_ns"][rows["end"] >= part["records"]]
             last = max(last, int(times.min(initial=np.iinfo(np.int64).max)))
     return last
-
-
-def _fell(history: History, full: FiredFault) -> bool:
-    """Tell whether the engine ended by itself for want of room, and was started again."""
-    # It may take a while until what could not be written ends the engine.
-    again_ns = max((row.t_ns for row in history.all(events.Started)), default=0)
-    return any(
-        row.returncode not in (0, _KILLED) and full.t_ns < row.t_ns < again_ns
-        for row in history.all(events.Exited)
-    )
 
 
 @decides("EO-FULL-DISK", "count-full-disk")
@@ -100,31 +106,13 @@ def test_totals_over_a_full_disk(history: History) -> None:
     over = history.all(events.FillOver)
     if not over:
         raise Unknown(Reason.KILL_MISSED, "a disk that is full for a time", "its end was not noted")
-    fell = _fell(history, full)
-    died = fell or any(fault.t_ns < over[0].to_ns for fault in history.faults[1:])
-    held = _held_back(history, full, over[0].to_ns)
-    if not (held or fell or over[0].empty or over[0].words):
-        raise Unknown(
-            Reason.NOTHING_HELD_BACK, "a sign that something could not be written: no RELEASE for "
-            "longer than usual, an empty file, a word on standard error, or the engine's end",
-            "none of them",
-        )  # fmt: skip
-    if not (held or died):
+    require_held_back(history, full, over[0])
+    died = fell(history, full) or any(f.t_ns < over[0].to_ns for f in history.faults[1:])
+    if not (died or held_back(history, full, over[0].to_ns)):
         raise Unknown(
             Reason.KILL_MISSED, "a death while the disk was full, as RELEASE went on",
             "; ".join(row.why for row in history.missed_faults) or "it came later",
         )  # fmt: skip
-
-
-def _held_back(history: History, full: FiredFault, over_ns: int) -> bool:
-    """Tell whether RELEASE stayed away at the end of the fault for longer than ever before."""
-    times = np.sort(history.releases["t_ns"].astype(np.int64))
-    before, during = times[times < full.t_ns], times[(times >= full.t_ns) & (times < over_ns)]
-    if len(before) < 2:
-        return False
-    usual = int(np.diff(before).max())
-    silence = over_ns - int(max(during.max(initial=0), full.t_ns))
-    return silence > _QUIET_GAPS * usual
 
 
 # -- a damaged checkpoint ---------------------------------------------------------------

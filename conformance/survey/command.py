@@ -23,6 +23,7 @@ from tickproof.conformance.session.request import Request
 from tickproof.conformance.survey import collection, markdown, promises, result
 from tickproof.conformance.survey.collection import Judged
 from tickproof.conformance.survey.result import Software, Survey
+from tickproof.conformance.verdicts import worst_status
 
 
 def run(
@@ -52,7 +53,7 @@ def run(
             only=list(request.only),
             started=started,
             ended=datetime.now(UTC),
-            exit_status=run_command.worst_status(statuses),
+            exit_status=worst_status(statuses),
             engines=[
                 collection.row(spec, found, one, out, lambda text: console.print(Text(text)))
                 for spec, found, one in zip(specs, sessions, said, strict=True)
@@ -77,7 +78,7 @@ def run(
     finally:
         if statuses:
             write()
-    return run_command.worst_status(statuses)
+    return worst_status(statuses)
 
 
 def _report(folder: Path, began: datetime) -> Report | None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.cli.conftest import tickproof as tickproof
 from tests.reports.conftest import hostile as hostile
 from tests.reports.conftest import make_report as make_report
 from tests.reports.conftest import outcome as outcome
-from tickproof.conformance.compare import comparison
+from tickproof.conformance.compare import comparison, words
 from tickproof.conformance.compare.subject import Figure, Subject, read
 from tickproof.conformance.latency.figures import RunFigures
 from tickproof.conformance.reports import json_report
-from tickproof.conformance.verdicts import DOES_NOT_APPLY, Outcome, Verdict
+from tickproof.conformance.requirements import registry
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, JUDGED, Outcome, Verdict
 
 IDS = ("PR-HELLO", "ST-TOTALS", "EO-WORKER-DEATH")
 
@@ -40,35 +43,119 @@ PASS, FAIL, UNKNOWN, GAP, NOT = (
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "worse"),
+    ("before", "after", "status"),
     [
-        (PASS, PASS, False),
-        (PASS, FAIL, True),
-        (FAIL, PASS, False),
-        (PASS, UNKNOWN, True),
-        (PASS, NOT, True),
-        (PASS, GAP, True),
-        (GAP, NOT, False),
-        (UNKNOWN, FAIL, True),
-        (PASS, Verdict.GAP_FIXED, False),
-        (FAIL, Verdict.KIT_ERROR, True),
+        (PASS, PASS, 0),
+        (PASS, FAIL, 1),
+        (FAIL, PASS, 0),
+        (PASS, UNKNOWN, 1),
+        (PASS, NOT, 1),
+        (PASS, GAP, 1),
+        (UNKNOWN, FAIL, 1),
+        (UNKNOWN, UNKNOWN, 0),
+        (NOT, PASS, 0),
+        (PASS, Verdict.GAP_FIXED, 0),
+        (FAIL, Verdict.KIT_ERROR, 1),
+        # What was judged and is not any more is neither worse nor the same.
+        (GAP, NOT, 5),
+        (FAIL, NOT, 5),
+        (FAIL, UNKNOWN, 5),
+        (FAIL, Verdict.BLOCKED, 5),
     ],
 )
-def test_worse_is_what_is_worse_for_a_user(tickproof, session, before, after, worse):
+def test_worse_is_what_is_worse_for_a_user(tickproof, session, before, after, status):
     one, two = session("a", PASS, PASS, before), session("b", PASS, PASS, after)
     code, out, _ = tickproof("compare", one, two)
-    assert code == worse
+    assert code == status
     assert ("EO-WORKER-DEATH" in out) == (before is not after)
     assert "ST-TOTALS" not in out
-    assert ("Nothing is worse" in out) != worse
+    assert ("Nothing is worse than with" in out) == (status == 0)
+    assert tickproof("compare", "--only-common", one, two)[0] == (0 if status == 5 else status)
 
 
-def test_what_does_not_apply_is_no_difference(tickproof, session):
+def test_what_does_not_apply_is_no_difference_and_no_comparison(tickproof, session):
+    why = f"{DOES_NOT_APPLY}: about the log"
     one = session("a", PASS, PASS, PASS)
-    two = session("b", NOT, NOT, NOT, actual=f"{DOES_NOT_APPLY}: about the log")
-    code, out, _ = tickproof("compare", one, two)
+    code, out, _ = tickproof("compare", one, session("b", PASS, NOT, NOT, actual=why))
     assert code == 0
-    assert "the same for all: 3 pass" in out
+    assert "the same for all: 1 pass" in out
+    code, out, _ = tickproof("compare", one, session("c", NOT, NOT, NOT, actual=why))
+    assert code == 5
+    assert "Nothing was compared" in out
+
+
+@pytest.fixture
+def report(make_report, tmp_path):
+    """Write the report of a session with these verdicts, by id."""
+
+    def write(name, engine="toy", **verdicts):
+        found = [Outcome(id_.replace("_", "-"), verdict) for id_, verdict in verdicts.items()]
+        (tmp_path / name).mkdir()
+        json_report.write(make_report(*found, name=engine), tmp_path / name)
+        return tmp_path / name
+
+    return write
+
+
+def test_many_passes_against_one_failure_of_another_requirement_are_not_compared(tickproof, report):
+    ids = list(registry.load())[:23]
+    many = report("a", engine="one", **dict.fromkeys(ids, PASS))
+    other = report("b", engine="two", EO_PAUSE=FAIL)
+    for more in ([], ["--only-common"]):
+        code, out, _ = tickproof("compare", many, other, *more)
+        assert code == 5
+        assert f"Not compared with two 1.0, 23 of 23 of one 1.0: {ids[0]}, {ids[1]}," in out
+        assert f"{ids[11]} and 11 more." in out
+        assert "Asked of two 1.0 and not of one 1.0, 1: EO-PAUSE; these do not hold" in out
+        assert "Nothing was compared" in out
+        assert "Nothing is worse" not in out
+
+
+def test_a_part_that_was_not_judged_again_is_named_in_every_form(tickproof, report):
+    before = report("a", PR_HELLO=PASS, ST_TOTALS=PASS)
+    after = report("b", PR_HELLO=PASS)
+    for form in ("terminal", "markdown", "html"):
+        code, out, _ = tickproof("compare", before, after, "--format", form)
+        assert code == 5
+        plain = out.replace("\\#", "#")
+        assert "Not compared with toy 1.0 #2, 1 of 2 of toy 1.0 #1: ST-TOTALS." in plain
+        assert "Not all of toy 1.0 #1 was compared" in plain
+    code, out, _ = tickproof("compare", before, after, "--format", "json")
+    found = json.loads(out)
+    assert (code, found["exit_status"]) == (5, 5)
+    assert found["overlaps"] == [
+        {"engine": "toy 1.0 #2", "compared": ["PR-HELLO"], "missing": ["ST-TOTALS"], "extra": [],
+         "failed": []}
+    ]  # fmt: skip
+    code, out, _ = tickproof("compare", before, after, "--only-common")
+    assert code == 0
+    assert "Nothing is worse than with toy 1.0 #1 in the 1 that were compared." in out
+
+
+def test_more_than_before_is_green_as_long_as_it_holds(tickproof, report):
+    before = report("a", PR_HELLO=PASS)
+    assert tickproof("compare", before, report("b", PR_HELLO=PASS, EO_PAUSE=PASS))[0] == 0
+    failing = report("c", PR_HELLO=PASS, EO_PAUSE=FAIL)
+    assert tickproof("compare", before, failing)[0] == 5
+    assert tickproof("compare", before, failing, "--only-common")[0] == 0
+
+
+@given(st.lists(st.tuples(*[st.sampled_from([None, *Verdict])] * 3), max_size=4), st.booleans())
+def test_last_line_and_exit_status_agree(rows, only_common):
+    found = comparison.Comparison(
+        ("a", "b", "c"),
+        tuple(comparison.VerdictRow(f"X-{n}", "", 0, row, (True,) * 3)
+              for n, row in enumerate(rows)),
+        (), 0.05, "", only_common,
+    )  # fmt: skip
+    said = words.verdict(found)
+    begins = {0: "Nothing is worse than with a", 1: "Against a: ", 5: "No"}[found.status]
+    assert said.startswith(begins)
+    assert (found.status == 0) == said.startswith("Nothing is worse")
+    if found.status == 0:
+        judged = [row for row in rows if row[0] in JUDGED]
+        assert judged
+        assert only_common or all(None not in row for row in judged)
 
 
 def test_all_is_a_matrix(tickproof, session):
@@ -113,7 +200,7 @@ def latency(folder, values, rate=20_000, verdict="pass"):
         ([50, 51, 52, 53, 54], 0, "better"),
         # All of it is worse, and not by more than a twentieth.
         ([104.1, 104.2, 104.3, 104.4, 104.5], 0, "worse"),
-        ([200, 201], 0, "2 runs are too few"),
+        ([200, 201], 5, "2 runs are too few"),
     ],
 )
 def test_percentiles_are_compared_over_runs(tickproof, tmp_path, after, code, said):
@@ -159,13 +246,17 @@ def test_a_latency_session_that_came_out_worse_is_worse_without_figures(
     good = latency(tmp_path / "a", [100, 101, 102, 103])
     code, out, _ = tickproof("compare", good, latency(tmp_path / "b", [], verdict=verdict))
     assert code == 1 and "is worse in latency." in out
-    assert tickproof("compare", good, latency(tmp_path / "c", []))[0] == 0
+    # Its limits hold, and there is no figure to compare.
+    without = latency(tmp_path / "c", [])
+    assert tickproof("compare", good, without)[0] == 5
+    assert tickproof("compare", good, without, "--only-common")[0] == 0
 
 
 @pytest.mark.parametrize(
     ("status", "rates", "code"),
     [("failed", [], 1), ("unknown", [], 1), ("kit-error", [], 1), ("measured", [None], 1),
-     ("not-offered", [], 0), ("not-claimed", [], 0), ("measured", [9.0], 0)],
+     ("not-offered", [], 5), ("not-claimed", [], 5), ("measured", [9.0], 5),
+     ("measured", [9.0] * 4, 0)],
 )  # fmt: skip
 def test_a_series_of_a_bench_that_gave_a_figure_and_gives_none_is_worse(
     tickproof, tmp_path, status, rates, code
@@ -178,7 +269,7 @@ def test_a_series_of_a_bench_that_gave_a_figure_and_gives_none_is_worse(
         (tmp_path / name / "bench.json").write_text(json.dumps(document))
         return tmp_path / name
 
-    before = bench("a", "measured", [9.0])
+    before = bench("a", "measured", [9.0] * 4)
     assert tickproof("compare", before, bench("b", status, rates))[0] == code
 
 

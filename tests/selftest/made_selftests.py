@@ -48,7 +48,7 @@ def selftest(subjects: list[Subject], trials: list[Trial], **facts: list[str]) -
         kit=this_kit(), host=this_host(), seed=1, started=now, ended=now, selection="all", runs=1,
         subjects=subjects, trials=trials, survivors=survivors, mutants=len(mutants),
         killed=len(mutants) - len(survivors), **lists,
-        exit_status=model.status(bool(lists["broken"]), wrong, bool(lists["unknown"])),
+        exit_status=model.status(bool(lists["broken"]), wrong, bool(lists["unknown"]), trials),
     )  # fmt: skip
 
 

@@ -12,7 +12,14 @@ from rich.console import Console
 from tests.selftest.made_selftests import cell, mutant, selftest, sound, trial, wrong
 from tickproof.conformance.selftest import markdown, matrix, model, page, terminal
 from tickproof.conformance.selftest.model import Kill, SelfTest
-from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
+from tickproof.conformance.verdicts import (
+    EXIT_FAIL,
+    EXIT_KIT_ERROR,
+    EXIT_NOT_JUDGED,
+    EXIT_OK,
+    EXIT_UNKNOWN,
+    Verdict,
+)
 
 NASTY = "a|b <script>alert(1)</script> *bold* `code` [x](javascript:y) \x1b[31m\n# head"
 
@@ -23,7 +30,15 @@ NASTY = "a|b <script>alert(1)</script> *bold* `code` [x](javascript:y) \x1b[31m\
      (False, False, True, EXIT_UNKNOWN), (False, False, False, EXIT_OK)],
 )  # fmt: skip
 def test_the_worst_problem_is_the_exit_status(broken, wrong, unknown, expected) -> None:
-    assert model.status(broken, wrong, unknown) == expected
+    assert model.status(broken, wrong, unknown, [trial("s", cell(Verdict.PASS))]) == expected
+
+
+@pytest.mark.parametrize(
+    "trials", [[], [trial("s")], [trial("s", cell(Verdict.NOT_CLAIMED))]], ids=len
+)
+def test_a_selftest_that_judged_nothing_is_not_green(trials) -> None:
+    assert model.status(False, False, False, trials) == EXIT_NOT_JUDGED
+    assert model.status(False, True, False, trials) == EXIT_FAIL
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,18 @@ def test_suites_without_an_engine_are_skipped_with_the_reason(tmp_path):
     assert "failed" not in done.stdout
 
 
+def test_a_session_that_judges_nothing_is_not_green_under_plain_pytest(tmp_path):
+    done = plain(tmp_path, "--engine", "minimal", "--tickproof-only", "EO-PAUSE")
+    assert "1 skipped" in done.stdout
+    assert done.returncode == 5, done.stdout + done.stderr
+
+
+def test_unknown_requirement_is_wrong_usage_under_plain_pytest(tmp_path):
+    done = plain(tmp_path, "--engine", "minimal", "--tickproof-only", "EO-PAUSES")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "--tickproof-only: no requirement EO-PAUSES; the nearest are EO-PAUSE" in done.stderr
+
+
 def test_unknown_engine_is_wrong_usage_under_plain_pytest(tmp_path):
     done = plain(tmp_path, "--engine", "no-such-engine")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR

@@ -222,6 +222,7 @@ UNKNOWNS: dict[str, Cases] = {
         MISSED,
         (t.without("fill-over"), "KILL_MISSED"),
         (t.edited("fill-over", to_ns=0), "KILL_MISSED"),
+        (_no_sign_of(t.edited("fill-over", empty=[], words="")), "NOTHING_HELD_BACK"),
     ],
     "test_totals_over_a_full_disk": [
         MISSED, NOTHING, (t.without("fill-over"), "KILL_MISSED"),

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tickproof.conformance.history.event import Event, PartitionState
-from tickproof.conformance.history.events import Deployed, Drained, FiredFault, Started
+from tickproof.conformance.history.events import (
+    DamageOver,
+    Deployed,
+    Drained,
+    FillOver,
+    FiredFault,
+    Started,
+)
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.suites import test_t3
@@ -62,6 +70,55 @@ def test_one_that_refuses_clearly_passes(tmp_path: Path, ended: dict[str, object
     point_held(history)
     with pytest.raises(Unknown, match="NO_RECOVERY_SEEN"):
         held(history)
+
+
+FULL = FaultStep("fill", "state", "fetched", fraction=0.5, seconds=1.0)
+READ, UNREAD = DamageOver(t_ns=9 * S, file="cut-2", read=True), DamageOver(
+    t_ns=9 * S, file="cut-2", read=False
+)  # fmt: skip
+
+
+def over(empty: tuple[str, ...] = (), words: str = "") -> FillOver:
+    return FillOver(t_ns=9 * S, from_ns=S, to_ns=2 * S, empty=empty, words=words)
+
+
+@pytest.mark.parametrize("judge", [point_held, held])
+@pytest.mark.parametrize(
+    ("step", "event", "reason"),
+    [
+        (FULL, over(), "NOTHING_HELD_BACK"),
+        (FULL, over(empty=("cut.new",)), ""),
+        (FULL, over(words="No space left on device"), ""),
+        (FULL, None, "KILL_MISSED"),
+        (DAMAGE, UNREAD, "DAMAGE_UNREAD"),
+        (DAMAGE, None, "DAMAGE_UNREAD"),
+        (DAMAGE, READ, ""),
+        (replace(DAMAGE, damage="missing"), replace(UNREAD, read=None), ""),
+    ],
+)
+def test_a_schedule_whose_fault_had_no_effect_shows_nothing(
+    tmp_path: Path, judge: Judge, step: FaultStep, event: Event | None, reason: str
+) -> None:
+    recipe = {"kind": "numbers", "seed": 1, "records": 100, "partitions": 1}
+    run = RunFolder(
+        tmp_path / "run", Scenario("space-1", "double", {}, recipe, faults=(step,)), claims=CLAIMS
+    )
+    found = run.history().inputs(NUMBER)[0]
+    made = np.zeros(100, NUMBER)
+    made["x"] = (found["x"].view(np.uint64) * np.uint64(2)).view(np.int64)
+    run.outputs(output_log(made, t_ns=2 * S))
+    run.tables(
+        fetches=[(S, 0, 0, 0, 100)], publishes=[(S, 0, 0, 100)], releases=[(2 * S, 0, 0, 100)]
+    )
+    fault = FiredFault(
+        t_ns=S, struck_ns=S, step=step, moment="fetched", text=str(step), outputs=0, total=100,
+        partitions=(PartitionState(0, 0, 100, 60, 50, 20),), pids=(1,), file="cut-2",
+    )  # fmt: skip
+    run.events(*filter(None, (Started(t_ns=1, pid=1), fault, event, drained(10 * S))))
+    if not reason:
+        return judge(run.history())
+    with pytest.raises(Unknown, match=reason):
+        judge(run.history())
 
 
 def after_drain(folder: Path, *more: Event) -> History:

@@ -39,9 +39,16 @@ from tickproof.conformance.session.run_command import engine_folders
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.conformance.suites.judge import Fail, KitError, Unknown
 from tickproof.conformance.suites.require import earns_figures
+from tickproof.conformance.verdicts import Verdict
 
 #: failed: the answer was wrong, or the engine gave none.
 Status = Literal["measured", "not-offered", "not-claimed", "failed", "unknown", "kit-error"]
+#: What a series says of its engine.
+VERDICTS: Final[dict[str, Verdict]] = {
+    "measured": Verdict.PASS, "not-offered": Verdict.NOT_CLAIMED,
+    "not-claimed": Verdict.NOT_CLAIMED, "failed": Verdict.FAIL, "unknown": Verdict.UNKNOWN,
+    "kit-error": Verdict.KIT_ERROR,
+}  # fmt: skip
 Tell = Callable[[str], None]
 #: Percentiles that a bench shows.
 LATENCY: Final = ("p50", "p99", "max")
@@ -55,7 +62,8 @@ class Series:
 
     what: an app, or the target of the kill. status: that of the worst round; ``why`` explains
     it. rounds: the figures of each round. run: the folder kept of a round that went wrong.
-    workers: of the engine. keys: of count, in a steady run; else 0.
+    workers: of the engine. keys: of count, in a steady run; else 0. figure: the one that it is
+    played for.
     """
 
     what: str
@@ -67,6 +75,14 @@ class Series:
     run: str = ""
     workers: int = 2
     keys: int = 0
+    figure: str = "rate"
+
+    @property
+    def verdict(self) -> Verdict:
+        """What it says of the engine: unknown if a round was too short for the figure."""
+        if self.status == "measured" and None in [row.get(self.figure) for row in self.rounds]:
+            return Verdict.UNKNOWN
+        return VERDICTS[self.status]
 
     def spread(self, name: str) -> dict[str, float] | None:
         """Return median, min and max of a figure over the rounds; None without any."""
@@ -87,6 +103,11 @@ class EngineResult:
     latency: list[Series]
     kills: list[Series]
 
+    @property
+    def series(self) -> list[Series]:
+        """All that was to be measured."""
+        return [*self.apps, *self.latency, *self.kills]
+
 
 def measure_all(
     specs: Sequence[EngineSpec], plan: Plan, out: Path, *, keep: bool, tell: Tell
@@ -101,8 +122,8 @@ def measure_all(
         EngineResult(
             spec,
             [Series(app, workers=workers, keys=keys) for app, workers, keys in plan.steady],
-            [Series("latency", workers=plan.workers[0])] if plan.latency else [],
-            [Series(target, workers=plan.workers[0]) for target in plan.kills],
+            [Series("latency", workers=plan.workers[0], figure="p50")] if plan.latency else [],
+            [Series(one, workers=plan.workers[0], figure="output_s") for one in plan.kills],
         )
         for spec in specs
     ]

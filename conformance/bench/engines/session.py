@@ -10,6 +10,7 @@ from typing import Final
 
 from rich.console import Console
 
+from tickproof.conformance import verdicts
 from tickproof.conformance.bench.engines import report
 from tickproof.conformance.bench.engines.measurement import EngineResult, Series, measure_all
 from tickproof.conformance.bench.engines.plan import Plan, recipe_of, steady_scenario
@@ -18,14 +19,11 @@ from tickproof.conformance.errors import RequestError
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.reports import machine, style
 from tickproof.conformance.session.run_command import check_out
-from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN
+from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, worst_status
 from tickproof.generators.recipes import complete, market_params
 
 FILE_NAME: Final = "bench.json"
-#: Worst first.
-_STATUSES: Final = (
-    ("kit-error", EXIT_KIT_ERROR), ("failed", EXIT_FAIL), ("unknown", EXIT_UNKNOWN)
-)  # fmt: skip
 
 
 def check(specs: Sequence[EngineSpec], plan: Plan, out: Path) -> None:
@@ -69,15 +67,23 @@ def bench(
         print(json.dumps(found, indent=1))
     else:
         report.show(console, found)
+    for result in results:
+        if exit_status_of(result.series) == EXIT_NOT_JUDGED:
+            say_nothing_measured(result.spec, "offers or claims none of it")
     return exit_status(results)
 
 
+def say_nothing_measured(spec: EngineSpec, why: str) -> None:
+    """Say on standard error that an engine has no figure at all."""
+    text = f"{shown(spec.name, 60)}: nothing was measured: it {why}; exit status {EXIT_NOT_JUDGED}"
+    style.console(stderr=True).print(text, style="bold red", soft_wrap=True)
+
+
 def exit_status(results: Sequence[EngineResult]) -> int:
-    """Return 0 when all that is offered was measured, else the status of the worst."""
-    return exit_status_of([one for r in results for one in (*r.apps, *r.latency, *r.kills)])
+    """Return the status of the worst engine; an engine of which nothing was measured has 5."""
+    return worst_status(exit_status_of(result.series) for result in results)
 
 
 def exit_status_of(series: Iterable[Series]) -> int:
-    """Return 0 when all that is offered was measured, else the status of the worst."""
-    found = {one.status for one in series}
-    return next((status for name, status in _STATUSES if name in found), EXIT_OK)
+    """Return 0 when all that is offered was measured, and something was; else of the worst."""
+    return verdicts.exit_status(one.verdict for one in series)

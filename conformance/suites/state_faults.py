@@ -1,0 +1,74 @@
+"""Evidence that a fault of the state took effect: a write refused, damage read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from tickproof.conformance.history import events
+from tickproof.conformance.history.events import FiredFault
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.suites.judge import Unknown
+from tickproof.conformance.verdicts import Reason
+
+#: A RELEASE that stays away for this many of its longest usual gaps is held back.
+_QUIET_GAPS: Final = 2
+#: At these moments an engine that is right has no cut to make.
+_NOTHING_TO_WRITE: Final = ("idle", "drained")
+#: The exit status of a process that the kit killed.
+_KILLED: Final = -9
+
+
+def require_effect(history: History, faults: Sequence[FiredFault]) -> None:
+    """Expect that each full disk refused a write and each damage was read, or raise Unknown."""
+    full, damage = iter(history.all(events.FillOver)), iter(history.all(events.DamageOver))
+    for fault in faults:
+        over = next(full, None) if fault.step.do == "fill" else None
+        if over is not None and fault.step.at not in _NOTHING_TO_WRITE:
+            require_held_back(history, fault, over)
+        if fault.step.do == "corrupt":
+            _require_read(fault, next(damage, None) if fault.file else None)
+
+
+def _require_read(fault: FiredFault, damage: events.DamageOver | None) -> None:
+    """Expect that a damaged file was read; nobody can read one that was removed."""
+    read = damage is not None and (damage.read or fault.step.damage == "missing")
+    if not read:
+        raise Unknown(
+            Reason.DAMAGE_UNREAD, "the damaged file read after the restart",
+            f"{fault.file or 'no file'} was not seen to be read", fault=fault.text,
+        )  # fmt: skip
+
+
+def require_held_back(history: History, full: FiredFault, over: events.FillOver) -> None:
+    """Expect a sign that the engine tried to write while the disk was full, or raise Unknown."""
+    signs = over.empty or over.words or fell(history, full)
+    if not (signs or held_back(history, full, over.to_ns)):
+        raise Unknown(
+            Reason.NOTHING_HELD_BACK, "a sign that something could not be written: no RELEASE for "
+            "longer than usual, an empty file, a word on standard error, or the engine's end",
+            "none of them", fault=full.text,
+        )  # fmt: skip
+
+
+def held_back(history: History, full: FiredFault, over_ns: int) -> bool:
+    """Tell whether RELEASE stayed away at the end of the fault for longer than ever before."""
+    times = np.sort(history.releases["t_ns"].astype(np.int64))
+    before, during = times[times < full.t_ns], times[(times >= full.t_ns) & (times < over_ns)]
+    if len(before) < 2:
+        return False
+    usual = int(np.diff(before).max())
+    silence = over_ns - int(max(during.max(initial=0), full.t_ns))
+    return silence > _QUIET_GAPS * usual
+
+
+def fell(history: History, full: FiredFault) -> bool:
+    """Tell whether the engine ended by itself for want of room, and was started again."""
+    # It may take a while until what could not be written ends the engine.
+    again_ns = max((row.t_ns for row in history.all(events.Started)), default=0)
+    return any(
+        row.returncode not in (0, _KILLED) and full.t_ns < row.t_ns < again_ns
+        for row in history.all(events.Exited)
+    )
