@@ -102,11 +102,13 @@ class Fields:
 
     def equal(self, text: bytes) -> np.ndarray:
         """Return a mask of the fields that are ``text`` in letters of either case."""
-        found = self.lengths == len(text)
+        rows = np.flatnonzero(self.lengths == len(text))
         for at, char in enumerate(text.lower()):
-            here = self.data[np.where(found, self.starts + at, 0)]
-            lower = here + np.uint8(32) * ((here >= ord("A")) & (here <= ord("Z")))
-            found &= lower == char
+            here = self.data[self.starts[rows] + at]
+            upper = (here >= ord("A")) & (here <= ord("Z"))
+            rows = rows[here + np.uint8(32) * upper == char]
+        found = np.zeros(len(self.starts), bool)
+        found[rows] = True
         return found
 
     def text(self, row: int) -> str:
