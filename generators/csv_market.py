@@ -1,11 +1,12 @@
-"""Recorded markets: quotes.csv and orders.csv (plain or gzip) as one stream by time.
+"""Recorded markets: a file of quotes and one of orders as one stream by time.
 
-Prices are parsed exactly to ten-thousandths. Sizes and quantities take no part in the
-rule: they are kept in ten-thousandths of a unit too, rounded half-even, at most
-2**32 - 1. Rows are sorted by time within each file, rows of one time in file order; at
-equal times quotes go before orders, so an order meets the latest quote at or before it.
+Prices are exact. Their unit is a ten-thousandth of a dollar, or as much finer as the files ask
+for, so that each price is a whole number of units; files whose largest price is then beyond
+2**53 are refused. Sizes and quantities take no part in the rule: they are kept in
+ten-thousandths, rounded half-even, at most 2**32 - 1. Rows are sorted by time within each file,
+rows of one time in file order; ``ties`` says what is first of a quote and an order of one time.
 
-Each oddity is a counted warning, or with ``strict`` a CsvError at the first of them.
+What is doubtful is a warning, or with ``strict`` a CsvError; see `plausibility`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tickproof.generators.csv_table import Batch, CsvError, batches
+from tickproof.generators import plausibility
+from tickproof.generators.csv_table import Batch, CsvError, Fields, batches
 from tickproof.generators.decimals import parse
 from tickproof.generators.files import Progress, ranges, write_chunks
 from tickproof.generators.layouts import (
@@ -34,46 +36,120 @@ from tickproof.generators.layouts import (
 )
 from tickproof.generators.numbers import chunk_records
 from tickproof.generators.partitions import Chunk, Source
+from tickproof.generators.plausibility import Doubt
+from tickproof.generators.reading import USUAL, Reading, Ties
+from tickproof.generators.spread_rule import DECIMALS, MAX_PRICE, MOST_DECIMALS
 from tickproof.generators.symbols import aliases, with_words, words
 
-MAX_PRICE: Final = 2**53
 MAX_SIZE: Final = 2**32 - 1
 QUOTE_COLUMNS: Final = ("ts_ns", "symbol", "bid", "offer", "bid_size", "offer_size")
 ORDER_COLUMNS: Final = ("ts_ns", "symbol", "side", "price", "qty")
-#: Warnings: what is counted -> what strict says of the first one.
-WARNINGS: Final = {
-    "rounded_prices": "more than 4 decimals: {}",
-    "crossed_quotes": "crossed: the offer {} is below the bid",
-    "times_back": "the time goes back: {}",
-    "capped_sizes": "above 429496.7295: {}",
-}
+#: The column that says what is first of one time, with ties "file".
+SEQUENCE: Final = "seq"
+#: What stands for no price, beside an empty field: NaN, and 2**63 - 1 as an integer, in
+#: billionths, and as either of them is after it was a double.
+_NO_PRICE: Final = (
+    b"nan", b"9223372036854775807", b"9223372036.854775807", b"9223372036854775808",
+    b"9.223372036854776e+18", b"9223372036.854776",
+)  # fmt: skip
+#: A side that is not known is written as BUY: it takes no part in the rule.
 _SIDES: Final = {
-    **dict.fromkeys((b"BUY", b"B", b"1"), BUY),
-    **dict.fromkeys((b"SELL", b"S", b"2"), SELL),
+    **dict.fromkeys((b"BUY", b"B", b"1", b"BID"), BUY),
+    **dict.fromkeys((b"SELL", b"S", b"2", b"A", b"ASK"), SELL),
+    **dict.fromkeys((b"", b"N", b"NONE", b"UNKNOWN"), BUY),
 }
+
+
+@dataclass(frozen=True)
+class _Price:
+    """A price of a file: value * 10**-decimals."""
+
+    value: int
+    decimals: int
+    path: Path
+    line: int
+    column: str
+    text: str
+
+    def units(self, decimals: int) -> int:
+        """Return the price in a unit at least as fine as its own."""
+        return int(self.value * 10 ** (decimals - self.decimals))
+
+
+class _Unit:
+    """The decimal places that the prices read so far need, and if the largest has room then."""
+
+    def __init__(self) -> None:
+        self.decimals = DECIMALS
+        self._finest: _Price | None = None
+        self._largest: _Price | None = None
+
+    @property
+    def finest(self) -> str:
+        """Which price needs the most decimal places; "" if none needs more than DECIMALS."""
+        fine = self._finest
+        if fine is None:
+            return ""
+        message = f"{fine.text} has {self.decimals} decimal places"
+        return str(CsvError(fine.path, fine.line, fine.column, message))
+
+    def add(self, batch: Batch, column: str, values: np.ndarray, places: np.ndarray) -> None:
+        """Take in prices, all exact at the larger of DECIMALS and the most of their places."""
+        decimals = max(DECIMALS, int(places.max(initial=0)))
+
+        def price(row: int) -> _Price:
+            text = batch.columns[column].text(row)
+            where = batch.path, batch.line + row, column
+            return _Price(int(values[row]), decimals, *where, text)
+
+        if decimals > self.decimals:
+            self.decimals, self._finest = decimals, price(int(np.argmax(places)))
+        found = price(int(np.argmax(values)))
+        if self._largest is None or found.units(MOST_DECIMALS) > self._largest.units(MOST_DECIMALS):
+            self._largest = found
+        if self._largest.units(self.decimals) > MAX_PRICE:
+            batch.errors.append(self._no_room(self._largest))
+
+    def _no_room(self, large: _Price) -> CsvError:
+        fine = self._finest
+        if fine is None:
+            message = f"price above 2**53 ten-thousandths: {large.text}"
+            return CsvError(large.path, large.line, large.column, message)
+        message = (
+            f"{fine.text} has {self.decimals} decimal places, but {large.text} "
+            f"({large.path.name}:{large.line}) is more than 2**53 units of that size"
+        )
+        return CsvError(fine.path, fine.line, fine.column, message)
 
 
 class _Reader:
-    """State that goes from batch to batch: symbols met so far, warnings, the last time."""
+    """State that goes from batch to batch: symbols met so far, counts, the last time."""
 
-    def __init__(self, strict: bool) -> None:
-        self.strict = strict
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
         self.codes: dict[str, int] = {}
-        self.warnings: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.unit = _Unit()
         self.latest = np.uint64(0)
 
-    def warn(self, batch: Batch, column: str, where: np.ndarray, kind: str) -> None:
-        self.warnings[kind] += int(np.count_nonzero(where))
-        if self.strict:
-            batch.reject(column, where, WARNINGS[kind])
+    def doubt(self, batch: Batch, column: str, where: np.ndarray, name: str, message: str) -> None:
+        """Count what is doubtful; with strict the first of it is an error."""
+        self.counts[name] += int(np.count_nonzero(where))
+        if self.reading.strict:
+            batch.reject(column, where, message)
 
     def times(self, batch: Batch) -> np.ndarray:
-        got = parse(batch.columns["ts_ns"], 0)
-        batch.reject("ts_ns", got.bad, "not a whole number of nanoseconds: {}")
-        batch.reject("ts_ns", got.negative | got.huge, "expected a time from 0 to 2**64 - 1: {}")
-        before = np.maximum.accumulate(np.append(self.latest, got.value))
-        self.warn(batch, "ts_ns", got.value < before[:-1], "times_back")
-        self.latest = before[-1]
+        values = self.whole(batch, "ts_ns", "a time", " of nanoseconds")
+        before = np.append(self.latest, values[:-1])
+        self.doubt(batch, "ts_ns", values < before, "steps_back", "the time goes back: {}")
+        self.latest = values[-1]
+        return values
+
+    def whole(self, batch: Batch, column: str, what: str, unit: str = "") -> np.ndarray:
+        got = parse(batch.columns[column], 0)
+        batch.reject(column, got.bad, f"not a whole number{unit}: {{}}")
+        outside = got.huge | (got.negative & (got.value > 0))
+        batch.reject(column, outside, f"expected {what} from 0 to 2**64 - 1: {{}}")
         return got.value
 
     def symbols(self, batch: Batch) -> np.ndarray:
@@ -92,44 +168,78 @@ class _Reader:
             table[i] = self.codes.setdefault(name, len(self.codes))
         return table[index]
 
-    def prices(self, batch: Batch, column: str) -> np.ndarray:
-        got = parse(batch.columns[column], 4)
-        batch.reject(column, got.bad, "not a plain decimal number: {}")
-        batch.reject(column, got.negative & (got.value > 0) & ~got.bad, "negative price: {}")
-        too_big = got.huge | (got.value > MAX_PRICE)
-        batch.reject(column, too_big & ~got.bad, "price above 2**53 ten-thousandths: {}")
-        self.warn(batch, column, got.inexact, "rounded_prices")
-        return got.value.astype(np.int64)
+    def prices(self, batch: Batch, *columns: str) -> list[np.ndarray]:
+        """Return the columns in the unit that is known after them, 0 for no price."""
+        read = [self._prices(batch, column) for column in columns]
+        scale = [np.uint64(10 ** (self.unit.decimals - decimals)) for _, decimals in read]
+        return [(values * by).astype(np.int64) for (values, _), by in zip(read, scale, strict=True)]
+
+    def _prices(self, batch: Batch, column: str) -> tuple[np.ndarray, int]:
+        fields, decimals = batch.columns[column], DECIMALS
+        absent = _absent(fields)
+        got = parse(fields, decimals)
+        places = np.where(got.bad | absent, 0, got.places)
+        if DECIMALS < places.max() <= MOST_DECIMALS:
+            decimals = int(places.max())
+            got = parse(fields, decimals)
+        there = ~got.bad & ~absent
+        batch.reject(column, got.bad & ~absent, "not a decimal number: {}")
+        batch.reject(column, got.negative & (got.value > 0) & there, "negative price: {}")
+        fine = places > MOST_DECIMALS
+        batch.reject(column, fine, f"more than {MOST_DECIMALS} decimal places: {{}}")
+        batch.reject(column, got.huge & there, "price above 2**53 units of its last decimal: {}")
+        good = there & ~fine & ~got.huge
+        values = np.where(good, got.value, np.uint64(0))
+        self.unit.add(batch, column, values, np.where(good, places, 0))
+        return values, decimals
 
     def sizes(self, batch: Batch, column: str) -> np.ndarray:
         got = parse(batch.columns[column], 4)
-        batch.reject(column, got.bad, "not a plain decimal number: {}")
+        batch.reject(column, got.bad, "not a decimal number: {}")
         batch.reject(column, got.negative & (got.value > 0) & ~got.bad, "negative size: {}")
         above = got.huge | (got.value > MAX_SIZE)
-        self.warn(batch, column, above, "capped_sizes")
+        self.doubt(batch, column, above, "capped_sizes", "above 429496.7295: {}")
+        self.counts["sizes"] += batch.rows
         return np.where(above, MAX_SIZE, got.value).astype(np.uint32)
 
     def sides(self, batch: Batch) -> np.ndarray:
         encoded = batch.columns["side"].array.dictionary_encode()
         known = [_SIDES.get(raw.strip().upper(), 0) for raw in encoded.dictionary.to_pylist()]
         side = np.array(known, np.uint8)[encoded.indices.to_numpy()]
-        batch.reject("side", side == 0, "unknown side {}: expected BUY, SELL, B, S, 1 or 2")
+        expected = "BUY, B, BID or 1; SELL, S, A, ASK or 2; N, or nothing"
+        batch.reject("side", side == 0, f"unknown side {{}}: expected {expected}")
         return side
 
     def quotes(self, batch: Batch) -> np.ndarray:
         out = self._start(batch, QUOTE, QUOTE_KIND)
         payload = out["payload"]
-        payload["bid"] = bid = self.prices(batch, "bid")
-        payload["offer"] = offer = self.prices(batch, "offer")
+        bid, offer = self.prices(batch, "bid", "offer")
         payload["bid_size"] = self.sizes(batch, "bid_size")
         payload["offer_size"] = self.sizes(batch, "offer_size")
-        self.warn(batch, "offer", offer < bid, "crossed_quotes")
+        missing = self._missing(batch, bid == 0, offer == 0)
+        crossed = (offer < bid) & ~missing
+        self.doubt(batch, "offer", crossed, "crossed", "crossed: the offer {} is below the bid")
+        if self.reading.missing_side == "reject":
+            bid, offer = np.where(missing, 0, bid), np.where(missing, 0, offer)
+        payload["bid"], payload["offer"] = bid, offer
         return out
+
+    def _missing(self, batch: Batch, no_bid: np.ndarray, no_offer: np.ndarray) -> np.ndarray:
+        """Return a mask of the quotes that lack a side; count or refuse them as was chosen."""
+        chosen = self.reading.missing_side
+        for column, gone in (("bid", no_bid), ("offer", no_offer)):
+            if chosen == "refuse" or (chosen is None and self.reading.strict):
+                batch.reject(column, gone, f"no {column}: {{}}")
+        self.counts["no_bid"] += int(np.count_nonzero(no_bid & ~no_offer))
+        self.counts["no_offer"] += int(np.count_nonzero(no_offer & ~no_bid))
+        self.counts["neither"] += int(np.count_nonzero(no_bid & no_offer))
+        self.counts["quotes"] += batch.rows
+        return no_bid | no_offer
 
     def orders(self, batch: Batch) -> np.ndarray:
         out = self._start(batch, ORDER, ORDER_KIND)
         out["payload"]["side"] = self.sides(batch)
-        out["payload"]["price"] = self.prices(batch, "price")
+        (out["payload"]["price"],) = self.prices(batch, "price")
         out["payload"]["qty"] = self.sizes(batch, "qty")
         return out
 
@@ -142,19 +252,30 @@ class _Reader:
         return out
 
 
+def _absent(fields: Fields) -> np.ndarray:
+    """Return a mask of the fields that stand for no price."""
+    found = fields.lengths == 0
+    for text in _NO_PRICE:
+        found |= fields.equal(text)
+    return found
+
+
 @dataclass(frozen=True)
 class MarketCsv:
     """A market read from files.
 
     quotes, orders: framed records, each in time order. times: event_ns of the merged
-    stream. order: for each merged record, its position in quotes + orders.
+    stream. order: for each merged record, its position in quotes + orders. decimals: of the
+    unit of prices. finest: where a price asks for it, "" if none needs more than DECIMALS.
     """
 
     quotes: np.ndarray
     orders: np.ndarray
     times: np.ndarray
     order: np.ndarray
-    warnings: dict[str, int]
+    decimals: int
+    finest: str
+    doubts: tuple[Doubt, ...]
     symbols: dict[str, str]
 
     def messages(self, start: int, stop: int) -> np.ndarray:
@@ -169,39 +290,103 @@ class MarketCsv:
         return chunk
 
 
-def read_market(quotes: Path, orders: Path, *, strict: bool = False) -> MarketCsv:
+@dataclass
+class _Rows:
+    """The rows of one file: framed records, and the numbers of a sequence if it counts.
+
+    pieces: (first row, decimals of the prices from there on).
+    """
+
+    records: np.ndarray
+    sequence: np.ndarray | None
+    pieces: list[tuple[int, int]]
+
+    def rescale(self, decimals: int, columns: tuple[str, ...]) -> None:
+        """Bring all prices to one unit."""
+        ends = [start for start, _ in self.pieces[1:]] + [len(self.records)]
+        for (start, known), end in zip(self.pieces, ends, strict=True):
+            if known < decimals:
+                for column in columns:
+                    self.records["payload"][column][start:end] *= 10 ** (decimals - known)
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Keep some rows, by a mask or by their numbers."""
+        self.records = self.records[rows]
+        self.sequence = None if self.sequence is None else self.sequence[rows]
+
+    def sort(self) -> None:
+        """Bring the rows into the order of time."""
+        times = self.records["payload"]["event_ns"]
+        if np.any(times[1:] < times[:-1]):
+            self.keep(np.argsort(times, kind="stable"))
+
+
+def read_market(quotes: Path, orders: Path, reading: Reading = USUAL) -> MarketCsv:
     """Read and merge two files; raises CsvError with path, line and column."""
-    reader = _Reader(strict)
+    reader = _Reader(reading)
     quote = _rows(quotes, QUOTE_COLUMNS, reader, reader.quotes)
     order = _rows(orders, ORDER_COLUMNS, reader, reader.orders)
+    decimals, finest = reader.unit.decimals, reader.unit.finest
+    quote.rescale(decimals, ("bid", "offer"))
+    order.rescale(decimals, ("price",))
+    files = {"quotes": quote, "orders": order}
+    steps = [
+        doubt for name, rows in files.items()
+        for doubt in plausibility.steps_back(name, rows.records["payload"]["event_ns"])
+    ]  # fmt: skip
+    if reading.missing_side == "skip":
+        quote.keep((quote.records["payload"]["bid"] > 0) & (quote.records["payload"]["offer"] > 0))
+    for rows in files.values():
+        rows.sort()
+    merged = _merged(quote, order, reading.ties)
+    payloads = [rows.records["payload"] for rows in files.values()]
     names = list(reader.codes)
+    doubts = (
+        *steps,
+        *plausibility.counted(reader.counts, chosen=reading.missing_side is not None),
+        *plausibility.doubts(payloads[0], payloads[1], merged, names, decimals),
+    )
+    if reading.strict and doubts:
+        raise CsvError(quotes, 0, "", f"and {orders}: {doubts[0]}")
     alias = aliases(names)
     word = words([alias[name] for name in names])
-    for rows, number in ((quote, "quote_id"), (order, "order_id")):
-        payload = rows["payload"]
+    for payload, number in zip(payloads, ("quote_id", "order_id"), strict=True):
         payload["symbol"] = word[payload["symbol"].astype(np.int64)]
-        payload[number] = np.arange(1, len(rows) + 1)
-    times = np.concatenate([quote["payload"]["event_ns"], order["payload"]["event_ns"]])
-    merged = np.argsort(times, kind="stable")
+        payload[number] = np.arange(1, len(payload) + 1)
+    times = np.concatenate([payload["event_ns"] for payload in payloads])[merged]
     renamed = {alias[name]: name for name in names if alias[name] != name}
-    return MarketCsv(quote, order, times[merged], merged, dict(reader.warnings), renamed)
+    return MarketCsv(quote.records, order.records, times, merged, decimals, finest, doubts, renamed)
 
 
 def _rows(
     path: Path, columns: tuple[str, ...], reader: _Reader, make: Callable[[Batch], np.ndarray]
-) -> np.ndarray:
-    """Return all rows of one file in time order."""
+) -> _Rows:
+    """Return all rows of one file in its order."""
     reader.latest = np.uint64(0)
-    pieces = []
-    for batch in batches(path, columns):
-        pieces.append(make(batch))
+    sequenced = reader.reading.ties == "file"
+    records, sequences, pieces, start = [], [], [], 0
+    for batch in batches(path, (*columns, SEQUENCE) if sequenced else columns):
+        made = make(batch)
+        if sequenced:
+            sequences.append(reader.whole(batch, SEQUENCE, "a number"))
         batch.check()
-    rows = np.concatenate(pieces)
-    del pieces
-    times = rows["payload"]["event_ns"]
-    if np.any(times[1:] < times[:-1]):
-        rows = rows[np.argsort(times, kind="stable")]
-    return rows
+        records.append(made)
+        pieces.append((start, reader.unit.decimals))
+        start += len(made)
+    whole = np.concatenate(records)
+    return _Rows(whole, np.concatenate(sequences) if sequenced else None, pieces)
+
+
+def _merged(quotes: _Rows, orders: _Rows, ties: Ties) -> np.ndarray:
+    """Return the order of both by time, as positions in quotes + orders."""
+    times = [rows.records["payload"]["event_ns"] for rows in (quotes, orders)]
+    if quotes.sequence is not None and orders.sequence is not None:
+        sequence = np.concatenate((quotes.sequence, orders.sequence))
+        return np.lexsort((sequence, np.concatenate(times)))
+    if ties == "quote-first":
+        return np.argsort(np.concatenate(times), kind="stable")
+    found = np.argsort(np.concatenate(times[::-1]), kind="stable")
+    return np.where(found < len(times[1]), found + len(times[0]), found - len(times[1]))
 
 
 def write_market_csv(
@@ -209,11 +394,10 @@ def write_market_csv(
     orders: Path,
     path: Path,
     progress: Progress | None = None,
-    *,
-    strict: bool = False,
+    reading: Reading = USUAL,
 ) -> MarketCsv:
     """Write the merged stream of two CSV files to one file of framed records."""
-    market = read_market(quotes, orders, strict=strict)
+    market = read_market(quotes, orders, reading)
     pairs = ranges(len(market.order), chunk_records(framed(MESSAGE).itemsize))
     write_chunks((market.messages(a, b) for a, b in pairs), path, progress)
     return market
@@ -233,21 +417,20 @@ def checked_sha256(path: Path, expected: str | None) -> str:
 
 def csv_source(recipe: dict[str, Any]) -> Source:
     """Return the source of a market-csv recipe."""
-    if type(recipe["strict"]) is not bool:
-        raise ValueError(f"recipe: strict: expected true or false, got {recipe['strict']!r}")
+    reading = Reading.of(recipe)
     paths = {key: Path(recipe[key]) for key in ("quotes", "orders")}
     hashes = {
         f"{key}_sha256": checked_sha256(path, recipe[f"{key}_sha256"])
         for key, path in paths.items()
     }
-    market = read_market(**paths, strict=recipe["strict"])
+    market = read_market(paths["quotes"], paths["orders"], reading)
     two = recipe["inputs"] == "two"
     return Source(
         records=len(market.order),
         dtypes=(framed(MESSAGE),) * (1 + two),
         chunk=lambda start, stop: Chunk.of_market(market.messages(start, stop), two),
         times=market.times,
-        warnings=market.warnings,
+        warnings=plausibility.counts(market.doubts),
         symbols=market.symbols,
-        recipe=hashes,
+        recipe=hashes | {"price_decimals": market.decimals},
     )

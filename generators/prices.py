@@ -11,13 +11,14 @@ from typing import Final
 import numpy as np
 
 from tickproof.generators.hashing import hashed, key_of, scaled
+from tickproof.generators.spread_rule import FIVE_CENTS
 
 #: Quotes (and orders) between two points of the finest lattice.
 BLOCK_BITS: Final = 13
 BLOCK: Final = 1 << BLOCK_BITS
 
 #: Spread from which a quote rejects every order, and one in how many quotes is a near miss.
-SPREAD_LIMIT: Final = 500
+SPREAD_LIMIT: Final = FIVE_CENTS
 NEAR_MISS_ONE_IN: Final = 256
 
 #: Weights of octaves with periods of 1, 2, 4 ... blocks, about the square root of the

@@ -6,15 +6,16 @@
 | numbers | seed, records |
 | keyed | seed, records; the rest as in KeyedParams |
 | market | seed, records; inputs = "merged"; the rest as in MarketParams |
-| market-csv | quotes, orders; inputs = "merged", strict = false, quotes_sha256, orders_sha256 |
+| market-csv | quotes, orders; inputs = "merged", quotes_sha256, orders_sha256, as in Reading |
 | keyed-csv | path; sha256 |
 | script | rows; repeat = 1, inputs = "merged" |
 
 Every kind takes a seed, so that callers need not tell them apart; input that is given,
 not made (csv, script), does not depend on it. empty, ended_early and skew say how records fall
 into partitions, as in Placement. The same recipe gives the same bytes.
-What ``build`` returns as recipe has every default filled in, and the hashes of files
-that it read: built again from that, another file under the same name is an error.
+What ``build`` returns as recipe has every default filled in. Of files it also has the hashes:
+built again from that, another file under the same name is an error. Of a recorded market it
+has price_decimals, the decimal places of its unit of price.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ KEYS: Final[dict[str, dict[str, Any]]] = {
     "market": _MADE | _defaults(MarketParams) | {"inputs": "merged"},
     "market-csv": _GIVEN
     | {"quotes": REQUIRED, "orders": REQUIRED, "inputs": "merged", "strict": False}
-    | {"quotes_sha256": None, "orders_sha256": None},
+    | {"quotes_sha256": None, "orders_sha256": None}
+    | {"missing_side": None, "ties": "quote-first", "price_decimals": None},
     "keyed-csv": _GIVEN | {"path": REQUIRED, "sha256": None},
     "script": _GIVEN | {"rows": REQUIRED, "repeat": 1, "inputs": "merged"},
 }

@@ -12,9 +12,10 @@ from typing import Final
 import numpy as np
 
 from tickproof.conformance.checkers.arrays import hash_records, mix, pieces, read
-from tickproof.conformance.checkers.market_rule import ANSWER, RECORD, rejects
+from tickproof.conformance.checkers.market_rule import ANSWER, RECORD
 from tickproof.conformance.checkers.symbols import Symbols, order_by
 from tickproof.generators.layouts import ORDER_KIND, QUOTE_KIND
+from tickproof.generators.spread_rule import FIVE_CENTS, rejects
 
 #: Words that are matched at once, about: their tables fit into a cache.
 _PART: Final = 1 << 16
@@ -156,17 +157,19 @@ def merged_verdicts(
     inputs: Sequence[np.ndarray],
     offsets: Sequence[np.ndarray] | None = None,
     *,
+    limit: int = FIVE_CENTS,
     piece_rows: int = 1 << 18,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (at, verdicts) for a piece of orders at a time.
 
     ``verdicts`` are ANSWER records; ``at`` = offset * partitions + partition, the offset
     by ``offsets`` where ``inputs`` hold a part of the partitions. Pieces take a like share
-    of every partition, and hold about ``piece_rows`` input records. Raises ValueError for
+    of every partition, and hold about ``piece_rows`` input records. ``limit``: five cents in the
+    unit of prices. Raises ValueError for
     an input record of neither kind.
     """
     count = -(-sum(map(len, inputs)) // piece_rows)
-    lanes = [_Lane(inputs, partition, offsets) for partition in range(len(inputs))]
+    lanes = [_Lane(inputs, partition, offsets, limit) for partition in range(len(inputs))]
     for piece in range(count):
         parts = [lane.answer(piece, count) for lane in lanes]
         at = np.concatenate([at for at, _ in parts])
@@ -179,9 +182,13 @@ class _Lane:
     """One partition of the input, read once from its beginning."""
 
     def __init__(
-        self, inputs: Sequence[np.ndarray], partition: int, offsets: Sequence[np.ndarray] | None
+        self,
+        inputs: Sequence[np.ndarray],
+        partition: int,
+        offsets: Sequence[np.ndarray] | None,
+        limit: int,
     ) -> None:
-        self.array = inputs[partition]
+        self.array, self.limit = inputs[partition], limit
         self.offsets = None if offsets is None else offsets[partition]
         self.partition, self.partitions = partition, len(inputs)
         self.symbols = Symbols()
@@ -214,7 +221,8 @@ class _Lane:
             column[carried] = self.latest[field][older]
             verdicts[name] = column
             self.latest[field][codes[newest]] = records[field][newest]
-        verdicts["tail"] = rejects(verdicts["bid"], verdicts["offer"], verdicts["quote_id"])
+        bid, offer = verdicts["bid"], verdicts["offer"]
+        verdicts["tail"] = rejects(bid, offer, verdicts["quote_id"], self.limit)
         offset = start + orders if self.offsets is None else self.offsets[start + orders]
         return offset * self.partitions + self.partition, verdicts
 

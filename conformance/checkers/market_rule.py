@@ -7,6 +7,8 @@ from typing import Any, Final, SupportsInt
 
 import numpy as np
 
+from tickproof.generators.spread_rule import RATIO
+
 #: Quotes and orders by the fields that decide: one layout, symbols as words.
 RECORD: Final = np.dtype(
     {
@@ -27,15 +29,7 @@ ANSWER: Final = np.dtype(
         ("tail", "<u8"),
     ]
 )
-ABSOLUTE: Final = 500
-RATIO: Final = 40
 VERDICT_BYTE: Final = np.uint64(0xFF)
-
-
-def rejects(bid: np.ndarray, offer: np.ndarray, quote_id: np.ndarray) -> np.ndarray:
-    """Return a mask: reject without a quote (id 0), at five cents or five per cent of spread."""
-    spread = offer - bid
-    return (quote_id == 0) | (spread >= ABSOLUTE) | (RATIO * spread >= bid + offer)
 
 
 def symbol_text(word: SupportsInt) -> str:
@@ -66,27 +60,29 @@ class Located:
     offset: int
 
 
-def clause(answer: Any) -> str:
-    """Say which clause of the rule decides on a quote, where that is telling."""
+def clause(answer: Any, limit: int) -> str:
+    """Say which clause of the rule decides on a quote; limit: five cents in the unit of prices."""
     bid, offer = int(answer["bid"]), int(answer["offer"])
     spread = offer - bid
-    absolute, ratio = spread >= ABSOLUTE, RATIO * spread >= bid + offer
+    absolute, ratio = spread >= limit, RATIO * spread >= bid + offer
     if int(answer["quote_id"]) == 0:
         return "no quote was seen, so it must be rejected"
-    if spread == ABSOLUTE and not RATIO * spread > bid + offer:
-        return "the spread is exactly 500: `>` instead of `>=`?"
-    if RATIO * spread == bid + offer and not spread > ABSOLUTE:
+    if spread == limit and not RATIO * spread > bid + offer:
+        return f"the spread is exactly {limit}: `>` instead of `>=`?"
+    if RATIO * spread == bid + offer and not spread > limit:
         return "40 * spread is exactly bid + offer: `>` instead of `>=`?"
     if ratio and not absolute:
         return f"only the ratio clause rejects (40 * {spread} >= {bid + offer}): is it missing?"
     if absolute and not ratio:
-        return f"only the absolute clause rejects (spread {spread} >= 500): is it missing?"
+        return f"only the absolute clause rejects (spread {spread} >= {limit}): is it missing?"
     if absolute:
-        return f"both clauses reject: spread {spread} >= 500, 40 * {spread} >= {bid + offer}"
-    return f"neither clause rejects: spread {spread} < 500, 40 * {spread} < {bid + offer}"
+        return f"both clauses reject: spread {spread} >= {limit}, 40 * {spread} >= {bid + offer}"
+    return f"neither clause rejects: spread {spread} < {limit}, 40 * {spread} < {bid + offer}"
 
 
-def diagnose(expected: Any, actual: Any, named: Located | None, order_at: tuple[int, int]) -> str:
+def diagnose(
+    expected: Any, actual: Any, named: Located | None, order_at: tuple[int, int], limit: int
+) -> str:
     """Say how ``actual`` differs from ``expected`` (both ANSWER rows) and why it may.
 
     ``named``: the quote that ``actual`` names, None if there is none;
@@ -106,10 +102,10 @@ def diagnose(expected: Any, actual: Any, named: Located | None, order_at: tuple[
         if (named.partition, named.offset) > order_at:
             return f"future quote: {actual['quote_id']} came after the order"
         return f"stale quote: {actual['quote_id']} came before {expected['quote_id']}"
-    return content(expected, actual)
+    return content(expected, actual, limit)
 
 
-def content(expected: Any, actual: Any) -> str:
+def content(expected: Any, actual: Any, limit: int) -> str:
     """Say how two verdicts by one quote differ."""
     bid, offer = int(expected["bid"]), int(expected["offer"])
     for field in ("bid", "offer"):
@@ -122,4 +118,4 @@ def content(expected: Any, actual: Any) -> str:
                 f"{field} {actual[field]}{swapped or middle}, but quote "
                 f"{expected['quote_id']} has {field} {expected[field]}"
             )
-    return clause(expected)
+    return clause(expected, limit)

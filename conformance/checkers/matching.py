@@ -22,6 +22,7 @@ from tickproof.generators.layouts import (
     COUNT_OUT,
     ORDER_KIND,
 )
+from tickproof.generators.spread_rule import FIVE_CENTS
 
 
 class Place(NamedTuple):
@@ -139,8 +140,13 @@ def match_payloads(inputs: Inputs, log: OutputLog, *, double: bool = False) -> M
     return Matching(_parts(inputs), answers, answers < 0, np.ones(len(due), bool))
 
 
-def match_market(inputs: Inputs, log: OutputLog, emit: str, *, merged: bool) -> Matching:
-    """Match verdicts by order_id. Two streams leave open which quote is right."""
+def match_market(
+    inputs: Inputs, log: OutputLog, emit: str, *, merged: bool, limit: int = FIVE_CENTS
+) -> Matching:
+    """Match verdicts by order_id. Two streams leave open which quote is right.
+
+    limit: five cents in the unit of prices.
+    """
     whole = np.concatenate([np.array(a).view(RECORD) for *_, a in inputs])
     orders = np.flatnonzero(whole["kind"] == ORDER_KIND)
     ids = whole["id"][orders]
@@ -154,7 +160,7 @@ def match_market(inputs: Inputs, log: OutputLog, emit: str, *, merged: bool) -> 
     if merged:
         expected = np.zeros(len(whole), ANSWER)
         starts = np.array([part.start for part in _parts(inputs)])
-        for row, due in merged_verdicts([array for *_, array in inputs]):
+        for row, due in merged_verdicts([array for *_, array in inputs], limit=limit):
             offset, partition = np.divmod(row, len(inputs))
             expected[starts[partition] + offset] = due
         owed[orders] = verdicts | (expected["tail"][orders] == 1)

@@ -28,23 +28,33 @@ from tickproof.conformance.checkers.market_rule import (
 )
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.generators.layouts import QUOTE_KIND
+from tickproof.generators.spread_rule import FIVE_CENTS
 
 
 def check_merged(
-    inputs: Sequence[np.ndarray], outputs: OutputLog, emit: str, *, piece_rows: int = 1 << 18
+    inputs: Sequence[np.ndarray],
+    outputs: OutputLog,
+    emit: str,
+    *,
+    limit: int = FIVE_CENTS,
+    piece_rows: int = 1 << 18,
 ) -> Findings:
     """Judge app market-spread on merged input.
 
     ``inputs``: partitions of 52-byte records of both kinds; ``outputs``: VERDICT;
-    ``emit``: "rejects" or "verdicts". Kinds: ``wrong-verdict``, ``lost``, ``duplicate``,
+    ``emit``: "rejects" or "verdicts"; ``limit``: five cents in the unit of prices.
+    Kinds: ``wrong-verdict``, ``lost``, ``duplicate``,
     ``retracted``, ``invented``, ``malformed``. ValueError for another ``emit``, for an
     input record of neither kind, or for an order_id that comes twice in the input.
     """
     counterexamples = Counterexamples()
-    seen = collect_merged(inputs, outputs, emit, counterexamples, piece_rows=piece_rows)
+    seen = collect_merged(
+        inputs, outputs, emit, counterexamples, limit=limit, piece_rows=piece_rows
+    )
     return merged_findings(
         counterexamples, outputs, partitions=len(inputs), records=sum(map(len, inputs)),
         orders=seen.orders, rejects=seen.rejects, locate=lambda id_: _locate(inputs, id_),
+        limit=limit,
     )  # fmt: skip
 
 
@@ -64,6 +74,7 @@ def collect_merged(
     counterexamples: Counterexamples,
     *,
     offsets: Sequence[np.ndarray] | None = None,
+    limit: int = FIVE_CENTS,
     piece_rows: int = 1 << 18,
 ) -> Seen:
     """Note what is wrong with the output of app market-spread on merged input.
@@ -75,7 +86,7 @@ def collect_merged(
         raise ValueError(f"emit: expected 'rejects' or 'verdicts', got {emit!r}")
     answers = Answers(outputs)
     orders = rejected = 0
-    for at, expected in merged_verdicts(inputs, offsets, piece_rows=piece_rows):
+    for at, expected in merged_verdicts(inputs, offsets, limit=limit, piece_rows=piece_rows):
         orders += len(at)
         rejected += int(expected["tail"].sum())
         _judge_piece(answers, at, expected, emit == "rejects", counterexamples)
@@ -91,9 +102,12 @@ def merged_findings(
     orders: int,
     rejects: int,
     locate: Callable[[int], Located | None],
+    limit: int = FIVE_CENTS,
 ) -> Findings:
     """Put counterexamples into words; ``locate`` finds a quote of the input by its id."""
-    found = counterexamples.findings(lambda example: _explain(locate, partitions, outputs, example))
+    found = counterexamples.findings(
+        lambda example: _explain(locate, partitions, outputs, example, limit)
+    )
     found.checked = records + len(outputs)
     found.facts |= {"orders": orders, "rejects": rejects, "outputs": len(outputs)}
     return found
@@ -146,11 +160,12 @@ def _explain(
     partitions: int,
     outputs: OutputLog,
     example: Counterexample,
+    limit: int,
 ) -> Finding:
     kind, at, row = example.kind, example.at, example.row
     if kind == "lost":
         right = row["right"]
-        text = f"order {right['order_id']} has no verdict; {clause(right)}"
+        text = f"order {right['order_id']} has no verdict; {clause(right, limit)}"
         where = order_where(right["order_id"], right["symbol"], at, partitions)
         return Finding(kind, text, show_answer(right), "no output", where)
     answer = row["answer"]
@@ -166,7 +181,7 @@ def _explain(
         return Finding(kind, text, "an order of the input", actual, where)
     offset, partition = divmod(int(row["order_at"]), partitions)
     named = locate(int(answer["quote_id"]))
-    why = diagnose(row["right"], answer, named, (partition, offset))
+    why = diagnose(row["right"], answer, named, (partition, offset), limit)
     expected = show_answer(row["right"])
     if kind == "invented":
         expected = f"no output: {expected}"

@@ -17,15 +17,16 @@ from tickproof.conformance.checkers.interleaving import (
     conflicts,
     conflicts_by_choice,
 )
-from tickproof.conformance.checkers.market_rule import ANSWER, RECORD, VERDICT_BYTE, rejects
+from tickproof.conformance.checkers.market_rule import ANSWER, RECORD, VERDICT_BYTE
 from tickproof.conformance.checkers.symbols import order_by
 from tickproof.conformance.checkers.timeline import NEVER, Fetched, publish_times
 from tickproof.conformance.history.outputs import OutputLog
+from tickproof.generators.spread_rule import rejects
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds for one partition of a run."""
+    """What holds for one partition of a run. limit: five cents in the unit of prices."""
 
     silent: bool
     exactly_once: bool
@@ -35,6 +36,7 @@ class Rules:
     orders_published: np.ndarray
     fetched: Fetched
     orders_fetched: Fetched
+    limit: int
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def judge_group(
     counterexamples: Counterexamples,
 ) -> None:
     """Judge the outputs at ``positions`` (ascending), which answer the orders ``rows``."""
-    accepts = ~rejects(group.bid, group.offer, group.quote_id)
+    accepts = ~rejects(group.bid, group.offer, group.quote_id, rules.limit)
     slots = Slots.of(group.quote_symbol, accepts, len(group.words))
     came = answers.at(positions)
     slot = _slots_named(group, slots, came, rows)
@@ -157,7 +159,9 @@ def _slots_named(group: Group, slots: Slots, came: np.ndarray, rows: np.ndarray)
 Outputs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def _quotes(group: Group, slots: Slots, slot: np.ndarray, symbol: np.ndarray) -> np.ndarray:
+def _quotes(
+    group: Group, slots: Slots, slot: np.ndarray, symbol: np.ndarray, limit: int
+) -> np.ndarray:
     """Return ANSWER records holding what slots stand for: quote id, bid, offer, verdict."""
     right = np.zeros(len(slot), ANSWER)
     right["symbol"] = group.words[symbol]
@@ -166,7 +170,7 @@ def _quotes(group: Group, slots: Slots, slot: np.ndarray, symbol: np.ndarray) ->
     right["quote_id"][some] = group.quote_id[quote]
     right["bid"][some] = group.bid[quote]
     right["offer"][some] = group.offer[quote]
-    right["tail"] = rejects(right["bid"], right["offer"], right["quote_id"])
+    right["tail"] = rejects(right["bid"], right["offer"], right["quote_id"], limit)
     return right
 
 
@@ -178,7 +182,7 @@ def _judge_content(
     bad = (came["tail"] & ~VERDICT_BYTE) != 0
     counterexamples.note("malformed", positions[bad], answer=came[bad], order_at=at[rows[bad]])
     symbol = group.order_symbol[rows]
-    right = _quotes(group, slots, slot, symbol)
+    right = _quotes(group, slots, slot, symbol, rules.limit)
     right["order_id"] = came["order_id"]
     strange = slot < 0
     wrong = came["symbol"] != right["symbol"]
@@ -218,7 +222,7 @@ def _judge_time(
     stale = np.flatnonzero((slot >= 0) & (slot < lowest))
     counterexamples.note(
         "stale-quote", positions[stale], answer=came[stale], order_at=at[rows[stale]],
-        right=_quotes(group, slots, lowest[stale], symbol[stale]),
+        right=_quotes(group, slots, lowest[stale], symbol[stale], rules.limit),
         behind=(lowest - slot)[stale],
     )  # fmt: skip
 

@@ -24,6 +24,7 @@ from tickproof.conformance.checkers.timeline import Active, Fetched
 from tickproof.conformance.checkers.two_stream_symbols import Group, Picked, Rules, judge_group
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
+from tickproof.generators.spread_rule import FIVE_CENTS
 
 QUOTES: Final = 0
 ORDERS: Final = 1
@@ -48,6 +49,7 @@ def check_two_streams(
     fetches: np.ndarray,
     pauses: Sequence[tuple[int, int]] = (),
     delivery: str = "exactly-once",
+    limit: int = FIVE_CENTS,
     group_rows: int = 1 << 18,
 ) -> Findings:
     """Judge app market-spread on two streams.
@@ -55,7 +57,8 @@ def check_two_streams(
     ``quotes``, ``orders``: QUOTE and ORDER partitions, a symbol in the same number of both;
     ``outputs``: VERDICT; ``emit``: "rejects" or "verdicts"; ``publishes``, ``fetches``:
     PUBLISH and FETCH tables in time order; ``pauses``: (start_ns, end_ns); ``delivery``:
-    "at-least-once" or "exactly-once". Times are monotonic nanoseconds. Symbols are judged
+    "at-least-once" or "exactly-once"; ``limit``: five cents in the unit of prices.
+    Times are monotonic nanoseconds. Symbols are judged
     in groups of about ``group_rows`` records; a larger symbol is a group of its own.
 
     Kinds: ``wrong-verdict`` (does not follow from the quote that it names),
@@ -68,11 +71,11 @@ def check_two_streams(
     collect_two_streams(
         quotes, orders, outputs, emit, counterexamples, freshness_ns=freshness_ns,
         publishes=publishes, fetches=fetches, pauses=pauses, delivery=delivery,
-        group_rows=group_rows,
+        limit=limit, group_rows=group_rows,
     )  # fmt: skip
     return two_stream_findings(
         counterexamples, outputs, partitions=len(orders), quotes=sum(map(len, quotes)),
-        orders=sum(map(len, orders)),
+        orders=sum(map(len, orders)), limit=limit,
     )  # fmt: skip
 
 
@@ -88,14 +91,14 @@ def collect_two_streams(
     fetches: np.ndarray,
     pauses: Sequence[tuple[int, int]],
     delivery: str,
-    quote_offsets: Sequence[np.ndarray] | None = None,
-    order_offsets: Sequence[np.ndarray] | None = None,
+    limit: int = FIVE_CENTS,
+    offsets: tuple[Sequence[np.ndarray], Sequence[np.ndarray]] | None = None,
     group_rows: int = 1 << 18,
 ) -> int:
     """Note what is wrong with the output of app market-spread on two streams.
 
-    As check_two_streams. Where ``quotes`` and ``orders`` hold some symbols only, the offsets are
-    the places of their records in the whole partitions, ascending. Returns how many
+    As check_two_streams. Where ``quotes`` and ``orders`` hold some symbols only, ``offsets``
+    are the places of their records in the whole partitions, ascending. Returns how many
     outputs answer no order.
     """
     _check_call(emit, delivery, len(quotes), len(orders))
@@ -114,10 +117,11 @@ def collect_two_streams(
             orders_published=of_partition(publishes, ORDERS, partition),
             fetched=Fetched(of_partition(fetches, QUOTES, partition), active, freshness_ns),
             orders_fetched=Fetched(of_partition(fetches, ORDERS, partition), active, 0),
+            limit=limit,
         )
         lanes = [
-            Lane(arrays[partition], None if offsets is None else offsets[partition])
-            for arrays, offsets in ((quotes, quote_offsets), (orders, order_offsets))
+            Lane(arrays[partition], None if offsets is None else offsets[stream][partition])
+            for stream, arrays in ((QUOTES, quotes), (ORDERS, orders))
         ]
         for group, row_of in _groups(lanes[0], lanes[1], group_rows):
             came = _outputs_of(answers, order_of, int(starts[partition]), row_of)
@@ -132,11 +136,12 @@ def two_stream_findings(
     partitions: int,
     quotes: int,
     orders: int,
+    limit: int = FIVE_CENTS,
 ) -> Findings:
     """Put counterexamples into words; ``quotes``, ``orders``: how many the input holds."""
     changed = counterexamples.counts.pop("changed", 0)
     counterexamples.kept.pop("changed", None)
-    found = counterexamples.findings(lambda example: _explain(outputs, partitions, example))
+    found = counterexamples.findings(lambda example: _explain(outputs, partitions, example, limit))
     found.facts |= {"quotes": quotes, "orders": orders, "outputs": len(outputs)}
     found.checked = sum(found.facts.values())
     found.facts["changed"] = changed + counterexamples.counts["retracted"]
@@ -225,7 +230,7 @@ def _outputs_of(
     return np.concatenate([p for p, _ in found]), np.concatenate([r for _, r in found])
 
 
-def _explain(outputs: OutputLog, partitions: int, example: Counterexample) -> Finding:
+def _explain(outputs: OutputLog, partitions: int, example: Counterexample, limit: int) -> Finding:
     kind, at, row = example.kind, example.at, example.row
     if kind in ("lost", "must-reject"):
         return _without_output(partitions, example)
@@ -236,11 +241,11 @@ def _explain(outputs: OutputLog, partitions: int, example: Counterexample) -> Fi
         return malformed(at, answer, where)
     if "first" in row:
         return answered_again(outputs, example, where)
-    text, expected = _words(kind, row)
+    text, expected = _words(kind, row, limit)
     return Finding(kind, f"output {at}: {text}", expected, show_answer(answer), where)
 
 
-def _words(kind: str, row: Mapping[str, Any]) -> tuple[str, str]:
+def _words(kind: str, row: Mapping[str, Any], limit: int) -> tuple[str, str]:
     """Return (summary, expected) of a finding about one output."""
     answer = row["answer"]
     named = f"quote {answer['quote_id']}"
@@ -277,7 +282,7 @@ def _words(kind: str, row: Mapping[str, Any]) -> tuple[str, str]:
         return f"symbol {symbol_text(answer['symbol'])} for an order of {wanted}", wanted
     if kind == "invented":
         return "an accepted order gives no output under emit rejects", "no output"
-    return content(right, answer), show_answer(right)
+    return content(right, answer, limit), show_answer(right)
 
 
 def _without_output(partitions: int, example: Counterexample) -> Finding:

@@ -10,14 +10,23 @@ from typing import Any
 
 import click
 
-from tickproof.conformance.cli.options import FILE, FOLDER, Decorator, spark
+from tickproof.conformance.cli.options import (
+    FILE,
+    FOLDER,
+    READING,
+    Decorator,
+    reading,
+    refuse_given,
+    spark,
+)
 from tickproof.conformance.errors import SparkNotStarted
 from tickproof.conformance.history import json_lines
 from tickproof.conformance.reports import style
 from tickproof.conformance.reports.live import LiveView, bar
-from tickproof.conformance.reports.market import csv_notes
+from tickproof.conformance.reports.market import market_notes
 from tickproof.generators.market import EVENT_TIMES
 from tickproof.generators.numbers import KEY_SHAPES
+from tickproof.generators.reading import MissingSide, Reading, Ties
 
 _COUNT = click.IntRange(0, 2**32)
 _SHARE = click.FloatRange(0, 1)
@@ -104,14 +113,16 @@ def orders(out: Path, **options: Any) -> None:
 @_market
 @click.option(
     "--from-csv", type=FILE, nargs=2, metavar="QUOTES ORDERS",
-    help="Read a recorded market instead: quotes.csv[.gz] and orders.csv[.gz].",
+    help="Read a recorded market instead: CSV, packed or not, or Parquet.",
 )  # fmt: skip
-@click.option("--strict", is_flag=True, help="A doubtful CSV value is an error.")
-def market(out: Path, from_csv: tuple[Path, Path] | None, strict: bool, **options: Any) -> None:
+@reading
+def market(
+    out: Path, from_csv: tuple[Path, Path] | None, strict: bool, missing_side: MissingSide | None,
+    ties: Ties, **options: Any,
+) -> None:  # fmt: skip
     """Quotes and orders in one agreed order, with universe.json beside."""
     if from_csv is None:
-        if strict:
-            raise click.UsageError("--strict: expected together with --from-csv")
+        refuse_given(READING, "expected together with --from-csv")
         _write_market("write_market", out, options)
         return
     _only_csv_options("messages", "seed", "symbols", "rate", "start_ns", "hot_share",
@@ -120,8 +131,9 @@ def market(out: Path, from_csv: tuple[Path, Path] | None, strict: bool, **option
     from tickproof.generators.csv_market import write_market_csv
 
     with _writing(out, None) as progress:
-        read = write_market_csv(*from_csv, out, progress, strict=strict)
-    csv_notes(style.console(), read.warnings, read.symbols)
+        how = Reading(strict, missing_side, ties)
+        read = write_market_csv(*from_csv, out, progress, how)
+    market_notes(style.console(), read)
 
 
 @generate.command()
@@ -188,6 +200,11 @@ def partitions(recipe: Path, out: Path, master: str | None) -> None:
     except ValueError as error:
         raise click.UsageError(f"RECIPE {recipe}: {error}") from error
     with _writing(out, full.get("records")) as progress:
+        if full["kind"] == "market-csv":
+            from tickproof.generators.csv_market import read_market
+
+            quotes, orders = Path(full["quotes"]), Path(full["orders"])
+            market_notes(style.console(), read_market(quotes, orders, Reading.of(full)))
         if master is None:
             recipes.build(full, out, progress)
             return
@@ -210,18 +227,11 @@ def _write_market(writer: str, out: Path, options: dict[str, Any]) -> None:
 
 def _only_csv_options(*names: str) -> None:
     """Refuse options that a CSV decides, rather than pass over them in silence."""
-    _refuse_given(names, "not together with --from-csv")
+    refuse_given(names, "not together with --from-csv")
 
 
 def _only_for(what: str, *names: str) -> None:
-    _refuse_given(names, f"expected only with {what}")
-
-
-def _refuse_given(names: tuple[str, ...], why: str) -> None:
-    context = click.get_current_context()
-    for name in names:
-        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError(f"--{name.replace('_', '-')}: {why}")
+    refuse_given(names, f"expected only with {what}")
 
 
 @contextmanager

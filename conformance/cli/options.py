@@ -14,6 +14,7 @@ import click
 from tickproof.conformance.engines.network import FEWEST, MOST
 from tickproof.conformance.errors import InvalidFile, KafkaUnavailable, RequestError
 from tickproof.conformance.text import shown
+from tickproof.generators.reading import MISSING_SIDES, TIES
 
 if TYPE_CHECKING:
     from tickproof.conformance.engines.spec import EngineSpec
@@ -109,6 +110,35 @@ class Command(click.Command):
             return super().invoke(ctx)
         except (RequestError, InvalidFile, KafkaUnavailable) as error:
             raise click.UsageError(str(error), ctx) from error
+
+
+#: What `reading` adds.
+READING: Final = ("strict", "missing_side", "ties")
+
+
+def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the choices of how a recorded market is read; together they make a Reading."""
+    for option in (
+        click.option(
+            "--ties", type=click.Choice(TIES), default="quote-first", show_default=True,
+            help="What is first of a quote and an order of one time; file: the lower seq.",
+        ),
+        click.option(
+            "--missing-side", type=click.Choice(MISSING_SIDES),
+            help="What becomes of a quote without bid or offer. Default: zero, with a warning.",
+        ),
+        click.option("--strict", is_flag=True, help="What is doubtful in a market is an error."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def refuse_given(names: tuple[str, ...], why: str) -> None:
+    """Raise UsageError if one of these options was given, and say why it must not be."""
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"--{name.replace('_', '-')}: {why}")
 
 
 def whole_numbers(what: str, most: int, example: str, *, distinct: bool = True) -> Numbers:

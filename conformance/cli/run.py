@@ -48,9 +48,9 @@ from tickproof.conformance.reports import style
     help="Judge on this cluster of one local broker, not on a broker of the kit.",
 )  # fmt: skip
 @options.hosts
-@click.option("--quotes", type=FILE, help="A recorded market as input: quotes.csv[.gz]")
-@click.option("--orders", type=FILE, help="... and its orders.csv[.gz]")
-@click.option("--strict", is_flag=True, help="A doubtful CSV value is an error.")
+@click.option("--quotes", type=FILE, help="A recorded market as input: its quotes ...")
+@click.option("--orders", type=FILE, help="... and its orders. CSV, packed or not, or Parquet.")
+@options.reading
 @click.option(
     "--schedule", "schedules", type=FILE, multiple=True,
     help="Play this schedule of faults instead of the suites (repeatable).",
@@ -73,8 +73,8 @@ def run(
     """
     if (given["quotes"] is None) != (given["orders"] is None):
         raise click.UsageError("--quotes and --orders: expected both or none")
-    if given["strict"] and given["quotes"] is None:
-        raise click.UsageError("--strict: expected together with --quotes and --orders")
+    if given["quotes"] is None:
+        options.refuse_given(options.READING, "expected together with --quotes and --orders")
     if given["schedules"] and (given["tiers"] or only or given["quotes"]):
         raise click.UsageError("--schedule: expected without --tier, --only and --quotes")
     if given["port"] is not None and (parallel or 1) > 1:

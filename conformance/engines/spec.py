@@ -14,12 +14,20 @@ from typing import Any, Final
 
 from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.engines import toml_model
-from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.errors import InvalidFile, KitStopped
 from tickproof.conformance.scenario import survived
 from tickproof.conformance.text import shown
+from tickproof.generators.spread_rule import DECIMALS, decimals_of, spread_limit
 
 FILE_NAME = "engine.toml"
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
+
+
+#: What an engine lacks for a market whose prices have more decimal places than the usual unit.
+FINER_PRICES_EXPECTED: Final = (
+    f"expected finer_prices = true under [apps.market-spread], for prices with more than "
+    f"{DECIMALS} decimal places"
+)
 
 
 @dataclass(frozen=True)
@@ -170,6 +178,26 @@ class EngineSpec:
             return False
         values = table.parameter_values()
         return all(value in values.get(name, ()) for name, value in params.items())
+
+    @property
+    def finer_prices(self) -> bool:
+        """Whether it takes five cents from ``spread_limit``, so that prices may be of any unit."""
+        market = self._model.apps.market_spread
+        return market is not None and market.finer_prices
+
+    def deploy_params(
+        self, app: str, params: Mapping[str, str], recipe: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return params as the deploy request has them, for the input of a recipe.
+
+        Raises KitStopped for prices in a unit that the engine does not know.
+        """
+        decimals = decimals_of(recipe)
+        if app == "market-spread" and self.finer_prices:
+            return {**params, "spread_limit": spread_limit(decimals)}
+        if decimals > DECIMALS:
+            raise KitStopped(f"{self.path}: {FINER_PRICES_EXPECTED}")
+        return dict(params)
 
     @property
     def service_level(self) -> str | None:

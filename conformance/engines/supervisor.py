@@ -159,7 +159,7 @@ class Supervisor:
             f"TICKPROOF_IN{'' if stream == 0 else f'_{stream + 1}'}": topic
             for stream, topic in enumerate(data["inputs"])
         }
-        params = {f"TICKPROOF_{name.upper()}": value for name, value in job["params"].items()}
+        params = {f"TICKPROOF_{name.upper()}": str(value) for name, value in job["params"].items()}
         number = {} if self._roles else {"TICKPROOF_WORKER": str(worker)}
         os.makedirs(job["state_dir"], exist_ok=True)  # noqa: PTH103 (pathlib takes a while)
         command, output = self._command(worker)

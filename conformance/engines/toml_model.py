@@ -159,6 +159,7 @@ class MarketApp(App):
     rejects: Overrides | None = None
     verdicts: Overrides | None = None
     freshness_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] | None = None
+    finer_prices: bool = False
 
 
 class LadderApp(App):

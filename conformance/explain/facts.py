@@ -181,7 +181,8 @@ def _matching(history: History, log: OutputLog) -> Matching | None:
     if history.app == "market-spread":
         merged = history.params["inputs"] == "merged"
         inputs = _inputs(history, MESSAGE) if merged else _inputs(history, ORDER, 1)
-        return match_market(inputs, log, history.params["emit"], merged=merged)
+        emit, limit = history.params["emit"], history.spread_limit
+        return match_market(inputs, log, emit, merged=merged, limit=limit)
     double = history.app == "double"
     dtype = NUMBER if double else opaque(history.partitions[0]["record_size"])
     return match_payloads(_inputs(history, dtype), log, double=double)

@@ -46,6 +46,7 @@ from tickproof.conformance.history.rows import (
 from tickproof.conformance.scenario import one_each
 from tickproof.conformance.text import shown
 from tickproof.generators.layouts import framed
+from tickproof.generators.spread_rule import decimals_of, spread_limit
 
 FORMAT: Final = 1
 
@@ -166,6 +167,11 @@ class History:
     def params(self) -> dict[str, str]:
         """Params of the deploy request."""
         return self.run["scenario"]["params"]
+
+    @property
+    def spread_limit(self) -> int:
+        """Five cents in the unit of the prices of a market."""
+        return spread_limit(decimals_of(self.run["input"]["recipe"]))
 
     @property
     def claims(self) -> dict[str, Any]:

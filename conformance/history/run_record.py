@@ -8,11 +8,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.text import shown
+from tickproof.generators.spread_rule import decimals_of
 
 _I64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 _Count = Annotated[int, Field(ge=0, lt=2**48)]
@@ -52,6 +61,12 @@ class _Input(_Shape):
     warnings: Any = None
     symbols: Any = None
     partitions: list[_Partition]
+
+    @field_validator("recipe")
+    @classmethod
+    def _unit_of_price(cls, recipe: dict[str, Any]) -> dict[str, Any]:
+        decimals_of(recipe)
+        return recipe
 
 
 class _Ended(_Shape):

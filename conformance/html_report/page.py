@@ -32,7 +32,7 @@ _LOOKS_IF_BAD: Final = 3
 _LOOKS: Final = 1
 #: Verdicts that the page puts first, open, with their story.
 _FIRST: Final = (Verdict.KIT_ERROR, Verdict.FAIL, Verdict.GAP_FIXED, Verdict.UNKNOWN)
-_ASIDE: Final = ("by_symbol", "stderr", "points", "scales", "where", "schedule", "t_ns")
+_ASIDE: Final = ("by_symbol", "inputs", "stderr", "points", "scales", "where", "schedule", "t_ns")
 #: Pairs of the fault space that a page lists.
 MOST_PAIRS: Final = 200
 

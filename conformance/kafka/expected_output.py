@@ -8,13 +8,17 @@ import numpy as np
 
 from tickproof.conformance.checkers import expected
 from tickproof.generators.layouts import COUNT_OUT
+from tickproof.generators.spread_rule import FIVE_CENTS
 
 
-def of(app: str, params: Mapping[str, str], inputs: Sequence[np.ndarray]) -> np.ndarray | None:
+def of(
+    app: str, params: Mapping[str, str], inputs: Sequence[np.ndarray], limit: int = FIVE_CENTS
+) -> np.ndarray | None:
     """Return the payloads that have to come at least, in any order; None: that is not one set.
 
     inputs: payloads of each partition. With emit "some" only the last point of a key has to
-    come. Two streams have no agreed order, so nobody knows which quote an order meets.
+    come. limit: five cents in the unit of prices.
+    Two streams have no agreed order, so nobody knows which quote an order meets.
     """
     if app == "passthrough":
         return np.concatenate(inputs)
@@ -24,7 +28,7 @@ def of(app: str, params: Mapping[str, str], inputs: Sequence[np.ndarray]) -> np.
         return _points(np.concatenate(inputs), last=params["emit"] == "some")
     if params["inputs"] == "two":
         return None
-    found = [verdicts for _, verdicts in expected.merged_verdicts(inputs)]
+    found = [verdicts for _, verdicts in expected.merged_verdicts(inputs, limit=limit)]
     verdicts = np.concatenate(found) if found else np.empty(0, expected.ANSWER)
     return verdicts[verdicts["tail"] == 1] if params["emit"] == "rejects" else verdicts
 

@@ -1,20 +1,25 @@
-"""What to know about a recorded market: doubtful values, and symbols that were shortened."""
+"""What to know about a recorded market: what is doubtful, its unit, shortened symbols."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.text import shown
+from tickproof.generators.csv_market import MarketCsv
+from tickproof.generators.spread_rule import DECIMALS, spread_limit
+
+#: Longest warning: it may name files and symbols.
+_LIMIT = 1_000
 
 
-def csv_notes(console: Console, warnings: Mapping[str, int], symbols: Mapping[str, str]) -> None:
-    """Print the counted warnings, and alias by alias the table of shortened symbols."""
-    for name, times in warnings.items():
-        if times:
-            console.print(Text(f"warning: {name.replace('_', ' ')}: {times:,}"))
-    for alias, name in symbols.items():
+def market_notes(console: Console, market: MarketCsv) -> None:
+    """Print each doubt, a finer unit of price, and alias by alias the shortened symbols."""
+    for doubt in market.doubts:
+        console.print(Text(f"warning: {shown(str(doubt), _LIMIT)}"), soft_wrap=True)
+    if market.decimals > DECIMALS:
+        unit = f"10^-{market.decimals} dollars, five cents are {spread_limit(market.decimals):,}"
+        console.print(Text(f"prices in {unit}: {shown(market.finest, _LIMIT)}"), soft_wrap=True)
+    for alias, name in market.symbols.items():
         if alias.strip() != name:
             console.print(Text(f"symbol {shown(name, 60)} is {alias.strip()}"))

@@ -15,23 +15,29 @@ from tickproof.conformance.text import shown
 _FIELD_LIMIT: Final = 600
 #: Most symbols listed by name; the rest is one line.
 _SYMBOL_ROWS: Final = 20
+_OF_TWO: Final = (
+    "Two streams have no agreed order: each order was judged by the quote that the engine had "
+    "seen by then. So these counts may differ from those of one merged stream, and between runs."
+)
 
 
 def show(console: Console, results: Sequence[Result]) -> None:
-    """Print rejects and orders by symbol, once for each distinct table."""
-    tables: list[tuple[Mapping[str, object], list[str]]] = []
+    """Print rejects and orders by symbol, once for each distinct table of one or two streams."""
+    tables: list[tuple[Mapping[str, object], bool, list[str]]] = []
     for result in results:
-        by_symbol = result.evidence.get("by_symbol")
+        by_symbol, two = result.evidence.get("by_symbol"), result.evidence.get("inputs") == "two"
         if not isinstance(by_symbol, Mapping) or not by_symbol:
             continue
-        for table, ids in tables:
-            if table == by_symbol:
+        for table, of_two, ids in tables:
+            if table == by_symbol and of_two == two:
                 ids.append(result.id)
                 break
         else:
-            tables.append((by_symbol, [result.id]))
-    for table, ids in tables:
+            tables.append((by_symbol, two, [result.id]))
+    for table, two, ids in tables:
         _symbol_table(console, ", ".join(ids), table)
+        if two:
+            console.print(Text(_OF_TWO, style="dim"))
 
 
 def _symbol_table(console: Console, ids: str, by_symbol: Mapping[str, object]) -> None:

@@ -325,7 +325,7 @@ def _not_claimed(console: Console, results: Sequence[Result]) -> None:
     for number, (verdict, why, ids) in enumerate(rows):
         line = badge(verdict, console)
         named = ", ".join(shown(id_, _ID_LIMIT) for id_ in ids)
-        if why.startswith(DOES_NOT_APPLY):
+        if why.startswith(DOES_NOT_APPLY) and len(ids) > 1:
             named = f"{len(ids)} requirements"
         line.append(f"  {shown(why, _REST_LIMIT)}: {named}" if why else f"  {named}", "default")
         console.print(Padding(line, (0 if number else 1, 0, 0, 2), expand=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -39,22 +39,22 @@ PROBE_OP: Final = "tickproof-probe"
 class EngineUnderTest:
     """One engine under test, over all its lives in one run.
 
-    ``data`` is the data member of the deploy request, ``inputs`` the number of partitions of
-    each input stream; ``pool`` may hold an engine of an earlier run. ``listen_on`` gets the socket
-    on which the engine reaches the log server out of a sandbox, its own to close.
-    ``completion`` tells when an engine has drained that cannot be asked to.
+    ``data`` is the data member of the deploy request, ``asked`` its params and inputs; ``pool``
+    may hold an engine of an earlier run. ``listen_on`` gets the socket on which the engine reaches
+    the log server out of a sandbox, its own to close. ``completion`` tells when an engine has
+    drained that cannot be asked to.
     Faults may be injected in any thread; everything else happens in one.
     """
 
     def __init__(
         self, spec: EngineSpec, scenario: Scenario, run_id: str, folder: Path, seed: int,
-        data: dict[str, Any], inputs: Sequence[int], on_line: OnLine, events: EventLog,
+        data: dict[str, Any], asked: dict[str, Any], on_line: OnLine, events: EventLog,
         pool: EnginePool | None = None, isolation: Isolation = UNPROTECTED,
         listen_on: Callable[[socket.socket], None] = socket.socket.close,
         completion: Callable[[float], Completion] | None = None,
     ) -> None:  # fmt: skip
         self._spec, self._scenario, self._id = spec, scenario, run_id
-        self._data, self._inputs, self._on_line, self._events = data, inputs, on_line, events
+        self._data, self._asked, self._on_line, self._events = data, asked, on_line, events
         self._stderr = folder / "stderr.log"
         self._workspace: Workspace | None = None
         self._members: list[Member] = []
@@ -120,9 +120,8 @@ class EngineUnderTest:
         engine.isolation.prepare(engine.workspace)
         hosts = {} if self._network is None else {"hosts": self._network.hosts_member()}
         engine.request(
-            "deploy", left(), app=scenario.app, params=scenario.params, workers=self.workers,
+            "deploy", left(), app=scenario.app, workers=self.workers, **self._asked,
             state_dir=str(state_dir), resume=resume, data=self._data_of(engine),
-            inputs=[{"stream": s, "partitions": count} for s, count in enumerate(self._inputs)],
             outputs=[{"stream": 0}], **hosts,
         )  # fmt: skip
         self._events.add(EventKind.DEPLOYED, pid=engine.pid, resume=resume)

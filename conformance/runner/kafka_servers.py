@@ -25,6 +25,7 @@ from tickproof.conformance.log_server.recorder import Recorder
 from tickproof.conformance.scenario import Scenario
 from tickproof.generators.layouts import framed
 from tickproof.generators.partitions import BuiltInput
+from tickproof.generators.spread_rule import decimals_of, spread_limit
 
 
 def open_over_kafka(
@@ -35,7 +36,8 @@ def open_over_kafka(
     """Open both, in the ``stack`` that closes them; raises KafkaUnavailable, and OSError."""
     address = shared_broker.address()
     inputs = [_payloads(scenario.app, one) for one in built.partitions]
-    expected = expected_output.of(scenario.app, scenario.params, inputs)
+    limit = spread_limit(decimals_of(built.recipe))
+    expected = expected_output.of(scenario.app, scenario.params, inputs, limit)
     exchange = Exchange(
         address, scenario, run_id, log, recorder, built.partitions, publisher, expected,
         spec.timeouts.startup_s, event,

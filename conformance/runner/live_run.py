@@ -98,9 +98,13 @@ class LiveRun:
         self._stack.callback(self.publisher.stop)
         self._lay_out_hosts(opened.data)
         widths = Counter(p.stream for p in built.partitions)
+        asked = {
+            "params": self.spec.deploy_params(scenario.app, scenario.params, built.recipe),
+            "inputs": [{"stream": s, "partitions": widths[s]} for s in sorted(widths)],
+        }
         self.engine = EngineUnderTest(
             self.spec, scenario, self._id, folder, self._seed, opened.data,
-            [widths[stream] for stream in sorted(widths)], self._on_line, self.events,
+            asked, self._on_line, self.events,
             self._pool, self._isolation, self.server.listen_on,
             opened.exchange.completion if opened.exchange else None,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 from tickproof.conformance.engines import network
 from tickproof.conformance.engines.isolation import Isolation
-from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.engines.spec import FINER_PRICES_EXPECTED, EngineSpec
 from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.explain import with_stories
 from tickproof.conformance.history import provenance
@@ -25,6 +25,7 @@ from tickproof.conformance.session import tiers
 from tickproof.conformance.session.scenario_player import add_facts, tidy
 from tickproof.conformance.suites.judge import NotClaimed, check_claims
 from tickproof.conformance.verdicts import Outcome
+from tickproof.generators.spread_rule import DECIMALS, decimals_of
 
 OnRun = Callable[[int, list[Outcome]], None]
 
@@ -68,6 +69,8 @@ def _expect_claimed(history: History, spec: EngineSpec, requirements: list[str])
     if not spec.offers(scenario.app, scenario.params):
         params = " ".join(f"{name}={value}" for name, value in scenario.params.items())
         raise RequestError(f"{spec.path}: does not offer app {scenario.app} {params}".strip())
+    if decimals_of(history.run["input"]["recipe"]) > DECIMALS and not spec.finer_prices:
+        raise RequestError(f"{spec.path}: {FINER_PRICES_EXPECTED}")
     claims = spec.claims(scenario.app, scenario.params).to_json()
     known = registry.load()
     missing = []

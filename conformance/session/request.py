@@ -9,6 +9,7 @@ from typing import Self
 from pydantic import TypeAdapter
 
 from tickproof.conformance.engines.isolation import Level
+from tickproof.generators.reading import MissingSide, Reading, Ties
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,8 @@ class Request:
 
     out: gets reports and runs. tiers, only: empty for all of the profile. workers: runs at the
     same time, 0 for as many as suit machine and engine. port: of the log server, None for any.
-    quotes, orders: a recorded market, both or none. schedules: files to judge instead of the
+    quotes, orders: a recorded market, both or none; strict, missing_side, ties: how it is read,
+    as in Reading. schedules: files to judge instead of the
     suites. require: ids that have to be judged, else the exit status says so. feed: file that gets
     live events. again: scenarios to play once more, of those selected; empty for all.
     points: of the fault space, by the names of their scenarios, to play in place of
@@ -37,6 +39,8 @@ class Request:
     quotes: Path | None = None
     orders: Path | None = None
     strict: bool = False
+    missing_side: MissingSide | None = None
+    ties: Ties = "quote-first"
     schedules: tuple[Path, ...] = ()
     require: tuple[str, ...] = ()
     feed: Path | None = None
@@ -45,6 +49,11 @@ class Request:
     isolation: Level | None = None
     kafka: str | None = None
     hosts: int = 0
+
+    @property
+    def reading(self) -> Reading:
+        """How the recorded market is read."""
+        return Reading(self.strict, self.missing_side, self.ties)
 
     def to_json(self) -> str:
         """Return the request as text that `from_json` reads."""

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from tickproof.conformance.engines import isolation, network
 from tickproof.conformance.engines.network import FEWEST, LOG
-from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.engines.spec import FINER_PRICES_EXPECTED, EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explain import with_stories
 from tickproof.conformance.fault_space.dimensions import Point
@@ -30,7 +30,7 @@ from tickproof.conformance.html_report import page, templates, verdict_badge
 from tickproof.conformance.reports import json_report, junit, machine, terminal
 from tickproof.conformance.reports.json_report import FaultSpace, Report, Selection
 from tickproof.conformance.reports.live import SessionProgress
-from tickproof.conformance.reports.market import csv_notes
+from tickproof.conformance.reports.market import market_notes
 from tickproof.conformance.reports.session_log import SessionLog
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.requirements.registry import Requirement
@@ -41,6 +41,7 @@ from tickproof.conformance.suites.outcomes import reported
 from tickproof.conformance.suites.schedules import COVERING, REQUIREMENT
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, Outcome, worst_status
 from tickproof.generators import csv_market
+from tickproof.generators.reading import Reading
 
 KIT_ERROR_FILE: Final = "kit-error.txt"
 #: What a session leaves beside its runs.
@@ -123,7 +124,7 @@ def check(request: Request, specs: Sequence[EngineSpec], console: Console) -> No
         _check_hosts(load_all(paths), request.hosts)
     check_out(request.out)
     if request.quotes and request.orders:
-        _check_market(request.quotes, request.orders, request.strict, console)
+        _check_market(request.quotes, request.orders, request.reading, specs, console)
 
 
 def _check_port(port: int) -> None:
@@ -163,16 +164,21 @@ def _use_cluster(address: str, specs: Sequence[EngineSpec]) -> None:
     shared_broker.use(existing.reached(address, speaking))
 
 
-def _check_market(quotes: Path, orders: Path, strict: bool, console: Console) -> None:
+def _check_market(
+    quotes: Path, orders: Path, reading: Reading, specs: Sequence[EngineSpec], console: Console
+) -> None:
     """Read a recorded market before anything starts; print what is doubtful in it.
 
-    Raises RequestError with file, line and column where the files cannot be used.
+    Raises RequestError with file, line and column if the files cannot be used.
     """
     try:
-        market = csv_market.read_market(quotes, orders, strict=strict)
+        market = csv_market.read_market(quotes, orders, reading)
     except csv_market.CsvError as error:
         raise RequestError(str(error)) from error
-    csv_notes(console, market.warnings, market.symbols)
+    for spec in specs:
+        if market.finest and "market-spread" in spec.apps and not spec.finer_prices:
+            raise RequestError(f"{market.finest}; {spec.path}: {FINER_PRICES_EXPECTED}")
+    market_notes(console, market)
 
 
 def check_out(out: Path, option: str = "--out") -> None:

@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -125,6 +125,7 @@ class ScenarioPlayer:
                       "--profile", request.profile]  # fmt: skip
         if request.quotes and request.orders:
             words += ["--quotes", request.quotes.resolve(), "--orders", request.orders.resolve()]
+            words += request.reading.options()
         if request.kafka:
             words += ["--kafka", request.kafka]
         if request.hosts:
@@ -158,7 +159,7 @@ class ScenarioPlayer:
         if request.quotes and request.orders:
             market = {
                 "kind": "market-csv", "quotes": str(request.quotes.resolve()),
-                "orders": str(request.orders.resolve()), "strict": request.strict,
+                "orders": str(request.orders.resolve()), **asdict(request.reading),
             }  # fmt: skip
         context = Context(
             request.seed, request.profile, market=market,

@@ -133,10 +133,10 @@ def _values(history: ScaledHistory) -> Findings:
         expected = doubled if history.app == "double" else _same
         return judged.multiset(files, expected)
     if history.params["inputs"] == "merged":
-        return judged.merged_market(files, emit)
+        return judged.merged_market(files, emit, history.spread_limit)
     timing = judged.Timing(
         int(history.claims["freshness_s"] * 1e9), history.publishes, history.fetches_with_cause,
-        list(history.pauses()), history.claims["delivery"],
+        list(history.pauses()), history.claims["delivery"], history.spread_limit,
     )  # fmt: skip
     return judged.two_stream_market(files, emit, timing)
 

@@ -161,7 +161,7 @@ def _market(
     return files.judge_blocks(made.unionAll(led), judge)
 
 
-def merged_market(files: Files, emit: str) -> Findings:
+def merged_market(files: Files, emit: str, limit: int) -> Findings:
     """Judge app market-spread on merged input; see check_merged."""
     lanes = range(len(files.inputs))
 
@@ -169,7 +169,7 @@ def merged_market(files: Files, emit: str) -> Findings:
         counterexamples = Placed(part.places(len(lanes)))
         seen = collect_merged(
             [part.records(lane) for lane in lanes], part.log(len(lanes)), emit, counterexamples,
-            offsets=[part.places(lane) for lane in lanes],
+            offsets=[part.places(lane) for lane in lanes], limit=limit,
         )  # fmt: skip
         return Judged.of(
             counterexamples, orders=seen.orders, rejects=seen.rejects, orphans=seen.orphans
@@ -179,6 +179,7 @@ def merged_market(files: Files, emit: str) -> Findings:
     return merged_findings(
         counterexamples, files.log, partitions=len(lanes), records=files.records,
         orders=facts["orders"], rejects=facts["rejects"], locate=_located(files, counterexamples),
+        limit=limit,
     )  # fmt: skip
 
 
@@ -213,6 +214,7 @@ class Timing:
     fetches: np.ndarray
     pauses: Sequence[tuple[int, int]]
     delivery: str
+    limit: int
 
 
 def two_stream_market(files: Files, emit: str, timing: Timing) -> Findings:
@@ -225,16 +227,19 @@ def two_stream_market(files: Files, emit: str, timing: Timing) -> Findings:
         orphans = collect_two_streams(
             [part.records(lane) for lane in quotes], [part.records(lane) for lane in orders],
             part.log(orders.stop), emit, counterexamples,
-            quote_offsets=[part.places(lane) for lane in quotes],
-            order_offsets=[part.places(lane) for lane in orders], **vars(timing),
+            offsets=(
+                [part.places(lane) for lane in quotes], [part.places(lane) for lane in orders],
+            ),
+            **vars(timing),
         )  # fmt: skip
         return Judged.of(counterexamples, orphans=orphans)
 
     counterexamples, _ = _market(files, judge)
     sizes = [sum(source.records for source in stream) for stream in files.streams]
     return two_stream_findings(
-        counterexamples, files.log, partitions=len(orders), quotes=sizes[0], orders=sizes[1]
-    )
+        counterexamples, files.log, partitions=len(orders), quotes=sizes[0], orders=sizes[1],
+        limit=timing.limit,
+    )  # fmt: skip
 
 
 # -- passthrough and double --------------------------------------------------------------

@@ -190,12 +190,15 @@ def _expected(history: History, chunk: int = 1 << 17) -> Iterator[np.ndarray]:
 
 def _market(history: History, log: OutputLog) -> Findings:
     if history.params["inputs"] == "merged":
-        return merged.check_merged(history.inputs(MESSAGE), log, history.params["emit"])
+        return merged.check_merged(
+            history.inputs(MESSAGE), log, history.params["emit"], limit=history.spread_limit
+        )
     return two_streams.check_two_streams(
         history.inputs(QUOTE, 0), history.inputs(ORDER, 1), log, history.params["emit"],
         freshness_ns=int(history.claims["freshness_s"] * 1e9),
         publishes=history.publishes, fetches=history.fetches_with_cause,
         pauses=[*history.pauses(), *noise.withheld(history)], delivery=history.claims["delivery"],
+        limit=history.spread_limit,
     )  # fmt: skip
 
 

@@ -152,6 +152,7 @@ def _evidence(history: History) -> dict:
         evidence["scales"] = [asdict(one) for one in scaled]
     if history.run.get("by_symbol"):
         evidence["by_symbol"] = history.run["by_symbol"]
+        evidence["inputs"] = history.params["inputs"]
     if history.run["input"].get("symbols"):
         evidence["symbols"] = history.run["input"]["symbols"]
     if history.run["input"].get("warnings"):

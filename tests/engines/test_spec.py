@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tickproof.conformance.engines import spec
-from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.errors import InvalidFile, KitStopped
 from tickproof.conformance.resources import fixtures
 
 GOOD = """
@@ -136,6 +136,19 @@ def test_the_death_of_every_process_implies_that_of_all_workers(load, claimed, f
 def test_the_death_of_all_workers_needs_a_worker(load):
     text = GOOD.replace('["worker", "engine"]', '["all-workers", "engine"]', 1)
     assert errors_of(load, text) == ['[claims] survives: expected "worker" beside "all-workers"']
+
+
+def test_deploy_has_the_limit_for_engines_that_take_it(load):
+    params, finer = {"inputs": "two", "emit": "verdicts"}, {"price_decimals": 7}
+    usual = load(GOOD)
+    assert usual.deploy_params("market-spread", params, {}) == params
+    with pytest.raises(KitStopped, match="expected finer_prices = true"):
+        usual.deploy_params("market-spread", params, finer)
+    taking = load(GOOD.replace("freshness_s", "finer_prices = true\nfreshness_s"))
+    for recipe, limit in (({}, 500), (finer, 500_000)):
+        expected = params | {"spread_limit": limit}
+        assert taking.deploy_params("market-spread", params, recipe) == expected
+    assert taking.deploy_params("count", {"emit": "every"}, {}) == {"emit": "every"}
 
 
 def test_what_is_not_offered(load):

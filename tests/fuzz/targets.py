@@ -25,6 +25,7 @@ from tickproof.conformance.session import tiers
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.conformance.verdicts import Verdict
 from tickproof.generators import csv_market
+from tickproof.generators.reading import MISSING_SIDES, TIES, Reading
 
 #: Feeds one input drawn from a generator of random numbers; returns how many it fed.
 Target = Callable[[random.Random], int]
@@ -152,7 +153,9 @@ def recorded_markets(folder: Path) -> Target:
         for number, (path, text) in enumerate(zip(files, (quotes, orders), strict=True)):
             path.write_bytes(damaged(draw, text) if number == which else text)
         with contextlib.suppress(csv_market.CsvError):
-            csv_market.read_market(*files, strict=draw.random() < 0.3)
+            csv_market.read_market(
+                *files, Reading(draw.random() < 0.3, draw.choice(MISSING_SIDES), draw.choice(TIES))
+            )
         return 1
 
     return feed

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tickproof.generators import build
 from tickproof.generators.csv_market import CsvError, read_market, write_market_csv
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, ORDER, QUOTE, framed
+from tickproof.generators.plausibility import counts
+from tickproof.generators.reading import Reading
 from tickproof.generators.symbols import aliases
 
 QUOTES = "ts_ns,symbol,bid,offer,bid_size,offer_size\n"
@@ -71,37 +73,35 @@ def test_merges_as_a_stable_sort_does(tmp_path_factory, quotes, orders):
 def test_oddities_are_counted(tmp_path):
     paths = files(
         tmp_path,
-        "5,A,1.00005,2,1,1\n4,A,3,2,99999999999,1\n4,A,1.0000500,1.00015,1,1\n",
-        "5,A,buy,1.23456789,0.00001\n",
+        "5,A,1.0005,2,1,1\n4,A,3,2,99999999999,1\n4,A,1.0000500,1.00015,1,1\n",
+        "5,A,buy,1.2345678,0.00001\n",
     )
     market = read_market(**paths)
-    assert market.warnings == {
-        "times_back": 2,
-        "rounded_prices": 4,
-        "crossed_quotes": 1,
-        "capped_sizes": 1,
-    }
-    assert market.quotes["payload"]["bid"].tolist() == [30_000, 10_000, 10_000]
+    assert counts(market.doubts) == {"times_back": 1, "crossed_quotes": 1, "capped_sizes": 1}
+    assert market.quotes["payload"]["bid"].tolist() == [30_000_000, 10_000_500, 10_005_000]
     assert market.quotes["payload"]["bid_size"].tolist() == [2**32 - 1, 10_000, 10_000]
-    assert market.orders["payload"]["price"].tolist() == [12_346]
+    assert market.orders["payload"]["price"].tolist() == [12_345_678]
     assert market.orders["payload"]["qty"].tolist() == [0]
+    assert (market.decimals, market.finest.rpartition("/")[2]) == (
+        7, "orders.csv:2: column price: '1.2345678' has 7 decimal places",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("quotes", "orders", "line", "column"),
     [
         ("5,A,1,2,1,1\n4,A,1,2,1,1\n", "1,A,B,1,1\n", 3, "ts_ns"),
-        ("5,A,1.00005,2,1,1\n", "1,A,B,1,1\n", 2, "bid"),
+        ("5,A,1,,1,1\n", "1,A,B,1,1\n", 2, "offer"),
+        ("5,A,0,2,1,1\n", "1,A,B,1,1\n", 2, "bid"),
         ("5,A,3,2,1,1\n", "1,A,B,1,1\n", 2, "offer"),
         ("5,A,1,2,1,429496.7296\n", "1,A,B,1,1\n", 2, "offer_size"),
-        ("5,A,1,2,1,1\n", "1,A,B,1,1\n1,A,B,1.23456,1\n", 3, "price"),
     ],
 )
 def test_strict_makes_each_oddity_an_error(tmp_path, quotes, orders, line, column):
     paths = files(tmp_path, quotes, orders)
-    assert sum(read_market(**paths).warnings.values()) == 1
+    assert len(read_market(**paths).doubts) == 1
     with pytest.raises(CsvError) as raised:
-        read_market(**paths, strict=True)
+        read_market(**paths, reading=Reading(strict=True))
     assert (raised.value.line, raised.value.column) == (line, column)
 
 
@@ -225,3 +225,13 @@ def test_the_recorded_market_gives_the_known_answer(sample, judge, tmp_path):
             rejects, orders = answer.get(name, (0, 0))
             answer[name] = (rejects + rejected, orders + 1)
     assert answer == ANSWER == _slow_answer(sample)
+    assert built.recipe["price_decimals"] == 4
+    assert [part.sha256 for part in built.partitions] == SAMPLE_DIGESTS
+
+
+#: Of the partitions of the recorded market, as they were before prices had a unit of their own.
+SAMPLE_DIGESTS = [
+    "60547c242c63de190f3218a665f19dde84393b5a6bb63133670acb19d8a2224a",
+    "b1448458503444c5366d571750a00375f6edec5d78154b6d451f6cb2caf508c6",
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+]

@@ -169,6 +169,20 @@ def test_rejects_by_symbol_are_shown_once(make_report):
     assert ["all", "5,700", "19,904", "28.6%"] in rows
 
 
+def test_a_table_of_two_streams_says_why_it_may_differ(make_report):
+    evidence = {"by_symbol": {"A": [1, 2]}, "inputs": "merged"}
+    report = make_report(
+        Outcome("MS-MERGED", Verdict.PASS, evidence=evidence),
+        Outcome("MS-TWO-STREAMS", Verdict.PASS, evidence=evidence | {"inputs": "two"}),
+    )
+    text = printed(lambda c: terminal.summary(c, report, Path("out")))
+
+    merged, two = text.split("Rejects by symbol: MS-TWO-STREAMS")
+    assert "Rejects by symbol: MS-MERGED" in merged
+    assert "Two streams have no agreed order" not in merged
+    assert "Two streams have no agreed order" in two
+
+
 def test_many_symbols_are_summed_up(make_report):
     table = {f"S{n:03}": [1, 1000 - n] for n in range(30)}
     report = make_report(Outcome("MS-MERGED", Verdict.PASS, evidence={"by_symbol": table}))
