@@ -51,12 +51,12 @@ def selftest(
         session,
         terminal,
     )  # fmt: skip
-    from tickproof.conformance.session import run_command
+    from tickproof.conformance.session import out_folder
 
     if part and (only or sound):
         raise click.UsageError("--part: expected without --only and --sound")
     ids = options.parts(only)
-    run_command.check_out(out)
+    out_folder.check(out)
     engines = plan.chosen(fixtures(), out, only=ids, base=engine, part=part, sound=sound, seed=seed)
     known = mutants.available(fixtures())
     console = style.console()

@@ -10,10 +10,10 @@ import json
 import math
 import platform
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
 from pydantic import (
     BaseModel,
@@ -29,7 +29,15 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.reports import judged, machine, whole_file
 from tickproof.conformance.text import shown
-from tickproof.conformance.verdicts import JUDGED, Outcome, Verdict, exit_status, worst
+from tickproof.conformance.verdicts import (
+    EXIT_KIT_ERROR,
+    JUDGED,
+    Outcome,
+    Reason,
+    Verdict,
+    exit_status,
+    worst,
+)
 
 if TYPE_CHECKING:
     from tickproof.conformance.requirements.registry import Requirement
@@ -137,6 +145,18 @@ class FaultSpace(_Model):
     missing: list[list[str]] = Field(description="the pairs that no point holds")
 
 
+class Interrupted(_Model):
+    """What ended a session before everything was judged."""
+
+    by: str = Field(description="in words: interrupted with Ctrl-C, ended by SIGTERM, ...")
+    exit_status: int = Field(ge=1, description="of the command")
+    judged: int = Field(ge=0, description="requirements that came out before")
+    of: int = Field(ge=0, description="requirements that were asked for")
+
+    def __str__(self) -> str:
+        return f"{self.by} after {self.judged} of {self.of} requirements"
+
+
 class Report(_Model):
     """One engine, one session. The verdict and the exit status follow from the results."""
 
@@ -160,6 +180,10 @@ class Report(_Model):
     )
     requirements: list[Result]
     fault_space: FaultSpace | None = None
+    session: str = Field(default="", description="folder of its runs, in runs/; may be empty")
+    interrupted: Interrupted | None = Field(
+        default=None, description="it ended early: what was not judged is unknown, INTERRUPTED"
+    )
 
     @property
     def missing(self) -> list[str]:
@@ -172,9 +196,9 @@ class Report(_Model):
         twice = [id_ for id_, n in Counter(r.id for r in self.requirements).items() if n > 1]
         if twice:
             raise ValueError(f"requirements: more than one result for {', '.join(twice)}")
-        if self.verdict is not worst(verdicts):
-            raise ValueError(f"verdict: expected {worst(verdicts)}, got {self.verdict}")
-        expected = exit_status(verdicts, missing=bool(self.missing))
+        whole, expected = _whole(verdicts, bool(self.missing), self.interrupted)
+        if self.verdict is not whole:
+            raise ValueError(f"verdict: expected {whole}, got {self.verdict}")
         if self.exit_status != expected:
             raise ValueError(f"exit_status: expected {expected}, got {self.exit_status}")
         if self.counts != Counter(verdicts):
@@ -212,6 +236,7 @@ def build(
     ]
     results.sort(key=lambda r: r.tier)
     verdicts = [r.verdict for r in results]
+    missing = bool(_missing(selection.require, results))
     return Report(
         format=FORMAT,
         kit=this_kit(),
@@ -225,7 +250,7 @@ def build(
         started=started,
         ended=ended,
         verdict=worst(verdicts),
-        exit_status=exit_status(verdicts, missing=bool(_missing(selection.require, results))),
+        exit_status=exit_status(verdicts, missing=missing),
         counts=dict(Counter(verdicts)),
         not_judged=[
             NotJudged(verdict=verdict, why=_text(why), ids=ids)
@@ -235,6 +260,41 @@ def build(
         requirements=results,
         fault_space=fault_space,
     )
+
+
+def of_session(report: Report, session: str, interrupted: Interrupted | None) -> Report:
+    """Return a report with the folder of its runs, and with what ended the session early."""
+    if interrupted is not None:
+        interrupted = interrupted.model_copy(update={"by": _text(interrupted.by)})
+    verdicts = [one.verdict for one in report.requirements]
+    verdict, status = _whole(verdicts, bool(report.missing), interrupted)
+    return report.model_copy(update={
+        "session": session, "interrupted": interrupted, "verdict": verdict, "exit_status": status,
+    })  # fmt: skip
+
+
+def _whole(
+    verdicts: Sequence[Verdict], missing: bool, interrupted: Interrupted | None
+) -> tuple[Verdict, int]:
+    """Return the verdict of a session and its exit status."""
+    if interrupted is None:
+        return worst(verdicts), exit_status(verdicts, missing=missing)
+    status = interrupted.exit_status
+    return Verdict.KIT_ERROR if status == EXIT_KIT_ERROR else worst(verdicts), status
+
+
+class _Decided(Protocol):
+    """What tells an outcome, or a result, that an early end left open."""
+
+    @property
+    def verdict(self) -> Verdict: ...
+    @property
+    def reason(self) -> str: ...
+
+
+def left(one: _Decided) -> bool:
+    """Tell whether something was not judged because the session ended early."""
+    return one.verdict is Verdict.UNKNOWN and one.reason == Reason.INTERRUPTED
 
 
 def _missing(required: Iterable[str], results: Iterable[Result]) -> list[str]:

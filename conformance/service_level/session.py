@@ -31,7 +31,7 @@ from tickproof.conformance.reports import style
 from tickproof.conformance.service_level import measurement, page, report, terminal
 from tickproof.conformance.service_level.decision import decide, more_runs
 from tickproof.conformance.service_level.rounds import Rounds
-from tickproof.conformance.session.run_command import check_out
+from tickproof.conformance.session import out_folder
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK, Verdict, exit_status
 
@@ -119,7 +119,7 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
     spec, profile = request.spec, request.profile
     if not claimed(spec, profile, console, as_json=as_json):
         return EXIT_OK
-    check_out(request.out)
+    out_folder.check(request.out)
     fit = fitness(profile)
     alone = bool(fit.problems) and not request.anyway
     check_room(request, profile, 1 if alone else profile.runs.most + profile.runs.void_most)

@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,7 @@ from tickproof.conformance.requirements import registry
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session import session_record
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites import evidence
 from tickproof.conformance.suites.catalog import CATALOG, Context, draw, seconds, service, space
@@ -108,11 +109,14 @@ class ScenarioPlayer:
         """Add what only the session knows: duration, reproduce command."""
         return replace(outcome, seconds=round(seconds, 3), reproduce=self._reproduce(outcome))
 
-    def save(self, outcome: Outcome) -> None:
-        """Save an outcome with its run."""
-        if outcome.run:
-            with contextlib.suppress(OSError):  # the report has it too
-                _save(Path(outcome.run), outcome)
+    def save(self, outcomes: Sequence[Outcome]) -> None:
+        """Save what one test decided, with its run and in the record of the session."""
+        for outcome in outcomes:
+            if outcome.run:
+                with contextlib.suppress(OSError):  # the report has it too
+                    _save(Path(outcome.run), outcome)
+        if self.request.feed is not None:
+            session_record.note(self.request.out, outcomes)
 
     def _reproduce(self, outcome: Outcome) -> str:
         request, words = self.request, ["tickproof", "run", _from_here(self.spec.path)]
