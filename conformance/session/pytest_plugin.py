@@ -25,7 +25,7 @@ from tickproof.conformance.session.scenario_player import ScenarioPlayer
 from tickproof.conformance.suites.catalog import seconds
 from tickproof.conformance.suites.outcomes import outcome_of, with_causes
 from tickproof.conformance.suites.schedules import COVERING, REQUIREMENT
-from tickproof.conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 PROPERTY = "tickproof"
 #: The argument of a test that decides on a given schedule; no fixture of users has this name.
@@ -209,7 +209,7 @@ def pytest_runtest_makereport(
     outcome = decisions[0]
     player.save(decisions)
     report.user_properties.append((PROPERTY, json.dumps([one.to_json() for one in decisions])))
-    if outcome.verdict is Verdict.KIT_ERROR and error is not None:
+    if outcome.verdict is Verdict.KIT_ERROR and error and outcome.reason != Reason.NO_SPACE:
         player.keep_traceback("".join(traceback.format_exception(error)))
     _colour(report, outcome)
     return report

@@ -7,16 +7,17 @@ import difflib
 import re
 import socket
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 from rich.text import Text
 
-from tickproof.conformance.engines import interruption, isolation, network
+from tickproof.conformance.engines import disk_space, interruption, isolation, network
 from tickproof.conformance.engines.network import LOG
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
@@ -223,9 +224,13 @@ def _judge_each(
         except Exception as error:
             keep_traceback(error, folder, console)
             statuses.append(EXIT_KIT_ERROR)
+            if disk_space.caused(error):
+                break  # no other engine would have more room
             continue
         reports.append(report)
         statuses.append(status)
+        if session.cut is not None and session.cut.full:
+            break
         if session.cut is not None and session.cut.asked:
             # The command line prints this text behind the words for what ended it.
             raise KeyboardInterrupt(_kept(report, session, folder))
@@ -276,6 +281,8 @@ def engine_folders(specs: Sequence[EngineSpec], out: Path) -> list[Path]:
 def claim(folder: Path, spec: EngineSpec) -> None:
     """Write into the folder of an engine to which engine.toml it belongs; raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
+    if _owner(folder) == spec.path:
+        return
     (folder / OWNER_FILE).write_text(f"{spec.path}\n", encoding="utf-8", errors="surrogateescape")
 
 
@@ -291,6 +298,9 @@ def _owner(folder: Path) -> Path | None:
 
 def keep_traceback(error: BaseException, folder: Path, console: Console) -> None:
     """Write a traceback to kit-error.txt in a folder, print where, or print it whole."""
+    if disk_space.caused(error):
+        _say_kit_error(disk_space.words(folder), console)
+        return
     text = "".join(traceback.format_exception(error))
     path = folder / KIT_ERROR_FILE
     try:
@@ -355,23 +365,28 @@ def _report(
         session.record, session.outcomes, session.runs, folder, ended=session.ended,
         fault_space=session.fault_space, cut=cut and (cut.why, cut.status),
     )  # fmt: skip
+    if cut is not None and cut.broke is not None:
+        keep_traceback(cut.broke, folder, console)
     kept = _nothing_new(report, folder)
-    status = report.exit_status
-    try:
-        if not kept:
-            session_reports.write(report, folder)
-        if cut is not None and cut.broke is not None:
-            keep_traceback(cut.broke, folder, console)
-        elif not kept:
+    written = kept or _written(partial(session_reports.write, report, folder), folder, console)
+    terminal.summary(console, report, folder, verbose=verbose)
+    if not kept and written:
+        pages = partial(session_reports.write_pages, report, folder, console)
+        written = _written(pages, folder, console)
+        if cut is None or cut.broke is None:
             (folder / KIT_ERROR_FILE).unlink(missing_ok=True)  # of an earlier session
-        terminal.summary(console, report, folder, verbose=verbose)
-        if not kept:
-            session_reports.write_pages(report, folder, console)
+    return report, report.exit_status if written else EXIT_KIT_ERROR
+
+
+def _written(write: Callable[[], None], folder: Path, console: Console) -> bool:
+    """Write reports; say why if they cannot be."""
+    try:
+        write()
     except OSError as error:
-        why = f"the reports cannot be written into {folder}: {error.strerror}"
-        _say_kit_error(why, console)
-        status = EXIT_KIT_ERROR
-    return report, status
+        why = disk_space.words(folder) if disk_space.caused(error) else error.strerror
+        _say_kit_error(f"the reports cannot be written into {folder}: {why}", console)
+        return False
+    return True
 
 
 def _fault_space(

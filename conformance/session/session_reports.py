@@ -21,7 +21,7 @@ from tickproof.conformance.session import session_record, tiers
 from tickproof.conformance.session.runs_folder import RUNS, under_way
 from tickproof.conformance.session.session_record import SessionRecord
 from tickproof.conformance.suites.outcomes import reported
-from tickproof.conformance.verdicts import Outcome
+from tickproof.conformance.verdicts import Outcome, Verdict
 
 #: Exit status in the report of a session that left no status: that of a process that was killed.
 EXIT_LOST: Final = 128 + 9
@@ -48,7 +48,10 @@ def build(
         started=record.started, ended=ended, fault_space=fault_space,
     )  # fmt: skip
     judged = sum(
-        one.id in record.selected and not json_report.left(one) for one in report.requirements
+        one.id in record.selected
+        and one.verdict is not Verdict.KIT_ERROR
+        and not json_report.left(one)
+        for one in report.requirements
     )
     interrupted = None
     if cut is not None:

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tickproof.conformance import suites
-from tickproof.conformance.engines import interruption
+from tickproof.conformance.engines import disk_space, interruption
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import HistoryError, TickproofError
 from tickproof.conformance.fault_space.offers import EVERYTHING, offers, space_of
@@ -39,6 +39,7 @@ from tickproof.conformance.verdicts import EXIT_KIT_ERROR, Outcome
 SUITES: Final = Path(suites.__file__).parent
 FEED_S: Final = 0.1
 #: What is said of a session that left no more than its record.
+FULL: Final = "ended early by a full disk"
 LOST: Final = "ended early: its process died"
 #: So often profile full draws points for pairs of the fault space that are left.
 ROUNDS: Final = 4
@@ -82,6 +83,11 @@ class SessionCut(TickproofError):
         self.why, self.status, self.outcomes, self.broke = why, status, outcomes, broke
 
     @property
+    def full(self) -> bool:
+        """Whether a disk was full."""
+        return self.broke is None and not self.asked
+
+    @property
     def asked(self) -> bool:
         """Whether somebody asked for the end."""
         return self.status != EXIT_KIT_ERROR
@@ -91,7 +97,9 @@ def _cut(error: KeyboardInterrupt | Exception, order: TierOrder, session: Path) 
     """Return what an exception left of a session."""
     broke, why, status = None, interruption.words(), interruption.status()
     if order.full is not None:
-        why, status = f"ended early: {order.full.actual}", EXIT_KIT_ERROR
+        why, status = FULL, EXIT_KIT_ERROR
+    elif disk_space.caused(error):
+        why, status = f"{FULL}, {disk_space.words(session)},", EXIT_KIT_ERROR
     elif isinstance(error, Exception):
         broke, status = error, EXIT_KIT_ERROR
         why = f"ended early: the kit itself broke ({type(error).__name__}: {error})"
