@@ -18,7 +18,15 @@ LOCK_FILE: Final = "session.lock"
 
 
 def check(out: Path, option: str = "--out") -> None:
-    """Raise RequestError if nothing can be written into ``out``, the value of an option."""
+    """Raise RequestError if nothing can be written into ``out``, the value of an option.
+
+    Nor does a command go on without a temporary folder, which engines work in.
+    """
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError as error:
+        expected = "expected a folder that can be written"
+        raise RequestError(f"TMPDIR: {expected}: {error.strerror}") from error
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out) as file:
