@@ -93,4 +93,5 @@ def explore(
     there = next(folder for folder in (asked.save, *asked.save.parents) if folder.exists())
     out_folder.check(there, "--save")
     run_command.claim(folder, spec)
-    return search.explore(spec, asked, console)
+    with out_folder.held(asked.out):
+        return search.explore(spec, asked, console)
