@@ -5,7 +5,16 @@ Every exception class of the kit derives from TickproofError, whichever module d
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+
+def out_of_reach(path: Path, error: OSError) -> str:
+    """Say why a path cannot be used, and name the folder above it that is in the way, if one is."""
+    for folder in reversed(path.absolute().parents):
+        if folder.is_dir() and not os.access(folder, os.X_OK):
+            return f"the folder {folder} cannot be entered: {error.strerror}"
+    return str(error.strerror)
 
 
 class TickproofError(Exception):

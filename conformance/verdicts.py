@@ -127,6 +127,11 @@ class Reason(enum.StrEnum):
         "The test reads the whole input in one process, and there is too much of it.",
         "use `tickproof check` without `--spark`",
     )
+    INTERRUPTED = (
+        "INTERRUPTED",
+        "The session ended before this was judged.",
+        "the same command once more, to its end",
+    )
     # blocked, gap-fixed, kit-error
     LOWER_TIER = (
         "LOWER_TIER",
@@ -142,6 +147,11 @@ class Reason(enum.StrEnum):
         "NOT_DECIDED",
         "Nothing decided the requirement, though it was asked for.",
         "the log of the run says what broke",
+    )
+    NO_SPACE = (
+        "NO_SPACE",
+        "A disk that the kit writes to is full; nothing after that was judged.",
+        "make room in the folder that is named, or name another with --out or TMPDIR",
     )
     # fail: processes, protocol, latency
     NOT_FOUND = "NOT_FOUND", "argv cannot be run."

@@ -71,6 +71,7 @@ def bench_engines(
 ) -> int:  # fmt: skip
     """Measure each ENGINE in turn: rate, costs, memory, state, latency, time to recover."""
     from tickproof.conformance.bench.engines import plan, session
+    from tickproof.conformance.session import out_folder
 
     specs = options.load_engines(names, out)
     chosen = plan.Plan(
@@ -80,7 +81,8 @@ def bench_engines(
     )
     session.check(specs, chosen, out)
     console = style.console()
-    status = session.bench(specs, chosen, out, keep=keep, as_json=as_json, console=console)
+    with out_folder.held(out):
+        status = session.bench(specs, chosen, out, keep=keep, as_json=as_json, console=console)
     if len(specs) > 1:
         from tickproof.conformance.compare import output
         from tickproof.conformance.html_report import templates

@@ -63,7 +63,7 @@ def explore(
 ) -> int:  # fmt: skip
     """Search for a schedule of faults that ENGINE does not survive; shrink it and save it."""
     from tickproof.conformance.engines import network
-    from tickproof.conformance.session import run_command
+    from tickproof.conformance.session import out_folder, run_command
 
     try:
         from tickproof.conformance.explore import search
@@ -88,9 +88,10 @@ def explore(
     )
     console = style.console()
     console.print(Text(f"seed {asked.seed}", style="dim"))
-    run_command.check_out(out)
+    out_folder.check(out)
     # Not made before there is something to save.
     there = next(folder for folder in (asked.save, *asked.save.parents) if folder.exists())
-    run_command.check_out(there, "--save")
+    out_folder.check(there, "--save")
     run_command.claim(folder, spec)
-    return search.explore(spec, asked, console)
+    with out_folder.held(asked.out):
+        return search.explore(spec, asked, console)

@@ -25,8 +25,10 @@ def ladder(engine: str, out: Path, keep: bool, **numbers: int) -> int:
     """Measure what each small feature of ENGINE costs: decoding, state, checkpoints, ..."""
     from tickproof.conformance.ladder import session
     from tickproof.conformance.ladder.plan import Plan
+    from tickproof.conformance.session import out_folder
 
     (spec,) = options.load_engines([engine], out)
     plan = Plan(**numbers)
     session.check(spec, plan, out)
-    return session.ladder(spec, plan, out, keep=keep, console=style.console())
+    with out_folder.held(out):
+        return session.ladder(spec, plan, out, keep=keep, console=style.console())

@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         status = _status(argv)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:  # a closed pipe or terminal, a full disk
         with contextlib.suppress(KeyboardInterrupt):
             interruption.output_closed(sys.stdout.fileno())
         status = interruption.status()

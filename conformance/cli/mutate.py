@@ -43,6 +43,7 @@ def mutate(
     from tickproof.conformance.mutation import equivalents, markdown, session
     from tickproof.conformance.mutation.progress import MutantProgress
     from tickproof.conformance.resources import fixtures
+    from tickproof.conformance.session import out_folder
 
     (loaded,) = options.load_engines([engine], out)
     folder = loaded.path.parent
@@ -54,7 +55,8 @@ def mutate(
         equivalent=known,
     )  # fmt: skip
     console = style.console()
-    with MutantProgress(console) as progress:
+    out_folder.check(out)
+    with out_folder.held(out), MutantProgress(console) as progress:
         mutations, results = session.run(request, progress)
     found = markdown.summary(mutations, results, known)
     path = markdown.write(found, out)

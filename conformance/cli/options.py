@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tickproof.conformance.engines.network import FEWEST, MOST
-from tickproof.conformance.errors import InvalidFile, KafkaUnavailable, RequestError
+from tickproof.conformance.errors import (
+    InvalidFile,
+    KafkaUnavailable,
+    RequestError,
+    out_of_reach,
+)
 from tickproof.conformance.text import shown
 from tickproof.generators.reading import MISSING_SIDES, TIES
 
@@ -65,8 +70,12 @@ def spark(what: str) -> Decorator:
 
 
 def _run_folder(_context: click.Context, _parameter: click.Parameter, run: Path) -> Path:
-    if not run.exists():
-        raise click.UsageError(f"RUN: {run} does not exist{_kept_beside(run)}")
+    try:
+        run.stat()
+    except PermissionError as error:
+        raise click.UsageError(f"RUN: {run}: {out_of_reach(run, error)}") from error
+    except OSError:
+        raise click.UsageError(f"RUN: {run} does not exist{_kept_beside(run)}") from None
     if run.is_dir() and not (run / "run.json").is_file():
         raise click.UsageError(f"RUN: {run} holds no run.json: expected a run folder")
     return run
@@ -110,6 +119,12 @@ class Command(click.Command):
             return super().invoke(ctx)
         except (RequestError, InvalidFile, KafkaUnavailable) as error:
             raise click.UsageError(str(error), ctx) from error
+        except PermissionError as error:
+            if error.filename is None:
+                raise
+            path = Path(os.fsdecode(error.filename))
+            said = f"expected a path that can be used, got {path}: {out_of_reach(path, error)}"
+            raise click.UsageError(said, ctx) from error
 
 
 #: What `reading` adds.

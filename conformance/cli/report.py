@@ -20,17 +20,28 @@ from tickproof.conformance.errors import HistoryError, RequestError
 def report(what: Path, output: Path | None) -> None:
     """Make one HTML file of a SESSION (a folder of `run` or `latency`), a RUN or a PACK.
 
-    A run or a pack is judged again for it, from what it holds alone.
+    A run or a pack is judged again for it, from what it holds alone. A session of `run` that ended
+    without reports, because it was killed, gets all of them, of what it had judged.
     """
     from tickproof.conformance.html_report import page
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.reports import json_report, whole_file
     from tickproof.conformance.service_level import page as latency_page
     from tickproof.conformance.service_level import report as latency_report
-    from tickproof.conformance.session import recorded_report
+    from tickproof.conformance.session import recorded_report, session_reports
 
+    lost = None if output or not what.is_dir() else session_reports.ended_early(what)
     html = page.picture if output and output.suffix == ".svg" else page.html
     document = what / json_report.FILE_NAME if what.is_dir() else what
+    try:
+        if lost is not None:
+            found = session_reports.of_lost(lost, what)
+            session_reports.write(found, what)
+    except HistoryError as error:
+        raise RequestError(f"SESSION: {error}") from error
+    except OSError as error:
+        why = f"the reports cannot be written: {error.strerror}"
+        raise RequestError(f"SESSION: {what}: {why}") from error
     try:
         if (what / latency_report.FILE_NAME).exists() or what.name == latency_report.FILE_NAME:
             if html is page.picture:

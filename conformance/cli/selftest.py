@@ -43,6 +43,7 @@ def selftest(
     out: Path, parallel: int | None,
 ) -> int:  # fmt: skip
     """Try every mutant, which has to fail, and every sound engine, which must not."""
+    from tickproof.conformance.engines import interruption
     from tickproof.conformance.html_report.templates import as_extra
     from tickproof.conformance.resources import fixtures
     from tickproof.conformance.selftest import (
@@ -54,28 +55,31 @@ def selftest(
         session,
         terminal,
     )  # fmt: skip
-    from tickproof.conformance.session import run_command
+    from tickproof.conformance.session import out_folder
 
     if part and (only or sound):
         raise click.UsageError("--part: expected without --only and --sound")
-    run_command.check_out(out)
+    out_folder.check(out)
     engines = plan.chosen(
         fixtures(), out, only=only, base=engine, part=part, sound=sound, seed=seed
     )
     known = mutants.available(fixtures())
     console = style.console()
     console.print(Text(f"seed {seed}, {len(engines)} engines", style="dim"))
-    with terminal.TrialProgress(console) as progress:
+    with out_folder.held(out), terminal.TrialProgress(console) as progress:
         report = session.run(
             engines, out.resolve(), seed=seed, workers=parallel or plan.runs_at_once(engines),
             runs=runs,
             uncovered=[] if only or sound else plan.without_mutant(known),
             selection=_selection(only, part, sound, engine), on_trial=progress,
         )  # fmt: skip
-    model.write(report, out)
-    markdown.write(report, out)
-    as_extra(lambda: page.write(report, out), console)
+        with interruption.deferred():
+            model.write(report, out)
+            markdown.write(report, out)
+            as_extra(lambda: page.write(report, out), console)
     terminal.summary(console, report, out)
+    if report.interrupted:
+        raise KeyboardInterrupt(f"{len(report.trials):,} trials are reported in {out}")
     return report.exit_status
 
 

@@ -40,7 +40,7 @@ def survey(
     ENGINE as in `tickproof run`. The table is survey.md, the same as data survey.json. The exit
     status is the worst of `tickproof run` for any of them.
     """
-    from tickproof.conformance.session import run_command
+    from tickproof.conformance.session import out_folder, run_command
     from tickproof.conformance.session.request import Request
     from tickproof.conformance.survey import command
 
@@ -52,4 +52,5 @@ def survey(
     selected = run_command.select(request)
     specs = options.load_engines(engines, out)
     run_command.check(request, specs, console)
-    return command.run(specs, selected, request, range(first, first + seeds), console)
+    with out_folder.held(out):
+        return command.run(specs, selected, request, range(first, first + seeds), console)

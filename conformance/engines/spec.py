@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.engines import toml_model
-from tickproof.conformance.errors import InvalidFile, KitStopped
+from tickproof.conformance.errors import InvalidFile, KitStopped, out_of_reach
 from tickproof.conformance.scenario import survived
 from tickproof.conformance.text import shown
 from tickproof.generators.spread_rule import DECIMALS, decimals_of, spread_limit
@@ -162,7 +163,14 @@ class EngineSpec:
         if not program.is_absolute():
             expected = "a name on PATH, an absolute path, or one that begins with {here}"
             raise self._error(f"{where}: expected {expected}; {got}")
-        if not program.is_file():
+        try:
+            is_file = stat.S_ISREG(program.stat().st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            is_file = False
+        except OSError as error:
+            why = out_of_reach(program, error)
+            raise self._error(f"{where}: expected a program; {got}: {why}") from error
+        if not is_file:
             raise self._error(f"{where}: expected a program; no such file: {got}")
         if not os.access(program, os.X_OK):
             raise self._error(f"{where}: expected a program; not executable: {got}")
@@ -259,10 +267,16 @@ def find(name_or_path: str | Path, fixtures: Path) -> Path:
         named = fixtures / "engines" / path / FILE_NAME
         if named.is_file():
             return named
-    if path.is_dir():
-        path = path / FILE_NAME
-    if path.is_file():
-        return path
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            path = path / FILE_NAME
+        if stat.S_ISREG(path.stat().st_mode):
+            return path
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        why = out_of_reach(path, error)
+        raise InvalidFile(path, [f"expected a readable {FILE_NAME}; {why}"]) from error
     names = ", ".join(sorted(file.parent.name for file in _files(fixtures)))
     expected = f"a path to an {FILE_NAME}, a folder that holds one, or one of {names or '(none)'}"
     raise InvalidFile(path, [f"no such engine; expected {expected}"])

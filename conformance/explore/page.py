@@ -42,7 +42,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class SearchReport:
-    """A search that has ended. command: what searches the same again; engine: with version."""
+    """A search that has ended. command: what searches the same again; engine: with version.
+
+    interrupted: what ended it early, in words, or "".
+    """
 
     engine: str
     command: str
@@ -52,6 +55,7 @@ class SearchReport:
     missed: int
     covered: Coverage
     failure: Failure | None = None
+    interrupted: str = ""
 
     @property
     def verdict(self) -> Verdict:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
+from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.explain import with_stories
@@ -21,6 +22,7 @@ from tickproof.conformance.explore.confirmation import Confirmation
 from tickproof.conformance.explore.generation import led, offers
 from tickproof.conformance.explore.progress import SearchProgress, described
 from tickproof.conformance.explore.shrink import shrink
+from tickproof.conformance.fault_space.offers import Offer
 from tickproof.conformance.fault_space.offers import offers as space_offers
 from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.faults import regressions
@@ -95,15 +97,35 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
     runs.mkdir(parents=True)
     progress, found, broken, cut_short = SearchProgress(console), None, None, None
     pool = Attempts(spec.path, runs, search.parallel, progress.add, search.hosts)
-    with progress, pool as attempts:
-        scenarios = led(offered, claimed, search.seed)
-        first = _first_bad(attempts, scenarios, search.budget_s)
-        if first is not None and first.failed:
-            progress.say(f"failed: {first.kind}: {described(first)}; shrinking it")
-            progress.doing = "shrinking"
-            found, cut_short = _shrunk(first, attempts, search, progress)
-        elif first is not None:
-            broken = first
+    try:
+        with progress, pool as attempts:
+            scenarios = led(offered, claimed, search.seed)
+            first = _first_bad(attempts, scenarios, search.budget_s)
+            if first is not None and first.failed:
+                progress.say(f"failed: {first.kind}: {described(first)}; shrinking it")
+                progress.doing = "shrinking"
+                found, cut_short = _shrunk(first, attempts, search, progress)
+            elif first is not None:
+                broken = first
+    except (KeyboardInterrupt, BrokenExecutor) as error:
+        cut_short = error
+    with interruption.deferred():  # a report of what was played until then
+        report = _reported(spec, search, claimed, progress, (found, broken, cut_short), console)
+    if cut_short:
+        raise cut_short
+    return _STATUS[report.verdict]
+
+
+def _reported(
+    spec: EngineSpec, search: Search, claimed: tuple[Offer, ...], progress: SearchProgress,
+    ended: tuple[Found | None, Attempt | None, BaseException | None], console: Console,
+) -> page.SearchReport:  # fmt: skip
+    """Print a search that is over, and write its report.
+
+    ended: what failed, an error of the kit, and what cut it short, each None without one.
+    """
+    runs = search.out / "runs"
+    found, broken, cut_short = ended
     console.print(progress.summary())
     failure = _kept(found, spec, search, console) if found else None
     if broken is not None:
@@ -117,14 +139,21 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
     report = page.SearchReport(
         engine=f"{spec.name} {spec.version}", command=search.command, seed=search.seed,
         verdicts=progress.verdicts, fired=progress.fired, missed=progress.missed,
-        covered=covered, failure=failure,
+        covered=covered, failure=failure, interrupted=_why(cut_short),
     )  # fmt: skip
     _write(search, report, found)
     templates.as_extra(lambda: page.write(report, search.out), console)
     console.print(Text(f"report: {search.out / PAGE_NAME}", style="dim"), soft_wrap=True)
-    if cut_short:
-        raise cut_short
-    return _STATUS[report.verdict]
+    return report
+
+
+def _why(cut_short: BaseException | None) -> str:
+    """Say what cut a search short, "" if nothing did."""
+    if cut_short is None:
+        return ""
+    if isinstance(cut_short, KeyboardInterrupt):
+        return interruption.words()
+    return "ended early: a process that played runs died"
 
 
 def _first_bad(attempts: Attempts, scenarios: Any, budget_s: float) -> Attempt | None:
@@ -217,6 +246,7 @@ def _write(search: Search, report: page.SearchReport, found: Found | None) -> No
     write_json(search.out / FILE_NAME, {
         "format": 1, "engine": report.engine, "seed": search.seed,
         "verdicts": {verdict.value: n for verdict, n in sorted(report.verdicts.items())},
-        "faults_fired": report.fired, "faults_missed": report.missed, "failure": failure,
+        "interrupted": report.interrupted, "faults_fired": report.fired,
+        "faults_missed": report.missed, "failure": failure,
         "fault_space": {"pairs": len(covered.all_pairs), "covered": len(covered.covered)},
     })  # fmt: skip

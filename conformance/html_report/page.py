@@ -18,7 +18,7 @@ from tickproof.conformance.explain.stories import opened
 from tickproof.conformance.html_report import processes, standalone, templates, timeline
 from tickproof.conformance.html_report.processes import ProcessUse
 from tickproof.conformance.html_report.run_curves import RunCurves
-from tickproof.conformance.reports import judged, scale_costs, whole_file
+from tickproof.conformance.reports import json_report, judged, scale_costs, whole_file
 from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result
 from tickproof.conformance.reports.style import TIER_NAMES
 from tickproof.conformance.reports.terminal import where
@@ -73,7 +73,12 @@ class Entry:
     @property
     def bad(self) -> bool:
         """Whether it is out of the ordinary."""
-        return self.result.verdict in _FIRST
+        return _bad(self.result)
+
+    @property
+    def left(self) -> bool:
+        """Whether it was not judged because the session ended early."""
+        return json_report.left(self.result)
 
     @property
     def blocked(self) -> bool:
@@ -96,9 +101,18 @@ class Tier:
         return [entry for entry in self.entries if entry.blocked]
 
     @property
+    def left(self) -> Sequence[Entry]:
+        """Those that an early end of the session left open."""
+        return [entry for entry in self.entries if entry.left]
+
+    @property
     def seconds(self) -> float:
         """How long its runs took, added up."""
         return sum(entry.result.seconds for entry in self.entries)
+
+
+def _bad(result: Result) -> bool:
+    return result.verdict in _FIRST and not json_report.left(result)
 
 
 def html(report: Report, folder: Path) -> str:
@@ -211,13 +225,12 @@ def entries(results: Sequence[Result], folder: Path) -> list[Entry]:
         if result.run and first == result.id:
             pictures = _pictures(result, folder)
         said, _ = halves(result.promise)
-        story, bad = result.story, result.verdict in _FIRST
+        story, bad = result.story, _bad(result)
         stderr, schedule = (result.evidence.get(key) for key in ("stderr", "schedule"))
         rest = {key: value for key, value in result.evidence.items() if key not in _ASIDE}
         found.append(Entry(
             result=result, promise=said, where=where(result),
-            causes=advice(result.id, result.promise, result.story.why, result.evidence)
-            if bad else "",
+            causes=advice(result) if bad else "",
             why=[line for line in story.why if line not in (*story.headline, *story.lines)],
             schedule=_bounded(schedule) if bad and isinstance(schedule, str) else "",
             evidence=_bounded(json.dumps(rest, indent=1, ensure_ascii=False))
@@ -238,7 +251,7 @@ def _pictures(result: Result, folder: Path) -> RunPictures:
         with opened(folder / path) as history:
             run = RunCurves(history, _wrong_ns(result))
             whole = timeline.whole(run, f"The run of {result.id} over time")
-            most = _LOOKS_IF_BAD if result.verdict in _FIRST else _LOOKS
+            most = _LOOKS_IF_BAD if _bad(result) else _LOOKS
             looks = [
                 (
                     f"{from_s:.3f} s to {to_s:.3f} s",

@@ -31,8 +31,11 @@ def render(name: str, **values: Any) -> str:
     return environment.get_template(name).render(style=style, **values)
 
 
-def as_extra(write: Callable[[], object], console: Console) -> None:
-    """Write a page. What goes wrong in it costs no verdict, and is said; raises OSError."""
+def as_extra(write: Callable[[], object], console: Console) -> bool:
+    """Write a page. What goes wrong in it costs no verdict, and is said; raises OSError.
+
+    Returns whether it was written.
+    """
     try:
         write()
     except OSError:
@@ -40,6 +43,8 @@ def as_extra(write: Callable[[], object], console: Console) -> None:
     except Exception as error:
         why = f"no {PAGE_NAME}: {type(error).__name__}: {error}"
         console.print(Text(why, style="magenta"), soft_wrap=True)
+        return False
+    return True
 
 
 def visible(value: object) -> object:

@@ -26,7 +26,8 @@ from tickproof.conformance.ladder.costs import RungCosts, cost
 from tickproof.conformance.ladder.plan import LADDER, Plan
 from tickproof.conformance.reports import machine, style
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.session.run_command import check_out, engine_folders
+from tickproof.conformance.session import out_folder
+from tickproof.conformance.session.run_command import engine_folders
 from tickproof.conformance.suites.judge import Fail
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED
 
@@ -41,7 +42,7 @@ _PERIOD_S: Final = 0.05
 
 def check(spec: EngineSpec, plan: Plan, out: Path) -> None:
     """Raise RequestError for what cannot be measured, before anything is started."""
-    check_out(out)
+    out_folder.check(out)
     if "ladder" not in spec.apps:
         raise RequestError(f"{spec.name}: expected [apps.ladder] with its steps in engine.toml")
     check_room(out, plan.messages * _RECORD_BYTES)

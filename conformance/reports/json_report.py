@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
 from pydantic import (
     BaseModel,
@@ -29,7 +29,16 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.reports import judged, machine, whole_file
 from tickproof.conformance.text import shown
-from tickproof.conformance.verdicts import JUDGED, Conclusion, Outcome, Verdict, conclusion, worst
+from tickproof.conformance.verdicts import (
+    EXIT_KIT_ERROR,
+    JUDGED,
+    Conclusion,
+    Outcome,
+    Reason,
+    Verdict,
+    conclusion,
+    worst,
+)
 
 if TYPE_CHECKING:
     from tickproof.conformance.requirements.registry import Requirement
@@ -137,6 +146,18 @@ class FaultSpace(_Model):
     missing: list[list[str]] = Field(description="the pairs that no point holds")
 
 
+class Interrupted(_Model):
+    """What ended a session before everything was judged."""
+
+    by: str = Field(description="in words: interrupted with Ctrl-C, ended by SIGTERM, ...")
+    exit_status: int = Field(ge=1, description="of the command")
+    judged: int = Field(ge=0, description="requirements that came out before")
+    of: int = Field(ge=0, description="requirements that were asked for")
+
+    def __str__(self) -> str:
+        return f"{self.by} after {self.judged} of {self.of} requirements"
+
+
 class Report(_Model):
     """One engine, one session. The verdict and the exit status follow from the results."""
 
@@ -160,6 +181,10 @@ class Report(_Model):
     )
     requirements: list[Result]
     fault_space: FaultSpace | None = None
+    session: str = Field(default="", description="folder of its runs, in runs/; may be empty")
+    interrupted: Interrupted | None = Field(
+        default=None, description="it ended early: what was not judged is unknown, INTERRUPTED"
+    )
 
     @property
     def missing(self) -> list[str]:
@@ -174,7 +199,7 @@ class Report(_Model):
     @property
     def conclusion(self) -> Conclusion:
         """The exit status, and the word for the whole that agrees with it."""
-        return _conclusion(self.selection.require, self.requirements)
+        return _conclusion(self.selection.require, self.requirements, self.interrupted)
 
     @model_validator(mode="after")
     def _follows_from_results(self) -> Self:
@@ -182,8 +207,9 @@ class Report(_Model):
         twice = [id_ for id_, n in Counter(r.id for r in self.requirements).items() if n > 1]
         if twice:
             raise ValueError(f"requirements: more than one result for {', '.join(twice)}")
-        if self.verdict is not worst(verdicts):
-            raise ValueError(f"verdict: expected {worst(verdicts)}, got {self.verdict}")
+        whole = _whole(verdicts, self.interrupted)
+        if self.verdict is not whole:
+            raise ValueError(f"verdict: expected {whole}, got {self.verdict}")
         expected = self.conclusion.status
         if self.exit_status != expected:
             raise ValueError(f"exit_status: expected {expected}, got {self.exit_status}")
@@ -247,9 +273,33 @@ def build(
     )
 
 
-def _conclusion(required: Sequence[str], results: Sequence[Result]) -> Conclusion:
+def of_session(report: Report, session: str, interrupted: Interrupted | None) -> Report:
+    """Return a report with the folder of its runs, and with what ended the session early."""
+    if interrupted is not None:
+        interrupted = interrupted.model_copy(update={"by": _text(interrupted.by)})
+    verdicts = [one.verdict for one in report.requirements]
+    whole = _conclusion(report.selection.require, report.requirements, interrupted)
+    return report.model_copy(update={
+        "session": session, "interrupted": interrupted,
+        "verdict": _whole(verdicts, interrupted), "exit_status": whole.status,
+    })  # fmt: skip
+
+
+def _whole(verdicts: Sequence[Verdict], interrupted: Interrupted | None) -> Verdict:
+    """Return the verdict of a session."""
+    broke = interrupted is not None and interrupted.exit_status == EXIT_KIT_ERROR
+    return Verdict.KIT_ERROR if broke else worst(verdicts)
+
+
+def _conclusion(
+    required: Sequence[str], results: Sequence[Result], interrupted: Interrupted | None = None
+) -> Conclusion:
+    verdicts = [one.verdict for one in results]
+    if interrupted is not None:
+        look = _whole(verdicts, interrupted)
+        return Conclusion(look.value, look, interrupted.exit_status)
     return conclusion(
-        [one.verdict for one in results], missing=bool(_missing(required, results)),
+        verdicts, missing=bool(_missing(required, results)),
         gap_required=bool(_required_gaps(required, results)),
     )  # fmt: skip
 
@@ -257,6 +307,20 @@ def _conclusion(required: Sequence[str], results: Sequence[Result]) -> Conclusio
 def _required_gaps(required: Sequence[str], results: Sequence[Result]) -> list[str]:
     gaps = {one.id for one in results if one.verdict is Verdict.KNOWN_GAP}
     return [id_ for id_ in required if id_ in gaps]
+
+
+class _Decided(Protocol):
+    """What tells an outcome, or a result, that an early end left open."""
+
+    @property
+    def verdict(self) -> Verdict: ...
+    @property
+    def reason(self) -> str: ...
+
+
+def left(one: _Decided) -> bool:
+    """Tell whether something was not judged because the session ended early."""
+    return one.verdict is Verdict.UNKNOWN and one.reason == Reason.INTERRUPTED
 
 
 def _missing(required: Sequence[str], results: Sequence[Result]) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-from tickproof.conformance.reports import judged
+from tickproof.conformance.reports import json_report, judged, whole_file
 from tickproof.conformance.reports.json_report import Report, Result
 from tickproof.conformance.verdicts import Verdict
 
@@ -27,6 +27,7 @@ _ELEMENT: Final[dict[Verdict, str | None]] = {
     Verdict.NOT_CLAIMED: "skipped",
     Verdict.KNOWN_GAP: "skipped",
 }
+_DECLARATION: Final = "<?xml version='1.0' encoding='utf-8'?>"
 _RED: Final = ("failure", "error")
 #: Everything outside the Char production of XML 1.0.
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -39,7 +40,12 @@ def xml_safe(text: str) -> str:
 
 
 def _element(report: Report, result: Result) -> str | None:
-    """Return the element of a result; what is blocked fails where no failure says why."""
+    """Return the element of a result; what is blocked fails where no failure says why.
+
+    What an early end left open is skipped: a case of its own tells of the end, as an error.
+    """
+    if json_report.left(result):
+        return "skipped"
     if result.verdict is Verdict.BLOCKED:
         failed = {one.id for one in report.requirements if _ELEMENT[one.verdict] in _RED}
         return "skipped" if failed.intersection(result.blocked_by) else "failure"
@@ -81,6 +87,8 @@ def _case(report: Report, result: Result) -> ElementTree.Element:
 def document(report: Report) -> ElementTree.Element:
     """Return a report as one ``testsuites`` element with one suite, one case a requirement."""
     tags = [_element(report, result) for result in report.requirements]
+    if report.interrupted is not None:
+        tags.append("error")
     totals = {
         "tests": str(len(tags)),
         "failures": str(tags.count("failure")),
@@ -115,13 +123,18 @@ def document(report: Report) -> ElementTree.Element:
     ):
         ElementTree.SubElement(properties, "property", name=name, value=xml_safe(value))
     suite.extend(_case(report, result) for result in report.requirements)
+    if (cut := report.interrupted) is not None:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=xml_safe(f"tickproof.{report.engine.name}"),
+            name="the session was played to its end", time="0.000",
+        )  # fmt: skip
+        ElementTree.SubElement(case, "error", message=xml_safe(str(cut)), type="interrupted")
     return root
 
 
 def write(report: Report, folder: Path) -> Path:
-    """Write junit.xml into a folder; returns its path."""
-    path = folder / FILE_NAME
+    """Write junit.xml into a folder, whole or not at all; returns its path."""
     root = document(report)
     ElementTree.indent(root)
-    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
-    return path
+    text = ElementTree.tostring(root, encoding="unicode")
+    return whole_file.write(folder / FILE_NAME, f"{_DECLARATION}\n{text}")

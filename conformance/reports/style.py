@@ -45,6 +45,13 @@ def console(*, stderr: bool = False) -> Console:
 class _Console(Console):
     """A console that ends the command as Ctrl-C does where nobody reads it any more."""
 
+    def _check_buffer(self) -> None:
+        # Neither a terminal that was closed nor a full disk is a broken pipe, but they end as one.
+        try:
+            super()._check_buffer()
+        except OSError:
+            self.on_broken_pipe()
+
     def on_broken_pipe(self) -> None:
         self.quiet = True
         interruption.output_closed(self.file.fileno())

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tickproof.conformance.explain.picture import plain
 from tickproof.conformance.reports import judged, rejects_by_symbol, scale_costs
-from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result
+from tickproof.conformance.reports.json_report import PAGE_NAME, Report, Result, left
 from tickproof.conformance.reports.style import TIER_NAMES, badge, counts_line, glyph, symbol
 from tickproof.conformance.requirements.hints import advice, halves
 from tickproof.conformance.text import shortened, shown
@@ -224,7 +224,7 @@ def _counterexample(
     ):
         _field(console, label, value)
     _story(console, result, printed)
-    causes = advice(result.id, result.promise, result.story.why, result.evidence)
+    causes = advice(result)
     _field(console, "likely", causes)
     if blocked:
         _field(console, "blocks", f"{len(blocked)}: {', '.join(blocked)}")
@@ -333,7 +333,7 @@ def _not_claimed(console: Console, results: Sequence[Result]) -> None:
 
 def _not_decided(console: Console, results: Sequence[Result]) -> None:
     """Print every unknown with its reason, and blocked ones by what blocked them."""
-    unknown = [r for r in results if r.verdict is Verdict.UNKNOWN]
+    unknown = [r for r in results if r.verdict is Verdict.UNKNOWN and not left(r)]
     blocked = Counter(_blocking(r) for r in results if r.verdict is Verdict.BLOCKED)
     gaps = [r for r in results if r.verdict is Verdict.KNOWN_GAP]
     if unknown or blocked or gaps:
@@ -382,6 +382,8 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
             console.print(Text(shown(required, _FIELD_LIMIT), style="bold red"))
     if report.verdict is Verdict.NOT_CLAIMED:
         console.print(Text("Nothing was judged: engine.toml claims nothing of what was asked for."))
+    if report.interrupted is not None:
+        console.print(Text(shown(str(report.interrupted), _FIELD_LIMIT), style="bold yellow"))
     console.print(text)
     if (space := report.fault_space) is not None:
         share = space.covered / space.pairs if space.pairs else 0.0

@@ -8,6 +8,10 @@ from pathlib import Path
 def write(path: Path, text: str) -> Path:
     """Write a text file, whole or not at all; returns its path. Raises OSError."""
     part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
     return path

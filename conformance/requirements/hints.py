@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
+
+from tickproof.conformance.verdicts import Verdict
 
 #: Where the likely causes begin.
 _CAUSES: Final = re.compile(r"(?<=[.!?])\s+(?=If )")
@@ -16,13 +18,37 @@ def halves(promise: str) -> tuple[str, str]:
     return said, "".join(causes)
 
 
-def advice(
-    requirement: str, promise: str, why: list[str], evidence: Mapping[str, Any]
-) -> str:  # fmt: skip
+class _Told(Protocol):
+    """Lines of a story that explain a result."""
+
+    @property
+    def why(self) -> list[str]: ...
+
+
+class _Result(Protocol):
+    """The parts of a result that a hint depends on."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def verdict(self) -> Verdict: ...
+    @property
+    def promise(self) -> str: ...
+    @property
+    def story(self) -> _Told: ...
+    @property
+    def evidence(self) -> Mapping[str, Any]: ...
+
+
+def advice(result: _Result) -> str:
     """Return the likely causes of a failure where the run itself shows none, "" elsewhere.
 
-    why: what explains it. A run that the engine broke off shows nothing of a promise about
-    values: its end is the business of the family PR alone.
+    A run that the engine broke off shows nothing of a promise about values: its end is the
+    business of the family PR alone. An error of the kit says nothing of the engine.
     """
-    broken_off = evidence.get("ended") == "engine-failure" and not requirement.startswith("PR-")
-    return "" if why or broken_off else halves(promise)[1]
+    ended = result.evidence.get("ended")
+    if result.verdict is Verdict.KIT_ERROR or result.story.why:
+        return ""
+    if ended == "engine-failure" and not result.id.startswith("PR-"):
+        return ""
+    return halves(result.promise)[1]

@@ -132,7 +132,7 @@ def _settle() -> None:
 def main(parent: int) -> int:
     """Play the job on stdin; 1 where the kit stopped, with the reason as last line of stderr."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    interruption.listen()
+    interruption.listen_as_worker()
     if os.getppid() != parent:
         return 1  # it died before prctl could ask for the signal
     job = json.load(sys.stdin)

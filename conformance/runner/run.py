@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tickproof import generators
-from tickproof.conformance.engines import interruption
+from tickproof.conformance.engines import disk_space, interruption
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
 from tickproof.conformance.engines.process import EngineFailure
@@ -53,6 +55,10 @@ def play(
     except EngineFailure as failure:
         ended = {"how": "engine-failure", "code": failure.code, "message": failure.message,
                  "status": failure.status, "stderr": failure.stderr_tail}  # fmt: skip
+        if why := disk_space.full(folder):
+            # An engine whose own disk is the kit's, and full, cannot be told from a broken one.
+            why = f"{os.strerror(errno.ENOSPC)}: {why}; the engine failed: {failure.message}"
+            ended = {"how": "kit-error", "message": why}
     except KitStopped as error:
         ended = {"how": "kit-error", "message": str(error)}
     except OSError as error:

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.process_pool import process_pool
 from tickproof.conformance.reports.json_report import this_host, this_kit
 from tickproof.conformance.selftest import model, plan
@@ -32,7 +33,8 @@ def run(
 ) -> SelfTest:  # fmt: skip
     """Try all engines, then sound ones with further seeds until ``runs`` were played.
 
-    Runs that came out as they should are dropped, the others stay under ``out``/runs.
+    Runs that came out as they should are dropped, the others stay under ``out``/runs. Of an
+    interrupted selftest the report holds what had come out; its caller has to end.
     uncovered: requirements without a mutant; selection: what was asked for, in words.
     """
     started = datetime.now(UTC)
@@ -44,26 +46,37 @@ def run(
     shutil.rmtree(folder, ignore_errors=True)
     mutants = {engine.id: engine.mutant for engine in engines if engine.mutant}
     trials: list[Trial] = []
-    planned = 0
-    for tasks in plan.rounds(engines, folder, seed):
-        planned += len(tasks)
-        tried = chain(
-            _each_tried(tasks, workers, mutants), _survivors_tried(tasks, mutants, trials)
-        )
-        for trial in tried:
-            kept = trial if _needs_a_look(trial, mutants.get(trial.subject)) else _dropped(trial)
-            trials.append(kept)
-            planned = max(planned, len(trials))
-            on_trial(len(trials), planned, trial)
-        if _sound_runs(trials, mutants) >= runs or not any(e.repeats for e in engines):
-            break
+    planned, interrupted = 0, ""
+    try:
+        for tasks in plan.rounds(engines, folder, seed):
+            planned += len(tasks)
+            tried = chain(
+                _each_tried(tasks, workers, mutants), _survivors_tried(tasks, mutants, trials)
+            )
+            for trial in tried:
+                fine = not _needs_a_look(trial, mutants.get(trial.subject))
+                trials.append(_dropped(trial) if fine else trial)
+                planned = max(planned, len(trials))
+                on_trial(len(trials), planned, trial)
+            if _sound_runs(trials, mutants) >= runs or not any(e.repeats for e in engines):
+                break
+    except KeyboardInterrupt:
+        interrupted = f"{interruption.words()} after {len(trials):,} of {planned:,} trials"
     subjects = [_subject(engine, trials) for engine in engines]
+    if interrupted:
+        played = {trial.subject for trial in trials}
+        # A mutant that is still to be tried has not survived.
+        subjects = [
+            one for one in subjects if one.id in played and (one.kind == "sound" or one.killed)
+        ]
+        shown = {one.id for one in subjects}
+        trials, uncovered = [trial for trial in trials if trial.subject in shown], []
     for subject in subjects:
         if subject.kind == "mutant" and subject.killed:
             shutil.rmtree(folder / subject.id, ignore_errors=True)
     return _report(
         subjects, _relative(trials, out), seed=seed, started=started, selection=selection,
-        uncovered=uncovered, runs=_sound_runs(trials, mutants),
+        uncovered=uncovered, runs=_sound_runs(trials, mutants), interrupted=interrupted,
     )  # fmt: skip
 
 
@@ -215,7 +228,7 @@ def _relative(trials: Iterable[Trial], out: Path) -> list[Trial]:
 
 def _report(
     subjects: list[Subject], trials: list[Trial], *, seed: int, started: datetime,
-    selection: str, uncovered: list[str], runs: int,
+    selection: str, uncovered: list[str], runs: int, interrupted: str,
 ) -> SelfTest:  # fmt: skip
     accused, unknown = [], []
     sound = {subject.id: subject for subject in subjects if subject.kind == "sound"}
@@ -236,9 +249,10 @@ def _report(
         subjects=subjects, uncovered=uncovered, survivors=survivors, accused=accused,
         unknown=unknown, broken=broken, killed=len(mutants) - len(survivors),
         mutants=len(mutants),
-        exit_status=model.status(
+        exit_status=interruption.status() if interrupted else model.status(
             bool(broken), bool(uncovered or survivors or accused), bool(unknown),
             trials,
         ),
+        interrupted=interrupted,
         trials=trials,
     )  # fmt: skip

@@ -54,6 +54,8 @@ def summary(console: Console, report: SelfTest, folder: Path) -> None:
         if len(cases) > _CASES:
             console.print(Text(f"  and {len(cases) - _CASES} more", style="dim"))
     console.print()
+    if report.interrupted:
+        console.print(Text(f"this selftest was {report.interrupted}", style="bold yellow"))
     seconds = (report.ended - report.started).total_seconds()
     good = report.exit_status == EXIT_OK
     console.print(

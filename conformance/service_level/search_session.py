@@ -25,7 +25,7 @@ from tickproof.conformance.service_level.rate_search import (
 )
 from tickproof.conformance.service_level.rounds import Rounds
 from tickproof.conformance.service_level.run_bounds import Comparison, comparisons, rate_bounds
-from tickproof.conformance.session.run_command import check_out
+from tickproof.conformance.session import out_folder
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_NOT_JUDGED, EXIT_OK, EXIT_UNKNOWN
 
 #: The range of rates, as factors of the profile's rate.
@@ -88,7 +88,7 @@ def play(request: session.Request, rates: Span, console: Console, *, as_json: bo
     spec, profile = request.spec, request.profile
     if not session.claimed(spec, profile, console, as_json=as_json):
         return EXIT_NOT_JUDGED
-    check_out(request.out)
+    out_folder.check(request.out)
     fit = session.fitness(profile)
     if fit.problems and not request.anyway:
         named = ", ".join(one.probe for one in fit.problems)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.hosts import realtime
@@ -31,7 +32,7 @@ from tickproof.conformance.reports import style
 from tickproof.conformance.service_level import measurement, page, report, terminal
 from tickproof.conformance.service_level.decision import decide, more_runs
 from tickproof.conformance.service_level.rounds import Rounds
-from tickproof.conformance.session.run_command import check_out
+from tickproof.conformance.session import out_folder
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, Verdict, exit_status
 
@@ -119,7 +120,7 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
     spec, profile = request.spec, request.profile
     if not claimed(spec, profile, console, as_json=as_json):
         return EXIT_NOT_JUDGED
-    check_out(request.out)
+    out_folder.check(request.out)
     fit = fitness(profile)
     alone = bool(fit.problems) and not request.anyway
     check_room(request, profile, 1 if alone else profile.runs.most + profile.runs.void_most)
@@ -145,13 +146,24 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
                 floor = rounds.floor_alone(profile, request.seed)
             else:
                 _rounds(rounds, profile, request.seed, runs)
-    except BaseException:
-        with contextlib.suppress(OSError):  # what was played can still be decided
-            written(None)
+    except BaseException as error:
+        known["interrupted"] = _why(error)
+        with interruption.deferred(), contextlib.suppress(OSError):
+            found = written(None)  # what was played can still be decided
+            templates.as_extra(partial(page.write, found, folder), style.console(stderr=True))
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(f"{len(runs)} runs are reported in {folder}") from None
         raise
     found = written(floor)
     templates.as_extra(partial(page.write, found, folder), style.console(stderr=True))
     return print_session(found, folder, console, as_json=as_json)
+
+
+def _why(error: BaseException) -> str:
+    """Say what ended a session early."""
+    if isinstance(error, KeyboardInterrupt):
+        return interruption.words()
+    return f"ended early: {type(error).__name__}: {error}"
 
 
 def engine_facts(spec: EngineSpec) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import traceback
 from collections.abc import Generator
 from dataclasses import replace
@@ -26,7 +25,7 @@ from tickproof.conformance.session.scenario_player import ScenarioPlayer
 from tickproof.conformance.suites.catalog import seconds
 from tickproof.conformance.suites.outcomes import outcome_of, with_causes
 from tickproof.conformance.suites.schedules import COVERING, REQUIREMENT
-from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, JUDGED, Outcome, Verdict
+from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, JUDGED, Outcome, Reason, Verdict
 
 PROPERTY = "tickproof"
 #: The argument of a test that decides on a given schedule; no fixture of users has this name.
@@ -67,8 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Load the engine; a wrong engine.toml ends pytest with a usage error."""
     if hasattr(config, "workerinput"):
-        # Told by the terminal and by the session, perhaps by both: once is enough.
-        interruption.listen(signal.SIGINT, signal.SIGTERM)
+        interruption.listen_as_worker()
     config.addinivalue_line("markers", "decides(requirement, scenario): what a test decides")
     option = config.option
     if option.engine is None:
@@ -213,13 +211,11 @@ def pytest_runtest_makereport(
     outcome = outcome_of(requirement, scenario, error, player.played(scenario))
     outcome = player.completed(outcome, call.duration + item.stash.get(_SETUP, 0.0))
     # With it comes the failure that blocks it, if there is one.
-    outcome, *causes = with_causes([outcome], player.spec.known_gaps)
-    for one in (outcome, *causes):
-        player.save(one)
-    report.user_properties.append(
-        (PROPERTY, json.dumps([one.to_json() for one in (outcome, *causes)]))
-    )
-    if outcome.verdict is Verdict.KIT_ERROR and error is not None:
+    decisions = with_causes([outcome], player.spec.known_gaps)
+    outcome = decisions[0]
+    player.save(decisions)
+    report.user_properties.append((PROPERTY, json.dumps([one.to_json() for one in decisions])))
+    if outcome.verdict is Verdict.KIT_ERROR and error and outcome.reason != Reason.NO_SPACE:
         player.keep_traceback("".join(traceback.format_exception(error)))
     _colour(report, outcome)
     return report

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
-import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,39 +16,34 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from tickproof.conformance.engines import isolation, network
-from tickproof.conformance.engines.network import FEWEST, LOG
+from tickproof.conformance.engines import disk_space, interruption, isolation, network
+from tickproof.conformance.engines.network import LOG
 from tickproof.conformance.engines.spec import FINER_PRICES_EXPECTED, EngineSpec
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.explain import with_stories
 from tickproof.conformance.fault_space.dimensions import Point
 from tickproof.conformance.fault_space.offers import offers
 from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
-from tickproof.conformance.html_report import page, templates, verdict_badge
-from tickproof.conformance.reports import json_report, junit, machine, terminal
-from tickproof.conformance.reports.json_report import FaultSpace, Report, Selection
+from tickproof.conformance.reports import json_report, machine, terminal
+from tickproof.conformance.reports.json_report import FaultSpace, Report
 from tickproof.conformance.reports.live import SessionProgress
 from tickproof.conformance.reports.market import market_notes
 from tickproof.conformance.reports.session_log import SessionLog
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session import out_folder, session_reports
 from tickproof.conformance.session.request import Request
-from tickproof.conformance.session.tiers import run_session
-from tickproof.conformance.suites.outcomes import reported
-from tickproof.conformance.suites.schedules import COVERING, REQUIREMENT
+from tickproof.conformance.session.runs_folder import RUNS, runs_folder
+from tickproof.conformance.session.session_record import SessionRecord
+from tickproof.conformance.session.tiers import SessionCut, run_session
+from tickproof.conformance.suites.schedules import COVERING
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, Outcome, worst_status
 from tickproof.generators import csv_market
 from tickproof.generators.reading import Reading
 
 KIT_ERROR_FILE: Final = "kit-error.txt"
-#: What a session leaves beside its runs.
-_WRITTEN: Final = (
-    json_report.FILE_NAME, json_report.PAGE_NAME, verdict_badge.FILE_NAME, junit.FILE_NAME,
-    KIT_ERROR_FILE,
-)  # fmt: skip
 #: In the folder of an engine: the path of the engine.toml that it belongs to.
 OWNER_FILE: Final = "engine-path.txt"
 _PATH_CHARACTERS: Final = 4096
@@ -122,7 +117,7 @@ def check(request: Request, specs: Sequence[EngineSpec], console: Console) -> No
     found = [regressions.beside(spec.path, request.hosts) for spec in specs]
     for paths in (request.schedules, *found):
         _check_hosts(load_all(paths), request.hosts)
-    check_out(request.out)
+    out_folder.check(request.out)
     if request.quotes and request.orders:
         _check_market(request.quotes, request.orders, request.reading, specs, console)
 
@@ -181,17 +176,6 @@ def _check_market(
     market_notes(console, market)
 
 
-def check_out(out: Path, option: str = "--out") -> None:
-    """Raise RequestError where nothing can be written into ``out``, the value of an option."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        expected = f"{option}: expected a folder that can be written, got {out}"
-        raise RequestError(f"{expected}: {error.strerror}") from error
-
-
 def judge_all(
     specs: Sequence[EngineSpec],
     selected: Mapping[str, Requirement],
@@ -203,34 +187,61 @@ def judge_all(
     """Judge engines one after another, print summaries; returns the exit status.
 
     An exception of the kit ends the judgement of that engine only: its traceback is
-    kept in kit-error.txt in the engine's folder, and the status is that of a kit-error.
+    kept in kit-error.txt in the engine's folder, and the status is that of a kit-error. However
+    a session ends, what it judged is reported; after an interrupt KeyboardInterrupt goes on.
+    Raises RequestError, before anything is started, if a folder belongs to a session that goes on.
     """
+    folders = engine_folders(specs, request.out)
+    with contextlib.ExitStack() as stack:
+        for folder in folders:
+            stack.enter_context(out_folder.held(folder))
+        return _judge_each(specs, folders, request, console, verbose)
+
+
+def _judge_each(
+    specs: Sequence[EngineSpec], folders: Sequence[Path], request: Request, console: Console,
+    verbose: bool,
+) -> int:  # fmt: skip
     reports: list[Report] = []
     statuses: list[int] = []
-    for spec, folder in zip(specs, engine_folders(specs, request.out), strict=True):
+    for spec, folder in zip(specs, folders, strict=True):
         try:
             claim(folder, spec)
-            view = SessionProgress(console, verbose=verbose)
-            report = _judge(spec, selected, request, folder, view)
+            session = _play(spec, request, folder, SessionProgress(console, verbose=verbose))
+            with interruption.deferred():
+                report, status = _report(session, folder, console, verbose)
         except Exception as error:
             keep_traceback(error, folder, console)
             statuses.append(EXIT_KIT_ERROR)
+            if disk_space.caused(error):
+                break  # no other engine would have more room
             continue
-        terminal.summary(console, report, folder, verbose=verbose)
         reports.append(report)
-        statuses.append(report.exit_status)
-        try:
-            json_report.write(report, folder)
-            junit.write(report, folder)
-            templates.as_extra(partial(page.write, report, folder), console)
-            templates.as_extra(partial(verdict_badge.write, report, folder), console)
-        except OSError as error:
-            why = f"the reports cannot be written into {folder}: {error.strerror}"
-            _say_kit_error(why, console)
-            statuses.append(EXIT_KIT_ERROR)
+        statuses.append(status)
+        if session.cut is not None and session.cut.full:
+            break
+        if session.cut is not None and session.cut.asked:
+            # The command line prints this text behind the words for what ended it.
+            raise KeyboardInterrupt(_kept(report, session, folder))
     if len(reports) > 1:
         terminal.comparison(console, reports)
     return worst_status(statuses)
+
+
+def _kept(report: Report, session: _Session, folder: Path) -> str:
+    """Say what an interrupt left."""
+    cut = report.interrupted
+    assert cut is not None
+    where = f"runs in {session.runs}"
+    if cut.judged:
+        where = f"reports of these in {folder}, {where}"
+    return f"{cut.judged} of {cut.of} requirements judged, {where}"
+
+
+def _nothing_new(report: Report, folder: Path) -> bool:
+    """Tell whether an interrupt came before there was anything to replace earlier reports with."""
+    cut = report.interrupted
+    return cut is not None and not cut.judged and (folder / json_report.FILE_NAME).exists()
 
 
 def engine_folders(specs: Sequence[EngineSpec], out: Path) -> list[Path]:
@@ -254,6 +265,8 @@ def engine_folders(specs: Sequence[EngineSpec], out: Path) -> list[Path]:
 def claim(folder: Path, spec: EngineSpec) -> None:
     """Write into the folder of an engine to which engine.toml it belongs; raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
+    if _owner(folder) == spec.path:
+        return
     (folder / OWNER_FILE).write_text(f"{spec.path}\n", encoding="utf-8", errors="surrogateescape")
 
 
@@ -269,6 +282,9 @@ def _owner(folder: Path) -> Path | None:
 
 def keep_traceback(error: BaseException, folder: Path, console: Console) -> None:
     """Write a traceback to kit-error.txt in a folder, print where, or print it whole."""
+    if disk_space.caused(error):
+        _say_kit_error(disk_space.words(folder), console)
+        return
     text = "".join(traceback.format_exception(error))
     path = folder / KIT_ERROR_FILE
     try:
@@ -288,17 +304,19 @@ def _say_kit_error(why: str, console: Console) -> None:
     console.print(line, soft_wrap=True)
 
 
-def _judge(
-    spec: EngineSpec,
-    selected: Mapping[str, Requirement],
-    request: Request,
-    folder: Path,
-    view: SessionProgress,
-) -> Report:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in _WRITTEN:
-        # A report of an earlier session must not pass for one of this session.
-        (folder / name).unlink(missing_ok=True)
+@dataclass(frozen=True)
+class _Session:
+    """A session that is over. runs: its folder. cut: None if it was played to its end."""
+
+    record: SessionRecord
+    runs: Path
+    outcomes: Sequence[Outcome]
+    ended: datetime
+    fault_space: FaultSpace | None = None
+    cut: SessionCut | None = None
+
+
+def _play(spec: EngineSpec, request: Request, folder: Path, view: SessionProgress) -> _Session:
     request = replace(
         request, isolation=request.isolation or isolation.best(spec),
         workers=request.workers or machine.runs_at_once(spec.runs_per_processor),
@@ -307,47 +325,52 @@ def _judge(
         from tickproof.conformance.kafka import shared_broker
 
         shared_broker.address()  # one for all processes of the session
-    started = datetime.now(UTC)
+    record = SessionRecord.of(spec, request)
     level = request.isolation or isolation.Level.NONE
     facts = {"engine": f"{spec.name} {spec.version}", "profile": request.profile,
              "seed": str(request.seed), "isolation": level.value}  # fmt: skip
-    with SessionLog(folder, facts, view) as log:
-        outcomes = with_stories(_outcomes(spec, request, folder, view, log))
-        report = json_report.build(
-            engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
-            outcomes=outcomes,
-            selected=reported(selected, outcomes),
-            folder=folder,
-            profile=request.profile,
-            seed=request.seed,
-            isolation=level,
-            hosts=request.hosts,
-            not_asked=_not_asked(spec, request),
-            selection=Selection(
-                tiers=list(request.tiers), only=list(request.only), require=list(request.require)
-            ),
-            started=started,
-            ended=datetime.now(UTC),
-            fault_space=_fault_space(spec, request, outcomes),
-        )
-        log.came_out(report.conclusion.word)
-    return report
+    with runs_folder(folder / RUNS, request.seed) as runs, SessionLog(folder, facts, view) as log:
+        try:
+            with view:
+                outcomes = run_session(spec.path, replace(request, out=runs), log)
+        except SessionCut as cut:
+            return _Session(record, runs, cut.outcomes, datetime.now(UTC), cut=cut)
+        log.came_out(session_reports.conclusion(record, outcomes, folder).word)
+    space = _fault_space(spec, request, outcomes)
+    return _Session(record, runs, outcomes, datetime.now(UTC), space)
 
 
-def _not_asked(spec: EngineSpec, request: Request) -> list[str]:
-    """Return what the engine would be asked as well if it ran on several hosts.
+def _report(
+    session: _Session, folder: Path, console: Console, verbose: bool
+) -> tuple[Report, int]:  # fmt: skip
+    """Write and print the reports of a session; returns its exit status, too."""
+    cut = session.cut
+    report = session_reports.build(
+        session.record, session.outcomes, session.runs, folder, ended=session.ended,
+        fault_space=session.fault_space, cut=cut and (cut.why, cut.status),
+    )  # fmt: skip
+    if cut is not None and cut.broke is not None:
+        keep_traceback(cut.broke, folder, console)
+    kept = _nothing_new(report, folder)
+    written = kept or _written(partial(session_reports.write, report, folder), folder, console)
+    terminal.summary(console, report, folder, verbose=verbose)
+    if not kept and written:
+        pages = partial(session_reports.write_pages, report, folder, console)
+        written = _written(pages, folder, console)
+        if cut is None or cut.broke is None:
+            (folder / KIT_ERROR_FILE).unlink(missing_ok=True)  # of an earlier session
+    return report, report.exit_status if written else EXIT_KIT_ERROR
 
-    Requirements by their ids, regressions by the names of their files.
-    """
-    if not spec.placement or request.hosts:
-        return []
-    known = registry.load()
-    asked = (known, request.tiers, request.only, request.profile)
-    more = [id_ for id_ in registry.chosen(*asked, True) if id_ not in registry.chosen(*asked)]
-    if REQUIREMENT in registry.chosen(*asked) and not request.schedules:
-        with_hosts, without = (regressions.beside(spec.path, hosts) for hosts in (FEWEST, 0))
-        more += [path.name for path in with_hosts if path not in without]
-    return more
+
+def _written(write: Callable[[], None], folder: Path, console: Console) -> bool:
+    """Write reports; say why if they cannot be."""
+    try:
+        write()
+    except OSError as error:
+        why = disk_space.words(folder) if disk_space.caused(error) else error.strerror
+        _say_kit_error(f"the reports cannot be written into {folder}: {why}", console)
+        return False
+    return True
 
 
 def _fault_space(
@@ -365,18 +388,3 @@ def _fault_space(
         points=[point.to_json() for point in points],
         missing=sorted([str(one), str(other)] for one, other in covered.missing),
     )  # fmt: skip
-
-
-def _outcomes(
-    spec: EngineSpec, request: Request, folder: Path, view: SessionProgress, log: SessionLog
-) -> list[Outcome]:
-    try:
-        with view:
-            return run_session(spec.path, replace(request, out=folder), log)
-    except KeyboardInterrupt:
-        decided = sum(view.counts.values())
-        # The command line prints this text; the runs recorded so far stay in the folder.
-        raise KeyboardInterrupt(
-            f"{decided} requirements decided, runs kept in {folder}, "
-            "judge one with: tickproof check RUN"
-        ) from None

@@ -13,6 +13,8 @@ from typing import Final
 
 from tickproof.conformance.run_store import store
 
+#: In the folder of an engine: its runs, in a folder for each session.
+RUNS: Final = "runs"
 #: Folders of earlier sessions that are kept beside the newest.
 KEEP_SESSIONS: Final = 2
 
@@ -37,6 +39,15 @@ def runs_folder(parent: Path, seed: int, used: Path | None = None) -> Iterator[P
     folder = _made(parent, seed)
     with _locked(folder):
         yield folder
+
+
+def under_way(folder: Path) -> bool:
+    """Tell whether the session of a folder goes on."""
+    try:
+        with _locked(folder):
+            return False
+    except BlockingIOError:
+        return True
 
 
 @contextlib.contextmanager

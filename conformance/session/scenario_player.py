@@ -7,12 +7,12 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tickproof.conformance.engines import process_table
+from tickproof.conformance.engines import disk_space, process_table
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.spec import EngineSpec
@@ -28,6 +28,7 @@ from tickproof.conformance.requirements import registry
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session import session_record
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites import evidence
 from tickproof.conformance.suites.catalog import CATALOG, Context, draw, seconds, service, space
@@ -42,7 +43,7 @@ from tickproof.conformance.suites.judge import (
 )
 from tickproof.conformance.suites.selection import played_on
 from tickproof.conformance.usage.process_sample import scheduling
-from tickproof.conformance.verdicts import Outcome
+from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 #: In the folder of a session: a tier is finished and does not hold.
 BROKEN_FILE: Final = "broken"
@@ -103,18 +104,27 @@ class ScenarioPlayer:
                 self._histories[name] = self._play(scenario)
             except (KitStopped, HistoryError, OSError) as error:
                 self._errors[name] = KitError(str(error))
+                if disk_space.caused(error):  # make room for reports: it can be made again
+                    shutil.rmtree(self.request.out / name / "input", ignore_errors=True)
                 raise self._errors[name] from error
         return self._histories[name]
 
     def completed(self, outcome: Outcome, seconds: float) -> Outcome:
-        """Add what only the session knows: duration, reproduce command."""
+        """Add what only the session knows: duration, reproduce command, a full disk."""
+        if outcome.verdict is Verdict.KIT_ERROR and disk_space.caused(outcome.actual):
+            outcome = replace(
+                outcome, reason=Reason.NO_SPACE, actual=disk_space.words(self.request.out)
+            )
         return replace(outcome, seconds=round(seconds, 3), reproduce=self._reproduce(outcome))
 
-    def save(self, outcome: Outcome) -> None:
-        """Save an outcome with its run."""
-        if outcome.run:
-            with contextlib.suppress(OSError):  # the report has it too
-                _save(Path(outcome.run), outcome)
+    def save(self, outcomes: Sequence[Outcome]) -> None:
+        """Save what one test decided, with its run and in the record of the session."""
+        for outcome in outcomes:
+            if outcome.run:
+                with contextlib.suppress(OSError):  # the report has it too
+                    _save(Path(outcome.run), outcome)
+        if self.request.feed is not None:
+            session_record.note(self.request.out, outcomes)
 
     def _reproduce(self, outcome: Outcome) -> str:
         request, words = self.request, ["tickproof", "run", _from_here(self.spec.path)]

@@ -36,11 +36,13 @@ class TierOrder:
 
     No process waits for the slowest test of a tier, so tests of the next one have already
     run when a tier turns out to be broken. Their outcomes do not count: they are blocked.
+    ``runs`` gets a note of that; None for a session that is over. ``expected`` has requirement and
+    scenario of each test; None: as the engine's claims say.
     """
 
     def __init__(
-        self, engine: Path, request: Request, selected: Mapping[str, Requirement], runs: Path,
-        on_event: OnEvent,
+        self, engine: Path, request: Request, selected: Mapping[str, Requirement],
+        runs: Path | None, on_event: OnEvent, expected: Iterable[tuple[str, str]] | None = None,
     ) -> None:  # fmt: skip
         self._runs, self.on_event = runs, on_event
         self._blocking = not request.only
@@ -49,7 +51,10 @@ class TierOrder:
         self._played_again: set[str] = set()
         self._tier_of = {id_: requirement.tier for id_, requirement in selected.items()}
         #: Requirement and scenario of each outcome that is still to come.
-        self.awaited = _expected(engine, request, selected)
+        self.awaited = _expected(engine, request, selected) if expected is None else set(expected)
+        #: The first run that met a full disk: one cause, and one kit-error.
+        self.full: Outcome | None = None
+        self._stopped = ""
         self._found: list[Outcome] = []
         #: What blocks outcomes, with the tier of the tests that it left nothing to judge.
         self._causes: list[tuple[int, Outcome]] = []
@@ -72,6 +77,10 @@ class TierOrder:
         count with the tier of the test. What the machine left open is kept for another run, and
         is awaited until that is over.
         """
+        if outcome.reason == Reason.NO_SPACE:
+            if self.full is not None:
+                return
+            self.full = outcome
         if self._leaves_open(outcome):
             self._again.add(outcome.scenario)
             return
@@ -106,6 +115,11 @@ class TierOrder:
             self._waiting.remove(tier)
             self._finish(tier)
 
+    def stop(self, why: str) -> None:
+        """Finish all tiers with what was judged so far; ``why`` the rest was not, in words."""
+        self._stopped = why
+        self.finish(self.tiers)
+
     def points(self) -> list[Point]:
         """Return the points of the fault space that were played so far."""
         return [Point.from_json(row) for row in _points(self._found)]
@@ -121,14 +135,8 @@ class TierOrder:
         if self.broken:
             self._block(tier)
         else:
-            lost = [
-                Outcome(
-                    requirement, Verdict.KIT_ERROR, scenario, reason=Reason.NOT_DECIDED,
-                    expected="an outcome", actual="none: the process that tested it ended",
-                )
-                for requirement, scenario in self._undecided(tier)
-            ]  # fmt: skip
-            for outcome in lost:
+            lost = [self._lost(*pair) for pair in self._undecided(tier)]
+            for outcome in lost if not self._stopped else ():
                 self._decided(outcome)
             found = [one for one in self._found if self._tier_of.get(one.requirement) == tier]
             causes = self._new_causes(tier, found)
@@ -139,11 +147,26 @@ class TierOrder:
             self._decided_so_far = {one.requirement: one for one in decided}
             bad = {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.KIT_ERROR}
             if self._blocking:
-                self.broken += [one.requirement for one in decided if one.verdict in bad]
-            if self.broken:
+                self.broken += [
+                    one.requirement for one in decided
+                    if one.verdict in bad and one.reason != Reason.NO_SPACE
+                ]  # fmt: skip
+            if self.broken and self._runs is not None:
                 (self._runs / BROKEN_FILE).touch()  # what has not begun need not be played
         if self._waiting:
             self._begin(self._waiting[0])
+
+    def _lost(self, requirement: str, scenario: str) -> Outcome:
+        """Return the outcome of a test that no process decided."""
+        if self._stopped:
+            return Outcome(
+                requirement, Verdict.UNKNOWN, scenario, reason=Reason.INTERRUPTED,
+                expected="an outcome", actual=f"none: the session was {self._stopped}",
+            )  # fmt: skip
+        return Outcome(
+            requirement, Verdict.KIT_ERROR, scenario, reason=Reason.NOT_DECIDED,
+            expected="an outcome", actual="none: the process that tested it ended",
+        )  # fmt: skip
 
     def _new_causes(self, tier: int, found: Iterable[Outcome]) -> list[Outcome]:
         """Return the failures that block tests of a tier and that no test of it shows itself."""
@@ -257,7 +280,10 @@ def combined(found: list[Outcome]) -> Outcome:
         considered = [outcome for outcome in found if outcome.verdict is not Verdict.GAP_FIXED]
     if points := _points(found):
         # A point of the fault space that was missed is not covered, which the report says.
-        considered = [one for one in considered if one.verdict is not Verdict.UNKNOWN]
+        considered = [
+            one for one in considered
+            if one.verdict is not Verdict.UNKNOWN or one.reason == Reason.INTERRUPTED
+        ]  # fmt: skip
     worst = max(considered, key=lambda outcome: SEVERITY.index(outcome.verdict))
     evidence = worst.evidence | ({"points": points} if points else {})
     seconds = round(sum(outcome.seconds for outcome in found), 3)

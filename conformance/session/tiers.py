@@ -16,28 +16,31 @@ import psutil
 import pytest
 
 from tickproof.conformance import suites
-from tickproof.conformance.engines import interruption
+from tickproof.conformance.engines import disk_space, interruption
 from tickproof.conformance.engines.spec import load
-from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.errors import HistoryError, TickproofError
 from tickproof.conformance.fault_space.offers import EVERYTHING, offers, space_of
 from tickproof.conformance.fault_space.scenarios import PREFIX
 from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.session import pytest_plugin
+from tickproof.conformance.session import pytest_plugin, session_record
 from tickproof.conformance.session.request import Request
-from tickproof.conformance.session.runs_folder import runs_folder
+from tickproof.conformance.session.session_record import SessionRecord
 from tickproof.conformance.session.tier_order import OnEvent, TierOrder, by_requirement
 from tickproof.conformance.suites.catalog import space
 from tickproof.conformance.suites.evidence import SEEN
 from tickproof.conformance.suites.judge import Fail, Judge, KitError, check_claims, import_suites
 from tickproof.conformance.suites.outcomes import outcome_of, with_causes
 from tickproof.conformance.suites.schedules import COVERING, judges_of
-from tickproof.conformance.verdicts import Outcome
+from tickproof.conformance.verdicts import EXIT_KIT_ERROR, Outcome
 
 SUITES: Final = Path(suites.__file__).parent
 FEED_S: Final = 0.1
+#: What is said of a session that left no more than its record.
+FULL: Final = "ended early by a full disk"
+LOST: Final = "ended early: its process died"
 #: So often profile full draws points for pairs of the fault space that are left.
 ROUNDS: Final = 4
 
@@ -46,31 +49,100 @@ def run_session(engine: Path, request: Request, on_event: OnEvent) -> list[Outco
     """Judge the engine of an engine.toml; one outcome for each selected requirement.
 
     Lower tiers come first. A tier counts when no requirement below it failed, unless single
-    requirements were asked for; otherwise it is blocked. Raises KeyboardInterrupt when
-    interrupted.
+    requirements were asked for; otherwise it is blocked. Runs and the record of the session go to
+    ``request.out``. Raises SessionCut with what was judged if it ends early, by an interrupt, a
+    full disk or an exception of the kit.
     """
-    with runs_folder(request.out / "runs", request.seed) as runs:
-        return _judged(engine, request, on_event, runs)
-
-
-def _judged(engine: Path, request: Request, on_event: OnEvent, runs: Path) -> list[Outcome]:
     selected = registry.chosen(
         registry.load(), request.tiers, request.only, request.profile, request.hosts > 0
     )
-    order = TierOrder(engine, request, selected, runs, on_event)
+    order = TierOrder(engine, request, selected, request.out, on_event)
+    record = SessionRecord.of(load(engine), request, order.awaited)
+    try:
+        record.write(request.out)
+        _judge(engine, request, order)
+    except (KeyboardInterrupt, Exception) as error:
+        with interruption.deferred():
+            cut = _cut(error, order, request.out)
+            with contextlib.suppress(OSError):
+                record.model_copy(update={"cut": (cut.why, cut.status)}).write(request.out)
+        raise cut from error
+    return order.outcomes
+
+
+class SessionCut(TickproofError):
+    """A session that ended early: ``outcomes`` has one for each requirement.
+
+    why: in words. status: of the command. broke: the exception of the kit that ended it, if any.
+    """
+
+    def __init__(
+        self, why: str, status: int, outcomes: list[Outcome], broke: Exception | None
+    ) -> None:  # fmt: skip
+        super().__init__(why)
+        self.why, self.status, self.outcomes, self.broke = why, status, outcomes, broke
+
+    @property
+    def full(self) -> bool:
+        """Whether a disk was full."""
+        return self.broke is None and not self.asked
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody asked for the end."""
+        return self.status != EXIT_KIT_ERROR
+
+
+def _cut(error: KeyboardInterrupt | Exception, order: TierOrder, session: Path) -> SessionCut:
+    """Return what an exception left of a session."""
+    broke, why, status = None, interruption.words(), interruption.status()
+    if order.full is not None:
+        why, status = FULL, EXIT_KIT_ERROR
+    elif disk_space.caused(error):
+        why, status = f"{FULL}, {disk_space.words(session)},", EXIT_KIT_ERROR
+    elif isinstance(error, Exception):
+        broke, status = error, EXIT_KIT_ERROR
+        why = f"ended early: the kit itself broke ({type(error).__name__}: {error})"
+    return SessionCut(why, status, _stopped(order, session, why), broke)
+
+
+def _stopped(order: TierOrder, session: Path, why: str) -> list[Outcome]:
+    """Finish an order with what was judged: what its processes noted after the end counts, too."""
+    for outcome, *causes in session_record.noted(session):
+        if (outcome.requirement, outcome.scenario) in order.awaited:
+            order.add(outcome, causes)
+    order.stop(why)
+    return order.outcomes
+
+
+def of_record(session: Path, record: SessionRecord) -> list[Outcome]:
+    """Return what a session whose process died had judged, from its folder alone.
+
+    Raises HistoryError if its record cannot be used.
+    """
+    order = TierOrder(
+        Path(), record.request, record.selected, None, lambda _: None, record.expected
+    )
+    try:
+        return _stopped(order, session, LOST if record.cut is None else record.cut[0])
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise HistoryError(f"{session / session_record.OUTCOMES}: {error!r}") from error
+
+
+def _judge(engine: Path, request: Request, order: TierOrder) -> None:
+    """Have every test of the selected requirements decided."""
     # A run in which time counts shares the machine with no other run of the kit.
     timed = {registry.LATENCY_TIER} & order.tiers
     for tiers, workers in ((order.tiers - timed, request.workers), (timed, 1)):
         if tiers and not order.broken:
             # Each process takes a second or two to start: none that would find nothing to do.
             workers = max(1, min(workers, len(order.scenarios(tiers))))
-            together = replace(request, out=runs, tiers=tuple(sorted(tiers)), workers=workers)
+            together = replace(request, tiers=tuple(sorted(tiers)), workers=workers)
             if request.profile == "full" and (COVERING, space.FIRST) in order.awaited:
                 _run_covering(engine, together, order)
             else:
                 _run_tiers(engine, together, order)
         order.finish(tiers)
-    return order.outcomes
 
 
 def _run_covering(engine: Path, request: Request, order: TierOrder) -> None:
@@ -159,6 +231,8 @@ class _Collector:
             if name == pytest_plugin.PROPERTY and report.when != "teardown":
                 outcome, *causes = map(Outcome.from_json, json.loads(value))
                 self._order.add(outcome, causes)
+                if self._order.full is not None:
+                    raise KeyboardInterrupt  # no run can be recorded any more
 
 
 class _Feed:

@@ -10,7 +10,8 @@ import pytest
 from tickproof.conformance.cli import main
 from tickproof.conformance.session import run_command
 from tickproof.conformance.session.request import Request
-from tickproof.conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.session.tiers import SessionCut
+from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 TOML = """
 [engine]
@@ -34,19 +35,27 @@ class FakeSession:
     def __init__(self) -> None:
         self.engines: list[Path] = []
         self.requests: list[Request] = []
+        #: Of the engines: OUT/NAME. Runs lie in OUT/NAME/runs/SESSION.
+        self.folders: list[Path] = []
         self.answers: dict[str, Verdict | BaseException] = {}
 
     def __call__(self, engine: Path, request: Request, on_event) -> list[Outcome]:
         self.engines.append(engine)
         self.requests.append(request)
-        name = request.out.name
-        answer = self.answers.get(name, Verdict.PASS)
-        if isinstance(answer, BaseException):
-            raise answer
+        self.folders.append(request.out.parents[1])
+        answer = self.answers.get(self.folders[-1].name, Verdict.PASS)
+        if isinstance(answer, Exception):
+            raise SessionCut("ended early: it broke", 4, _left(request), answer)
+        if isinstance(answer, KeyboardInterrupt):
+            raise SessionCut("interrupted with Ctrl-C", 130, _left(request), None)
         outcomes = [Outcome(id_, answer) for id_ in request.only]
         for outcome in outcomes:
             on_event({"event": "decided", "outcome": outcome.to_json()})
         return outcomes
+
+
+def _left(request: Request) -> list[Outcome]:
+    return [Outcome(id_, Verdict.UNKNOWN, reason=Reason.INTERRUPTED) for id_ in request.only]
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_options_reach_the_session(tickproof, engine, session, tmp_path):
     assert request.only == ("PR-HELLO", "PR-STOP", "ST-TOTALS")
     assert (request.seed, request.port, request.strict) == (5, port, True)
     assert (request.quotes, request.orders) == (Path("q.csv"), Path("o.csv"))
-    assert request.out == Path("o/toy")
+    assert session.folders == [Path("o/toy")]
 
 
 def test_as_many_runs_at_a_time_as_suit_the_engine(tickproof, engine, session, monkeypatch):
@@ -113,9 +113,8 @@ def test_an_engine_that_claims_nothing_is_not_hidden_by_another(tickproof, engin
 def test_folders_follow_names_and_never_collide_or_escape(tickproof, engine, session):
     tickproof("run", engine("toy"), engine("toy"), engine("../../x"), "--only", "PR-HELLO")
 
-    folders = [request.out for request in session.requests]
     out = Path("tickproof-out")
-    assert folders == [out / "toy", out / "toy-2", out / "x"]
+    assert session.folders == [out / "toy", out / "toy-2", out / "x"]
 
 
 def test_engines_of_one_name_keep_folders_of_their_own_over_sessions(tickproof, engine, session):
@@ -127,7 +126,7 @@ def test_engines_of_one_name_keep_folders_of_their_own_over_sessions(tickproof, 
 
     out = Path("tickproof-out")
     first, second = out / "toy", out / "toy-2"
-    assert [request.out for request in session.requests] == [first, second, first, second, first]
+    assert session.folders == [first, second, first, second, first]
     assert (second / "engine-path.txt").read_text() == f"{other}\n"
 
 
@@ -143,7 +142,7 @@ def test_an_exception_is_a_kit_error_with_its_traceback_kept(tickproof, engine, 
     assert "kit-error: the kit itself broke (ZeroDivisionError: boom)" in out
     assert "traceback: tickproof-out/toy/kit-error.txt" in out
     assert "ZeroDivisionError: boom" in Path("tickproof-out/toy/kit-error.txt").read_text()
-    assert not old.exists()
+    assert old.read_text() == "an old report"  # nothing was judged that could replace it
     assert Path("tickproof-out/other/report.json").exists()
 
 
@@ -152,10 +151,25 @@ def test_ctrl_c_is_one_clear_line_and_130(tickproof, engine, session):
     code, _, err = tickproof("run", engine(), "--only", "PR-HELLO")
 
     assert code == 130
+    (session_folder,) = Path("tickproof-out/toy/runs").iterdir()
     assert err.strip() == (
-        "tickproof: interrupted with Ctrl-C: 0 requirements decided, "
-        "runs kept in tickproof-out/toy, judge one with: tickproof check RUN"
+        f"tickproof: interrupted with Ctrl-C: 0 of 1 requirements judged, runs in {session_folder}"
     )
+    report = json_report.read(Path("tickproof-out/toy/report.json"))
+    assert (report.exit_status, report.interrupted.judged) == (130, 0)
+
+
+def test_an_interrupt_before_anything_was_judged_leaves_the_earlier_report(
+    tickproof, engine, session
+):  # fmt: skip
+    toml = engine()
+    tickproof("run", toml, "--only", "PR-HELLO")
+    names = ("report.json", "junit.xml", "report.html", "badge.svg")
+    files = {path: path.read_bytes() for path in map(Path("tickproof-out/toy").joinpath, names)}
+    session.answers["toy"] = KeyboardInterrupt()
+    code, _, _ = tickproof("run", toml, "--only", "PR-HELLO")
+    assert code == 130
+    assert files == {path: path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize(

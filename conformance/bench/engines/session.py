@@ -18,7 +18,7 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.reports import machine, style
-from tickproof.conformance.session.run_command import check_out
+from tickproof.conformance.session import out_folder
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, worst_status
 from tickproof.generators.recipes import complete, market_params
@@ -28,7 +28,7 @@ FILE_NAME: Final = "bench.json"
 
 def check(specs: Sequence[EngineSpec], plan: Plan, out: Path) -> None:
     """Raise RequestError for a bench that cannot be made, before anything is started."""
-    check_out(out)
+    out_folder.check(out)
     try:
         market_params(complete(recipe_of("market-spread", plan, plan.messages, plan.seed)))
     except ValueError as error:
