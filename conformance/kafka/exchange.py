@@ -46,11 +46,9 @@ _FLUSH_S: Final = 5.0
 _ABORTED: Final = 1_000
 #: So many names of each kind that are not of the run are noted.
 _FOREIGN: Final = 10
-#: Topics are made for one run each: data outlives no broker.
-_TOPIC_SETTINGS: Final = {
-    "message.timestamp.type": "LogAppendTime",
-    "max.message.bytes": "16777216",
-}
+_TOPIC_SETTINGS: Final = {"max.message.bytes": "16777216"}
+#: Engines copy times of their input to their output: there, the broker's count.
+_OUTPUT_SETTINGS: Final = {"message.timestamp.type": "LogAppendTime"}
 
 
 class Exchange:
@@ -80,7 +78,6 @@ class Exchange:
         self.output = f"{self.group}-out"
         self._width = max(widths.values())
         self._topics = {name: widths[stream] for name, stream in self.inputs.items()}
-        self._topics |= {self.output: self._width}
         self._cluster = Cluster(address.kit)
         self._kafka = client_library()
         self._client = {
@@ -114,6 +111,7 @@ class Exchange:
 
     def __enter__(self) -> Exchange:
         self._cluster.create(self._topics, _TOPIC_SETTINGS)
+        self._cluster.create({self.output: self._width}, _TOPIC_SETTINGS | _OUTPUT_SETTINGS)
         self._transactions = TransactionLog(self._address.kit, self.group)
         self._log.changed = self._wake.set
         for thread in self._threads:
@@ -137,7 +135,7 @@ class Exchange:
                 if self._address.outlives:
                     self._cluster.clean(self.group)
                 else:
-                    self._cluster.delete([*self._topics])
+                    self._cluster.delete([*self._topics, self.output])
         self._transactions.close()
 
     def _note_names(self) -> None:
