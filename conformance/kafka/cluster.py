@@ -128,6 +128,23 @@ class Cluster:
             with contextlib.suppress(self._kafka.KafkaException, TimeoutError):
                 future.result(limit_s)
 
+    def ends(
+        self, topic: str, partitions: int, *, committed: bool, limit_s: float = LIMIT_S
+    ) -> list[int]:
+        """Return where each partition of a topic ends.
+
+        committed: for those who read what is committed, at the last stable offset.
+        """
+        kafka = self._kafka
+        level = kafka.IsolationLevel
+        places = [kafka.TopicPartition(topic, number) for number in range(partitions)]
+        futures = self._admin.list_offsets(
+            dict.fromkeys(places, kafka.admin.OffsetSpec.latest()), request_timeout=limit_s,
+            isolation_level=level.READ_COMMITTED if committed else level.READ_UNCOMMITTED,
+        )  # fmt: skip
+        named = {f"{topic} {place.partition}": futures[place] for place in places}
+        return [one.offset for one in self._finish(named, "find the end of", limit_s).values()]
+
     def topic_ids(self, topics: Iterable[str], limit_s: float = LIMIT_S) -> dict[str, bytes]:
         """Return the ids of topics, 16 bytes each, as requests of newer clients name them."""
         wanted = self._kafka.TopicCollection(list(topics))

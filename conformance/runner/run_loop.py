@@ -213,6 +213,8 @@ class RunLoop:
             self._faults.failure = None  # a later fault met the aftermath of one before
         self._expect_an_end()
         if time.monotonic() > self._run.deadline:
+            if self._run.recorder_behind:
+                raise KitStopped("the recorder was behind the output at the limit of all limits")
             raise EngineFailure(Code.TIME_LIMIT, "the run was not over at the limit of all limits")
         process = self._engine.process
         if self._engine.killed:
