@@ -128,6 +128,23 @@ class Cluster:
             with contextlib.suppress(self._kafka.KafkaException, TimeoutError):
                 future.result(limit_s)
 
+    def configure_group(
+        self, group: str, settings: Mapping[str, str], limit_s: float = LIMIT_S
+    ) -> None:
+        """Give a group settings of its own, whether it is there yet or not."""
+        admin = self._kafka.admin
+        entries = [
+            admin.ConfigEntry(name, value, incremental_operation=admin.AlterConfigOpType.SET)
+            for name, value in settings.items()
+        ]
+        asked = admin.ConfigResource(admin.ResourceType.GROUP, group, incremental_configs=entries)
+        futures = self._admin.incremental_alter_configs([asked], request_timeout=limit_s)
+        try:
+            futures[asked].result(limit_s)
+        except (self._kafka.KafkaException, TimeoutError) as error:
+            what = f"cannot configure group {shown(group, 100)}"
+            raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
+
     def ends(
         self, topic: str, partitions: int, *, committed: bool, limit_s: float = LIMIT_S
     ) -> list[int]:

@@ -19,7 +19,11 @@ import numpy as np
 from tickproof.conformance.errors import KafkaUnavailable, KitStopped
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka import payloads
-from tickproof.conformance.kafka.broker import BrokerAddress
+from tickproof.conformance.kafka.broker import (
+    SHORTEST_HEARTBEAT_MS,
+    SHORTEST_SESSION_MS,
+    BrokerAddress,
+)
 from tickproof.conformance.kafka.cluster import LIMIT_S, Cluster, client_library, listens
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
 from tickproof.conformance.kafka.names import NameKind
@@ -44,6 +48,8 @@ ODD: Final = -1
 _NAP_S: Final = 0.02
 _FLUSH_S: Final = 5.0
 _ASK_S: Final = 5.0
+#: Heartbeats in a session.
+_BEATS: Final = 6
 #: So many aborted transactions of a run are noted.
 _ABORTED: Final = 1_000
 #: So many names of each kind that are not of the run are noted.
@@ -63,10 +69,11 @@ class Exchange:
     def __init__(
         self, address: BrokerAddress, scenario: Scenario, run_id: str, log: InputLog,
         recorder: Recorder, partitions: Sequence[PartitionSource], publisher: Publisher | OpenLoop,
-        expected: np.ndarray | None, startup_s: float, on_event: Callable[..., None],
+        expected: np.ndarray | None, startup_s: float, session_ms: int,
+        on_event: Callable[..., None],
     ) -> None:  # fmt: skip
         self._address, self._scenario, self._log = address, scenario, log
-        self._startup_s = startup_s
+        self._startup_s, self._session_ms = startup_s, session_ms
         self._recorder, self._publisher, self._event = recorder, publisher, on_event
         self._partitions = list(partitions)
         self._expected = ExpectedOutput(expected)
@@ -113,6 +120,8 @@ class Exchange:
     def __enter__(self) -> Exchange:
         self._cluster.create(self._topics, _TOPIC_SETTINGS)
         self._cluster.create({self.output: self._width}, _TOPIC_SETTINGS | _OUTPUT_SETTINGS)
+        if self._session_ms and not self._address.outlives:
+            self._cluster.configure_group(self.group, _session(self._session_ms))
         self._transactions = TransactionLog(self._address.kit, self.group)
         self._log.changed = self._wake.set
         for thread in self._threads:
@@ -194,9 +203,16 @@ class Exchange:
     def completion(self, stalled_s: float) -> Completion:
         """Return what tells when the engine has given all its output."""
         log = self._log
+        # Under some, what was released may be emitted later.
+        emits_later = self._scenario.params.get("emit") == "some"
+
+        def released() -> bool:
+            whole = log.ended and log.released >= log.total
+            return whole and not emits_later and not self._end.hidden
+
         return Completion(
             complete=lambda: self._expected.complete,
-            released=lambda: log.ended and log.released >= log.total and not self._end.hidden,
+            released=released,
             position=lambda: (self._recorder.records, log.fetched, log.released, log.published),
             stalled_s=stalled_s,
             back=self._back,
@@ -391,6 +407,15 @@ class Exchange:
     def _release(self, stream: int, partition: int, offset: int) -> None:
         ends = {(s.stream, s.partition): s.published for s in self._log.states()}
         self._log.release(Release(stream, partition, min(offset, ends[stream, partition])))
+
+
+def _session(session_ms: int) -> dict[str, str]:
+    """Return the settings of a group whose members ask the broker for their timeouts (KIP-848)."""
+    beat_ms = max(SHORTEST_HEARTBEAT_MS, session_ms // _BEATS)
+    return {
+        "consumer.session.timeout.ms": str(max(session_ms, SHORTEST_SESSION_MS)),
+        "consumer.heartbeat.interval.ms": str(beat_ms),
+    }
 
 
 def _nap(due_ns: int | None) -> float:
