@@ -83,9 +83,9 @@ class MarketParams:
 class Market:
     """Makes ranges of the streams of one market. ``names``: its symbols, by number."""
 
-    def __init__(self, params: MarketParams) -> None:
+    def __init__(self, params: MarketParams, names: list[str] | None = None) -> None:
         self.params = params
-        self.names = tickers(params.seed, params.symbols)
+        self.names = tickers(params.seed, params.symbols) if names is None else names
         self._paths = PricePaths(params.seed, params.symbols)
         self._words = words([*self.names, *PROBE_SYMBOLS])
         streams = ("opening", "quotes", "orders", "rejects", "probes", "abnormal", "times")

@@ -126,12 +126,16 @@ class KeyedParams:
 
 
 class Keyed:
-    """Keys and values for app ``count``."""
+    """Keys and values for app ``count``.
+
+    ``numbers``: the numbers of the keys that stand for the first ones; None: they do themselves.
+    """
 
     dtype = framed(COUNT_IN)
 
     def __init__(self, params: KeyedParams) -> None:
         self.params = params
+        self.numbers: np.ndarray | None = None
         self._key = key_avoiding(params.seed, "keys", EDGE_KEYS)
         self._choice = key_of(params.seed, "key choice")
         self._value = key_of(params.seed, "values")
@@ -139,7 +143,7 @@ class Keyed:
         self._hot_16 = 65536 if self._hot == params.keys else round(params.hot_share * 65536)
 
     def keys(self, number: np.ndarray) -> np.ndarray:
-        """Return the 64-bit keys of key numbers (uint64, 0 to keys - 1); all distinct."""
+        """Return the 64-bit keys of numbers (uint64, below 2**48); all distinct."""
         match self.params.key_shape:
             case "dense":
                 return number + np.uint64(1)
@@ -168,6 +172,8 @@ class Keyed:
         cold_keys = np.uint64(self.params.keys - self._hot)
         count = np.where(hot, np.uint64(self._hot), cold_keys)
         number = scaled(h >> 32, 32, count) + np.where(hot, np.uint64(0), np.uint64(self._hot))
+        if self.numbers is not None:
+            number = self.numbers[number]
         value = hashed(self._value, index).view(np.int64)
         if not self.params.wrap:
             value >>= 39

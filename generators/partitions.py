@@ -14,6 +14,7 @@ import numpy as np
 from tickproof.generators.files import Progress, ranges, replacing
 from tickproof.generators.layouts import ORDER, ORDER_KIND, framed
 from tickproof.generators.numbers import chunk_records
+from tickproof.generators.partitioner import AsTexts, decimals, symbols
 from tickproof.generators.placement import Placement
 
 #: The plan never has more ticks than this: ticks grow instead.
@@ -65,19 +66,20 @@ class Chunk:
     """Consecutive records of the merged order.
 
     records: framed records. keys: uint64 that decides the partition of each (None: in
-    turn). streams: the stream of each (None: all in stream 0).
+    turn). streams: the stream of each (None: all in stream 0). as_texts: what keys are as bytes.
     """
 
     records: np.ndarray
     keys: np.ndarray | None = None
     streams: np.ndarray | None = None
+    as_texts: AsTexts = decimals
 
     @classmethod
     def of_market(cls, records: np.ndarray, two: bool) -> Chunk:
         """Return a chunk of quotes and orders, partitioned by symbol."""
         payload = records.view(framed(ORDER))["payload"]
         keys = np.ascontiguousarray(payload["symbol"]).view("<u8").astype(np.uint64)
-        return cls(records, keys, (payload["kind"] == ORDER_KIND) if two else None)
+        return cls(records, keys, (payload["kind"] == ORDER_KIND) if two else None, symbols)
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class Division:
         if chunk.keys is None:
             target = self.placement.in_turn(first, first + len(chunk.records))
         else:
-            target = self.placement.of_keys(chunk.keys)
+            target = self.placement.of_keys(chunk.keys, chunk.as_texts)
         if chunk.streams is not None:
             target = target + chunk.streams.astype(np.int64) * self.placement.partitions
         return target

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from tickproof.generators.hashing import hashed
+from tickproof.generators.partitioner import OF_CLIENTS, AsTexts, decimals, partitions_of
 
+#: Decides the partition of a key: a hash of the kit's own, or one that clients of Kafka have.
+OWN: Final = "splitmix64"
+PARTITIONERS: Final = (OWN, *OF_CLIENTS)
+#: Keys that are tried at once until all partitions have theirs.
+_TRIED: Final = 1 << 14
 #: Fixed for good: which partition a key or symbol is in must not depend on the seed.
 _PARTITION_KEY: Final = 0x7469636B70726F6F
 #: The part of the run within which partitions that end early get everything, and the share
@@ -25,13 +32,15 @@ class Placement:
     empty: partitions that get no record. ended_early: partitions that get all their records,
     and END, within EARLY_PART of the run. skew: share of the other records that fall into one
     partition, the first that is neither; 0: all get as much. Where a key decides the
-    partition, shares are of the keys.
+    partition, shares are of the keys. partitioner: the kit's own places any key as wished; with
+    those of Kafka's clients the key alone decides, so keys have to be chosen (``choose``).
     """
 
     partitions: int
     empty: tuple[int, ...] = ()
     ended_early: tuple[int, ...] = ()
     skew: float = 0.0
+    partitioner: str = OWN
     _short: np.ndarray = field(init=False, repr=False, compare=False)
     _lasting: np.ndarray = field(init=False, repr=False, compare=False)
 
@@ -40,6 +49,11 @@ class Placement:
             _check_numbers(name, getattr(self, name), self.partitions)
         if type(self.skew) not in (int, float) or not 0 <= self.skew <= 1:
             raise ValueError(f"recipe: skew: expected a share 0 to 1, got {self.skew!r}")
+        if self.partitioner not in PARTITIONERS:
+            raise ValueError(
+                f"recipe: partitioner: expected one of {', '.join(PARTITIONERS)}; "
+                f"got {self.partitioner!r}"
+            )
         filled = [p for p in range(self.partitions) if p not in self.empty]
         if not filled:
             raise ValueError(
@@ -64,11 +78,47 @@ class Placement:
                 )
         return cls(
             recipe["partitions"], tuple(recipe["empty"]), tuple(recipe["ended_early"]),
-            recipe["skew"],
+            recipe["skew"], recipe["partitioner"],
         )  # fmt: skip
 
-    def of_keys(self, keys: np.ndarray) -> np.ndarray:
-        """Return the partition (int64) of each key or symbol word (uint64)."""
+    @property
+    def chooses_keys(self) -> bool:
+        """Whether keys have to be chosen so that records fall as they should."""
+        wishes = self.empty or self.ended_early or self.skew
+        return self.partitioner != OWN and bool(wishes)
+
+    def of_keys(self, keys: np.ndarray, as_texts: AsTexts = decimals) -> np.ndarray:
+        """Return the partition (int64) of each key or symbol word (uint64).
+
+        as_texts: the bytes of a message's key.
+        """
+        if self.partitioner == OWN:
+            return self._wished(keys)
+        return partitions_of(self.partitioner, as_texts(keys), self.partitions)
+
+    def choose(self, count: int, partition: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return the numbers (uint64) of ``count`` keys of many, in place of the first ones.
+
+        partition: returns that of keys by their number. The first that fit are taken, so that
+        each partition gets the share of the keys that it should have.
+        """
+        wished = self._wished(np.arange(count, dtype=np.uint64))
+        chosen = np.empty(count, np.uint64)
+        open_ = {p: np.flatnonzero(wished == p) for p in np.unique(wished).tolist()}
+        tried = 0
+        while open_:
+            numbers = np.arange(tried, tried + _TRIED, dtype=np.uint64)
+            found = partition(numbers)
+            for p, places in list(open_.items()):
+                fitting = numbers[found == p][: len(places)]
+                chosen[places[: len(fitting)]] = fitting
+                open_[p] = places[len(fitting) :]
+                if not len(open_[p]):
+                    del open_[p]
+            tried += _TRIED
+        return chosen
+
+    def _wished(self, keys: np.ndarray) -> np.ndarray:
         if len(self._lasting) + len(self._short) == 1:
             return np.full(len(keys), self._lasting[0])
         bits = hashed(_PARTITION_KEY, keys)
@@ -81,7 +131,7 @@ class Placement:
     def in_turn(self, start: int, stop: int) -> np.ndarray:
         """Return the partition (int64) of records [start, stop), which have no key."""
         if self.skew or len(self._short):
-            return self.of_keys(np.arange(start, stop, dtype=np.uint64))
+            return self._wished(np.arange(start, stop, dtype=np.uint64))
         return self._lasting[np.arange(start, stop) % len(self._lasting)]
 
     def _spread(self, bits: np.ndarray) -> np.ndarray:

@@ -1,6 +1,9 @@
 """Input recipes: a small JSON object in, partition files and a publication plan out.
 
-| kind | keys beside kind, tick = 256, partitions = 1; empty = [], ended_early = [], skew = 0 |
+Beside kind, every recipe has tick = 256, partitions = 1, partitioner = "splitmix64"; empty = [],
+ended_early = [], skew = 0.
+
+| kind | keys |
 |---|---|
 | payloads | seed, records, size |
 | numbers | seed, records |
@@ -11,8 +14,9 @@
 | script | rows; repeat = 1, inputs = "merged" |
 
 Every kind takes a seed, so that callers need not tell them apart; input that is given,
-not made (csv, script), does not depend on it. empty, ended_early and skew say how records fall
-into partitions, as in Placement. The same recipe gives the same bytes.
+not made (csv, script), does not depend on it. partitioner, empty, ended_early and skew say how
+records fall into partitions, as in Placement: with a partitioner of Kafka's clients they choose
+keys, which input that is given does not allow. The same recipe gives the same bytes.
 What ``build`` returns as recipe has every default filled in. Of files it also has the hashes:
 built again from that, another file under the same name is an error. Of a recorded market it
 has price_decimals, the decimal places of its unit of price.
@@ -31,12 +35,16 @@ from tickproof.generators.files import Progress
 from tickproof.generators.layouts import MESSAGE, framed
 from tickproof.generators.market import Market, MarketParams
 from tickproof.generators.numbers import Keyed, KeyedParams, Numbers, Payloads, chunk_records
+from tickproof.generators.partitioner import symbols
 from tickproof.generators.partitions import BuiltInput, Chunk, Source, split
-from tickproof.generators.placement import Placement
+from tickproof.generators.placement import OWN, Placement
+from tickproof.generators.symbols import tickers, words
 
 REQUIRED: Final = object()
 INPUTS: Final = ("merged", "two")
-_PLACED: Final = {"partitions": 1, "empty": (), "ended_early": (), "skew": 0}
+_PLACED: Final = {
+    "partitions": 1, "partitioner": OWN, "empty": (), "ended_early": (), "skew": 0
+}  # fmt: skip
 _COMMON: Final = {"kind": REQUIRED, "tick": 256} | _PLACED
 _MADE: Final = _COMMON | {"seed": REQUIRED, "records": REQUIRED}
 _GIVEN: Final = _COMMON | {"seed": 0}
@@ -61,6 +69,8 @@ KEYS: Final[dict[str, dict[str, Any]]] = {
     "keyed-csv": _GIVEN | {"path": REQUIRED, "sha256": None},
     "script": _GIVEN | {"rows": REQUIRED, "repeat": 1, "inputs": "merged"},
 }
+#: Kinds of recipes with records that are given.
+_GIVEN_KINDS: Final = tuple(kind for kind, keys in KEYS.items() if keys["seed"] is not REQUIRED)
 
 
 def complete(recipe: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +98,13 @@ def complete(recipe: dict[str, Any]) -> dict[str, Any]:
             )
     if full.get("inputs", "merged") not in INPUTS:
         raise ValueError(f"recipe: inputs: expected merged or two, got {full['inputs']!r}")
-    Placement.of(full)
+    chooses = Placement.of(full).chooses_keys
+    if chooses and (kind in _GIVEN_KINDS or full.get("probe_one_in")):
+        wishes = next(key for key in ("empty", "ended_early", "skew") if full[key])
+        raise ValueError(
+            f"recipe: {wishes}: expected keys that can be chosen, as the partitioner "
+            f"{full['partitioner']} goes by the key; kind {kind!r} has given ones"
+        )
     # As JSON has them, however they were given.
     return full | {key: list(full[key]) for key in ("empty", "ended_early")}
 
@@ -125,7 +141,12 @@ def _unkeyed(numbers: Numbers | Payloads, records: int) -> Source:
 
 
 def _keyed(recipe: dict[str, Any]) -> Source:
-    keyed = Keyed(KeyedParams(**_subset(recipe, KeyedParams)))
+    params, placement = KeyedParams(**_subset(recipe, KeyedParams)), Placement.of(recipe)
+    keyed = Keyed(params)
+    if placement.chooses_keys:
+        keyed.numbers = placement.choose(
+            params.keys, lambda numbers: placement.of_keys(keyed.keys(numbers))
+        )
 
     def chunk(start: int, stop: int) -> Chunk:
         records = keyed.records(start, stop)
@@ -142,13 +163,27 @@ def market_params(recipe: dict[str, Any]) -> MarketParams:
 def _market(recipe: dict[str, Any]) -> Source:
     params = market_params(recipe)
     two = recipe["inputs"] == "two"
-    market = Market(params)
+    market = Market(params, _chosen_symbols(params, Placement.of(recipe)))
     out = np.empty(chunk_records(framed(MESSAGE).itemsize), framed(MESSAGE))
 
     def chunk(start: int, stop: int) -> Chunk:
         return Chunk.of_market(market.messages(start, stop, out), two)
 
     return Source(params.messages, (framed(MESSAGE),) * (1 + two), chunk)
+
+
+def _chosen_symbols(params: MarketParams, placement: Placement) -> list[str] | None:
+    """Return the symbols of a market whose keys have to be chosen; None: it has the usual ones."""
+    if not placement.chooses_keys:
+        return None
+    names: list[str] = []
+
+    def partition(numbers: np.ndarray) -> np.ndarray:
+        names[:] = tickers(params.seed, int(numbers[-1]) + 1)
+        return placement.of_keys(words(names)[numbers], symbols)
+
+    chosen = placement.choose(params.symbols, partition)
+    return [names[number] for number in chosen.tolist()]
 
 
 def _subset(recipe: dict[str, Any], params: type) -> dict[str, Any]:

@@ -103,8 +103,11 @@ class EngineSpec:
         kafka = model.kafka
         #: None where the engine speaks the log protocol.
         self.kafka: KafkaTimeouts | None = None
+        #: Of the clients that produce its input.
+        self.partitioner = ""
         if kafka is not None:
             self.kafka = KafkaTimeouts(kafka.session_timeout_ms, kafka.transaction_timeout_ms)
+            self.partitioner = kafka.partitioner
         recovery_s = engine.recovery_timeout_s
         if self.kafka is not None:
             # So long the broker may keep what a dead process left.

@@ -42,6 +42,8 @@ Emit = Literal["every", "some"]
 Inputs = Literal["merged", "two"]
 MarketEmit = Literal["rejects", "verdicts"]
 Transport = Literal["log", "kafka"]
+#: Names of `generators.partitioner.OF_CLIENTS`.
+Partitioner = Literal["murmur2", "crc32", "fnv1a"]
 #: "first": the host that argv is started on; "others": any but that; "any": all of them.
 Placement = Literal["first", "others", "any"]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
@@ -83,10 +85,11 @@ class RolesTable(Table):
 
 
 class KafkaTable(Table):
-    """[kafka]: the timeouts of the engine's clients, which bound how soon it can recover."""
+    """[kafka]: the timeouts of the engine's clients, and how its input is placed."""
 
     session_timeout_ms: Timeout
     transaction_timeout_ms: Timeout
+    partitioner: Partitioner = "murmur2"
     roles: RolesTable | None = None
 
 

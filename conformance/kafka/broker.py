@@ -27,6 +27,8 @@ _CONNECT_S: Final = 1.0
 _LOOK_S: Final = 0.02
 _FORMATTED: Final = Path(__file__).with_name("formatted")
 
+SHORTEST_SESSION_MS: Final = 1000
+SHORTEST_HEARTBEAT_MS: Final = 300
 #: What differs from Kafka's own defaults, beside names, ports and folders.
 SETTINGS: Final = {
     # One node.
@@ -44,9 +46,9 @@ SETTINGS: Final = {
     # Engines say how long a dead member or transaction may hold up others; a test should not
     # wait longer than that, nor be told that it may not say so.
     "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "1000",
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.min.heartbeat.interval.ms": "300",
+    "group.min.session.timeout.ms": str(SHORTEST_SESSION_MS),
+    "group.consumer.min.session.timeout.ms": str(SHORTEST_SESSION_MS),
+    "group.consumer.min.heartbeat.interval.ms": str(SHORTEST_HEARTBEAT_MS),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "transaction.max.timeout.ms": "3600000",
     # A topic that nobody made is a mistake of the engine, not a topic.

@@ -183,6 +183,48 @@ class Cluster:
             with contextlib.suppress(self._kafka.KafkaException, TimeoutError):
                 future.result(limit_s)
 
+    def configure_group(
+        self, group: str, settings: Mapping[str, str], limit_s: float = LIMIT_S
+    ) -> None:
+        """Give a group settings of its own, whether it is there yet or not."""
+        admin = self._kafka.admin
+        entries = [
+            admin.ConfigEntry(name, value, incremental_operation=admin.AlterConfigOpType.SET)
+            for name, value in settings.items()
+        ]
+        asked = admin.ConfigResource(admin.ResourceType.GROUP, group, incremental_configs=entries)
+
+        def request(left_s: float) -> Any:
+            futures = self._admin.incremental_alter_configs([asked], request_timeout=left_s)
+            return futures[asked].result(left_s)
+
+        try:
+            patiently(request, limit_s)
+        except (self._kafka.KafkaException, TimeoutError) as error:
+            what = f"cannot configure group {shown(group, 100)}"
+            raise KafkaUnavailable(f"Kafka at {self.address}: {what}: {_reason(error)}") from error
+
+    def ends(
+        self, topic: str, partitions: int, *, committed: bool, limit_s: float = LIMIT_S
+    ) -> list[int]:
+        """Return where each partition of a topic ends.
+
+        committed: for those who read what is committed, at the last stable offset.
+        """
+        kafka, level = self._kafka, self._kafka.IsolationLevel
+        read = level.READ_COMMITTED if committed else level.READ_UNCOMMITTED
+        places = {f"{topic} {at}": kafka.TopicPartition(topic, at) for at in range(partitions)}
+
+        def request(names: list[str], left_s: float) -> Mapping[str, Any]:
+            asked = {places[name]: kafka.admin.OffsetSpec.latest() for name in names}
+            futures = self._admin.list_offsets(
+                asked, request_timeout=left_s, isolation_level=read
+            )  # fmt: skip
+            return {name: futures[places[name]] for name in names}
+
+        found = self._finish("find the end of", places, request, limit_s)
+        return [found[name].offset for name in places]
+
     def topic_ids(self, topics: Iterable[str], limit_s: float = LIMIT_S) -> dict[str, bytes]:
         """Return the ids of topics, 16 bytes each, as requests of newer clients name them."""
 

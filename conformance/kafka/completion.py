@@ -53,7 +53,8 @@ class Completion:
 
     It is given once all output was seen, or all input was released and no open transaction hides
     output, and nothing has come for a while. An engine that does neither is done when nothing
-    has moved for ``stalled_s``: what is missing then is lost.
+    has moved for ``stalled_s``: what is missing then is lost. Each of them only if everything
+    committed by then is recorded: a recorder that is behind says nothing of the engine.
     """
 
     complete: Callable[[], bool]
@@ -66,6 +67,9 @@ class Completion:
     back: Callable[[], bool] = lambda: True
     #: How much time has passed since a moment of time.monotonic; the runner gives its fair clock.
     passed_s: Callable[[float], float] = lambda since: time.monotonic() - since
+    #: Whether the recorder was at the end of all committed output, at a time (time.monotonic) or
+    #: later.
+    recorded: Callable[[float], bool] = lambda since: True
     answered_ns: int = 0
     _position: tuple[int, ...] = ()
     _back: bool = True
@@ -90,6 +94,7 @@ class Completion:
                 over = quiet_s >= RELEASED_S
             else:
                 over = quiet_s >= self.stalled_s
+            over = over and self.recorded(self._moved_at)
             if over:
                 self.answered_ns = time.monotonic_ns()
             return over

@@ -19,10 +19,15 @@ import numpy as np
 from tickproof.conformance.errors import KafkaUnavailable, KitStopped
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka import payloads
-from tickproof.conformance.kafka.broker import BrokerAddress
-from tickproof.conformance.kafka.cluster import Cluster, client_library, listens
+from tickproof.conformance.kafka.broker import (
+    SHORTEST_HEARTBEAT_MS,
+    SHORTEST_SESSION_MS,
+    BrokerAddress,
+)
+from tickproof.conformance.kafka.cluster import LIMIT_S, Cluster, client_library, listens
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
 from tickproof.conformance.kafka.names import NameKind, collides
+from tickproof.conformance.kafka.output_end import OutputEnd
 from tickproof.conformance.kafka.traffic import Traffic
 from tickproof.conformance.kafka.transaction_log import State, TransactionLog
 from tickproof.conformance.kafka.wire import Api
@@ -42,15 +47,16 @@ OFFSETS_S: Final = 0.05
 ODD: Final = -1
 _NAP_S: Final = 0.02
 _FLUSH_S: Final = 5.0
+_ASK_S: Final = 5.0
+#: Heartbeats in a session.
+_BEATS: Final = 6
 #: So many aborted transactions of a run are noted.
 _ABORTED: Final = 1_000
 #: So many names of each kind that are not of the run are noted.
 _FOREIGN: Final = 10
-#: Topics are made for one run each: data outlives no broker.
-_TOPIC_SETTINGS: Final = {
-    "message.timestamp.type": "LogAppendTime",
-    "max.message.bytes": "16777216",
-}
+_TOPIC_SETTINGS: Final = {"max.message.bytes": "16777216"}
+#: Engines copy times of their input to their output: there, the broker's count.
+_OUTPUT_SETTINGS: Final = {"message.timestamp.type": "LogAppendTime"}
 
 
 class Exchange:
@@ -63,10 +69,11 @@ class Exchange:
     def __init__(
         self, address: BrokerAddress, scenario: Scenario, run_id: str, log: InputLog,
         recorder: Recorder, partitions: Sequence[PartitionSource], publisher: Publisher | OpenLoop,
-        expected: np.ndarray | None, startup_s: float, on_event: Callable[..., None],
+        expected: np.ndarray | None, startup_s: float, session_ms: int,
+        on_event: Callable[..., None],
     ) -> None:  # fmt: skip
         self._address, self._scenario, self._log = address, scenario, log
-        self._startup_s = startup_s
+        self._startup_s, self._session_ms = startup_s, session_ms
         self._recorder, self._publisher, self._event = recorder, publisher, on_event
         self._partitions = list(partitions)
         self._expected = ExpectedOutput(expected)
@@ -80,7 +87,6 @@ class Exchange:
         self.output = f"{self.group}-out"
         self._width = max(widths.values())
         self._topics = {name: widths[stream] for name, stream in self.inputs.items()}
-        self._topics |= {self.output: self._width}
         self._cluster = Cluster(address.kit)
         self._kafka = client_library()
         self._client = {
@@ -93,8 +99,7 @@ class Exchange:
         #: Whether the engine has fetched since it was started last, and how often any life of
         #: it had asked where its input ends by then.
         self._fetches, self._looks_before = True, 0
-        #: Whether an open transaction hides output from those who read what is committed.
-        self._hidden = False
+        self._end = OutputEnd(self._width)
         #: What has passed the proxy; the runner sets it once there is one.
         self.traffic = Traffic()
         self._over = threading.Event()
@@ -114,6 +119,9 @@ class Exchange:
 
     def __enter__(self) -> Exchange:
         self._cluster.create(self._topics, _TOPIC_SETTINGS)
+        self._cluster.create({self.output: self._width}, _TOPIC_SETTINGS | _OUTPUT_SETTINGS)
+        if self._session_ms and not self._address.outlives:
+            self._cluster.configure_group(self.group, _session(self._session_ms))
         self._transactions = TransactionLog(self._address.kit, self.group)
         self._log.changed = self._wake.set
         for thread in self._threads:
@@ -121,6 +129,10 @@ class Exchange:
         return self
 
     def __exit__(self, *_: object) -> None:
+        try:
+            self._record_the_rest()
+        except (KitStopped, KafkaUnavailable) as error:
+            self._fail(error)
         self._over.set()
         self._wake.set()
         for thread in self._threads:
@@ -137,7 +149,7 @@ class Exchange:
                 if self._address.outlives:
                     self._cluster.clean(self.group)
                 else:
-                    self._cluster.delete([*self._topics])
+                    self._cluster.delete([*self._topics, self.output])
         self._transactions.close()
 
     def _note_names(self) -> None:
@@ -191,20 +203,36 @@ class Exchange:
     def completion(self, stalled_s: float) -> Completion:
         """Return what tells when the engine has given all its output."""
         log = self._log
+        # Under some, what was released may be emitted later.
+        emits_later = self._scenario.params.get("emit") == "some"
+
+        def released() -> bool:
+            whole = log.ended and log.released >= log.total
+            return whole and not emits_later and not self._end.hidden
+
         return Completion(
             complete=lambda: self._expected.complete,
-            released=lambda: log.ended and log.released >= log.total and not self._hidden,
+            released=released,
             position=lambda: (self._recorder.records, log.fetched, log.released, log.published),
             stalled_s=stalled_s,
             back=self._back,
+            recorded=self._end.caught_up,
         )
+
+    @property
+    def behind(self) -> bool:
+        """Whether committed output is left to record."""
+        return self._end.behind
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
         except BaseException as error:
-            self.failure = self.failure or error
-            self._event(EventKind.LOOP_FAILED, text=f"{type(error).__name__}: {error}")
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = self.failure or error
+        self._event(EventKind.LOOP_FAILED, text=f"{type(error).__name__}: {error}")
 
     # -- input --------------------------------------------------------------------------
 
@@ -278,16 +306,17 @@ class Exchange:
         if error.fatal() or not listens(self._address.kit):
             self.failure = self.failure or KitStopped(f"the Kafka broker: {error.str()}")
 
-    def _consumer(self, group: str, isolation: str = "read_committed") -> Any:
+    def _consumer(self, group: str, settings: dict[str, Any]) -> Any:
         return self._kafka.Consumer(self._client | {
-            "group.id": group, "enable.auto.commit": False, "isolation.level": isolation,
-            "fetch.wait.max.ms": 20,
-        })  # fmt: skip
+            "group.id": group, "enable.auto.commit": False, "fetch.wait.max.ms": 20,
+        } | settings)  # fmt: skip
 
     # -- output -------------------------------------------------------------------------
 
     def _record(self) -> None:
-        consumer = self._consumer(f"{self.group}-kit")
+        consumer = self._consumer(
+            f"{self.group}-kit", {"isolation.level": "read_committed", "enable.partition.eof": True}
+        )
         try:
             consumer.assign([
                 self._kafka.TopicPartition(self.output, partition, 0)
@@ -300,9 +329,14 @@ class Exchange:
 
     def _take(self, messages: Sequence[Any]) -> None:
         found: dict[int, list[bytes | None]] = {}
+        reached: dict[int, int] = {}
         for message in messages:
-            if message.error() is None:
+            error = message.error()
+            if error is None:
                 found.setdefault(message.partition(), []).append(message.value())
+                reached[message.partition()] = message.offset() + 1
+            elif error.code() == self._kafka.KafkaError._PARTITION_EOF:
+                reached[message.partition()] = message.offset()
         size = self._scenario.output_size
         for partition, values in found.items():
             outputs = payloads.outputs(self._scenario.app, size, values)
@@ -311,6 +345,8 @@ class Exchange:
                 region = np.frombuffer(len(odd).to_bytes(4, "little") + odd, np.uint8)
                 self._append(partition, region, ODD, 1)
             self._expected.see(outputs.payloads["payload"])
+        for partition, offset in reached.items():
+            self._end.read(partition, offset, len(found.get(partition, ())))
 
     def _append(
         self, writer: int, records: np.ndarray, size: int, count: int | None = None
@@ -319,12 +355,36 @@ class Exchange:
         number = len(records) if count is None else count
         self._recorder.append(Append(0, writer, UNNUMBERED, number, region, size), 0)
 
+    def _record_the_rest(self) -> None:
+        """Wait until all that the engine has committed is recorded; raises KitStopped.
+
+        Raises KafkaUnavailable if the broker cannot be asked.
+        """
+        while self.failure is None:
+            self._look_for_the_end(LIMIT_S)
+            if not self._end.behind:
+                break
+            time.sleep(_NAP_S)
+        traffic = self.traffic
+        transactions = any(one.kind is NameKind.TRANSACTIONAL_ID for one in traffic.names)
+        if not (self.failure or transactions or traffic.unread or traffic.malformed):
+            self._end.expect_all()
+
+    def _look_for_the_end(self, limit_s: float) -> None:
+        """Ask the broker where the output ends."""
+        asked_at = time.monotonic()
+        stable, last = (
+            self._cluster.ends(self.output, self._width, committed=committed, limit_s=limit_s)
+            for committed in (True, False)
+        )
+        self._end.found(asked_at, stable, last)
+
     # -- offsets ------------------------------------------------------------------------
 
     def _follow_offsets(self) -> None:
         """Take offsets that the engine's group has committed as RELEASE."""
-        consumer = self._consumer(self.group)
-        everything = self._consumer(f"{self.group}-kit", "read_uncommitted")
+        # As one that reads what is committed it would wait for the end of open transactions.
+        consumer = self._consumer(self.group, {"isolation.level": "read_uncommitted"})
         wanted = [
             self._kafka.TopicPartition(self._topic_of[one.stream], one.partition)
             for one in self._partitions
@@ -332,30 +392,30 @@ class Exchange:
         try:
             while not self._over.wait(OFFSETS_S):
                 try:
-                    found = consumer.committed(wanted, timeout=5)
+                    found = consumer.committed(wanted, timeout=_ASK_S)
                 except self._kafka.KafkaException:
-                    continue  # offsets of an open transaction: they are unstable for now
+                    found = []  # the group has just been made, say
                 for one in found:
                     if one.error is None and one.offset > 0:
                         self._release(self.inputs[one.topic], one.partition, one.offset)
-                if self._log.ended and self._log.released >= self._log.total:
-                    self._hidden = self._ends(consumer) != self._ends(everything)
+                if self._log.ended:
+                    with contextlib.suppress(KafkaUnavailable):  # it is asked again
+                        self._look_for_the_end(_ASK_S)
         finally:
             consumer.close()
-            everything.close()
-
-    def _ends(self, consumer: Any) -> list[int]:
-        """Return where the output ends for a consumer: the last stable offset, or the very last."""
-        found = []
-        for partition in range(self._width):
-            place = self._kafka.TopicPartition(self.output, partition)
-            with contextlib.suppress(self._kafka.KafkaException):
-                found.append(consumer.get_watermark_offsets(place, timeout=5)[1])
-        return found
 
     def _release(self, stream: int, partition: int, offset: int) -> None:
         ends = {(s.stream, s.partition): s.published for s in self._log.states()}
         self._log.release(Release(stream, partition, min(offset, ends[stream, partition])))
+
+
+def _session(session_ms: int) -> dict[str, str]:
+    """Return the settings of a group whose members ask the broker for their timeouts (KIP-848)."""
+    beat_ms = max(SHORTEST_HEARTBEAT_MS, session_ms // _BEATS)
+    return {
+        "consumer.session.timeout.ms": str(max(session_ms, SHORTEST_SESSION_MS)),
+        "consumer.heartbeat.interval.ms": str(beat_ms),
+    }
 
 
 def _nap(due_ns: int | None) -> float:

@@ -38,9 +38,10 @@ def open_over_kafka(
     inputs = [_payloads(scenario.app, one) for one in built.partitions]
     limit = spread_limit(decimals_of(built.recipe))
     expected = expected_output.of(scenario.app, scenario.params, inputs, limit)
+    assert spec.kafka is not None
     exchange = Exchange(
         address, scenario, run_id, log, recorder, built.partitions, publisher, expected,
-        spec.timeouts.startup_s, event,
+        spec.timeouts.startup_s, spec.kafka.session_ms, event,
     )  # fmt: skip
     stack.enter_context(exchange)
 
@@ -52,7 +53,6 @@ def open_over_kafka(
     proxy = Proxy(address.engine_port, roles, event, observe, port, exchange.fetched)
     stack.enter_context(proxy)
     exchange.traffic = proxy.traffic
-    assert spec.kafka is not None
     tell(kafka={
         "session_s": spec.kafka.session_s, "transaction_s": spec.kafka.transaction_s,
         "transaction_version": address.transaction_version,

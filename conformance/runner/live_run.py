@@ -192,6 +192,11 @@ class LiveRun:
             return time.monotonic()  # no engine has to go on before the network does
         return max(self.engine.injector.touched_at, links.touched_at, network.touched_at)
 
+    @property
+    def recorder_behind(self) -> bool:
+        """Whether output is left to record that the engine has committed."""
+        return self._exchange is not None and self._exchange.behind
+
     def stop_reason(self) -> str:
         """Say why no more can be recorded or served; "" as long as it can."""
         for failure in (part.failure for part in self._recording):

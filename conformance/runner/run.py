@@ -49,7 +49,7 @@ def play(
     run = LiveRun(scenario, spec, folder, seed, events, port, pool, isolation)
     run.manifest.add(**facts or {})
     try:
-        run.open(inputs or partial(generators.build, scenario.recipe))
+        run.open(inputs or partial(generators.build, _recipe(scenario, spec)))
         _drive(run, usage)
         ended: dict[str, Any] = {"how": "completed"}
     except EngineFailure as failure:
@@ -72,6 +72,11 @@ def play(
     stopped = run.close(ended)
     if stopped:
         raise KitStopped(stopped)
+
+
+def _recipe(scenario: Scenario, spec: EngineSpec) -> dict[str, Any]:
+    """Return the recipe of the input: over Kafka a key falls where a client of Kafka puts it."""
+    return scenario.recipe | ({"partitioner": spec.partitioner} if spec.partitioner else {})
 
 
 def _drive(run: LiveRun, usage: Callable[[Path], UsageSampler] | None) -> None:

@@ -215,6 +215,8 @@ class RunLoop:
         self._expect_an_end()
         limit_s, what = self._run.longest_s, "the run was not over at the limit of all limits"
         if self._run.clock.overdue(self._run.began_at, limit_s, what, moves=False):
+            if self._run.recorder_behind:
+                raise KitStopped("the recorder was behind the output at the limit of all limits")
             raise EngineFailure(Code.TIME_LIMIT, what)
         process = self._engine.process
         if self._engine.killed:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import zlib
+from collections import deque
+from dataclasses import replace
+from itertools import count
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.generators.oracle import slow_fnv1a, slow_murmur2
 from tickproof.generators import build
-from tickproof.generators.layouts import COUNT_IN, NUMBER, framed
+from tickproof.generators.layouts import COUNT_IN, NUMBER, ORDER, framed
 from tickproof.generators.numbers import Keyed, KeyedParams, Numbers
-from tickproof.generators.placement import EARLY_PART, Placement
+from tickproof.generators.partitioner import OF_CLIENTS
+from tickproof.generators.placement import EARLY_PART, OWN, PARTITIONERS, Placement
 
 RECORDS = 20_000
 KEYED = {"kind": "keyed", "seed": 3, "records": RECORDS, "keys": 2_000, "tick": 50}
@@ -27,7 +34,40 @@ def placements(draw):
     empty = [p for p in draw(some) if p != keep]
     early = [p for p in draw(some) if p != keep]
     skew = draw(st.sampled_from((0, 0, 0.5, 0.9, 1)))
-    return {"partitions": partitions, "empty": empty, "ended_early": early, "skew": skew}
+    partitioner = draw(st.sampled_from(PARTITIONERS))
+    return {
+        "partitions": partitions, "partitioner": partitioner, "empty": empty,
+        "ended_early": early, "skew": skew,
+    }  # fmt: skip
+
+
+def numbers_of(source, placement):
+    """Return which keys the recipe has chosen, by the slow way: one key after the other."""
+    wished = replace(placement, partitioner=OWN).of_keys(np.arange(2_000, dtype="u8"))
+    waiting = {p: deque(np.flatnonzero(wished == p).tolist()) for p in range(placement.partitions)}
+    found, left = np.empty(2_000, np.uint64), 2_000
+    for start in count(0, 5_000):
+        numbers = np.arange(start, start + 5_000, dtype=np.uint64)
+        for number, key in zip(numbers.tolist(), source.keys(numbers).tolist(), strict=True):
+            queue = waiting[slow_partition(b"%d" % key, placement)]
+            if queue:
+                found[queue.popleft()] = number
+                left -= 1
+        if not left:
+            return found
+
+
+def slow_partition(key, placement):
+    """Return where a client of Kafka puts a key."""
+    match placement.partitioner:
+        case "murmur2":
+            return (slow_murmur2(key) & 0x7FFFFFFF) % placement.partitions
+        case "crc32":
+            return zlib.crc32(key) % placement.partitions
+        case "fnv1a":
+            number = slow_fnv1a(key)
+            return (number if number < 2**31 else 2**32 - number) % placement.partitions
+    raise AssertionError(placement)
 
 
 @settings(max_examples=12, deadline=None)
@@ -38,12 +78,16 @@ def test_every_record_is_in_one_partition_in_order(tmp_path_factory, placed, bas
     source = Keyed(KeyedParams(seed=3, keys=2_000)) if keyed else Numbers(3)
     layout = COUNT_IN if keyed else NUMBER
     got = [np.fromfile(p.path, framed(layout))["payload"].tolist() for p in built.partitions]
+    if keyed and Placement.of(placed).chooses_keys:
+        source.numbers = numbers_of(source, Placement.of(placed))
     # The oracle takes one record after the other and asks which partition has it next.
     heads, homes = [0] * len(got), {}
     for record in source.records(0, RECORDS)["payload"].tolist():
         homes_of_it = [p for p, rows in enumerate(got) if rows[heads[p] : heads[p] + 1] == [record]]
         assert len(homes_of_it) == 1
         heads[homes_of_it[0]] += 1
+        if keyed and placed["partitioner"] != OWN:
+            assert homes_of_it == [slow_partition(b"%d" % record[0], Placement.of(placed))]
         if keyed:
             assert homes.setdefault(record[0], homes_of_it[0]) == homes_of_it[0]
     assert heads == [len(rows) for rows in got]
@@ -76,6 +120,49 @@ def test_partitions_that_end_early_have_something_to_end():
     found = Placement(4, ended_early=(1, 3)).of_keys(np.arange(10_000, dtype=np.uint64))
     shares = np.bincount(found, minlength=4) / len(found)
     assert (abs(shares[[1, 3]] - 0.025) < 0.01).all() and (abs(shares[[0, 2]] - 0.475) < 0.03).all()
+
+
+@pytest.mark.parametrize("partitioner", OF_CLIENTS)
+@pytest.mark.parametrize("inputs", ["merged", "two"])
+@pytest.mark.parametrize("wish", [{}, {"empty": [1], "ended_early": [0], "skew": 0.8}])
+def test_a_symbol_lies_where_its_bytes_put_it(tmp_path, partitioner, inputs, wish):
+    placed = {"partitions": 5, "partitioner": partitioner, "inputs": inputs} | wish
+    built = build(MARKET | placed, tmp_path)
+    filled = set()
+    for part in built.partitions:
+        for symbol in set(np.fromfile(part.path, framed(ORDER))["payload"]["symbol"].tolist()):
+            assert (
+                slow_partition(symbol.rstrip(b" "), Placement(5, partitioner=partitioner))
+                == part.partition
+            )
+            filled.add(part.partition)
+    assert filled == ({0, 2, 3, 4} if wish else set(range(5)))
+    if wish:
+        assert sum(p.records for p in built.partitions if p.partition == 2) > RECORDS / 2
+
+
+@pytest.mark.parametrize(
+    ("wish", "most"), [({}, range(500, 501)), ({"empty": [1]}, range(501, 1000))]
+)
+def test_keys_are_chosen_from_those_of_their_shape(tmp_path, wish, most):
+    dense = {"key_shape": "dense", "keys": 500, "hot_keys": 1, "partitions": 4}
+    built = build(KEYED | dense | {"partitioner": "murmur2"} | wish, tmp_path)
+    keys = [np.fromfile(p.path, framed(COUNT_IN))["payload"]["key"] for p in built.partitions]
+    every = np.unique(np.concatenate(keys))
+    assert len(every) == 500 and every.max() in most
+
+
+@pytest.mark.parametrize("wish", [{"empty": [0]}, {"ended_early": [0]}, {"skew": 0.5}])
+def test_keys_that_are_given_cannot_be_chosen(tmp_path, wish):
+    script = {
+        "kind": "script",
+        "rows": [["keyed", 1, 2]],
+        "partitions": 2,
+        "partitioner": "murmur2",
+    }
+    with pytest.raises(ValueError, match=rf"recipe: {next(iter(wish))}: expected keys that can"):
+        build(script | wish, tmp_path)
+    build(script, tmp_path)
 
 
 @pytest.mark.parametrize("skew", [0.3, 0.9])
@@ -111,6 +198,10 @@ FIRST_OF_FOUR = [3, 2, 1, 3, 1, 1, 2, 0, 3, 1, 0, 3]
         ({"empty": [0, 1], "ended_early": [2, 3]}, "ended_early: expected at least one partition"),
         ({"skew": 1.5}, "skew: expected a share 0 to 1, got 1.5"),
         ({"skew": "half"}, "skew: expected a share 0 to 1, got 'half'"),
+        (
+            {"partitioner": "crc"},
+            "partitioner: expected one of splitmix64, murmur2, fnv1a, crc32; got 'crc'",
+        ),
     ],
 )
 def test_a_wrong_placement_names_the_key(tmp_path, keys, message):

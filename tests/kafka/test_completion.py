@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.kafka import completion, expected_output
+from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.kafka import completion, expected_output, output_end
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
+from tickproof.conformance.kafka.output_end import OutputEnd
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER
 
 NUMBERS = st.lists(st.integers(-3, 3), max_size=12)
@@ -107,3 +109,59 @@ def test_one_that_never_comes_back_is_not_waited_for_for_ever(monkeypatch) -> No
     assert not drained.done
     clock.now += 30.1
     assert drained.done
+
+
+def test_a_recorder_that_is_behind_says_nothing(monkeypatch) -> None:
+    clock, caught_up_at = Clock(), [0.0]
+    monkeypatch.setattr(completion, "time", clock)
+    drained = Completion(
+        lambda: True, lambda: True, lambda: (1,), 30.0,
+        recorded=lambda since: caught_up_at[0] >= since,
+    )  # fmt: skip
+    assert not drained.done
+    clock.now += 100
+    assert not drained.done
+    caught_up_at[0] = clock.now
+    assert drained.done
+
+
+def test_what_is_recorded_is_held_against_where_the_output_ends(monkeypatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(output_end, "time", clock)
+    end = OutputEnd(2)
+    end.read(0, 3, 3)
+    end.found(7.0, [3, 2], [3, 2])
+    assert end.behind and not end.caught_up(0.1) and not end.hidden
+    end.read(1, 2, 2)
+    assert not end.behind
+    assert not end.caught_up(0.1)  # the broker has to say so again
+    end.found(8.0, [3, 2], [3, 4])
+    assert end.caught_up(8.0) and not end.caught_up(8.1) and end.hidden
+    end.read(1, 1)  # a look back takes nothing back
+    assert not end.behind
+
+
+def test_a_recorder_that_stands_still_is_the_kits_failure(monkeypatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(output_end, "time", clock)
+    end = OutputEnd(1)
+    end.found(1.0, [10], [10])
+    clock.now += output_end.STALLED_S - 1
+    end.read(0, 5, 5)
+    end.found(2.0, [10], [10])  # slow, but it moves
+    clock.now += output_end.STALLED_S - 1
+    end.found(3.0, [10], [10])
+    clock.now += 2
+    with pytest.raises(KitStopped, match="stands at 5 of 10 offsets"):
+        end.found(4.0, [10], [10])
+
+
+def test_without_transactions_each_offset_is_a_message() -> None:
+    end = OutputEnd(2)
+    end.read(0, 3, 3)
+    end.read(1, 2, 1)
+    end.found(1.0, [3, 2], [3, 2])
+    with pytest.raises(KitStopped, match=r"5 messages of output were produced .*; 4 were recorded"):
+        end.expect_all()
+    end.read(1, 2, 1)
+    end.expect_all()

@@ -6,11 +6,15 @@ import json
 import os
 import signal
 import threading
+import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.conftest import wait_until
 from tests.long import LONG
 from tickproof.conformance.engines.spec import EngineSpec, load
 from tickproof.conformance.errors import KitStopped
@@ -18,6 +22,8 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker
+from tickproof.conformance.kafka.completion import QUIET_S, RELEASED_S
+from tickproof.conformance.kafka.exchange import Exchange
 from tickproof.conformance.pack.writer import pack
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
@@ -182,6 +188,40 @@ def test_output_that_an_open_transaction_hides_is_waited_for(
     (started,) = history.all(events.Started)
     came_ns = outputs(history).arrivals["t_ns"].max()
     assert came_ns - started.t_ns > HIDDEN_MS * 1e6
+
+
+def test_a_recorder_that_is_behind_is_waited_for(
+    miniature: EngineSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, held = Exchange._take, threading.Event()
+
+    def hold(self: Exchange, messages: Sequence[Any]) -> None:
+        # Everything is released by now, and stays so for longer than a run has to be quiet.
+        if messages and not held.is_set():
+            released = self._log.total
+            assert wait_until(lambda: self._log.released >= released, 60)
+            time.sleep(RELEASED_S + 2 * QUIET_S)
+            held.set()
+        take(self, messages)
+
+    monkeypatch.setattr(Exchange, "_take", hold)
+    play(drawn("count"), miniature, tmp_path / "run", seed=5)
+    assert held.is_set()
+    history = History(tmp_path / "run")
+    require_correct(history)
+    (output,) = history.all(events.KafkaOutput)
+    assert output.committed == output.produced == 6_000
+    (drained,) = history.all(events.Drained)
+    assert drained.outputs == 6_000
+
+
+def test_output_that_the_kit_loses_is_the_kits_failure(
+    miniature: EngineSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = Exchange._take
+    monkeypatch.setattr(Exchange, "_take", lambda self, messages: take(self, messages[1:]))
+    with pytest.raises(KitStopped, match="messages of output were produced without transactions"):
+        play(drawn("passthrough"), made(tmp_path / "engine", COPIES), tmp_path / "run", seed=5)
 
 
 def test_input_comes_though_an_engine_fetches_only_what_is_there(

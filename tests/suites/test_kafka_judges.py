@@ -25,6 +25,9 @@ from tickproof.conformance.suites.test_t3_kafka import (
     test_a_downtime_beyond_the_time_out_of_a_transaction as judge_downtime,
 )
 from tickproof.conformance.suites.test_t3_kafka import (
+    test_partitions_go_to_another_worker_and_come_back as judge_lost_session,
+)
+from tickproof.conformance.suites.test_t3_kafka import (
     test_readers_are_held_up_no_longer_than_claimed as judge,
 )
 from tickproof.conformance.testing.output_log import output_log
@@ -182,3 +185,50 @@ def test_a_drain_that_nobody_asked_for_covers_what_was_committed(tmp_path: Path)
 def test_what_was_committed_is_not_fetched_again(tmp_path: Path) -> None:
     with pytest.raises(Fail, match="no FETCH below 60 once drain was answered"):
         not_fetched_below(*fetched_after_a_drain(tmp_path / "run", 59), "drain was answered")
+
+
+def paused(folder: Path, later: list[tuple[int, int, int, int, int]]):
+    """Make a run whose worker stops at 1 s, for 4.5 s with a session of 3 s; ``later``: fetches."""
+    numbers = np.arange(2 * RECORDS, dtype="<i8").view(NUMBER)
+    parts = {(0, 0): numbers[:RECORDS], (0, 1): numbers[RECORDS:]}
+    step = FaultStep("pause", "worker", "committing", fraction=0.2, seconds=4.5)
+    run = RunFolder(
+        folder, Scenario("kafka-partition-returns", "passthrough", {}, {}, faults=(step,)),
+        make_input=given_input(parts),
+        kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
+    )  # fmt: skip
+    run.outputs(output_log(numbers, t_ns=np.full(2 * RECORDS, 7 * SECOND)))
+    run.tables(fetches=[(SECOND // 2, 0, 0, 0, 50), (SECOND // 2, 0, 1, 0, 50), *later])
+    states = tuple(PartitionState(0, p, RECORDS, 50, 50, 0) for p in (0, 1))
+    run.events(FiredFault(
+        t_ns=SECOND, struck_ns=SECOND, step=step, moment="committed", text="SIGSTOP",
+        outputs=100, total=2 * RECORDS, partitions=states, pids=(7,),
+    ))  # fmt: skip
+    return run.history()
+
+
+def fetched(second: float, partition: int, base: int):
+    return int(second * SECOND), 0, partition, base, RECORDS
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [fetched(5, 0, 50), fetched(5.2, 1, 50)],  # while it is stopped, others read all
+        [fetched(6, 0, 50), fetched(6, 1, 40)],  # read a second time, whenever that is
+    ],
+)
+def test_partitions_that_others_read_meanwhile_were_taken_over(tmp_path: Path, later) -> None:
+    judge_lost_session(paused(tmp_path / "run", later))
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [fetched(5, 0, 50), fetched(6, 1, 50)],  # one is read by nobody until it is back
+        [fetched(1.4, 0, 50), fetched(1.4, 1, 50)],  # asked for before it stopped
+    ],
+)
+def test_partitions_that_nobody_else_read_show_no_lost_session(tmp_path: Path, later) -> None:
+    with pytest.raises(Unknown, match="kept its session"):
+        judge_lost_session(paused(tmp_path / "run", later))

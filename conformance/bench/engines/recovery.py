@@ -16,7 +16,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import App, Do
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.generators.layouts import opaque
-from tickproof.generators.placement import Placement
+from tickproof.generators.placement import OWN, Placement
 
 #: Of the time before the kill, the last part of this length shows the engine's usual silences.
 USUAL: Final = 0.5
@@ -114,7 +114,9 @@ def _new_outputs(history: History) -> tuple[np.ndarray, np.ndarray]:
     if history.app == "count":
         key, n = np.array(log.payloads["key"]), log.payloads["n"].astype(np.int64)
         new = np.flatnonzero(beyond(key, n))
-        return log.t_ns(new), Placement(len(history.partitions)).of_keys(key[new])
+        partitioner = history.run["input"]["recipe"].get("partitioner", OWN)
+        placement = Placement(len(history.partitions), partitioner=partitioner)
+        return log.t_ns(new), placement.of_keys(key[new])
     dtype = opaque(history.partitions[0]["record_size"])
     words = [payload_words(part) for part in history.inputs(dtype)]
     row = answered(np.concatenate(words), payload_words(log.payloads))
