@@ -13,10 +13,13 @@ import pytest
 
 from tests.engines.test_network import needs_hosts
 from tests.long import LONG
+from tests.machine import needs, no_shared_memory
 from tickproof.conformance.faults import schedule_file
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.selftest import mutants
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK, EXIT_UNKNOWN
+
+needs_processes = needs(no_shared_memory())  # a search plays runs in several
 
 MUTANT = "second-life-forgotten"
 TWO_DEATHS = """
@@ -82,6 +85,7 @@ def printed(out: str) -> schedule_file.Schedule:
 @pytest.mark.parametrize(
     ("shrink_s", "most_records"), [(4, None), pytest.param(20, 50, marks=LONG)]
 )
+@needs_processes
 def test_forgotten_second_life_is_found_shrunk_and_saved(sessions, shrink_s, most_records):
     done = sessions.tickproof(
         "explore", f"mutant:{MUTANT}", "--budget", "90s", "--shrink", f"{shrink_s}s", "--times", 2,
@@ -116,6 +120,7 @@ def test_forgotten_second_life_is_found_shrunk_and_saved(sessions, shrink_s, mos
 
 
 @LONG
+@needs_processes
 def test_sound_engine_survives_a_short_search(sessions):
     done = sessions.tickproof(
         "explore", "miniature", "--budget", "6s", "--seed", 5, "--out", "out", "--save", "kept"
@@ -181,6 +186,7 @@ def test_a_regression_of_hosts_is_played_on_hosts_and_named_without(sessions, tm
 
 @LONG
 @needs_hosts
+@needs_processes
 def test_a_search_on_hosts_strikes_them(sessions):
     done = sessions.tickproof(
         "explore", "miniature", "--hosts", 3, "--budget", "20s", "--seed", 5, "--out", "out"
@@ -230,6 +236,7 @@ def test_wrong_schedules_and_options_are_usage_errors(sessions, schedule, tmp_pa
 
 
 @LONG
+@needs_processes
 def test_ctrl_c_ends_a_search_and_leaves_nothing(sessions):
     search = sessions.start("explore", "miniature", "--budget", "90s", "--out", "out")
     for line in search.stdout:

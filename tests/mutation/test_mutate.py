@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.long import LONG
+from tests.machine import no_shared_memory
 from tests.selftest.houses import house
 from tickproof.conformance import resources
 from tickproof.conformance.cli import main
@@ -29,6 +30,8 @@ reason = "nothing reads it"
 @pytest.fixture
 def minimal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make the minimal engine with a line that means nothing; return its adapter."""
+    if missing := no_shared_memory():
+        pytest.skip(missing)
     folder = house(tmp_path / "fixtures")
     monkeypatch.setattr(resources, "fixtures", lambda: folder)
     monkeypatch.chdir(tmp_path)
