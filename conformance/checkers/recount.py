@@ -110,12 +110,14 @@ class _Places:
 class _States(NamedTuple):
     """States of a key: how many values each counts again, their sum, and how many runs that takes.
 
-    Sums wrap at 64 bits, as those of app count do.
+    first: the value that the last of the runs begins with, from 1; a point of the state is that
+    of this value or of a later one. Sums wrap at 64 bits, as those of app count do.
     """
 
     more: np.ndarray
     extra: np.ndarray
     runs: np.ndarray
+    first: np.ndarray
 
     def those(self, mask: np.ndarray) -> _States:
         return _States(*(column[mask] for column in self))
@@ -133,7 +135,7 @@ class _Key:
 
     sums: np.ndarray
     spans: list[tuple[int, int]]
-    known: _States = field(default_factory=lambda: _States(*np.zeros((3, 1), np.int64)))
+    known: _States = field(default_factory=lambda: _States(*np.zeros((4, 1), np.int64)))
 
     def explained(self, n: np.ndarray, total: np.ndarray, thorough: bool) -> np.ndarray:
         """Return for each point the number of values that explains it, 0 for none.
@@ -156,11 +158,13 @@ class _Key:
 
     def _fitting(self, n: np.ndarray, total: np.ndarray) -> np.ndarray:
         """Return a mask of known states by points: the point is one of the state."""
-        return self._true(n - self.known.more[:, None], total - self.known.extra[:, None])
+        known = self.known
+        extra = total - known.extra[:, None]
+        return self._true(n - known.more[:, None], extra, known.first[:, None])
 
-    def _true(self, place: np.ndarray, total: np.ndarray) -> np.ndarray:
+    def _true(self, place: np.ndarray, total: np.ndarray, first: np.ndarray) -> np.ndarray:
         """Tell of numbers of values, and totals without what counts again, if they belong."""
-        inside = (place > 0) & (place < len(self.sums))
+        inside = (place > 0) & (place >= first) & (place < len(self.sums))
         return inside & (self.sums[np.where(inside, place, 0)] == total)
 
     def _found(self, n: np.int64, total: np.int64, thorough: bool) -> _States:
@@ -168,7 +172,7 @@ class _Key:
         states = self.known
         found = self._extended(states, n, total)
         for _ in self.spans[1:] if thorough else ():
-            size = len(states.more) * sum(len(length) for length, _ in self._all_runs)
+            size = len(states.more) * sum(len(length) for length, *_ in self._all_runs)
             if len(found.more) or size > _MOST_STATES:
                 break
             states = self._extended(states)
@@ -180,21 +184,22 @@ class _Key:
     ) -> _States:
         """Return states with one run more: those that explain a point, or all."""
         columns = [states.those(states.runs < 0)]
-        for more, extra, runs in zip(*states.those(states.runs < len(self.spans)), strict=True):
-            for length, run in self._all_runs:
-                one = _States(more + length, extra + run, np.full(len(run), runs + 1))
+        open_ = states.those(states.runs < len(self.spans))
+        for more, extra, runs in zip(*open_[:3], strict=True):
+            for length, run, first in self._all_runs:
+                one = _States(more + length, extra + run, np.full(len(run), runs + 1), first)
                 if n is not None:
-                    one = one.those(self._true(n - one.more, total - one.extra))
+                    one = one.those(self._true(n - one.more, total - one.extra, one.first))
                 columns.append(one)
         return _States(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
     @cached_property
-    def _all_runs(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """All runs of each span: how many values each has, and what they add up to."""
+    def _all_runs(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """All runs of each span: how many values each has, their sum, and its first value."""
         found = []
         for low, high in self.spans:
             sums = self.sums[low : high + 1]
             starts = np.arange(len(sums) if len(sums) <= _LONG_SPAN else 1)
             start, end = np.nonzero(np.arange(len(sums)) > starts[:, None])
-            found.append((end - start, sums[end] - sums[start]))
+            found.append((end - start, sums[end] - sums[start], low + start + 1))
         return found

@@ -101,6 +101,14 @@ def test_state_may_be_kept_of_what_nobody_saw():
     assert engine.seen() == set()
 
 
+def test_a_point_is_that_of_the_record_that_was_counted_last():
+    """Of {1, 2, 2} the point is that of value 2, whatever else adds up to the same."""
+    part = np.zeros(3, COUNT_IN)
+    part["value"] = 11, 7, 5
+    engine = Engine([part]).life(0, 2, S, shown=1).life(1, 3, 3 * S, shown=2)
+    assert engine.life(1, 3, 4 * S).seen() == set()
+
+
 def test_a_whole_life_may_have_shown_nothing():
     engine = Engine(made_input(keys=30)).life(0, 300, S).life(260, 320, 3 * S, shown=0)
     assert engine.life(280, RECORDS, 4 * S).seen() == set()
