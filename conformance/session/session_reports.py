@@ -12,7 +12,7 @@ from typing import Final
 from rich.console import Console
 
 from tickproof.conformance.engines import isolation
-from tickproof.conformance.errors import RequestError
+from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.explain import with_stories
 from tickproof.conformance.html_report import page, templates, verdict_badge
 from tickproof.conformance.reports import json_report, junit
@@ -110,7 +110,7 @@ def _newest(folder: Path) -> Path | None:
     )  # fmt: skip
     if not found:
         return None
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(HistoryError):
         report = json_report.read(folder / json_report.FILE_NAME)
         if report.session == found[-1].name:
             return None

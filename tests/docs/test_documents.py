@@ -101,7 +101,7 @@ def test_the_verdict_page_lists_all_verdicts_and_exit_statuses():
     order = re.search(r"From best to worst: ([^.]*)\.", text)
     assert order[1].split(", ") == [verdict.value for verdict in verdicts.SEVERITY]
     statuses = [row[0] for row in table(text, "status")]
-    assert statuses == ["0", "1", "2", "3", "4", "5", "130", "141", "143"]
+    assert statuses == [*"012345", "129", "130", "137", "141", "143"]
 
 
 def test_control_vectors_are_what_they_say():

@@ -5,8 +5,9 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.reports import junit
-from tickproof.conformance.verdicts import Verdict
+from tickproof.conformance.reports import json_report, junit
+from tickproof.conformance.reports.json_report import Interrupted
+from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 EXPECTED = {
     Verdict.PASS: None,
@@ -62,3 +63,14 @@ def test_any_text_becomes_parseable(text):
     back = ElementTree.fromstring(ElementTree.tostring(element, encoding="utf-8"))
     ends = str.maketrans("", "", "\r\n")  # a parser makes one line end of both
     assert (back.text or "").translate(ends) == element.text.translate(ends)
+
+
+def test_an_early_end_is_one_error_and_what_is_left_is_skipped(make_report, outcome, ids):
+    left = Outcome(ids[Verdict.UNKNOWN], Verdict.UNKNOWN, reason=Reason.INTERRUPTED)
+    whole = make_report(outcome(Verdict.PASS), left)
+    cut = Interrupted(by="ended by SIGTERM", exit_status=143, judged=1, of=2)
+    suite = junit.document(json_report.of_session(whole, "s", cut)).find("testsuite")
+    counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": "3", "failures": "0", "errors": "1", "skipped": "1"}
+    (error,) = suite.iter("error")
+    assert error.get("message") == "ended by SIGTERM after 1 of 2 requirements"

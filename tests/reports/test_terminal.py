@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tickproof.conformance.reports import terminal
+from tickproof.conformance.reports import json_report, terminal
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.requirements.hints import halves
 from tickproof.conformance.verdicts import Outcome, Verdict
@@ -251,3 +251,16 @@ def test_what_several_hosts_would_show_is_named_and_changes_no_count(make_report
     assert "not judged 2 not asked (about several hosts: needs --hosts)" in found[0]
     assert "toy: ✓ pass on 3 hosts — 1 of 1 judged" in found[1]
     assert "not asked" not in found[1]
+
+
+def test_an_early_end_is_told_in_one_line_and_a_kit_error_without_a_hint(make_report):
+    error = Outcome("EO-ENGINE-DEATH", Verdict.KIT_ERROR, reason="NO_SPACE", actual="no space left")
+    left = [Outcome(id_, Verdict.UNKNOWN, reason="INTERRUPTED") for id_ in ("PR-HELLO", "PR-STOP")]
+    cut = json_report.Interrupted(by="ended by a full disk", exit_status=4, judged=0, of=3)
+    report = json_report.of_session(make_report(error, *left), "s", cut)
+    out = printed(lambda c: terminal.summary(c, report, Path("out")), 120)
+    assert "ended by a full disk after 0 of 3 requirements" in out.splitlines()
+    assert "PR-HELLO" not in out
+    causes = halves(registry.load()["EO-ENGINE-DEATH"].promise)[1]
+    assert causes.split()[:4] and " ".join(causes.split()[:4]) not in " ".join(out.split())
+    assert "likely" not in out
