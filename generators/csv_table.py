@@ -187,7 +187,7 @@ def batches(path: Path, wanted: Sequence[str]) -> Iterator[Batch]:
                 yield _batch(path, line, table.slice(0, used), wanted, ragged)
                 made += used
             line += table.num_rows
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         place = f" from {'row' if line == 1 else 'line'} {line} on" if made else ""
         raise CsvError(path, line if made else 0, "", f"cannot be read{place}: {reason}") from error

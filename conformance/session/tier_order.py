@@ -273,6 +273,7 @@ def folded(found: list[Outcome]) -> list[Outcome]:
 def combined(found: list[Outcome]) -> Outcome:
     """Return the worst of several outcomes of one requirement, with the time of all.
 
+    Of equals one on a recorded market is shown, because its counts are asked for.
     A gap that one test shows is not fixed because another test does not show it.
     """
     considered = found
@@ -284,7 +285,11 @@ def combined(found: list[Outcome]) -> Outcome:
             one for one in considered
             if one.verdict is not Verdict.UNKNOWN or one.reason == Reason.INTERRUPTED
         ]  # fmt: skip
-    worst = max(considered, key=lambda outcome: SEVERITY.index(outcome.verdict))
+
+    def rank(outcome: Outcome) -> tuple[int, bool]:
+        return SEVERITY.index(outcome.verdict), "by_symbol" in outcome.evidence
+
+    worst = max(considered, key=rank)
     evidence = worst.evidence | ({"points": points} if points else {})
     seconds = round(sum(outcome.seconds for outcome in found), 3)
     return replace(worst, seconds=seconds, evidence=evidence)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import gzip
 import json
 import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import csv, parquet
 
 from tests.fuzz.mutation import damaged, deep, twisted
 from tickproof.conformance.engines import spec
@@ -139,7 +144,7 @@ def _toml(path: Path, known: tuple[bytes, ...], load: Callable[[Path], object]) 
 
 
 def recorded_markets(folder: Path) -> Target:
-    """Recorded markets, as CSV."""
+    """Recorded markets, as CSV, packed, and as Parquet."""
     quotes = b"ts_ns,symbol,bid,offer,bid_size,offer_size\n" + b"".join(
         b"%d,S%d,10.0001,10.02,100,200\n" % (number * 1000, number % 3) for number in range(5)
     )
@@ -150,7 +155,9 @@ def recorded_markets(folder: Path) -> Target:
 
     def feed(draw: random.Random) -> int:
         which = draw.randrange(2)
+        pack = draw.choice((bytes, bytes, gzip.compress, bz2.compress, _parquet))
         for number, (path, text) in enumerate(zip(files, (quotes, orders), strict=True)):
+            text = pack(text)
             path.write_bytes(damaged(draw, text) if number == which else text)
         with contextlib.suppress(csv_market.CsvError):
             csv_market.read_market(
@@ -159,6 +166,13 @@ def recorded_markets(folder: Path) -> Target:
         return 1
 
     return feed
+
+
+def _parquet(text: bytes) -> bytes:
+    """Return a table as Parquet."""
+    sink = pa.BufferOutputStream()
+    parquet.write_table(csv.read_csv(pa.BufferReader(text)), sink)
+    return sink.getvalue().to_pybytes()
 
 
 def _made_run(folder: Path) -> Path:

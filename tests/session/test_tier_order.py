@@ -134,3 +134,12 @@ def test_a_point_that_was_missed_is_not_covered_and_decides_nothing_beside_other
     assert combined([held, missed]).evidence == point
     assert combined([missed]).verdict is Verdict.UNKNOWN
     assert combined([held, missed, failed]).verdict is Verdict.FAIL
+
+
+def test_of_equals_the_counts_of_a_recorded_market_are_shown() -> None:
+    plain = Outcome("MS-MERGED", Verdict.PASS, scenario="market-boundaries")
+    counts = Outcome("MS-MERGED", Verdict.PASS, evidence={"by_symbol": {"A": [1, 2]}})
+    for found in ([plain, counts], [counts, plain]):
+        assert combined(found).evidence == counts.evidence
+    failed = Outcome("MS-MERGED", Verdict.FAIL, scenario="market-boundaries")
+    assert combined([counts, failed]).verdict is Verdict.FAIL
