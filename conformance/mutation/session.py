@@ -56,7 +56,7 @@ def run(request: Request, on_result: OnResult) -> tuple[list[Mutation], Results]
     Raises RequestError where the control, the engine as it is, does not pass.
     """
     for id_ in request.only:
-        registry.require_known(id_, "--only: no requirement")
+        registry.require_known(id_, f"--only: no requirement {id_}")
     spoken = spec.load(request.engine / spec.FILE_NAME).transports[0]
     names = judge.scenarios(spoken, request.only)
     if not names:

@@ -149,11 +149,11 @@ def _read(folder: Path) -> dict[str, Requirement]:
 
 
 def require_known(id_: str, wrong: str) -> None:
-    """Raise RequestError for an id that does not exist; ``wrong``: how its text begins."""
+    """Raise RequestError for an id that does not exist; ``wrong`` says so."""
     if id_ not in _own():
         near = difflib.get_close_matches(id_, _own(), n=3, cutoff=0.4)
         hint = f"; the nearest are {', '.join(near)}" if near else ""
-        raise RequestError(f"{wrong} {shown(id_, 80)}{hint}")
+        raise RequestError(f"{shown(wrong, 160)}{hint}")
 
 
 def chosen(

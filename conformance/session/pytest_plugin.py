@@ -76,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
         spec = load(find(option.engine, fixtures()), requirements)
         request = _request(option)
         for id_ in request.only:
-            registry.require_known(id_, "--tickproof-only: no requirement")
+            registry.require_known(id_, f"--tickproof-only: no requirement {id_}")
         if not option.tickproof_request and not hasattr(config, "workerinput"):
             prepare(spec, request.out / "prepare.log")
         player = ScenarioPlayer(spec, _with_own_port(request))

@@ -56,7 +56,7 @@ def select(request: Request) -> dict[str, Requirement]:
     """
     known = registry.load()
     for id_ in request.only:
-        registry.require_known(id_, "--only: no requirement")
+        registry.require_known(id_, f"--only: no requirement {id_}")
     tiers_known = sorted({requirement.tier for requirement in known.values()})
     for tier in request.tiers:
         if tier not in tiers_known:
@@ -85,7 +85,7 @@ def required(words: Sequence[str], hosts: int) -> tuple[str, ...]:
             if tier and one.tier == int(tier[1]) and (hosts or not one.needs.hosts)
         ]  # fmt: skip
         if not ids:
-            registry.require_known(word.upper(), "--require: no requirement or tier")
+            registry.require_known(word.upper(), f"--require: no requirement or tier {word}")
             _expect_hosts("--require", known[word.upper()], hosts)
         found += ids or [word.upper()]
     return tuple(dict.fromkeys(found))

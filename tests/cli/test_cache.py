@@ -22,4 +22,4 @@ def test_the_cache_is_listed_and_cleared(sessions, monkeypatch):
     assert sessions.tickproof("cache", "--clear").out.splitlines()[-1] == f"removed {kept}"
     assert not kept.exists()
     assert [path.name for path in mine.iterdir()] == ["file"]
-    assert sessions.tickproof("cache").out == ""
+    assert sessions.tickproof("cache").out == "nothing is cached\n"

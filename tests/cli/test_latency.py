@@ -78,7 +78,7 @@ def test_a_profile_with_a_wrong_key_is_named(tickproof, tmp_path):
 
 def test_an_app_that_is_not_offered_is_said_and_nothing_is_played(tickproof, engine, played):
     status, out, _ = tickproof("latency", engine(), "--profile", "ci", "--out", "out")
-    assert status == 0
+    assert status == 5
     assert "not-claimed toy does not offer market-spread inputs=merged" in " ".join(out.split())
     assert not list(Path("out").glob("*seed*"))
 
@@ -87,10 +87,10 @@ def test_a_kill_that_is_not_claimed_to_be_survived_is_not_made(tickproof, played
     played.append(None)
     minimal = ["latency", "minimal", "--profile", "recovery", "--out", "out"]
     status, out, _ = tickproof(*minimal)
-    assert status == 0 and played == [None]
+    assert status == 5 and played == [None]
     assert "minimal does not claim to survive a kill of engine" in " ".join(out.split())
     status, out, _ = tickproof(*minimal, "--json")
-    assert status == 0 and json.loads(out)["decision"]["verdict"] == "not-claimed"
+    assert status == 5 and json.loads(out)["decision"]["verdict"] == "not-claimed"
 
 
 def test_a_disk_that_is_too_small_is_named_before_an_engine_starts(tickproof, played, monkeypatch):

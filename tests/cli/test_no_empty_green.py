@@ -46,7 +46,7 @@ def test_one_empty_list_beside_a_full_one_is_wrong_usage(tickproof, session):
     [
         (("run", "minimal", "--only", "PR-HELO"), "--only: no requirement PR-HELO; the nearest"),
         (("run", "minimal", "--only", "PR-HELLO", "--tier", "3"), "no requirement is in both"),
-        (("run", "minimal", "--require", "t9"), "--require: no requirement or tier T9"),
+        (("run", "minimal", "--require", "t9"), "--require: no requirement or tier t9"),
         (("run",), "ENGINE: expected"),
         (("survey", "minimal", "--seeds", "0"), "--seeds"),
         (("survey",), "ENGINE: expected"),
