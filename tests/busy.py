@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -101,6 +102,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=RUNS, metavar="N")
     parser.add_argument("--out", type=Path, default=Path("tickproof-out/busy"), metavar="DIR")
     asked, more = parser.parse_known_args(words)  # the rest is for `tickproof selftest`
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the load ends with this process
     (asked.out / "selftest.json").unlink(missing_ok=True)
     command = [sys.executable, "-m", "tickproof.conformance.cli.main", "selftest", "--sound",
                "--runs", str(asked.runs), "--out", str(asked.out), *more]  # fmt: skip

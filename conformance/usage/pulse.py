@@ -23,8 +23,10 @@ PERIOD_S: Final = 0.25
 PACED_PERIOD_S: Final = 1.0
 #: How often is looked at the machine while the engine makes progress.
 MOVING_S: Final = 1.0
-#: A look takes at most one part in this many of the time.
+#: A look takes at most one part in this many of the time, counted in processor time.
 SPARING: Final = 20
+#: A thread that used a core, or waited for one, for this share of the time had work to do.
+WORKING: Final = 0.9
 #: What a thread that is new has used and waited for before.
 NOTHING: Final = Thread(0, 0, "")
 
@@ -63,8 +65,13 @@ def read(engine: Iterable[Proc]) -> Reading:
 
 def interval(before: Reading, now: Reading, length_s: float, late_s: float) -> Interval:
     """Return what two readings say of the time between them."""
-    engine_used_s, engine_wait_s = grown(before.engine, now.engine, length_s)
-    kit_used_s, kit_wait_s = grown(before.kit, now.kit, length_s)
+    engine = grown(before.engine, now.engine, length_s)
+    engine_used_s, engine_wait_s = (sum(one[at] for one in engine) for at in (0, 1))
+    kit = grown(before.kit, now.kit, length_s)
+    kit_used_s = sum(used_s for used_s, _ in kit)
+    # Threads of the kit that look around wake often, and wait each time, whatever they find.
+    working = [wait_s for used_s, wait_s in kit if used_s + wait_s >= WORKING * length_s]
+    kit_wait_s = max(working, default=0.0)
     shared = bool(now.engine_cores & now.kit_cores)
     threads = (*now.engine.values(), *now.kit.values())
     return Interval(
@@ -82,13 +89,13 @@ def _since(before: float | None, now: float | None) -> float | None:
 
 def grown(
     before: Mapping[tuple[int, int], Thread], now: Mapping[tuple[int, int], Thread], length_s: float
-) -> tuple[float, float]:
-    """Return what threads have used, and how long they have waited, since a reading.
+) -> list[tuple[float, float]]:
+    """Return what each thread has used, and how long it has waited, since a reading.
 
     The kernel adds a wait when it is over: one that was ready to run at both moments, and has not
     run, has waited all along.
     """
-    used_s = wait_s = 0.0
+    found = []
     for key, thread in now.items():
         old = before.get(key, NOTHING)
         if old.used_ns > thread.used_ns:  # the number belongs to another thread now
@@ -96,9 +103,9 @@ def grown(
         used = (thread.used_ns - old.used_ns) / 1e9
         left_s = max(0.0, length_s - used)
         waits = thread.state == old.state == "R" and thread.used_ns == old.used_ns
-        used_s += used
-        wait_s += left_s if waits else min(left_s, max(0, thread.wait_ns - old.wait_ns) / 1e9)
-    return used_s, wait_s
+        waited = max(0, thread.wait_ns - old.wait_ns) / 1e9
+        found.append((used, left_s if waits else min(left_s, waited)))
+    return found
 
 
 class Pulse:
@@ -157,6 +164,7 @@ class Pulse:
                     self._clock.advance(now, late_s)
                     advanced, late_s, before = now, 0.0, None
                 continue
+            looked = time.thread_time()
             reading = read(self._living())
             length_s = now - advanced
             seen = interval(before, reading, length_s, late_s) if before else Interval(
@@ -164,4 +172,4 @@ class Pulse:
             )  # fmt: skip
             self._clock.advance(now, withheld_s(seen))
             advanced, late_s, before = now, 0.0, reading
-            next_look = now + SPARING * (time.monotonic() - now)
+            next_look = now + SPARING * (time.thread_time() - looked)

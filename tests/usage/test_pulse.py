@@ -15,11 +15,11 @@ import pytest
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.control_channel import ControlChannel
 from tickproof.conformance.engines.failures import EngineFailure
-from tickproof.conformance.engines.fair_clock import FairClock
+from tickproof.conformance.engines.fair_clock import FairClock, withheld_s
 from tickproof.conformance.engines.process_table import Proc
 from tickproof.conformance.usage import process_sample, pulse
 from tickproof.conformance.usage.process_sample import Thread
-from tickproof.conformance.usage.pulse import Pulse, grown
+from tickproof.conformance.usage.pulse import Pulse, Reading, grown, interval
 
 SPINS = "while True: pass"
 SLEEPS = "import time; time.sleep(1000)"
@@ -72,8 +72,9 @@ def test_one_that_never_runs_is_not_failed(monkeypatch, hidden: bool) -> None:
     if hidden:  # a kernel that tells nothing of pressure
         monkeypatch.setattr(process_sample, "pressure_s", lambda _: None)
     core = min(os.sched_getaffinity(0))
-    clock, began = FairClock(), time.monotonic()
+    clock = FairClock()
     with started(SPINS, core), started(SPINS, core, os.SCHED_IDLE) as pid:
+        began = time.monotonic()
         with Pulse(clock, lambda: (0,), lambda: living(pid)):
             while time.monotonic() < began + 4 * LIMIT_S:
                 assert not clock.overdue(began, 2 * LIMIT_S, "x", moves=False)
@@ -120,9 +121,22 @@ def test_what_threads_have_waited() -> None:
         (1, 2): Thread(10**9 + 2 * 10**8, 3 + 10**8, "S"),
         (1, 3): Thread(4, 10**7, "S"),  # the number of another thread now
     }
-    used_s, wait_s = grown(before, now, 0.5)
-    assert used_s == pytest.approx(0.2)
-    assert wait_s == pytest.approx(0.5 + 0.1 + 0.01)
+    assert grown(before, now, 0.5) == [
+        (0, 0.5), (pytest.approx(0.2), pytest.approx(0.1)), (pytest.approx(0, abs=1e-6), 0.01),
+    ]  # fmt: skip
+
+
+def test_threads_of_the_kit_that_only_look_around_excuse_no_engine() -> None:
+    """On a loaded machine each of them waits whenever it wakes, though it has nothing to do."""
+
+    def reading(kit: dict[tuple[int, int], Thread]) -> Reading:
+        return Reading({}, kit, frozenset({0, 1}), frozenset({0, 1}), None, None)
+
+    ticks = {(1, tid): Thread(0, 0, "S") for tid in range(4)}
+    ticked = {key: Thread(10**6, 6 * 10**8, "S") for key in ticks}
+    assert withheld_s(interval(reading(ticks), reading(ticked), 1.0, 0.0)) == 0
+    works = ticked | {(1, 9): Thread(2 * 10**8, 8 * 10**8, "R")}
+    assert withheld_s(interval(reading(ticks), reading(works), 1.0, 0.0)) > 0.7
 
 
 def test_this_process_is_read() -> None:
