@@ -39,6 +39,8 @@ STEP_S: Final = 0.01
 SETTLE_S: Final = 30
 #: What a run may take beyond its pace and the limits of engine.toml.
 SPARE_S: Final = 60
+#: How many times that a run may take while the engine goes on.
+SLOW_TIMES: Final = 10
 
 
 class _Records(Protocol):
@@ -114,8 +116,10 @@ class LiveRun:
             self._stack.enter_context(watch)
         self.faults.watch_state = self.engine.watch_state
         self.faults.scaling = lambda: self.engine.injector.scaling.under_way
-        longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
-        self.deadline = time.monotonic() + longest_s + SPARE_S
+        longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s) + SPARE_S
+        self.deadline = time.monotonic() + longest_s
+        #: The same for an engine that is slow, but goes on.
+        self.last_deadline = self.deadline + (SLOW_TIMES - 1) * longest_s
         self._opened = True
 
     def _lay_out_hosts(self, data: dict[str, Any]) -> None:

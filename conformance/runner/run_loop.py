@@ -212,7 +212,7 @@ class RunLoop:
                 raise failure
             self._faults.failure = None  # a later fault met the aftermath of one before
         self._expect_an_end()
-        if time.monotonic() > self._run.deadline:
+        if self._out_of_time():
             if self._run.recorder_behind:
                 raise KitStopped("the recorder was behind the output at the limit of all limits")
             raise EngineFailure(Code.TIME_LIMIT, "the run was not over at the limit of all limits")
@@ -233,6 +233,14 @@ class RunLoop:
             raise process.violations[0]
         elif self._recovery_overdue():
             raise self._no_recovery("no FETCH")
+
+    def _out_of_time(self) -> bool:
+        """Say whether the run takes too long: one whose engine goes on has more time."""
+        now = time.monotonic()
+        if now <= self._run.deadline:
+            return False
+        goes_on = now < self._moved_at + self._timeouts.recovery_s
+        return not goes_on or now > self._run.last_deadline
 
     def _expect_an_end(self) -> None:
         recorder, log = self._recorder, self._log
@@ -267,10 +275,19 @@ class RunLoop:
         quiet = now - max(self._moved_at, self._run.fault_changed_at)
         if step is None or step.at == "drained" or self._engine.killed:
             return
+        silent = quiet > self._silent_s and self._log.fetched >= self._log.published > 0
+        if silent and self._faults.stop_awaiting_output():
+            self._moved_at = now
+            return
         if quiet > self._timeouts.recovery_s + step.idle_s:
             if self._faults.nobody_came_back:
                 raise self._no_recovery("nothing fetched")
             self._faults.give_up("its moment did not come")
+
+    @property
+    def _silent_s(self) -> float:
+        """After how long a silence an engine that could say something has nothing to say."""
+        return min(self._timeouts.cut_s, self._timeouts.recovery_s / 2)
 
     def _checkpoint_when_quiet(self) -> None:
         """Ask for a checkpoint once everything published so far was processed."""
@@ -297,6 +314,5 @@ class RunLoop:
         if self._run.scenario.one_each and not self._run.fault_changed_at:  # then some come twice
             return self._recorder.records >= published
         # Where output does not tell: what is released was processed, and silence says so, too.
-        silent_s = min(self._timeouts.cut_s, self._timeouts.recovery_s / 2)
-        silent = time.monotonic() > self._moved_at + silent_s
+        silent = time.monotonic() > self._moved_at + self._silent_s
         return self._log.released >= published or (silent and self._log.fetched >= published)
