@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tickproof.conformance.faults.flight import Flight
-from tickproof.conformance.faults.moments import ANEW, MOMENTS
+from tickproof.conformance.faults.moments import ANEW, MOMENTS, OF_OUTPUT
 from tickproof.conformance.faults.state_watch import StateWatch, await_writing
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server.connection_faults import Links
@@ -66,6 +66,8 @@ class FaultController:
         self._cuts_before, self._base, self._fetched_then = log.cuts(), 0, 0
         #: Records granted to a step that waits for cuts.
         self._granted, self._granted_at = 0, 0.0
+        #: Whether output was seen to be sent, and whether all input may go out before any is.
+        self._emits = self._emits_at_end = False
         #: Whether drain was asked for and is not answered; the runner says so.
         self.draining = False
         #: Watches the folder of the state; the runner points it there.
@@ -142,6 +144,17 @@ class FaultController:
             # END is no input: with it, an engine may have nothing left to fetch.
             return min(due, total - 1 if after is None else int(after.fraction * total))
         threshold = self._threshold(step)
+        if step.at in OF_OUTPUT and not self._emits:
+            if self._emits_at_end:
+                return min(due, total)
+            if self._log.released > threshold + total // 8 and self.stop_awaiting_output():
+                # It has cut more than what is due, and sent nothing: that may be so until END.
+                return self.limit(due)
+        return self._limit_for(step, threshold, due)
+
+    def _limit_for(self, step: FaultStep, threshold: int, due: int) -> int:
+        """Return how many records may be published before a step that is due from a record on."""
+        total = self._log.total
         if step.at == "cuts" and self.cuts < step.cuts:
             return min(due, self._bit_by_bit(step, threshold))
         if self._follows_scale(step) and self.scaling():
@@ -205,6 +218,7 @@ class FaultController:
         the frame of this moment is to be treated as never sent.
         """
         is_new = connection > self._connections_before
+        self._emits |= moment.startswith(("stage", "append"))
         if self._recovering and is_new and moment.startswith("fetched"):
             self._released_before, self._recovered_at = self._log.released, time.monotonic()
             self._recovering = False
@@ -314,6 +328,30 @@ class FaultController:
         quiet = self._flight.quiet_s() >= step.idle_s and self._flight.answered
         if quiet and held_back() and self._back() and not (self.links and self.links.busy):
             self.fire_now("idle")
+
+    def stop_awaiting_output(self) -> bool:
+        """Let a step that waits for output go by the input if none was ever sent.
+
+        Some engines emit only at END. A fault that others follow comes at a fetch instead;
+        one of connections comes after those; the last one waits for END, and all input goes
+        out. Says whether something has changed.
+        """
+        step = self.current
+        if step is None or step.at not in OF_OUTPUT or self._emits or self._emits_at_end:
+            return False
+        with self._lock:
+            if self._busy or self.current is not step:
+                return False
+            done, later = self._steps[: self._next], self._steps[self._next + 1 :]
+            ready = tuple(one for one in later if one.at not in OF_OUTPUT)
+            if later and step.target not in ("source", "sink"):
+                self._steps = (*done, replace(step, at="fetched"), *later)
+            elif ready:
+                waiting = tuple(one for one in later if one.at in OF_OUTPUT)
+                self._steps = (*done, *ready, step, *waiting)
+            else:
+                self._emits_at_end = True
+        return True
 
     def give_up(self, why: str, given: FaultStep | None = None) -> None:
         """Drop the current step, so that the input goes on; the evidence will be missing.

@@ -19,3 +19,6 @@ MOMENTS: Final = {
 
 #: Moments that need a new fetch when the step is due.
 ANEW: Final = frozenset(("fetched", "cuts", "draining"))
+
+#: Moments at which output is sent: none comes from an engine that emits only at END until then.
+OF_OUTPUT: Final = frozenset(("losing", "staged", "accepted", "committing"))

@@ -27,6 +27,7 @@ PACED_PROGRESS_S: Final = 1.0
 ENDLESS_TIMES: Final = 20
 ENDLESS_MORE: Final = 100_000
 ENDLESS_BYTES: Final = 1 << 30
+_TOO_LONG: Final = "the run was not over at the limit of all limits"
 #: How long until drain is asked for again.
 ASK_AGAIN_S: Final = 0.2
 
@@ -213,11 +214,10 @@ class RunLoop:
                 raise failure
             self._faults.failure = None  # a later fault met the aftermath of one before
         self._expect_an_end()
-        limit_s, what = self._run.longest_s, "the run was not over at the limit of all limits"
-        if self._run.clock.overdue(self._run.began_at, limit_s, what, moves=False):
+        if self._out_of_time():
             if self._run.recorder_behind:
                 raise KitStopped("the recorder was behind the output at the limit of all limits")
-            raise EngineFailure(Code.TIME_LIMIT, what)
+            raise EngineFailure(Code.TIME_LIMIT, _TOO_LONG)
         process = self._engine.process
         if self._engine.killed:
             down = time.monotonic() < self._engine.injector.down_until
@@ -235,6 +235,13 @@ class RunLoop:
             raise process.violations[0]
         elif self._recovery_overdue():
             raise self._no_recovery("no FETCH")
+
+    def _out_of_time(self) -> bool:
+        """Say whether the run takes too long; raises EngineFailure for one that still goes on."""
+        clock, began_at, limit_s = self._run.clock, self._run.began_at, self._run.longest_s
+        over = clock.overdue(began_at, limit_s, _TOO_LONG)
+        stands = clock.still_s(began_at) >= self._timeouts.recovery_s
+        return over or (clock.fair_s(began_at) > limit_s and stands)
 
     def _expect_an_end(self) -> None:
         recorder, log = self._recorder, self._log
@@ -273,10 +280,19 @@ class RunLoop:
         if step is None or step.at == "drained" or self._engine.killed:
             return
         quiet_s = self._run.clock.fair_s(max(self._moved_at, self._run.fault_changed_at))
+        silent = quiet_s > self._silent_s and self._log.fetched >= self._log.published > 0
+        if silent and self._faults.stop_awaiting_output():
+            self._moved_at = now
+            return
         if quiet_s > self._timeouts.recovery_s + step.idle_s:
             if self._faults.nobody_came_back:
                 raise self._no_recovery("nothing fetched")
             self._faults.give_up("its moment did not come")
+
+    @property
+    def _silent_s(self) -> float:
+        """After how long a silence an engine that could say something has nothing to say."""
+        return min(self._timeouts.cut_s, self._timeouts.recovery_s / 2)
 
     def _checkpoint_when_quiet(self) -> None:
         """Ask for a checkpoint once everything published so far was processed."""
@@ -303,6 +319,5 @@ class RunLoop:
         if self._run.scenario.one_each and not self._run.fault_changed_at:  # then some come twice
             return self._recorder.records >= published
         # Where output does not tell: what is released was processed, and silence says so, too.
-        silent_s = min(self._timeouts.cut_s, self._timeouts.recovery_s / 2)
-        silent = time.monotonic() > self._moved_at + silent_s
+        silent = self._run.clock.fair_s(self._moved_at) > self._silent_s
         return self._log.released >= published or (silent and self._log.fetched >= published)

@@ -134,6 +134,7 @@ def test_what_was_cut_before_the_moment_came_does_not_end_the_input(at):
 def test_an_engine_that_takes_all_there_is_leaves_some_for_the_steps_behind(at):
     first = FaultStep("fill", "state", at, fraction=0.3, seconds=0.1)
     bench = Bench([first, replace(first, fraction=0.75), replace(first, fraction=1.0)], rate=500)
+    bench.observe("stage-received", 1)
     for left in (2, 1, 0):
         # By the pace all of it is due, and the engine takes what it gets at once.
         out = bench.controller.limit(TOTAL)
@@ -208,3 +209,43 @@ def test_workers_that_come_with_a_scale_find_input_though_no_step_is_left():
     assert bench.controller.limit(TOTAL // 2) == TOTAL // 2
     bench.controller.scaling = lambda: False
     assert bench.controller.limit(TOTAL) == TOTAL
+
+
+def test_steps_that_wait_for_output_go_by_the_input_if_none_is_ever_sent():
+    first = FaultStep("kill", "engine", "committing", fraction=0.3)
+    steps = [first, FaultStep("cut", "sink", "staged"), FaultStep("kill", "engine", "fetched"),
+             replace(first, fraction=0.7)]  # fmt: skip
+    bench = Bench(steps, rate=500)
+    bench.log.published = bench.log.fetched = out = bench.controller.limit(TOTAL)
+    bench.log.released = out // 2
+    assert bench.controller.current == first  # what is cut may be sent in a moment
+    bench.log.published = bench.log.fetched = bench.log.released = TOTAL // 2
+    assert bench.controller.limit(TOTAL) < TOTAL
+    bench.observe("fetched", 1)
+    assert bench.done == [replace(first, at="fetched")]
+    # The sink has no connection before END: its fault comes after what the input sets off.
+    bench.log.fetched = bench.log.released = TOTAL * 3 // 4
+    bench.controller.limit(TOTAL)
+    assert bench.controller.current == steps[2]
+
+
+def test_the_last_step_that_waits_for_output_waits_for_the_end():
+    step = FaultStep("kill", "engine", "staged", fraction=0.2)
+    bench = Bench([step], rate=500)
+    out = bench.controller.limit(TOTAL)
+    assert out < TOTAL // 2
+    bench.log.published = bench.log.fetched = out
+    assert bench.controller.stop_awaiting_output()
+    assert not bench.controller.stop_awaiting_output()
+    assert bench.controller.limit(TOTAL) == TOTAL
+    bench.log.published = bench.log.fetched = TOTAL
+    bench.observe("appended", 1)
+    assert bench.done == [step]
+
+
+def test_an_engine_that_has_sent_output_is_waited_for():
+    bench = Bench([FaultStep("kill", "engine", "committing", fraction=0.2)], rate=500)
+    bench.observe("append-received", 1)
+    assert not bench.controller.stop_awaiting_output()
+    bench.log.published = bench.log.fetched = bench.log.released = TOTAL // 2
+    assert bench.controller.limit(TOTAL) < TOTAL

@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import wait_until
 from tests.long import LONG
+from tickproof.conformance.engines import fair_clock
 from tickproof.conformance.engines.spec import EngineSpec, load
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history import events
@@ -26,6 +27,7 @@ from tickproof.conformance.kafka.completion import QUIET_S, RELEASED_S
 from tickproof.conformance.kafka.exchange import Exchange
 from tickproof.conformance.pack.writer import pack
 from tickproof.conformance.resources import fixtures
+from tickproof.conformance.runner import live_run
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.suites import test_t3, test_t3_kafka
@@ -234,6 +236,23 @@ def test_input_comes_though_an_engine_fetches_only_what_is_there(
     require_correct(history)
     (started,) = history.all(events.Started)
     assert history.publishes["t_ns"].min() - started.t_ns < 60e9  # it was not waited for in vain
+
+
+def test_an_engine_that_is_slow_but_goes_on_has_its_time(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(shared_broker.VARIABLE, json.dumps(asdict(broker.address)))
+    monkeypatch.setattr(Scenario, "longest_s", lambda *_: 0.0)
+    monkeypatch.setattr(live_run, "SPARE_S", 8)  # as much as it needs to start, at least
+    monkeypatch.setattr(fair_clock, "MOST_TIMES", 30)
+    slow = COPIES.replace("producer.produce(", "time.sleep(0.02); producer.produce(")
+    slow = "import time\n" + slow.replace("consume(500,", "consume(20,")
+    play(drawn("passthrough", 1_000), made(tmp_path / "engine", slow), tmp_path / "run", seed=5)
+    history = History(tmp_path / "run")
+    require_correct(history)
+    (drained,) = history.all(events.Drained)
+    (started,) = history.all(events.Started)
+    assert drained.t_ns - started.t_ns > 20e9
 
 
 def test_an_engine_that_ends_at_once_cannot_start(miniature: EngineSpec, tmp_path: Path) -> None:
