@@ -56,6 +56,7 @@ def run_session(engine: Path, request: Request, on_event: OnEvent) -> list[Outco
     selected = registry.chosen(
         registry.load(), request.tiers, request.only, request.profile, request.hosts > 0
     )
+    request.out.mkdir(parents=True, exist_ok=True)
     order = TierOrder(engine, request, selected, request.out, on_event)
     record = SessionRecord.of(load(engine), request, order.awaited)
     try:
