@@ -112,7 +112,10 @@ def measured(root: Path, user: str, script: str) -> int:
                 most = max(most, memory(psutil.Process(process.pid)))
                 time.sleep(SAMPLE_S)
         except BaseException:
-            process.kill()  # unshare waits out every other signal
+            # The first below unshare is the init of all: with it, nothing is left.
+            for init in psutil.Process(process.pid).children():
+                init.kill()
+            process.kill()
             raise
     took, grown = time.monotonic() - start, used(root) - disk
     print(
