@@ -107,9 +107,16 @@ def measured(root: Path, user: str, script: str) -> int:
     disk, start, most = used(root), time.monotonic(), 0
     print(f"\n{root.parent.name} {user}: {script}", flush=True)
     with subprocess.Popen(command(root, user, script), stdin=subprocess.DEVNULL) as process:
-        while process.poll() is None:
-            most = max(most, memory(psutil.Process(process.pid)))
-            time.sleep(SAMPLE_S)
+        try:
+            while process.poll() is None:
+                most = max(most, memory(psutil.Process(process.pid)))
+                time.sleep(SAMPLE_S)
+        except BaseException:
+            # The first below unshare is the init of all: with it, nothing is left.
+            for init in psutil.Process(process.pid).children():
+                init.kill()
+            process.kill()
+            raise
     took, grown = time.monotonic() - start, used(root) - disk
     print(
         f"{root.parent.name} {user}: {script}: status {process.returncode}, {took / 60:.1f} min, "
