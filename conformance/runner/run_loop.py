@@ -13,6 +13,7 @@ from typing import Final
 from tickproof.conformance.engines.failures import Code
 from tickproof.conformance.engines.process import EngineFailure, Pending
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.faults.moments import OF_OUTPUT
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka.completion import Completion
 from tickproof.conformance.runner.live_run import STEP_S, LiveRun
@@ -103,6 +104,8 @@ class RunLoop:
         self._drained(self._drain)
         self._forget_drain()
         self._look_at_the_end()
+        if (step := self._faults.current) and step.at in OF_OUTPUT:
+            self._faults.give_up("its moment did not come", step)
         return self._faults.fire_now("drained") is None and not self._engine.killed
 
     def _hear_of_scales(self) -> None:
