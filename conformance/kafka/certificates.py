@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import socket
 import ssl
 import struct
 import time
@@ -17,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.text import shown
@@ -38,7 +36,6 @@ _JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS")
 _PEM: Final = re.compile(
     r"-----BEGIN CERTIFICATE-----[\s\w+/=]+-----END CERTIFICATE-----", re.ASCII
 )
-_HANDSHAKE_S: Final = 10.0
 # The format JKS, which every Java reads: https://docs.oracle.com/javase/8/docs/technotes/guides
 # says which programs make it. A password guards nothing here: Java checks it only if it has one.
 _MAGIC, _VERSION, _TRUSTED = 0xFEEDFEED, 2, 2
@@ -58,13 +55,6 @@ class Trusted:
         store = folder / "trusted.jks"
         store.write_bytes(java_store(self.certificates))
         return [f"-D{SETTING}={store}", f"-D{SETTING}Type=JKS"]
-
-    def context(self) -> ssl.SSLContext:
-        """Return what judges a server as Java does: by any of the certificates as an anchor."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        context.load_verify_locations(cadata=b"".join(self.certificates))
-        return context
 
 
 def trusted(environ: Mapping[str, str] = os.environ) -> Trusted | None:
@@ -123,31 +113,11 @@ def java_store(certificates: tuple[bytes, ...]) -> bytes:
     return body + hashlib.sha1(_PASSWORD + _SALT + body).digest()
 
 
-def expect_trust(url: str, trusted: Trusted) -> None:
-    """Raise KafkaUnavailable if a server's certificate is not trusted.
-
-    A server that cannot be reached raises nothing: Java may know a way, such as a proxy.
-    """
-    parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port or 443
-    try:
-        with socket.create_connection((host, port), _HANDSHAKE_S) as plain:
-            trusted.context().wrap_socket(plain, server_hostname=host).close()
-    except ssl.SSLError as error:
-        raise KafkaUnavailable(not_trusted(f"{host}:{port}", trusted, _reason(error))) from error
-    except OSError:
-        return
-
-
-def not_trusted(server: str, trusted: Trusted | None, why: str) -> str:
-    """Say that a server's certificate is not trusted, and what to do."""
+def not_trusted(trusted: Trusted | None, why: str) -> str:
+    """Say that the certificate of a repository is not trusted, and what to do."""
     source = trusted.source if trusted else "Java itself"
     return (
-        f"TLS: the certificate of {server} is not trusted ({why}) by {source}; expected one that "
-        "is, or the certificate of the TLS proxy in between: set SSL_CERT_FILE to a file in PEM "
-        "that has it"
+        f"TLS: the certificate of the repository is not trusted by {source} ({why}); expected one "
+        "that is, or the certificate of the TLS proxy in between: set SSL_CERT_FILE to a file in "
+        "PEM that has it"
     )
-
-
-def _reason(error: ssl.SSLError) -> str:
-    return shown(getattr(error, "verify_message", "") or error.reason or str(error), 200)

@@ -15,7 +15,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 from xml.sax.saxutils import quoteattr
@@ -35,7 +37,10 @@ BROKER: Final = Path(__file__).with_name("broker-jars.toml")
 #: A download of some 50 MB takes half a minute; a line that is slower than this is no use.
 LIMIT_S: Final = 540.0
 _TAIL_LINES: Final = 3
-_REPOSITORY: Final = "https://repository.example/"
+#: Lines of a client's output that are kept.
+_KEPT_LINES: Final = 2000
+#: The repository that Ivy asks; "": Maven Central, which it knows.
+_REPOSITORY: Final = ""
 #: What Java says if it does not trust a server.
 _NO_TRUST: Final = ("PKIX path", "trustAnchors")
 
@@ -144,31 +149,18 @@ def _download(wanted: JarList, scratch: Path) -> Path:
     artifacts = [(*one.split(":"),) for one in wanted.coordinates]
     trusted = certificates.trusted()
     options = trusted.java_options(scratch) if trusted else []
-    command = _by_ivy(artifacts, scratch, options)
-    if command and trusted:
-        certificates.expect_trust(_REPOSITORY, trusted)
-    command = command or _by_maven(artifacts, scratch)
+    command = _by_ivy(artifacts, scratch, options) or _by_maven(artifacts, scratch)
     if command is None:
         raise KafkaUnavailable(
             f"nothing here can bring the jars of {wanted.name}: expected the package pyspark, "
             "whose Ivy can (pip install 'tickproof[kafka]'), or the program mvn"
         )
     own = os.environ.get("MAVEN_OPTS", "")
-    try:
-        done = subprocess.run(
-            command, cwd=scratch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, timeout=LIMIT_S,
-            env=os.environ | {"MAVEN_OPTS": " ".join([own, *options])},
-        )  # fmt: skip
-        out, why = done.stdout, f"status {done.returncode}" if done.returncode else ""
-    except OSError as error:
-        raise KafkaUnavailable(f"{command[0]} cannot be run: {error.strerror}") from error
-    except subprocess.TimeoutExpired as error:
-        out, why = error.stdout or b"", f"it had not ended after {LIMIT_S:g} s"
+    lines, why = _run(command, scratch, {"MAVEN_OPTS": " ".join([own, *options])})
     if why:
-        said = _reasons(out.decode("utf-8", "backslashreplace").splitlines())
+        said = _reasons(lines)
         if said and any(words in said[0] for words in _NO_TRUST):
-            raise KafkaUnavailable(certificates.not_trusted("the repository", trusted, said[0]))
+            raise KafkaUnavailable(certificates.not_trusted(trusted, said[0]))
         tail = said[:_TAIL_LINES]
         raise KafkaUnavailable(
             f"the jars of {wanted.name} cannot be brought from Maven Central ({why}: "
@@ -177,7 +169,45 @@ def _download(wanted: JarList, scratch: Path) -> Path:
     return made
 
 
-def _reasons(lines: list[str]) -> list[str]:
+def _run(
+    command: list[str], scratch: Path, environ: Mapping[str, str]
+) -> tuple[Sequence[str], str]:
+    """Run a client of a repository; return its last lines, and why it failed, "" if it did not.
+
+    One that does not trust the repository is ended: it would try again for each file.
+    """
+    late = threading.Event()
+    lines: deque[str] = deque(maxlen=_KEPT_LINES)
+    try:
+        client = subprocess.Popen(
+            command, cwd=scratch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, env=os.environ | environ, errors="backslashreplace",
+        )  # fmt: skip
+    except OSError as error:
+        raise KafkaUnavailable(f"{command[0]} cannot be run: {error.strerror}") from error
+
+    def give_up() -> None:
+        late.set()
+        client.kill()
+
+    limit = threading.Timer(LIMIT_S, give_up)
+    limit.start()
+    try:
+        with client:
+            for line in client.stdout or ():
+                lines.append(line)
+                if any(words in line for words in _NO_TRUST):
+                    client.kill()
+                    break
+    finally:
+        limit.cancel()
+        client.kill()
+    if late.is_set():
+        return lines, f"it had not ended after {LIMIT_S:g} s"
+    return lines, f"status {client.returncode}" if client.returncode else ""
+
+
+def _reasons(lines: Iterable[str]) -> list[str]:
     """Return the lines with a reason, those with a cause in them first."""
     known = ("error", "exception", "not found", "unresolved")
     reasons = [line.strip() for line in lines if any(word in line.lower() for word in known)]
@@ -204,9 +234,10 @@ def _by_ivy(
         f"<dependencies>{''.join(lines)}</dependencies></ivy-module>",
         "utf-8",
     )
+    root = f" root={quoteattr(_REPOSITORY)}" if _REPOSITORY else ""
     (scratch / "settings.xml").write_text(
         '<ivysettings><settings defaultResolver="central"/><resolvers>'
-        f'<ibiblio name="central" m2compatible="true" root={quoteattr(_REPOSITORY)}/>'
+        f'<ibiblio name="central" m2compatible="true"{root}/>'
         "</resolvers></ivysettings>",
         "utf-8",
     )
@@ -214,7 +245,8 @@ def _by_ivy(
     return [
         str(find_java().home / "bin" / "java"), "-XX:TieredStopAtLevel=1", *options,
         "-jar", str(ivy[-1]), "-settings", "settings.xml", "-ivy", "ivy.xml",
-        "-cache", str(scratch / "ivy"), "-confs", "default", "-warn",
+        # Verbose: it says at once what fails.
+        "-cache", str(scratch / "ivy"), "-confs", "default", "-verbose",
         "-retrieve", "jars/[artifact]-[revision](-[classifier]).[ext]",
     ]  # fmt: skip
 
