@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -172,6 +173,11 @@ class FaultStep:
         return dies or self.do in ("corrupt", "rescale")
 
     @property
+    def takes_worker(self) -> bool:
+        """Whether a worker dies by it, or may be taken for dead."""
+        return self.target in ("worker", "host") and self.do in ("kill", "pause")
+
+    @property
     def needs(self) -> str | None:
         """What an engine must claim to survive; None: nothing, any engine must bear it."""
         if self.do in _BREAKING:
@@ -266,6 +272,32 @@ class FaultStep:
             "draining": f"between drain and its answer, from {part} on",
             "scaling": "between a request to scale and its answer",
         }[self.at]
+
+
+def needs_of(faults: Iterable[FaultStep], workers: int) -> frozenset[str]:
+    """Return what an engine of so many workers must claim to survive a schedule.
+
+    What it keeps in the memory of its workers may be lost with the second of them, for the kit
+    cannot see when the first has it again. A stop of all puts an end to that.
+    """
+    found: set[str] = set()
+    down = 0
+    for step in faults:
+        found |= {step.needs} if step.needs else set()
+        workers = step.workers or workers
+        down = 0 if step.ends_engine else down + step.takes_worker
+        if down > 1 or (step.takes_worker and workers == 1):
+            found.add("all-workers")
+    return frozenset(found)
+
+
+def within(
+    survives: Collection[str], faults: Sequence[FaultStep], workers: int
+) -> tuple[FaultStep, ...]:
+    """Return a schedule up to the first step that asks for more than an engine claims."""
+    claimed = frozenset(survived(survives))
+    fits = (needs_of(faults[: number + 1], workers) <= claimed for number in range(len(faults)))
+    return tuple(step for step, _ in zip(faults, takewhile(bool, fits), strict=False))
 
 
 def one_each(app: str, params: Mapping[str, str]) -> bool:
@@ -365,6 +397,11 @@ class Scenario:
         if self.app == "ladder":
             return ladder_output(self.params["step"]).itemsize
         return _OUTPUT_SIZES.get(self.app) or int(self.recipe["size"])
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What an engine must claim to survive the schedule."""
+        return needs_of(self.faults, self.workers)
 
     @property
     def may_share(self) -> bool:

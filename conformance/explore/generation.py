@@ -21,7 +21,15 @@ from tickproof.conformance.fault_space.scenarios import pace
 from tickproof.conformance.fault_space.scenarios import scenario as scenario_of
 from tickproof.conformance.fault_space.strikes import scale
 from tickproof.conformance.faults.schedule_file import KINDS, PREFIX, tick_for
-from tickproof.conformance.scenario import LASTING, WAYS, FaultStep, Scenario, one_each
+from tickproof.conformance.scenario import (
+    LASTING,
+    WAYS,
+    FaultStep,
+    Scenario,
+    one_each,
+    survived,
+    within,
+)
 
 #: Schedules drawn at a time: beyond this number, hypothesis only varies earlier ones.
 BATCH: Final = 10
@@ -93,12 +101,14 @@ def scenarios(draw: st.DrawFn, offered: list[Offer]) -> Scenario:
     partitions = draw(st.sampled_from((4, 1, 2, 3, 8)))
     # The death of a worker without a partition might go unnoticed.
     workers = min(partitions, draw(st.sampled_from((2, 1, 3))))
+    if "all-workers" not in survived(offer.survives):
+        workers, partitions = max(workers, 2), max(partitions, 2)
     recipe: dict[str, Any] = {
         "kind": KINDS[offer.app], "seed": draw(st.integers(0, 2**32 - 1)), "records": records,
         "partitions": partitions, "tick": tick_for(records),
     }  # fmt: skip
     recipe |= draw(_content(offer, records))
-    faults = tuple(draw(_faults(offer, number, records)))
+    faults = within(offer.survives, draw(_faults(offer, number, records)), workers)
     seconds = draw(st.sampled_from((1.0, 0.5, 2.0, 3.0)))
     rate = pace(records, seconds, faults)
     return Scenario(PREFIX, offer.app, offer.params, recipe, workers, rate, faults=faults)

@@ -103,6 +103,6 @@ def _unclaimed(offered: Iterable[Offer]) -> Iterator[tuple[Value, Value]]:
 
 def _needs(strike: Strike) -> frozenset[str]:
     step = step_of(strike)
-    # No claim says whether there are workers to pause, but this one that there are some.
-    need = "worker" if step.do == "pause" else step.needs
+    # A point may strike several times, and has one worker if it has one partition.
+    need = "all-workers" if step.takes_worker else step.needs
     return frozenset((need,) if need else ())

@@ -23,10 +23,11 @@ _MORE_OF_HOST: Final = {
 }  # fmt: skip
 #: Seconds that a fault of a host lasts: some engines take it for dead then, or wait for it.
 _CUT_OFF_S: Final = (0.5, 3.0)
-#: Deaths that a recovery may follow, by the claim that they need: the first that is claimed.
+#: Deaths that a recovery may follow, by the claim that they need if a strike comes after them:
+#: the first that is claimed.
 PRELUDES: Final[dict[str, FaultStep]] = {
     "engine": FaultStep("kill", "engine", "fetched", cut=True),
-    "worker": FaultStep("kill", "worker", "fetched", cut=True),
+    "all-workers": FaultStep("kill", "worker", "fetched", cut=True),
 }
 #: Cuts of a life after which a strike comes.
 CUTS: Final = {

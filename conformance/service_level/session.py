@@ -178,10 +178,10 @@ def claimed(spec: EngineSpec, profile: Profile, console: Console, *, as_json: bo
     if not spec.offers(load.app, load.params):
         why = f"does not offer {words}"
     else:
-        needs = {step.needs for step in profile.scenario(0).faults} - {None}
+        needs = profile.scenario(0).needs
         if needs <= set(spec.claims(load.app, load.params).survives):
             return True
-        why = f"does not claim to survive a kill of {', '.join(map(str, needs))} with {words}"
+        why = f"does not claim to survive a kill of {', '.join(sorted(needs))} with {words}"
     if as_json:
         print(json.dumps({"engine": engine_facts(spec), "profile": profile.to_json(),
                           "decision": {"verdict": Verdict.NOT_CLAIMED, "why": why}}))  # fmt: skip

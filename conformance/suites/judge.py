@@ -107,7 +107,6 @@ def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) ->
     for do, claimed in (("rescale", ("restart", "live")), ("scale", ("live",))):
         if any(step.do == do for step in scenario.faults) and claims["rescale"] not in claimed:
             raise NotClaimed(f"claims rescale = {claims['rescale']}")
-    asked = {step.needs for step in scenario.faults if step.needs}
-    missing = (set(needs.survives) | asked) - set(survived(claims["survives"]))
+    missing = {*needs.survives, *scenario.needs} - set(survived(claims["survives"]))
     if missing:
         raise NotClaimed(f"does not claim to survive: {', '.join(sorted(missing))}")

@@ -110,7 +110,7 @@ def _taken_over(history: History, fault: events.FiredFault) -> bool:
 
 @decides("KA-REBALANCE", "kafka-rebalance")
 def test_workers_die_while_a_commit_is_under_way(history: History) -> None:
-    _exact(history, 2)
+    _exact(history, len(history.run["scenario"]["faults"]))
 
 
 @decides("KA-NOT-HELD-UP", "kafka-worker-in-transaction")

@@ -226,15 +226,20 @@ def test_a_weak_claim_selects_nothing_that_it_does_not_promise(state, delivery):
               "survives": ["worker", "engine", "connection"]}  # fmt: skip
     scenario = Scenario("made", "count", {"emit": "every"}, {}, faults=(KILL,))
 
-    def asked(one: registry.Requirement) -> bool:
+    def asked(one: registry.Requirement, transport: str) -> bool:
         try:
-            check_claims(one.needs, claims, scenario)
+            check_claims(one.needs, {**claims, "transport": transport}, scenario)
         except NotClaimed:
             return False
         return True
 
-    found = {one.id for one in registry.load().values() if asked(one) and one.tier == 3}
+    found, over_kafka = (
+        {one.id for one in registry.load().values() if asked(one, transport) and one.tier == 3}
+        for transport in ("log", "kafka")
+    )
     assert ("EO-ENGINE-DEATH" in found) == (state == "exactly-once")
+    assert ("KA-LOST-SESSION" in over_kafka) == (state == "exactly-once")
+    assert ("KA-DOWNTIME" in over_kafka) == (state in ("at-least-once", "exactly-once"))
     assert ("DL-NO-LOSS" in found) == (state in ("at-least-once", "exactly-once"))
     assert ("DL-EXACTLY-ONCE" in found) == (
         delivery == "exactly-once" and state in ("at-least-once", "exactly-once")

@@ -141,13 +141,37 @@ def test_only_what_is_claimed_is_killed():
         return [(step.do, step.target) for step in scenario.faults]
 
     assert faults("count-mixed-deaths", "engine") == [("kill", "engine")] * 2
-    assert faults("count-mixed-deaths", "worker") == [("kill", "worker")] * 2
+    assert faults("count-mixed-deaths", "worker", "all-workers") == [("kill", "worker")] * 2
+    assert faults("count-mixed-deaths", "worker") == [("kill", "worker"), ("pause", "engine")]
     assert faults("count-mixed-deaths", "worker", "engine") == [
         ("kill", "engine"), ("kill", "worker"),
     ]  # fmt: skip
     assert faults("count-mixed-deaths", "connection") == [("pause", "engine")] * 2
     assert faults("count-pause", "engine") == [("pause", "engine")]
     assert faults("count-pause", "worker") == [("pause", "worker")]
+
+
+#: Scenarios with a second death of a worker if all-workers is claimed.
+TWICE = ("count-mixed-deaths", "kafka-rebalance", "kafka-worker-in-transaction")
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_no_second_worker_dies_unless_all_workers_is_claimed(name):
+    """State in the memory of several workers is lost if two die before the first has it again."""
+
+    def deaths(*survives):
+        held = claims(EVERY, survives=list(survives), rescale="live", transport="kafka")
+        scenario = draw(name, Context(1, carrier=EVERY, survives=survives))
+        return decided(name, held, scenario), sum(step.do == "kill" for step in scenario.faults)
+
+    if EVERY not in CATALOG[name].carriers:
+        return
+    asked, killed = deaths("worker", "connection")
+    more_asked, more_killed = deaths("worker", "connection", "all-workers")
+    assert asked <= more_asked
+    if name in TWICE:
+        assert asked == more_asked and asked
+        assert (killed, more_killed) == (1, 2)
 
 
 def test_the_reason_names_what_is_missing():

@@ -1,0 +1,59 @@
+"""Claims that a schedule needs, and the part of it that stays within the claims."""
+
+from __future__ import annotations
+
+import pytest
+
+from tickproof.conformance.scenario import FaultStep, needs_of, within
+
+DEATH = FaultStep("kill", "worker", "fetched")
+PAUSE = FaultStep("pause", "worker", "fetched", seconds=2.0)
+HOST = FaultStep("kill", "host", "fetched", down_s=1.0)
+CUT = FaultStep("cut", "source", "fetched")
+ALL = FaultStep("kill", "workers", "fetched")
+
+
+def stop(workers: int) -> FaultStep:
+    return FaultStep("rescale", "engine", "fetched", workers=workers)
+
+
+def scale(workers: int) -> FaultStep:
+    return FaultStep("scale", "engine", "fetched", workers=workers)
+
+
+@pytest.mark.parametrize(
+    ("faults", "workers", "needs"),
+    [
+        ((), 2, ""),
+        ((DEATH,), 2, "worker"),
+        ((DEATH,), 1, "worker all-workers"),
+        ((ALL,), 2, "all-workers"),
+        ((DEATH, DEATH), 2, "worker all-workers"),
+        ((DEATH, CUT, DEATH), 3, "worker connection all-workers"),
+        ((PAUSE, DEATH), 2, "worker all-workers"),
+        ((HOST, DEATH), 2, "worker all-workers"),
+        ((HOST, CUT), 2, "worker connection"),
+        ((DEATH, stop(3), DEATH), 2, "worker"),
+        ((stop(1), DEATH), 2, "worker all-workers"),
+        ((scale(1), DEATH), 2, "worker all-workers"),
+        ((scale(3), DEATH), 1, "worker"),
+        ((DEATH, scale(3), DEATH), 2, "worker all-workers"),
+    ],
+)
+def test_a_second_worker_that_dies_needs_the_claim_of_all(faults, workers, needs):
+    assert needs_of(faults, workers) == set(needs.split())
+
+
+@pytest.mark.parametrize(
+    ("survives", "faults", "kept"),
+    [
+        ("worker", (DEATH, DEATH), 1),
+        ("worker", (DEATH, CUT, DEATH), 1),
+        ("worker connection", (DEATH, CUT, DEATH, CUT), 2),
+        ("worker all-workers", (DEATH, DEATH), 2),
+        ("worker engine", (DEATH, DEATH), 2),  # both together imply all-workers
+        ("engine", (DEATH, DEATH), 0),
+    ],
+)
+def test_a_schedule_ends_before_what_is_not_claimed(survives, faults, kept):
+    assert within(survives.split(), faults, 2) == faults[:kept]
