@@ -14,11 +14,11 @@ import numpy as np
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, outputs, whole
-from tickproof.conformance.suites.judge import Fail, Unknown, decides
+from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown, decides
 from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.suites.require import require_fired, require_no
 from tickproof.conformance.usage import noise
-from tickproof.conformance.verdicts import Reason
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, Reason
 
 #: What brokers, and the kit's reader, may add to the time that is claimed.
 _SPARE_S: Final = 10.0
@@ -87,7 +87,11 @@ def _session_lost(history: History) -> None:
     fetches = history.fetches[history.fetches["t_ns"] > fault.struck_ns]
     read = {(one.stream, one.partition): one.fetched for one in fault.partitions}
     again = any(row["base"] < read[int(row["stream"]), int(row["partition"])] for row in fetches)
-    if not again and not _taken_over(history, fault):
+    if again:
+        return
+    if not history.run["kafka"]["session_s"]:
+        raise NotClaimed(f"{DOES_NOT_APPLY}: about members of a group; [kafka] names no session")
+    if not _taken_over(history, fault):
         raise Unknown(
             Reason.NOTHING_IN_FLIGHT, "somebody who reads again what the paused one had",
             "no input was read a second time: it kept its session",

@@ -16,7 +16,7 @@ from tickproof.conformance.history.events import (
 )
 from tickproof.conformance.history.fired_fault import FiredFault
 from tickproof.conformance.scenario import FaultStep, Scenario
-from tickproof.conformance.suites.judge import Fail, Unknown
+from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown
 from tickproof.conformance.suites.require import not_fetched_below
 from tickproof.conformance.suites.test_t1_kafka import (
     test_names_on_the_broker_are_of_the_run as judge_names,
@@ -187,15 +187,15 @@ def test_what_was_committed_is_not_fetched_again(tmp_path: Path) -> None:
         not_fetched_below(*fetched_after_a_drain(tmp_path / "run", 59), "drain was answered")
 
 
-def paused(folder: Path, later: list[tuple[int, int, int, int, int]]):
-    """Make a run whose worker stops at 1 s, for 4.5 s with a session of 3 s; ``later``: fetches."""
+def paused(folder: Path, later: list[tuple[int, int, int, int, int]], session_s: float = 3.0):
+    """Make a run whose worker stops at 1 s, for 4.5 s; ``later``: fetches."""
     numbers = np.arange(2 * RECORDS, dtype="<i8").view(NUMBER)
     parts = {(0, 0): numbers[:RECORDS], (0, 1): numbers[RECORDS:]}
     step = FaultStep("pause", "worker", "committing", fraction=0.2, seconds=4.5)
     run = RunFolder(
         folder, Scenario("kafka-partition-returns", "passthrough", {}, {}, faults=(step,)),
         make_input=given_input(parts),
-        kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
+        kafka={"session_s": session_s, "transaction_s": 10.0, "transaction_version": 2},
     )  # fmt: skip
     run.outputs(output_log(numbers, t_ns=np.full(2 * RECORDS, 7 * SECOND)))
     run.tables(fetches=[(SECOND // 2, 0, 0, 0, 50), (SECOND // 2, 0, 1, 0, 50), *later])
@@ -232,3 +232,5 @@ def test_partitions_that_others_read_meanwhile_were_taken_over(tmp_path: Path, l
 def test_partitions_that_nobody_else_read_show_no_lost_session(tmp_path: Path, later) -> None:
     with pytest.raises(Unknown, match="kept its session"):
         judge_lost_session(paused(tmp_path / "run", later))
+    with pytest.raises(NotClaimed, match="names no session"):
+        judge_lost_session(paused(tmp_path / "none", later, session_s=0.0))
