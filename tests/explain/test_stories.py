@@ -138,7 +138,8 @@ def test_a_release_without_a_cut(mutant_run):
         rf"asked for offset {asked:,} of partition \d, though it had released everything below "
         rf"{upto:,}:", text,
     )  # fmt: skip
-    assert "older than its RELEASE" in text
+    # It releases before it cuts: on a busy machine the kill may come before the first cut.
+    assert ("older than its RELEASE" if asked else "at the very beginning") in text
     assert made.wrong.t_ns == row.t_ns
 
 
