@@ -107,6 +107,10 @@ class _Places:
                     yield low, high
 
 
+#: Of each span: how many values each run has, their sum, and its first value, from 1.
+_Runs = list[tuple[np.ndarray, ...]]
+
+
 class _States(NamedTuple):
     """States of a key: how many values each counts again, their sum, and how many runs that takes.
 
@@ -169,24 +173,27 @@ class _Key:
 
     def _found(self, n: np.int64, total: np.int64, thorough: bool) -> _States:
         """Return states that explain a point, with one run more than known ones; or with some."""
-        states = self.known
-        found = self._extended(states, n, total)
-        for _ in self.spans[1:] if thorough else ():
-            size = len(states.more) * sum(len(length) for length, *_ in self._all_runs)
-            if len(found.more) or size > _MOST_STATES:
-                break
-            states = self._extended(states)
-            found = self._extended(states, n, total)
+        found = self._extended(self.known, self._all_runs, n, total)
+        # A life that showed nothing began to count where it began to read: that is tried first,
+        # as a key has few such runs.
+        for runs in (self._first_runs, self._all_runs) if thorough else ():
+            states = self.known
+            for _ in self.spans[1:]:
+                size = len(states.more) * sum(len(length) for length, *_ in runs)
+                if len(found.more) or size > _MOST_STATES:
+                    break
+                states = self._extended(states, runs)
+                found = self._extended(states, runs, n, total)
         return found
 
     def _extended(
-        self, states: _States, n: np.int64 | None = None, total: np.int64 | int = 0
+        self, states: _States, added: _Runs, n: np.int64 | None = None, total: np.int64 | int = 0
     ) -> _States:
         """Return states with one run more: those that explain a point, or all."""
         columns = [states.those(states.runs < 0)]
         open_ = states.those(states.runs < len(self.spans))
         for more, extra, runs in zip(*open_[:3], strict=True):
-            for length, run, first in self._all_runs:
+            for length, run, first in added:
                 one = _States(more + length, extra + run, np.full(len(run), runs + 1), first)
                 if n is not None:
                     one = one.those(self._true(n - one.more, total - one.extra, one.first))
@@ -194,9 +201,15 @@ class _Key:
         return _States(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
     @cached_property
-    def _all_runs(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def _first_runs(self) -> _Runs:
+        """Those of all runs that begin where their span does."""
+        spans = zip(self._all_runs, self.spans, strict=True)
+        return [tuple(part[one[2] == low + 1] for part in one) for one, (low, _) in spans]
+
+    @cached_property
+    def _all_runs(self) -> _Runs:
         """All runs of each span: how many values each has, their sum, and its first value."""
-        found = []
+        found: _Runs = []
         for low, high in self.spans:
             sums = self.sums[low : high + 1]
             starts = np.arange(len(sums) if len(sums) <= _LONG_SPAN else 1)
