@@ -178,3 +178,13 @@ def test_an_output_log_without_anything_to_put_back_is_the_same():
     assert without_repeats(inputs, log, [], FAULT_NS) is log
     empty = output_log(np.empty(0, COUNT_OUT))
     assert without_repeats(inputs, empty, [Rewind(0, 0, 9)], FAULT_NS) is empty
+
+
+@pytest.mark.parametrize("keys", [1, 7])
+def test_two_lives_that_showed_nothing_are_explained_for_hot_keys_too(keys):
+    def engine() -> Engine:
+        made = Engine(made_input(keys=keys)).life(0, 300, S, shown=0)
+        return made.life(0, 450, 3 * S, shown=0)
+
+    assert engine().life(0, RECORDS, 4 * S).seen() == set()
+    assert engine().life(0, RECORDS, 4 * S, skip=500).seen()
