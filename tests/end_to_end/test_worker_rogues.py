@@ -13,7 +13,7 @@ recovery_timeout_s = 10
 [claims]
 state = "exactly-once"
 delivery = "exactly-once"
-survives = ["worker"]
+survives = ["worker", "all-workers"]
 rescale = "none"
 [apps.passthrough]
 [apps.count]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.long import LONG
+from tickproof.conformance.engines import spec
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.selftest import mutants, plan, session
@@ -88,6 +89,7 @@ def processes_of(out: Path) -> list[str]:
 @pytest.mark.parametrize("mutant", [*ALL, *VARIANTS], ids=lambda mutant: mutant.id)
 def test_its_edits_fit_the_engine_and_compile(mutant: Copy, tmp_path: Path) -> None:
     engine = mutants.make(mutant, fixtures(), tmp_path / "copy")
+    spec.load(engine)  # its engine.toml is still a good one
     original = tmp_path / "original"
     mutants.copy_engine(fixtures() / "engines" / mutant.engine, original)
     changed = set()
