@@ -29,6 +29,10 @@ FIRST: Final = 16
 OnResult = Callable[[int, int, Result], None]
 
 
+#: Patterns that fit every mutant.
+ALL: Final = ("*",)
+
+
 @dataclass(frozen=True)
 class Request:
     """What to judge. engine: its folder. only: requirements, empty for all.
@@ -44,7 +48,7 @@ class Request:
     seed: int = 1
     only: tuple[str, ...] = ()
     sample: int | None = None
-    match: tuple[str, ...] = ("*",)
+    match: tuple[str, ...] = ALL
     again: bool = False
     workers: int = 2
     equivalent: Equivalents = field(default_factory=Equivalents)
@@ -71,7 +75,7 @@ def run(request: Request, on_result: OnResult) -> tuple[list[Mutation], Results]
     )  # fmt: skip
     results = Results(request.out / FILE_NAME, head)
     chosen = _chosen(request, known)
-    if not chosen and request.sample != 0:
+    if not chosen and request.match != ALL:
         shutil.rmtree(work)
         patterns = shown(", ".join(request.match), 200)
         raise RequestError(f"--match: expected files or ids of mutants; none fits {patterns}")

@@ -108,11 +108,20 @@ class LiveRun:
             self._pool, self._isolation, self.server.listen_on,
             opened.exchange.completion if opened.exchange else None,
         )  # fmt: skip
+        self._follow()
+        self.faults.watch_state = self.engine.watch_state
+        self.faults.scaling = lambda: self.engine.injector.scaling.under_way
+        longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
+        self.began_at, self.longest_s = time.monotonic(), longest_s + SPARE_S
+        self._opened = True
+
+    def _follow(self) -> None:
+        """Follow the engine: its clock, its network, its work."""
         self.clock = self.engine.clock
         if isinstance(self.server, LogServer):
             self.server.passed_s = self.clock.fair_s
         pulse = Pulse(
-            self.clock, self._position, self.engine.living, paced=scenario.pace is not None
+            self.clock, self._position, self.engine.living, paced=self.scenario.pace is not None
         )
         self._recording.append(pulse)
         self._stack.enter_context(pulse)
@@ -121,16 +130,11 @@ class LiveRun:
         )
         self._stack.callback(self.network_faults.end)
         self._recording.append(self.network_faults)
-        if scenario.pace is None:  # a look would hold up what is measured
+        if self.scenario.pace is None:  # a look would hold up what is measured
             watch = ActivityWatch(self.events, lambda: self.server.port, self.engine.living)
             self.server.greeted = watch.greeted
             self.engine.watch(watch)
             self._stack.enter_context(watch)
-        self.faults.watch_state = self.engine.watch_state
-        self.faults.scaling = lambda: self.engine.injector.scaling.under_way
-        longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
-        self.began_at, self.longest_s = time.monotonic(), longest_s + SPARE_S
-        self._opened = True
 
     def _position(self) -> tuple[int, ...]:
         """Return how far the engine is: counts that its progress raises, and that have an end."""

@@ -252,7 +252,7 @@ def test_an_engine_that_is_slow_but_goes_on_has_its_time(
     require_correct(history)
     (drained,) = history.all(events.Drained)
     (started,) = history.all(events.Started)
-    assert drained.t_ns - started.t_ns > 20e9
+    assert drained.t_ns - started.t_ns > 8e9  # more than the limit of the run
 
 
 def test_an_engine_that_ends_at_once_cannot_start(miniature: EngineSpec, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tickproof.conformance.mutation import equivalents, judge, session, source
 from tickproof.conformance.mutation.results import Head, Results
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest.trial import tests_of
-from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK, EXIT_USAGE
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_NOT_JUDGED, EXIT_OK, EXIT_USAGE
 
 LISTED = """
 [[equivalent]]
@@ -106,7 +106,7 @@ def test_a_file_that_is_left_out_makes_no_mutants(
     listed = resources.fixtures() / "equivalents" / "minimal.toml"
     listed.parent.mkdir()
     listed.write_text('[left_out]\n"adapter.py" = "why not"\n')
-    assert mutate("--only", "SL-DOUBLE") == EXIT_OK
+    assert mutate("--only", "SL-DOUBLE") == EXIT_NOT_JUDGED
     assert "0 of 0 mutants killed" in capsys.readouterr().out
     listed.write_text('[left_out]\n"adaptor.py" = "why not"\n')
     assert mutate("--only", "SL-DOUBLE") == EXIT_USAGE
