@@ -194,14 +194,17 @@ def _run(
     limit.start()
     try:
         with client:
-            for line in client.stdout or ():
-                lines.append(line)
-                if any(words in line for words in _NO_TRUST):
-                    client.kill()
-                    break
+            try:
+                for line in client.stdout or ():
+                    lines.append(line)
+                    if any(words in line for words in _NO_TRUST):
+                        client.kill()
+                        break
+            except BaseException:
+                client.kill()  # leaving the block waits for its end
+                raise
     finally:
         limit.cancel()
-        client.kill()
     if late.is_set():
         return lines, f"it had not ended after {LIMIT_S:g} s"
     return lines, f"status {client.returncode}" if client.returncode else ""

@@ -36,15 +36,15 @@ def build(
     cut: what ended it early, in words, and the exit status of its command; None: it was not.
     """
     report = _built(record, with_stories(outcomes), folder, ended, fault_space)
-    judged = sum(
-        one.id in record.selected
-        and one.verdict is not Verdict.KIT_ERROR
-        and not json_report.left(one)
-        for one in report.requirements
-    )
     interrupted = None
     if cut is not None:
         why, status = cut
+        judged = sum(
+            one.id in record.selected
+            and one.verdict is not Verdict.KIT_ERROR
+            and not json_report.left(one)
+            for one in report.requirements
+        )
         interrupted = Interrupted(
             by=why, exit_status=status, judged=judged, of=len(record.selected)
         )
