@@ -17,9 +17,17 @@ JudgedApp = Literal["passthrough", "double", "count", "market-spread"]
 App = Literal[JudgedApp, "ladder"]
 #: One small feature more each; docs/bench.md says which.
 Step = Literal[
-    "passthrough", "decode", "compute", "three-coalesced", "three-apart",
-    "state", "state-by-key", "checkpoint", "exactly-once", "audit",
-]  # fmt: skip
+    "passthrough",
+    "decode",
+    "compute",
+    "three-coalesced",
+    "three-apart",
+    "state",
+    "state-by-key",
+    "checkpoint",
+    "exactly-once",
+    "audit",
+]
 _POINTS: Final = frozenset(("state", "state-by-key", "checkpoint", "exactly-once", "audit"))
 
 _OUTPUT_SIZES: Final = {
@@ -28,10 +36,26 @@ _OUTPUT_SIZES: Final = {
     "market-spread": VERDICT.itemsize,
 }
 Do = Literal[
-    "kill", "pause",
-    "cut", "late", "half-open", "delay", "throttle", "drip", "refuse", "silence",
-    "fill", "corrupt", "rescale", "scale", "partition", "loss", "reorder", "duplicate", "garble",
-]  # fmt: skip
+    "kill",
+    "pause",
+    "cut",
+    "late",
+    "half-open",
+    "delay",
+    "throttle",
+    "drip",
+    "refuse",
+    "silence",
+    "fill",
+    "corrupt",
+    "rescale",
+    "scale",
+    "partition",
+    "loss",
+    "reorder",
+    "duplicate",
+    "garble",
+]
 Target = Literal["worker", "workers", "coordinator", "engine", "source", "sink", "state", "host"]
 #: The host that argv is started on.
 FIRST: Final = "host-1"
@@ -39,9 +63,21 @@ FIRST: Final = "host-1"
 Way = Literal["both", "out", "in"]
 WAYS: Final[tuple[Way, ...]] = get_args(Way)
 Moment = Literal[
-    "fetched", "losing", "staged", "accepted", "committing", "recovery", "checkpointing",
-    "checkpoint", "drained", "cuts", "cutting", "idle", "draining", "scaling",
-]  # fmt: skip
+    "fetched",
+    "losing",
+    "staged",
+    "accepted",
+    "committing",
+    "recovery",
+    "checkpointing",
+    "checkpoint",
+    "drained",
+    "cuts",
+    "cutting",
+    "idle",
+    "draining",
+    "scaling",
+]
 
 #: What "corrupt" does to a file, and how a sentence says it.
 Damaged = Literal["half", "tail", "empty", "bit", "garbage", "missing"]
@@ -189,8 +225,12 @@ class FaultStep:
         if self.target == "host":
             return "worker" if self.do == "kill" else None
         of_all = "all-workers" if self.do == "kill" else "worker"
-        return {"worker": "worker", "workers": of_all, "coordinator": "coordinator",
-                "engine": "engine"}.get(self.target)  # fmt: skip
+        return {
+            "worker": "worker",
+            "workers": of_all,
+            "coordinator": "coordinator",
+            "engine": "engine",
+        }.get(self.target)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict."""
@@ -208,10 +248,15 @@ class FaultStep:
     def _what(self) -> str:
         length = f"for {self.seconds:g} s"
         whom = {
-            "worker": "a worker", "workers": "all workers", "coordinator": "the coordinator",
-            "engine": "the engine", "source": "the source", "sink": "the sink",
-            "state": "the folder of the state", "host": self.host or "the host of a worker",
-        }[self.target]  # fmt: skip
+            "worker": "a worker",
+            "workers": "all workers",
+            "coordinator": "the coordinator",
+            "engine": "the engine",
+            "source": "the source",
+            "sink": "the sink",
+            "state": "the folder of the state",
+            "host": self.host or "the host of a worker",
+        }[self.target]
         if self.target == "host":
             return self._what_of_host(whom, length)
         workers = counted(self.workers, "worker")

@@ -331,9 +331,10 @@ def read_market(quotes: Path, orders: Path, reading: Reading = USUAL) -> MarketC
     order.rescale(decimals, ("price",))
     files = {"quotes": quote, "orders": order}
     steps = [
-        doubt for name, rows in files.items()
+        doubt
+        for name, rows in files.items()
         for doubt in plausibility.steps_back(name, rows.records["payload"]["event_ns"])
-    ]  # fmt: skip
+    ]
     if reading.missing_side == "skip":
         quote.keep((quote.records["payload"]["bid"] > 0) & (quote.records["payload"]["offer"] > 0))
     for rows in files.values():

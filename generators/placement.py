@@ -77,9 +77,12 @@ class Placement:
                     f"recipe: {name}: expected a list of partitions, got {recipe[name]!r}"
                 )
         return cls(
-            recipe["partitions"], tuple(recipe["empty"]), tuple(recipe["ended_early"]),
-            recipe["skew"], recipe["partitioner"],
-        )  # fmt: skip
+            recipe["partitions"],
+            tuple(recipe["empty"]),
+            tuple(recipe["ended_early"]),
+            recipe["skew"],
+            recipe["partitioner"],
+        )
 
     @property
     def chooses_keys(self) -> bool:

@@ -216,11 +216,7 @@ def latest_quotes(symbols: np.ndarray, is_quote: np.ndarray) -> np.ndarray:
 
 
 def doubts(
-    quotes: np.ndarray,
-    orders: np.ndarray,
-    merged: np.ndarray,
-    names: Sequence[str],
-    decimals: int,
+    quotes: np.ndarray, orders: np.ndarray, merged: np.ndarray, names: Sequence[str], decimals: int
 ) -> Iterator[Doubt]:
     """Yield what is doubtful in a market, from its records alone.
 

@@ -16,10 +16,7 @@ TRIED = ("4.2.0", "4.3.0")
 
 #: The work is done in Python: compiling what Spark itself does costs more than it saves. Spark
 #: takes the name of a setting that it does not know without a word.
-SETTINGS = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 #: For a checkpoint on a local disk, and no other: for each file that it writes there, Spark's
 #: default starts eight processes that read links.

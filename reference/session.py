@@ -25,8 +25,13 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def start(master: str, settings: Mapping[str, str] = {}, *, state_partitions: int = 2,
-          memory_mb: int = 800) -> SparkSession:  # fmt: skip
+def start(
+    master: str,
+    settings: Mapping[str, str] = {},
+    *,
+    state_partitions: int = 2,
+    memory_mb: int = 800,
+) -> SparkSession:
     """Start Spark on a cluster, ``local-cluster[2,1,800]`` say; ``settings`` win over SETTINGS.
 
     state_partitions: how many tasks share the state; fixed for the life of a checkpoint.

@@ -71,8 +71,10 @@ def leave_namespaces() -> None:
     user, group = os.geteuid(), os.getegid()
     call(_libc.unshare, _NEWUSER)
     for name, text in (
-        ("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")
-    ):  # fmt: skip
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
         Path("/proc/self", name).write_text(text)
 
 

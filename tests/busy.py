@@ -104,8 +104,18 @@ def main(words: list[str]) -> int:
     asked, more = parser.parse_known_args(words)  # the rest is for `tickproof selftest`
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the load ends with this process
     (asked.out / "selftest.json").unlink(missing_ok=True)
-    command = [sys.executable, "-m", "tickproof.conformance.cli.main", "selftest", "--sound",
-               "--runs", str(asked.runs), "--out", str(asked.out), *more]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "tickproof.conformance.cli.main",
+        "selftest",
+        "--sound",
+        "--runs",
+        str(asked.runs),
+        "--out",
+        str(asked.out),
+        *more,
+    ]
     try:
         with load(asked.loops, asked.disk, asked.memory) as programs:
             print(f"{programs} programs load {os.cpu_count()} cores", flush=True)

@@ -124,10 +124,13 @@ class Sessions:
         path = [str(Path(conformance.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         process = subprocess.Popen(
             [sys.executable, "-m", "tickproof.conformance.cli.main", *map(str, arguments)],
-            stderr=subprocess.PIPE, text=True, cwd=self.folder,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)), "CI": "1"},
-            start_new_session=True, **({"stdout": subprocess.PIPE} | options),
-        )  # fmt: skip
+            start_new_session=True,
+            **({"stdout": subprocess.PIPE} | options),
+        )
         self._started.append(process)
         return process
 

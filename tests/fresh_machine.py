@@ -51,8 +51,9 @@ def base(folder: Path, suite: str) -> Path:
         shutil.rmtree(half, ignore_errors=True)
         subprocess.run(
             ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", suite, half],
-            check=True, stdout=subprocess.DEVNULL,
-        )  # fmt: skip
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         half.rename(made)
     return made
 
@@ -88,11 +89,27 @@ def command(root: Path, user: str, script: str) -> list[str]:
     home = "/root" if user == "root" else f"/home/{user}"
     rights = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
     return [
-        "unshare", "--mount", "--pid", "--fork", "--kill-child",
-        "sh", "-c", MACHINE, "sh", str(root), *(rights if user != "root" else []),
-        "env", "-i", f"HOME={home}", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
-        *variables, "sh", "-c", script,
-    ]  # fmt: skip
+        "unshare",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "sh",
+        "-c",
+        MACHINE,
+        "sh",
+        str(root),
+        *(rights if user != "root" else []),
+        "env",
+        "-i",
+        f"HOME={home}",
+        "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        "LANG=C.UTF-8",
+        *variables,
+        "sh",
+        "-c",
+        script,
+    ]
 
 
 def enter(root: Path, user: str, script: str, check: bool = False) -> int:
@@ -120,8 +137,9 @@ def measured(root: Path, user: str, script: str) -> int:
     took, grown = time.monotonic() - start, used(root) - disk
     print(
         f"{root.parent.name} {user}: {script}: status {process.returncode}, {took / 60:.1f} min, "
-        f"{grown / 1e9:.1f} GB of disk more, at most {most / 2**30:.1f} GiB of memory", flush=True
-    )  # fmt: skip
+        f"{grown / 1e9:.1f} GB of disk more, at most {most / 2**30:.1f} GiB of memory",
+        flush=True,
+    )
     return process.returncode
 
 

@@ -135,9 +135,13 @@ def offenders(folder: str, *forbidden: str) -> list[tuple[str, str]]:
 
 def test_checkers_know_no_sockets_and_no_processes() -> None:
     found = offenders(
-        "conformance/checkers", "socket", "subprocess", "multiprocessing", "threading",
+        "conformance/checkers",
+        "socket",
+        "subprocess",
+        "multiprocessing",
+        "threading",
         f"{KIT}.history.folder",
-    )  # fmt: skip
+    )
     assert found == []
 
 
@@ -161,14 +165,15 @@ def test_only_one_package_knows_spark_and_two_find_the_same_java() -> None:
     # `check --spark` uses Spark as a machine to judge on.
     found = offenders("conformance", "pyspark", "py4j", "tickproof.reference", "tests")
     assert [
-        one for one in found
+        one
+        for one in found
         if not (
             one[0].startswith(("conformance/spark_check/", "conformance/kafka/"))
             if within(one[1], "tickproof.reference.java")
             else one[0].startswith("conformance/spark_check/")
             and not within(one[1], "tickproof.reference")
         )
-    ] == []  # fmt: skip
+    ] == []
 
 
 def test_only_the_search_draws_with_hypothesis() -> None:

@@ -39,8 +39,9 @@ def test_programs_are_hidden_and_the_first_of_each_name_stays(tmp_path: Path) ->
     path = bare.hide_programs(f"{tmp_path}/one:/nowhere:{tmp_path}/two", {"nft"}, links)
     assert shutil.which("nft", path=path) is None
     assert [Path(shutil.which(name, path=path)).read_text() for name in ("sort", "cat")] == [
-        "one", "two"
-    ]  # fmt: skip
+        "one",
+        "two",
+    ]
     assert path.split(os.pathsep)[0] == str(Path(sys.executable).parent)
 
 

@@ -27,8 +27,14 @@ def test_failures_of_an_engine_are_reasons() -> None:
 
 
 def test_kinds_of_findings_are_reasons() -> None:
-    kinds = {*evidence.VALUES, *evidence.LOSS, *evidence.TWICE, *evidence.CHANGED,
-             *evidence.ORDER_KINDS, *evidence.SEEN}  # fmt: skip
+    kinds = {
+        *evidence.VALUES,
+        *evidence.LOSS,
+        *evidence.TWICE,
+        *evidence.CHANGED,
+        *evidence.ORDER_KINDS,
+        *evidence.SEEN,
+    }
     noted = set()
     for path in modules("conformance/checkers").values():
         for call in ast.walk(ast.parse(path.read_text("utf-8"))):

@@ -79,8 +79,11 @@ def test_a_mistake_is_named_with_its_place_and_what_was_expected(tmp_path, text,
 def test_all_mistakes_are_named_at_once(tmp_path):
     found = errors_of(tmp_path, "gears = 0\n[frame]\nsteel = 1\n[[wheel]]\n[[wheel]]\nid = 3")
     assert [line.split(":")[0] for line in found] == [
-        "gears", "[frame] steel", "[[wheel]] 1", "[[wheel]] 2",
-    ]  # fmt: skip
+        "gears",
+        "[frame] steel",
+        "[[wheel]] 1",
+        "[[wheel]] 2",
+    ]
 
 
 @pytest.mark.parametrize(

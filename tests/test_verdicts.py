@@ -76,8 +76,9 @@ def test_the_worst_of_no_status_is_not_green(statuses):
 
 @given(st.lists(st.sampled_from(list(Verdict)), min_size=1, max_size=6), st.randoms())
 def test_worst_of_several_tests_decides_in_any_order(found, rng):
-    outcomes = [Outcome("X", verdict, scenario=str(i), seconds=0.5)
-                for i, verdict in enumerate(found)]  # fmt: skip
+    outcomes = [
+        Outcome("X", verdict, scenario=str(i), seconds=0.5) for i, verdict in enumerate(found)
+    ]
     rng.shuffle(outcomes)
     merged = combined(outcomes)
     # A gap that one test shows is not fixed because another does not show it.
@@ -92,9 +93,15 @@ def test_not_claimed_does_not_count_where_another_test_decided():
 
 
 @given(
-    st.builds(Outcome, st.text(), st.sampled_from(list(Verdict)), reason=st.text(),
-              evidence=st.dictionaries(st.text(), st.integers()), seconds=st.floats(0, 9))
-)  # fmt: skip
+    st.builds(
+        Outcome,
+        st.text(),
+        st.sampled_from(list(Verdict)),
+        reason=st.text(),
+        evidence=st.dictionaries(st.text(), st.integers()),
+        seconds=st.floats(0, 9),
+    )
+)
 def test_outcome_round_trip(outcome):
     assert Outcome.from_json(outcome.to_json()) == outcome
 

@@ -31,8 +31,10 @@ def wheel(tmp_path_factory) -> Path:
         shutil.copy(ROOT / item, folder / item)
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", str(folder)],
-        check=True, capture_output=True, timeout=120,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
     (made,) = (folder / "dist").glob("*.whl")
     return made
 
@@ -68,16 +70,20 @@ def test_it_runs_beside_a_project_with_modules_of_the_same_names(wheel, tmp_path
     site = tmp_path / "site"
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site, wheel],
-        check=True, timeout=120,
-    )  # fmt: skip
+        check=True,
+        timeout=120,
+    )
     project = tmp_path / "project"
     for name in PARTS:
         (project / name).mkdir(parents=True)
         (project / name / "__init__.py").write_text(f"raise ImportError('the user has a {name}')")
     done = subprocess.run(
         [sys.executable, "-m", "tickproof", "run", "miniature", "--only", "SL-PASSTHROUGH"],
-        cwd=project, capture_output=True, text=True, timeout=120,
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=120,
         env=os.environ | {"PYTHONPATH": f"{project}{os.pathsep}{site}"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert "1 pass; exit status 0" in done.stdout

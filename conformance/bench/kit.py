@@ -138,8 +138,10 @@ def _peer(server: LogServer, role: str, *more: str) -> dict[str, float]:
     command = [sys.executable, "-m", "tickproof.conformance.bench.kit_peer", role, "127.0.0.1"]
     done = subprocess.run(
         [*command, str(server.port), server.token.hex(), *more],
-        stdout=subprocess.PIPE, timeout=_PEER_DEADLINE_S, check=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        timeout=_PEER_DEADLINE_S,
+        check=True,
+    )
     return json.loads(done.stdout)
 
 
@@ -153,8 +155,10 @@ def _in_fresh_process(messages: int) -> dict[str, float]:
     """Serve, record and check a run in a process of its own; returns its figures."""
     done = subprocess.run(
         [sys.executable, "-m", "tickproof.conformance.bench.kit", str(messages)],
-        stdout=subprocess.PIPE, timeout=_MEMORY_DEADLINE_S, check=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        timeout=_MEMORY_DEADLINE_S,
+        check=True,
+    )
     return json.loads(done.stdout)
 
 

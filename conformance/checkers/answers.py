@@ -128,6 +128,9 @@ def answered_again(outputs: OutputLog, example: Counterexample, where: Where) ->
     first = outputs.payloads[index : index + 1].copy().view(ANSWER)[0]
     text = f"order {answer['order_id']}: output {index}, and again output {example.at}"
     return Finding(
-        example.kind, text, f"{show_answer(first)}, once", show_answer(answer),
+        example.kind,
+        text,
+        f"{show_answer(first)}, once",
+        show_answer(answer),
         where | {"first_index": index},
-    )  # fmt: skip
+    )

@@ -45,7 +45,7 @@ def check_count(
     counterexamples = Counterexamples()
     keys = collect_count(
         inputs, outputs, emit, step_back_after, counterexamples, bucket_rows=bucket_rows
-    )  # fmt: skip
+    )
     records = sum(map(len, inputs))
     return count_findings(counterexamples, inputs, outputs, emit, records=records, keys=keys)
 
@@ -265,9 +265,12 @@ def _check_bucket(run: _Run, bucket: int, counterexamples: Counterexamples) -> i
     if not run.every:
         gone = ~state.last_seen
         counterexamples.note(
-            "lost", state.last_at[gone], key=state.key[gone], n=state.n[gone],
+            "lost",
+            state.last_at[gone],
+            key=state.key[gone],
+            n=state.n[gone],
             total=state.total[gone],
-        )  # fmt: skip
+        )
     return len(state.key)
 
 

@@ -89,9 +89,13 @@ def conflicts(slots: Slots, orders: Sequence) -> Conflicts:
 
 
 def conflicts_by_choice(
-    slots: Slots, symbol: int, rows: np.ndarray, lower: np.ndarray,
-    choices: list[list[int]], may_hide: np.ndarray,
-) -> Conflicts:  # fmt: skip
+    slots: Slots,
+    symbol: int,
+    rows: np.ndarray,
+    lower: np.ndarray,
+    choices: list[list[int]],
+    may_hide: np.ndarray,
+) -> Conflicts:
     """Find the conflicts of one symbol where some orders have several verdicts.
 
     ``choices[i]``: slots that order ``rows[i]`` may have seen (empty: hidden or without a
@@ -124,6 +128,8 @@ def conflicts_by_choice(
             seen, seen_by = min(slot for slot in options if slot >= seen), row
     pairs = np.array(back, np.int64).reshape(-1, 2)
     return Conflicts(
-        pairs[:, 0], pairs[:, 1], np.array(list(stuck), np.int64),
+        pairs[:, 0],
+        pairs[:, 1],
+        np.array(list(stuck), np.int64),
         np.array(list(stuck.values()), np.int64),
-    )  # fmt: skip
+    )

@@ -9,19 +9,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tickproof.conformance.checkers.arrays import gather
-from tickproof.conformance.checkers.expected import (
-    Groups,
-    answered,
-    merged_verdicts,
-    payload_words,
-)
+from tickproof.conformance.checkers.expected import Groups, answered, merged_verdicts, payload_words
 from tickproof.conformance.checkers.market_rule import ANSWER, RECORD
 from tickproof.conformance.history.outputs import OutputLog
-from tickproof.generators.layouts import (
-    COUNT_IN,
-    COUNT_OUT,
-    ORDER_KIND,
-)
+from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, ORDER_KIND
 from tickproof.generators.spread_rule import FIVE_CENTS
 
 

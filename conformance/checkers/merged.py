@@ -7,12 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tickproof.conformance.checkers.answers import (
-    Answers,
-    answered_again,
-    malformed,
-    order_where,
-)
+from tickproof.conformance.checkers.answers import Answers, answered_again, malformed, order_where
 from tickproof.conformance.checkers.arrays import pieces
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.delivery import place
@@ -52,10 +47,15 @@ def check_merged(
         inputs, outputs, emit, counterexamples, limit=limit, piece_rows=piece_rows
     )
     return merged_findings(
-        counterexamples, outputs, partitions=len(inputs), records=sum(map(len, inputs)),
-        orders=seen.orders, rejects=seen.rejects, locate=lambda id_: _locate(inputs, id_),
+        counterexamples,
+        outputs,
+        partitions=len(inputs),
+        records=sum(map(len, inputs)),
+        orders=seen.orders,
+        rejects=seen.rejects,
+        locate=lambda id_: _locate(inputs, id_),
         limit=limit,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,8 @@ def _judge_piece(
         extra = right["tail"] == 0 if silent else np.zeros(len(rows), bool)
         for kind, mask in (("invented", extra), ("wrong-verdict", wrong & ~extra)):
             counterexamples.note(
-                kind, positions[mask], answer=came[mask], right=right[mask],
-                order_at=at[rows[mask]],
-            )  # fmt: skip
+                kind, positions[mask], answer=came[mask], right=right[mask], order_at=at[rows[mask]]
+            )
         answers.note_again(rows, positions, came, first, counterexamples)
     lost = np.flatnonzero((first < 0) & ((expected["tail"] == 1) | (not silent)))
     counterexamples.note("lost", at[lost], right=expected[lost])
@@ -149,9 +148,12 @@ def _locate(inputs: Sequence[np.ndarray], quote_id: int) -> Located | None:
             if len(match):
                 quote = records[match[0]]
                 return Located(
-                    int(quote["symbol"]), int(quote["bid"]), int(quote["offer"]), partition,
+                    int(quote["symbol"]),
+                    int(quote["bid"]),
+                    int(quote["offer"]),
+                    partition,
                     start + int(match[0]),
-                )  # fmt: skip
+                )
     return None
 
 

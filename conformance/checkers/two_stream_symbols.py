@@ -191,20 +191,21 @@ def _judge_content(
         differs |= came[field] != right[field]
     wrong |= differs & ~strange
     extra = ~wrong & ~strange & (right["tail"] == 0) & rules.silent
-    for kind, mask in (
-        ("unknown-quote", strange),
-        ("wrong-verdict", wrong),
-        ("invented", extra),
-    ):
+    for kind, mask in (("unknown-quote", strange), ("wrong-verdict", wrong), ("invented", extra)):
         counterexamples.note(
             kind, positions[mask], answer=came[mask], right=right[mask], order_at=at[rows[mask]]
         )
 
 
 def _judge_time(
-    group: Group, rules: Rules, slots: Slots, outputs: Outputs, arrived: np.ndarray,
-    published: np.ndarray, counterexamples: Counterexamples,
-) -> None:  # fmt: skip
+    group: Group,
+    rules: Rules,
+    slots: Slots,
+    outputs: Outputs,
+    arrived: np.ndarray,
+    published: np.ndarray,
+    counterexamples: Counterexamples,
+) -> None:
     """No verdict by a quote from after it, none by a quote older than what must be seen."""
     positions, rows, came, slot, at = outputs
     symbol = group.order_symbol[rows]
@@ -214,23 +215,36 @@ def _judge_time(
     future = quote_t > arrived[named]
     late = named[future]
     counterexamples.note(
-        "from-the-future", positions[late], answer=came[late], order_at=at[rows[late]],
-        published=quote_t[future], arrived=arrived[late],
-    )  # fmt: skip
+        "from-the-future",
+        positions[late],
+        answer=came[late],
+        order_at=at[rows[late]],
+        published=quote_t[future],
+        arrived=arrived[late],
+    )
     below = rules.fetched.must_be_seen(published[rows], arrived)
     lowest = group.seen_slots(slots, rows, below)
     stale = np.flatnonzero((slot >= 0) & (slot < lowest))
     counterexamples.note(
-        "stale-quote", positions[stale], answer=came[stale], order_at=at[rows[stale]],
+        "stale-quote",
+        positions[stale],
+        answer=came[stale],
+        order_at=at[rows[stale]],
         right=_quotes(group, slots, lowest[stale], symbol[stale], rules.limit),
         behind=(lowest - slot)[stale],
-    )  # fmt: skip
+    )
 
 
 def _order(
-    group: Group, rules: Rules, slots: Slots, hidden: np.ndarray, published: np.ndarray,
-    rows: np.ndarray, slot: np.ndarray, arrived: np.ndarray,
-) -> list[Conflicts]:  # fmt: skip
+    group: Group,
+    rules: Rules,
+    slots: Slots,
+    hidden: np.ndarray,
+    published: np.ndarray,
+    rows: np.ndarray,
+    slot: np.ndarray,
+    arrived: np.ndarray,
+) -> list[Conflicts]:
     """Find the verdicts and silences that no order of events explains."""
     everyone = np.arange(len(hidden))
     lower = np.zeros(len(hidden), np.int64)
@@ -255,8 +269,7 @@ def _order(
     alone = apart[group.order_symbol]
     found = [
         conflicts(
-            slots,
-            Sequence(group.order_symbol, hidden & ~alone, lower, np.where(alone, -1, single)),
+            slots, Sequence(group.order_symbol, hidden & ~alone, lower, np.where(alone, -1, single))
         )
     ]
     by_row = np.argsort(rows, kind="stable")
@@ -278,9 +291,13 @@ def _order(
 
 
 def _note_conflicts(
-    group: Group, found: Conflicts, at: np.ndarray, first: np.ndarray, outputs: OutputLog,
+    group: Group,
+    found: Conflicts,
+    at: np.ndarray,
+    first: np.ndarray,
+    outputs: OutputLog,
     counterexamples: Counterexamples,
-) -> None:  # fmt: skip
+) -> None:
     """Note conflicts; a visible order stands for its first output."""
 
     def answer(rows: np.ndarray) -> np.ndarray:
@@ -290,10 +307,16 @@ def _note_conflicts(
         return shown
 
     counterexamples.note(
-        "went-back", first[found.back], answer=answer(found.back),
-        after=answer(found.back_after), order_at=at[found.back],
-    )  # fmt: skip
+        "went-back",
+        first[found.back],
+        answer=answer(found.back),
+        after=answer(found.back_after),
+        order_at=at[found.back],
+    )
     counterexamples.note(
-        "must-reject", at[found.stuck], order_id=group.order_id[found.stuck],
-        symbol=_words(group, found.stuck), before=answer(found.stuck_before),
-    )  # fmt: skip
+        "must-reject",
+        at[found.stuck],
+        order_id=group.order_id[found.stuck],
+        symbol=_words(group, found.stuck),
+        before=answer(found.stuck_before),
+    )

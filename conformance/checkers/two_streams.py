@@ -8,12 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tickproof.conformance.checkers.answers import (
-    Answers,
-    answered_again,
-    malformed,
-    order_where,
-)
+from tickproof.conformance.checkers.answers import Answers, answered_again, malformed, order_where
 from tickproof.conformance.checkers.arrays import read
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.delivery import place
@@ -69,14 +64,27 @@ def check_two_streams(
     """
     counterexamples = Counterexamples()
     collect_two_streams(
-        quotes, orders, outputs, emit, counterexamples, freshness_ns=freshness_ns,
-        publishes=publishes, fetches=fetches, pauses=pauses, delivery=delivery,
-        limit=limit, group_rows=group_rows,
-    )  # fmt: skip
+        quotes,
+        orders,
+        outputs,
+        emit,
+        counterexamples,
+        freshness_ns=freshness_ns,
+        publishes=publishes,
+        fetches=fetches,
+        pauses=pauses,
+        delivery=delivery,
+        limit=limit,
+        group_rows=group_rows,
+    )
     return two_stream_findings(
-        counterexamples, outputs, partitions=len(orders), quotes=sum(map(len, quotes)),
-        orders=sum(map(len, orders)), limit=limit,
-    )  # fmt: skip
+        counterexamples,
+        outputs,
+        partitions=len(orders),
+        quotes=sum(map(len, quotes)),
+        orders=sum(map(len, orders)),
+        limit=limit,
+    )
 
 
 def collect_two_streams(

@@ -32,28 +32,44 @@ def kit(as_json: bool) -> None:
 @bench.command("engines", cls=Command)
 @click.argument("names", nargs=-1, metavar="ENGINE...")
 @click.option(
-    "--app", "apps", default="passthrough,count,market-spread", show_default=True,
-    metavar="APP[,APP...]", callback=options.listed, help="What is measured.",
-)  # fmt: skip
+    "--app",
+    "apps",
+    default="passthrough,count,market-spread",
+    show_default=True,
+    metavar="APP[,APP...]",
+    callback=options.listed,
+    help="What is measured.",
+)
 @options.number("--messages", click.IntRange(1_000, 2**32), 20_000_000, "Input of each steady run.")
 @click.option(
-    "--keys", default="10000", show_default=True, metavar="N[,N...]",
+    "--keys",
+    default="10000",
+    show_default=True,
+    metavar="N[,N...]",
     callback=options.whole_numbers("keys", 2**32, "350,10000"),
     help="Keys of count. Of several, latency and deaths are measured with the first.",
-)  # fmt: skip
+)
 @options.number("--symbols", click.IntRange(1), 350, "Symbols of the market.")
 @click.option(
-    "--workers", default="2", show_default=True, metavar="N[,N...]",
+    "--workers",
+    default="2",
+    show_default=True,
+    metavar="N[,N...]",
     callback=options.whole_numbers("workers", _MOST_WORKERS, "1,2,4"),
     help="Workers of each engine. Of several, latency and deaths are measured with the first.",
-)  # fmt: skip
+)
 @options.number(
     "--rounds", click.IntRange(1, 100), 1, "Rounds; the median of all of them is shown."
 )
 @click.option(
-    "--kill", "kills", default="worker,engine", show_default=True, metavar="WHOM[,WHOM]",
-    callback=options.listed, help="Whose deaths are measured: worker, engine, or none.",
-)  # fmt: skip
+    "--kill",
+    "kills",
+    default="worker,engine",
+    show_default=True,
+    metavar="WHOM[,WHOM]",
+    callback=options.listed,
+    help="Whose deaths are measured: worker, engine, or none.",
+)
 @click.option(
     "--latency/--no-latency", default=True, show_default=True, help="Measure latency, too."
 )
@@ -66,9 +82,14 @@ def kit(as_json: bool) -> None:
 @click.option("--keep", is_flag=True, help="Keep the folders of all runs.")
 @options.as_json
 def bench_engines(
-    names: tuple[str, ...], apps: tuple[str, ...], kills: tuple[str, ...], out: Path, keep: bool,
-    as_json: bool, **numbers: Any,
-) -> int:  # fmt: skip
+    names: tuple[str, ...],
+    apps: tuple[str, ...],
+    kills: tuple[str, ...],
+    out: Path,
+    keep: bool,
+    as_json: bool,
+    **numbers: Any,
+) -> int:
     """Measure each ENGINE in turn: rate, costs, memory, state, latency, time to recover."""
     from tickproof.conformance.bench.engines import plan, session
     from tickproof.conformance.session import out_folder
@@ -94,7 +115,7 @@ def bench_engines(
 
 def _known(
     option: str, parts: tuple[str, ...], known: Sequence[str], *more: str
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """Return the parts of a list; each has to be known."""
     if unknown := [part for part in parts if part not in known]:
         expected = ", ".join([*known, *more])

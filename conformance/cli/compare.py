@@ -13,27 +13,44 @@ from tickproof.conformance.reports import style
 
 @click.command(cls=Command)
 @click.argument(
-    "sessions", nargs=-1, required=True, metavar="SESSION...",
+    "sessions",
+    nargs=-1,
+    required=True,
+    metavar="SESSION...",
     type=click.Path(exists=True, path_type=Path),
-)  # fmt: skip
+)
 @click.option("--all", "everything", is_flag=True, help="Every requirement, not what differs.")
 @click.option("--only-common", is_flag=True, help="Pass over what was not judged for all of them.")
 @click.option(
-    "--threshold", type=click.FloatRange(0, 10), default=0.05, show_default=True, metavar="PART",
+    "--threshold",
+    type=click.FloatRange(0, 10),
+    default=0.05,
+    show_default=True,
+    metavar="PART",
     help="By more than this a figure has to be worse.",
-)  # fmt: skip
+)
 @click.option(
-    "--format", "form", type=click.Choice(["terminal", "markdown", "html", "json"]),
-    default="terminal", show_default=True,
-)  # fmt: skip
+    "--format",
+    "form",
+    type=click.Choice(["terminal", "markdown", "html", "json"]),
+    default="terminal",
+    show_default=True,
+)
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
     help="Where a page or JSON goes, instead of standard output.",
-)  # fmt: skip
+)
 def compare(
-    sessions: tuple[Path, ...], everything: bool, only_common: bool, threshold: float, form: str,
+    sessions: tuple[Path, ...],
+    everything: bool,
+    only_common: bool,
+    threshold: float,
+    form: str,
     output: Path | None,
-) -> int:  # fmt: skip
+) -> int:
     """Hold SESSIONs against the first of them; exit status 1 if one is worse.
 
     Exit status 5 if something of the first was not compared, or nothing was.

@@ -18,13 +18,18 @@ _SHOWN = 10
 
 @click.command(cls=Command)
 @click.argument(
-    "sessions", nargs=-1, required=True, metavar="SESSION...",
+    "sessions",
+    nargs=-1,
+    required=True,
+    metavar="SESSION...",
     type=click.Path(exists=True, path_type=Path),
-)  # fmt: skip
+)
 @click.option(
-    "--at-least", type=click.FloatRange(0, 1), metavar="SHARE",
+    "--at-least",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
     help="Exit status 1 where a smaller share of the pairs is covered: 0.9, say.",
-)  # fmt: skip
+)
 @click.option("--missing", is_flag=True, help="Print all pairs that no session covered.")
 def coverage(sessions: tuple[Path, ...], at_least: float | None, missing: bool) -> int:
     """Add up what SESSIONs covered of the fault space: report.json files, or folders of them."""

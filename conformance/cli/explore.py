@@ -38,13 +38,20 @@ class Span(click.ParamType):
 @click.command(cls=Command)
 @click.argument("engine", metavar="ENGINE")
 @click.option(
-    "--budget", type=Span(), default="10m", show_default=True,
+    "--budget",
+    type=Span(),
+    default="10m",
+    show_default=True,
     help="How long to search. It ends at the first failure.",
-)  # fmt: skip
+)
 @click.option(
-    "--shrink", "shrink_s", type=Span(), default="5m", show_default=True,
+    "--shrink",
+    "shrink_s",
+    type=Span(),
+    default="5m",
+    show_default=True,
     help="How long a failure may be shrunk.",
-)  # fmt: skip
+)
 @options.random_seed
 @options.hosts
 @options.parallel
@@ -53,14 +60,21 @@ class Span(click.ParamType):
 )
 @options.out("tickproof-out", "report.html, explore.json and the failing run go")
 @click.option(
-    "--save", type=FOLDER, metavar="DIR",
+    "--save",
+    type=FOLDER,
+    metavar="DIR",
     help="Where a failing schedule goes. Default: regressions/ beside the engine.toml that "
     "was named by its path; for other engines below --out.",
-)  # fmt: skip
+)
 def explore(
-    engine: str, budget: float, seed: int | None, parallel: int | None, out: Path,
-    save: Path | None, **given: Any,
-) -> int:  # fmt: skip
+    engine: str,
+    budget: float,
+    seed: int | None,
+    parallel: int | None,
+    out: Path,
+    save: Path | None,
+    **given: Any,
+) -> int:
     """Search for a schedule of faults that ENGINE does not survive; shrink it and save it."""
     from tickproof.conformance.engines import network
     from tickproof.conformance.session import out_folder, run_command

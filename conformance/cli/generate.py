@@ -50,49 +50,77 @@ def _options(*options: Decorator) -> Decorator:
 
 _output = _options(
     click.option(
-        "--out", type=click.Path(dir_okay=False, path_type=Path), required=True,
+        "--out",
+        type=click.Path(dir_okay=False, path_type=Path),
+        required=True,
         help="File to write.",
     ),
     click.option(
-        "--messages", "--count", "messages", type=_COUNT, default=1_000_000, show_default=True,
+        "--messages",
+        "--count",
+        "messages",
+        type=_COUNT,
+        default=1_000_000,
+        show_default=True,
         help="How many records.",
     ),
     click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True),
-)  # fmt: skip
+)
 
 _market = _options(
     _output,
     click.option("--symbols", type=int, default=350, show_default=True),
     click.option(
-        "--rate", type=int, default=1_000_000, show_default=True,
+        "--rate",
+        type=int,
+        default=1_000_000,
+        show_default=True,
         help="Messages a second on the time axis of the records.",
     ),
     click.option(
-        "--start-ns", type=int, default=1_704_205_800_000_000_000, show_default=True,
+        "--start-ns",
+        type=int,
+        default=1_704_205_800_000_000_000,
+        show_default=True,
         help="Time of the first record.",
     ),
     click.option(
-        "--hot-share", type=_SHARE, default=0.8, show_default=True,
+        "--hot-share",
+        type=_SHARE,
+        default=0.8,
+        show_default=True,
         help="Share of records on the hot symbols.",
     ),
     click.option(
-        "--hot-symbols", type=_SHARE, default=0.2, show_default=True,
+        "--hot-symbols",
+        type=_SHARE,
+        default=0.2,
+        show_default=True,
         help="Share of symbols that are hot.",
     ),
     click.option(
-        "--reject-one-in", type=int, default=70_000, show_default=True,
+        "--reject-one-in",
+        type=int,
+        default=70_000,
+        show_default=True,
         help="One order in N is rejected (0: none).",
     ),
     click.option(
-        "--probe-one-in", type=int, default=0, show_default=True,
+        "--probe-one-in",
+        type=int,
+        default=0,
+        show_default=True,
         help="One order in N is a probe that is always rejected (0: none).",
     ),
     click.option("--crossed", is_flag=True, help="Allow crossed quotes."),
     click.option(
-        "--event-times", type=click.Choice(EVENT_TIMES), default="rising", show_default=True,
+        "--event-times",
+        type=click.Choice(EVENT_TIMES),
+        default="rising",
+        show_default=True,
         help="limits: 0 and 2^64-1.",
     ),
-)  # fmt: skip
+)
 
 
 @generate.command()
@@ -112,22 +140,39 @@ def orders(out: Path, **options: Any) -> None:
 @generate.command()
 @_market
 @click.option(
-    "--from-csv", type=FILE, nargs=2, metavar="QUOTES ORDERS",
+    "--from-csv",
+    type=FILE,
+    nargs=2,
+    metavar="QUOTES ORDERS",
     help="Read a recorded market instead: CSV, packed or not, or Parquet.",
-)  # fmt: skip
+)
 @reading
 def market(
-    out: Path, from_csv: tuple[Path, Path] | None, strict: bool, missing_side: MissingSide | None,
-    ties: Ties, **options: Any,
-) -> None:  # fmt: skip
+    out: Path,
+    from_csv: tuple[Path, Path] | None,
+    strict: bool,
+    missing_side: MissingSide | None,
+    ties: Ties,
+    **options: Any,
+) -> None:
     """Quotes and orders in one agreed order, with universe.json beside."""
     if from_csv is None:
         refuse_given(READING, "expected together with --from-csv")
         _write_market("write_market", out, options)
         return
-    _only_csv_options("messages", "seed", "symbols", "rate", "start_ns", "hot_share",
-                      "hot_symbols", "reject_one_in", "probe_one_in", "crossed",
-                      "event_times")  # fmt: skip
+    _only_csv_options(
+        "messages",
+        "seed",
+        "symbols",
+        "rate",
+        "start_ns",
+        "hot_share",
+        "hot_symbols",
+        "reject_one_in",
+        "probe_one_in",
+        "crossed",
+        "event_times",
+    )
     from tickproof.generators.csv_market import write_market_csv
 
     with _writing(out, None) as progress:
@@ -139,18 +184,36 @@ def market(
 @generate.command()
 @_output
 @click.option(
-    "--app", type=click.Choice(["double", "count"]), default="double", show_default=True,
+    "--app",
+    type=click.Choice(["double", "count"]),
+    default="double",
+    show_default=True,
     help="double: distinct integers. count: keys and values.",
-)  # fmt: skip
+)
 @click.option("--keys", type=int, default=1000, show_default=True, help="count: how many keys.")
-@click.option("--hot-share", type=_SHARE, default=0.8, show_default=True,
-              help="count: share of records on the hot keys.")  # fmt: skip
-@click.option("--hot-keys", type=_SHARE, default=0.2, show_default=True,
-              help="count: share of keys that are hot.")  # fmt: skip
+@click.option(
+    "--hot-share",
+    type=_SHARE,
+    default=0.8,
+    show_default=True,
+    help="count: share of records on the hot keys.",
+)
+@click.option(
+    "--hot-keys",
+    type=_SHARE,
+    default=0.2,
+    show_default=True,
+    help="count: share of keys that are hot.",
+)
 @click.option("--edge-keys", is_flag=True, help="count: keys such as 0 and 2^64-1 among them.")
 @click.option("--wrap", is_flag=True, help="count: values that wrap the totals.")
-@click.option("--key-shape", type=click.Choice(KEY_SHAPES), default="spread", show_default=True,
-              help="count: how keys lie among all 64-bit numbers.")  # fmt: skip
+@click.option(
+    "--key-shape",
+    type=click.Choice(KEY_SHAPES),
+    default="spread",
+    show_default=True,
+    help="count: how keys lie among all 64-bit numbers.",
+)
 @click.option("--from-csv", type=FILE, metavar="FILE", help="count: read a CSV with key,value.")
 def numbers(
     out: Path, messages: int, seed: int, app: str, from_csv: Path | None, **keyed: Any

@@ -76,9 +76,13 @@ def plan(kit: int, engine: int, as_json: bool) -> int:
 @click.option("--strict", is_flag=True, help="Do not start what could not be set as asked.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 def pin(
-    cores: str | None, policy: str | None, priority: int | None, lock: bool, strict: bool,
+    cores: str | None,
+    policy: str | None,
+    priority: int | None,
+    lock: bool,
+    strict: bool,
     command: tuple[str, ...],
-) -> int:  # fmt: skip
+) -> int:
     """Run a command pinned, as far as allowed; say on stderr what was not, and why.
 
     The command replaces this process, so its exit status is the one you see. What is set

@@ -24,9 +24,12 @@ def kafka() -> None:
 @kafka.command(cls=Command)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: one that is free.")
 @click.option(
-    "--transactions", type=click.Choice(["0", "2"]), default="2", show_default=True,
+    "--transactions",
+    type=click.Choice(["0", "2"]),
+    default="2",
+    show_default=True,
     help="Protocol of transactions: 2 is KIP-890, 0 the one before it.",
-)  # fmt: skip
+)
 @options.as_json
 def start(port: int, transactions: str, as_json: bool) -> int:
     """Start a broker that stays until `tickproof kafka stop`; print its address.

@@ -27,20 +27,38 @@ _RATE = click.IntRange(1, 10_000_000)
 @click.argument("engine", required=False, metavar="[ENGINE]")
 @click.option("--profile", metavar="NAME|PATH", help="What is asked for; see tickproof profiles.")
 @options.random_seed
-@click.option("--runs", type=click.IntRange(5, 30), metavar="N",
-              help="Runs to begin with, instead of the profile's number.")  # fmt: skip
+@click.option(
+    "--runs",
+    type=click.IntRange(5, 30),
+    metavar="N",
+    help="Runs to begin with, instead of the profile's number.",
+)
 @options.out("tickproof-out/latency", "the folder of this session goes")
-@click.option("--anyway", is_flag=True,
-              help="Play although the host is not as asked; that cannot pass.")  # fmt: skip
-@click.option("--keep/--tidy", default=False, show_default=True,
-              help="Keep the input of each run, or remove it.")  # fmt: skip
+@click.option(
+    "--anyway", is_flag=True, help="Play although the host is not as asked; that cannot pass."
+)
+@click.option(
+    "--keep/--tidy",
+    default=False,
+    show_default=True,
+    help="Keep the input of each run, or remove it.",
+)
 @click.option("--search", is_flag=True, help="Find the highest rate at which every limit holds.")
-@click.option("--low", type=_RATE, metavar="N",
-              help="With --search: records a second. Default: an eighth of the rate.")  # fmt: skip
-@click.option("--high", type=_RATE, metavar="N",
-              help="With --search: default is eight times the rate.")  # fmt: skip
-@click.option("--again", type=click.Path(exists=True, file_okay=False, path_type=Path),
-              metavar="FOLDER", help="Decide a session again, from its folder alone.")  # fmt: skip
+@click.option(
+    "--low",
+    type=_RATE,
+    metavar="N",
+    help="With --search: records a second. Default: an eighth of the rate.",
+)
+@click.option(
+    "--high", type=_RATE, metavar="N", help="With --search: default is eight times the rate."
+)
+@click.option(
+    "--again",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Decide a session again, from its folder alone.",
+)
 @options.as_json
 def latency(
     engine: str | None, profile: str | None, again: Path | None, as_json: bool, **given: Any
@@ -67,9 +85,17 @@ def latency(
 
 
 def _played(
-    engine: str, profile: str, console: Console, *, as_json: bool, search: bool, runs: int | None,
-    low: int | None, high: int | None, **given: Any,
-) -> int:  # fmt: skip
+    engine: str,
+    profile: str,
+    console: Console,
+    *,
+    as_json: bool,
+    search: bool,
+    runs: int | None,
+    low: int | None,
+    high: int | None,
+    **given: Any,
+) -> int:
     """Check the whole request, then play it."""
     from tickproof.conformance.latency import profiles
     from tickproof.conformance.service_level import search_session, session

@@ -33,9 +33,13 @@ def _say(sentence: str) -> None:
 @click.command(cls=Command)
 @click.argument("folder", type=FOLDER, metavar="FOLDER")
 @click.option(
-    "--output", "sizes", required=True, metavar="SIZE[,SIZE...]", callback=_sizes,
+    "--output",
+    "sizes",
+    required=True,
+    metavar="SIZE[,SIZE...]",
+    callback=_sizes,
     help="Payload bytes of a record of output stream 0, 1, ...",
-)  # fmt: skip
+)
 @click.option(
     "--out", type=FOLDER, help="New folder: output as s0.log, s1.log, ... Default: FOLDER/output."
 )

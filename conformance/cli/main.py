@@ -93,9 +93,13 @@ def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
     help="Print the version, and the commit in a checkout.",
-)  # fmt: skip
+)
 def cli() -> None:
     """Judge stream-processing engines: exactly once, proven while processes are killed."""
 

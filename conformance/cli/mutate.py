@@ -15,9 +15,11 @@ from tickproof.conformance.reports import machine, style
 @click.command(cls=Command)
 @click.argument("engine")
 @click.option(
-    "--sample", type=click.IntRange(0), metavar="N",
+    "--sample",
+    type=click.IntRange(0),
+    metavar="N",
     help="So many mutants, drawn by the seed. Default: all.",
-)  # fmt: skip
+)
 @click.option(
     "--match",
     multiple=True,
@@ -33,9 +35,15 @@ from tickproof.conformance.reports import machine, style
 @options.out("tickproof-out/mutate", "results and the summary go")
 @options.parallel
 def mutate(
-    engine: str, sample: int | None, match: tuple[str, ...], only: tuple[str, ...], again: bool,
-    seed: int, out: Path, parallel: int | None,
-) -> int:  # fmt: skip
+    engine: str,
+    sample: int | None,
+    match: tuple[str, ...],
+    only: tuple[str, ...],
+    again: bool,
+    seed: int,
+    out: Path,
+    parallel: int | None,
+) -> int:
     """Make each small edit of a sound ENGINE in Python that a tool can make; all have to fail.
 
     Needs the extra `mutation`. A run that was interrupted goes on from its results.
@@ -50,10 +58,16 @@ def mutate(
     known = equivalents.load(folder.name, fixtures())
     out = out.resolve() / folder.name
     request = session.Request(
-        folder, out, seed=seed, only=only, sample=sample, match=match,
-        again=again, workers=parallel or machine.runs_at_once(loaded.runs_per_processor),
+        folder,
+        out,
+        seed=seed,
+        only=only,
+        sample=sample,
+        match=match,
+        again=again,
+        workers=parallel or machine.runs_at_once(loaded.runs_per_processor),
         equivalent=known,
-    )  # fmt: skip
+    )
     console = style.console()
     out_folder.check(out)
     with out_folder.held(out), MutantProgress(console) as progress:

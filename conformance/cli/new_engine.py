@@ -16,9 +16,12 @@ from tickproof.conformance.cli.options import Command
     "--kafka/--log", "kafka", default=None, help="What it speaks: Kafka, or the kit's own log."
 )
 @click.option(
-    "--lang", type=click.Choice(["python", "java", "go", "node"]), default="python",
-    show_default=True, help="Not each is there for each transport yet.",
-)  # fmt: skip
+    "--lang",
+    type=click.Choice(["python", "java", "go", "node"]),
+    default="python",
+    show_default=True,
+    help="Not each is there for each transport yet.",
+)
 @click.option(
     "--out", type=options.FOLDER, default=Path(), help="Where the folder NAME goes. Default: here."
 )

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tickproof.conformance.engines.network import FEWEST, MOST
-from tickproof.conformance.errors import (
-    InvalidFile,
-    KafkaUnavailable,
-    RequestError,
-    out_of_reach,
-)
+from tickproof.conformance.errors import InvalidFile, KafkaUnavailable, RequestError, out_of_reach
 from tickproof.conformance.text import shown
 from tickproof.generators.reading import MISSING_SIDES, TIES
 
@@ -40,14 +35,19 @@ _SEED = click.IntRange(0, 2**63 - 1)
 as_json = click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 random_seed = click.option("--seed", type=_SEED, metavar="N", help="Default: random, and printed.")
 parallel = click.option(
-    "-n", "--parallel", type=click.IntRange(1, 64), metavar="N",
+    "-n",
+    "--parallel",
+    type=click.IntRange(1, 64),
+    metavar="N",
     help="Runs at the same time. Default: up to three a processor, or as engine.toml says.",
-)  # fmt: skip
+)
 hosts = click.option(
-    "--hosts", type=click.IntRange(FEWEST, MOST), metavar="N",
+    "--hosts",
+    type=click.IntRange(FEWEST, MOST),
+    metavar="N",
     callback=lambda _context, _parameter, given: given or 0,
     help="Run on N hosts: network namespaces of our own, on this machine.",
-)  # fmt: skip
+)
 
 
 def spark(what: str) -> Decorator:
@@ -105,9 +105,8 @@ def _folders(folder: Path) -> list[str]:
 
 #: A recorded run: its folder, or a pack of it.
 RUN = click.argument(
-    "run", type=click.Path(readable=True, path_type=Path), metavar="RUN",
-    callback=_run_folder,
-)  # fmt: skip
+    "run", type=click.Path(readable=True, path_type=Path), metavar="RUN", callback=_run_folder
+)
 
 
 class Command(click.Command):
@@ -135,15 +134,19 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the choices of how a recorded market is read; together they make a Reading."""
     for option in (
         click.option(
-            "--ties", type=click.Choice(TIES), default="quote-first", show_default=True,
+            "--ties",
+            type=click.Choice(TIES),
+            default="quote-first",
+            show_default=True,
             help="What is first of a quote and an order of one time; file: the lower seq.",
         ),
         click.option(
-            "--missing-side", type=click.Choice(MISSING_SIDES),
+            "--missing-side",
+            type=click.Choice(MISSING_SIDES),
             help="What becomes of a quote without bid or offer. Default: zero, with a warning.",
         ),
         click.option("--strict", is_flag=True, help="What is doubtful in a market is an error."),
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 

@@ -53,9 +53,12 @@ def check(run: Path, master: str | None) -> int:
 @click.command(cls=Command)
 @RUN
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
     help="Default: ENGINE-SCENARIO-SEED.tickproof.zip",
-)  # fmt: skip
+)
 def pack(run: Path, output: Path | None) -> None:
     """Make one file of a RUN, to be checked and replayed elsewhere; nothing names the machine."""
     from tickproof.conformance.pack import writer
@@ -110,16 +113,23 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
             (spec,) = options.load_engines([name], out)
             engine_then = history.run["engine"]
             replay_report.heading(
-                console, f"{history.scenario}, seed {history.run['seed']}", stimulus(history),
-                f"{engine_then['name']} {engine_then['version']}", f"{spec.name} {spec.version}",
-            )  # fmt: skip
+                console,
+                f"{history.scenario}, seed {history.run['seed']}",
+                stimulus(history),
+                f"{engine_then['name']} {engine_then['version']}",
+                f"{spec.name} {spec.version}",
+            )
             (parent,) = run_command.engine_folders([spec], out)
             run_command.claim(parent, spec)
             with runs_folder(parent / "replays", int(history.run["seed"]), folder) as runs:
                 found = replay.replay(
-                    folder, spec, runs, times=times, reproduce=f"tickproof replay {run} {name}",
+                    folder,
+                    spec,
+                    runs,
+                    times=times,
+                    reproduce=f"tickproof replay {run} {name}",
                     on_run=lambda number, found: replay_report.line(console, number, times, found),
-                )  # fmt: skip
+                )
     except HistoryError as error:
         raise click.UsageError(f"RUN: {error}") from error
     except RequestError as error:

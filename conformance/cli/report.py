@@ -13,10 +13,13 @@ from tickproof.conformance.errors import HistoryError, RequestError
 @click.command(cls=Command)
 @click.argument("what", type=click.Path(exists=True, path_type=Path), metavar="SESSION|RUN|PACK")
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
     help="Default: report.html in the folder of a SESSION; else NAME.html in the working folder. "
     "A name that ends in .svg gets the picture of the worst run alone.",
-)  # fmt: skip
+)
 def report(what: Path, output: Path | None) -> None:
     """Make one HTML file of a SESSION (a folder of `run` or `latency`), a RUN or a PACK.
 

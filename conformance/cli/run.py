@@ -19,9 +19,12 @@ from tickproof.conformance.reports import style
 @click.argument("engines", nargs=-1, metavar="ENGINE...")
 @click.option("--engine", "more", multiple=True, metavar="PATH", help="One more ENGINE.")
 @click.option(
-    "--profile", type=click.Choice(["quick", "full"]), default="quick", show_default=True,
+    "--profile",
+    type=click.Choice(["quick", "full"]),
+    default="quick",
+    show_default=True,
     help="How many and how long runs are made; quick leaves out latency (tier 5).",
-)  # fmt: skip
+)
 @options.tiers
 @options.only("Only these requirements.")
 @click.option(
@@ -44,17 +47,22 @@ from tickproof.conformance.reports import style
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="Fixed port of the log server.")
 @click.option(
-    "--kafka", metavar="HOST:PORT", callback=options.address,
+    "--kafka",
+    metavar="HOST:PORT",
+    callback=options.address,
     help="Judge on this cluster of one local broker, not on a broker of the kit.",
-)  # fmt: skip
+)
 @options.hosts
 @click.option("--quotes", type=FILE, help="A recorded market as input: its quotes ...")
 @click.option("--orders", type=FILE, help="... and its orders. CSV, packed or not, or Parquet.")
 @options.reading
 @click.option(
-    "--schedule", "schedules", type=FILE, multiple=True,
+    "--schedule",
+    "schedules",
+    type=FILE,
+    multiple=True,
     help="Play this schedule of faults instead of the suites (repeatable).",
-)  # fmt: skip
+)
 @click.option("--live", is_flag=True, help="Serve a page that follows the session.")
 @click.option(
     "--live-port", type=click.IntRange(0, 65535), default=0, help="Its port. Default: any free one."
@@ -63,10 +71,17 @@ from tickproof.conformance.reports import style
     "-v", "--verbose", is_flag=True, help="Show every requirement, and each run as it ends."
 )
 def run(
-    engines: tuple[str, ...], more: tuple[str, ...], only: tuple[str, ...],
-    require: tuple[str, ...], seed: int | None,
-    parallel: int | None, verbose: bool, live: bool, live_port: int, **given: Any,
-) -> int:  # fmt: skip
+    engines: tuple[str, ...],
+    more: tuple[str, ...],
+    only: tuple[str, ...],
+    require: tuple[str, ...],
+    seed: int | None,
+    parallel: int | None,
+    verbose: bool,
+    live: bool,
+    live_port: int,
+    **given: Any,
+) -> int:
     """Judge each ENGINE: a name, a path to an engine.toml, mutant:ID or variant:ID.
 
     `tickproof engines` lists the names.

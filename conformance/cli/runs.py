@@ -25,10 +25,13 @@ NONE: Final = "none"
 
 _below = click.argument("below", type=options.FOLDER, default="tickproof-out", metavar="[FOLDER]")
 _verdict = click.option(
-    "--verdict", "verdicts", multiple=True, metavar="NAME",
+    "--verdict",
+    "verdicts",
+    multiple=True,
+    metavar="NAME",
     type=click.Choice([*(one.value for one in Verdict), NONE]),
     help=f"Only runs that came out so (repeatable); {NONE}: nothing was decided.",
-)  # fmt: skip
+)
 
 
 def _amount(text: str | None, option: str, units: dict[str, int], example: str) -> int | None:
@@ -37,8 +40,9 @@ def _amount(text: str | None, option: str, units: dict[str, int], example: str) 
         return None
     found = re.fullmatch(rf"(\d{{1,9}})([{''.join(units)}])", text)
     if found is None:
-        raise RequestError(f"{option}: expected a number and one of {', '.join(units)}, as "
-                           f"{example}; got {text}")  # fmt: skip
+        raise RequestError(
+            f"{option}: expected a number and one of {', '.join(units)}, as {example}; got {text}"
+        )
     return int(found[1]) * units[found[2]]
 
 
@@ -65,11 +69,18 @@ def list_(below: Path, verdicts: tuple[str, ...], as_json: bool, **wanted: str |
     console = style.console()
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("began", "verdict", "engine", "seed", "MiB", "run"):
-        table.add_column(name, no_wrap=name != "run", overflow="fold",
-                         justify="right" if name in ("seed", "MiB") else "left")  # fmt: skip
+        table.add_column(
+            name,
+            no_wrap=name != "run",
+            overflow="fold",
+            justify="right" if name in ("seed", "MiB") else "left",
+        )
     for run in chosen:
-        said = style.badge(run.verdict, console) if run.verdict else Text("under way" if
-            run.under_way else NONE, style="dim")  # fmt: skip
+        said = (
+            style.badge(run.verdict, console)
+            if run.verdict
+            else Text("under way" if run.under_way else NONE, style="dim")
+        )
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began)) if run.began else ""
         where = Text(str(run.folder))
         where.append(f"  {' '.join(run.tags)}" if run.tags else "", style="cyan")
@@ -94,10 +105,17 @@ def _matches(
 
 def _row(run: Any) -> dict[str, Any]:
     return {
-        "run": str(run.folder), "engine": run.engine, "scenario": run.scenario, "seed": run.seed,
-        "verdict": run.verdict, "began": run.began, "ended": run.ended, "bytes": run.bytes,
-        "tags": list(run.tags), "report": str(run.report) if run.report else None,
-    }  # fmt: skip
+        "run": str(run.folder),
+        "engine": run.engine,
+        "scenario": run.scenario,
+        "seed": run.seed,
+        "verdict": run.verdict,
+        "began": run.began,
+        "ended": run.ended,
+        "bytes": run.bytes,
+        "tags": list(run.tags),
+        "report": str(run.report) if run.report else None,
+    }
 
 
 @runs.command(cls=Command)

@@ -18,13 +18,17 @@ _NAMED: Final = 8
 
 @click.command(cls=Command)
 @click.option(
-    "--only", multiple=True, metavar="ID[,ID...]", callback=options.listed,
+    "--only",
+    multiple=True,
+    metavar="ID[,ID...]",
+    callback=options.listed,
     help="Only these mutants or engines.",
-)  # fmt: skip
+)
 @click.option(
-    "--part", is_flag=True,
+    "--part",
+    is_flag=True,
     help="A mutant for each requirement, and a few runs of each sound engine.",
-)  # fmt: skip
+)
 @click.option("--sound", is_flag=True, help="Sound engines only.")
 @click.option(
     "--engine",
@@ -32,16 +36,24 @@ _NAMED: Final = 8
     help="Only what is made of this engine.",
 )
 @options.number(
-    "--runs", click.IntRange(0), 0,
+    "--runs",
+    click.IntRange(0),
+    0,
     "At least so many runs of sound engines, each round with another seed.",
-)  # fmt: skip
+)
 @options.seed(2**31)
 @options.out("tickproof-out/selftest", "reports and runs go")
 @options.parallel
 def selftest(
-    only: tuple[str, ...], part: bool, sound: bool, engine: str | None, runs: int, seed: int,
-    out: Path, parallel: int | None,
-) -> int:  # fmt: skip
+    only: tuple[str, ...],
+    part: bool,
+    sound: bool,
+    engine: str | None,
+    runs: int,
+    seed: int,
+    out: Path,
+    parallel: int | None,
+) -> int:
     """Try every mutant, which has to fail, and every sound engine, which must not."""
     from tickproof.conformance.engines import interruption
     from tickproof.conformance.html_report.templates import as_extra
@@ -54,7 +66,7 @@ def selftest(
         plan,
         session,
         terminal,
-    )  # fmt: skip
+    )
     from tickproof.conformance.session import out_folder
 
     if part and (only or sound):
@@ -68,11 +80,15 @@ def selftest(
     console.print(Text(f"seed {seed}, {len(engines)} engines", style="dim"))
     with out_folder.held(out), terminal.TrialProgress(console) as progress:
         report = session.run(
-            engines, out.resolve(), seed=seed, workers=parallel or plan.runs_at_once(engines),
+            engines,
+            out.resolve(),
+            seed=seed,
+            workers=parallel or plan.runs_at_once(engines),
             runs=runs,
             uncovered=[] if only or sound else plan.without_mutant(known),
-            selection=_selection(only, part, sound, engine), on_trial=progress,
-        )  # fmt: skip
+            selection=_selection(only, part, sound, engine),
+            on_trial=progress,
+        )
         with interruption.deferred():
             model.write(report, out)
             markdown.write(report, out)

@@ -20,21 +20,32 @@ _FIRST: Final = 2**32
 @click.argument("engines", nargs=-1, metavar="ENGINE...")
 @options.number("--seeds", click.IntRange(1, 100), 3, "Judge each engine with so many seeds.")
 @click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 101), metavar="N",
+    "--seed",
+    type=click.IntRange(0, 2**63 - 101),
+    metavar="N",
     help="The first seed; the others follow it. Default: random, and printed.",
-)  # fmt: skip
+)
 @click.option(
-    "--profile", type=click.Choice(["quick", "full"]), default="quick", show_default=True,
+    "--profile",
+    type=click.Choice(["quick", "full"]),
+    default="quick",
+    show_default=True,
     help="How many and how long runs are made; quick leaves out latency (tier 5).",
-)  # fmt: skip
+)
 @options.tiers
 @options.only("Only these requirements.")
 @options.out("tickproof-out/survey", "the table, reports, runs and packs go")
 @options.parallel
 def survey(
-    engines: tuple[str, ...], seeds: int, seed: int | None, profile: str, tiers: tuple[int, ...],
-    only: tuple[str, ...], out: Path, parallel: int | None,
-) -> int:  # fmt: skip
+    engines: tuple[str, ...],
+    seeds: int,
+    seed: int | None,
+    profile: str,
+    tiers: tuple[int, ...],
+    only: tuple[str, ...],
+    out: Path,
+    parallel: int | None,
+) -> int:
     """Judge each ENGINE with several seeds, and write a table of what they kept of their promises.
 
     ENGINE as in `tickproof run`. The table is survey.md, the same as data survey.json. The exit
@@ -44,9 +55,7 @@ def survey(
     from tickproof.conformance.session.request import Request
     from tickproof.conformance.survey import command
 
-    request = Request(
-        out=out, profile=profile, tiers=tiers, only=only, workers=parallel or 0
-    )  # fmt: skip
+    request = Request(out=out, profile=profile, tiers=tiers, only=only, workers=parallel or 0)
     first = secrets.randbelow(_FIRST) if seed is None else seed
     console = style.console()
     selected = run_command.select(request)

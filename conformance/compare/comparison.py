@@ -13,13 +13,7 @@ import numpy as np
 from tickproof.conformance.compare.ratio import Ratio, ratio
 from tickproof.conformance.compare.subject import Figure, Subject
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.verdicts import (
-    EXIT_FAIL,
-    EXIT_NOT_JUDGED,
-    EXIT_OK,
-    JUDGED,
-    Verdict,
-)
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_NOT_JUDGED, EXIT_OK, JUDGED, Verdict
 
 #: How good a verdict is for a user of the engine, best first. A gap that is fixed is a promise
 #: that holds; one that is not made, or said not to hold, is worth the same.
@@ -53,9 +47,10 @@ class VerdictRow:
         """Return which subjects are worse off than the first."""
         first, *rest = self.verdicts
         return [
-            number for number, one in enumerate(rest, 1)
+            number
+            for number, one in enumerate(rest, 1)
             if first is not None and one is not None and _GOOD[one] > _GOOD[first]
-        ]  # fmt: skip
+        ]
 
     def compared(self, at: int) -> bool:
         """Whether it was judged for the first subject and for another one, or is worse there."""
@@ -142,9 +137,11 @@ class Comparison:
         """(subject, requirement or figure) of all that is worse than with the first subject."""
         found = [(self.names[at], row.id) for row in self.verdicts for at in row.worse()]
         return found + [
-            (self.names[at], row.name) for row in self.figures
-            for at, cell in enumerate(row.cells) if cell is not None and cell.worse
-        ]  # fmt: skip
+            (self.names[at], row.name)
+            for row in self.figures
+            for at, cell in enumerate(row.cells)
+            if cell is not None and cell.worse
+        ]
 
     @property
     def overlaps(self) -> list[Overlap]:
@@ -156,13 +153,17 @@ class Comparison:
         extra = [row for row in rows if row.alone(at)]
         return Overlap(
             self.names[at],
-            (*(one.id for one in rows if one.compared(at)),
-             *(one.name for one in figures if one.compared(at))),
-            (*(one.id for one in rows if one.lacks(at)),
-             *(one.name for one in figures if one.lacks(at))),
+            (
+                *(one.id for one in rows if one.compared(at)),
+                *(one.name for one in figures if one.compared(at)),
+            ),
+            (
+                *(one.id for one in rows if one.lacks(at)),
+                *(one.name for one in figures if one.lacks(at)),
+            ),
             tuple(row.id for row in extra),
             tuple(row.id for row in extra if (one := row.verdicts[at]) and _GOOD[one] > _NO_WORSE),
-        )  # fmt: skip
+        )
 
     @property
     def status(self) -> int:
@@ -195,26 +196,39 @@ def compare(
         raise RequestError(f"SESSION: figures of different loads cannot be compared: {said}")
     results = {id_: one for subject in subjects for id_, one in subject.results.items()}
     verdicts = [
-        VerdictRow(id_, one.title, one.tier, tuple(
-            subject.results[id_].verdict if id_ in subject.results else None
-            for subject in subjects
-        ), tuple(id_ not in subject.excused for subject in subjects))
+        VerdictRow(
+            id_,
+            one.title,
+            one.tier,
+            tuple(
+                subject.results[id_].verdict if id_ in subject.results else None
+                for subject in subjects
+            ),
+            tuple(id_ not in subject.excused for subject in subjects),
+        )
         for id_, one in results.items()
-    ]  # fmt: skip
+    ]
     figures = {name: one for subject in subjects for name, one in subject.figures.items()}
     rows = [
-        FigureRow(one.name, one.unit, one.better, tuple(
-            _cell(subjects[0].figures.get(name), subject.figures.get(name), threshold,
-                  first=number == 0)
-            for number, subject in enumerate(subjects)
-        ))
+        FigureRow(
+            one.name,
+            one.unit,
+            one.better,
+            tuple(
+                _cell(
+                    subjects[0].figures.get(name),
+                    subject.figures.get(name),
+                    threshold,
+                    first=number == 0,
+                )
+                for number, subject in enumerate(subjects)
+            ),
+        )
         for name, one in figures.items()
-    ]  # fmt: skip
+    ]
     verdicts.sort(key=lambda row: row.tier)
     basis = next(iter(loads), "")
-    return Comparison(
-        _names(subjects), tuple(verdicts), tuple(rows), threshold, basis, only_common
-    )  # fmt: skip
+    return Comparison(_names(subjects), tuple(verdicts), tuple(rows), threshold, basis, only_common)
 
 
 def _cell(

@@ -88,6 +88,9 @@ def write(folder: Path) -> Path:
 def html(found: Comparison, *, everything: bool) -> str:
     """Return a comparison as a page that needs nothing beside it."""
     return templates.render(
-        "compare.html.j2", found=found, rows=words.rows(found, everything=everything),
-        words=words, everything=everything,
-    )  # fmt: skip
+        "compare.html.j2",
+        found=found,
+        rows=words.rows(found, everything=everything),
+        words=words,
+        everything=everything,
+    )

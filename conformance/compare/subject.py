@@ -117,9 +117,10 @@ def _bench(path: Path) -> Iterator[Subject]:
     basis = _words({key: one for key, one in data["parameters"].items() if key != "seed"})
     # A bench from before has one number of workers and of keys, and no list of them.
     several = [
-        name for name in ("keys", "workers")
+        name
+        for name in ("keys", "workers")
         if isinstance(asked := data["parameters"].get(name), list) and len(asked) > 1
-    ]  # fmt: skip
+    ]
     for engine in data["engines"]:
         found: dict[str, Figure] = {}
         results: dict[str, Measured] = {}
@@ -139,9 +140,14 @@ def _bench(path: Path) -> Iterator[Subject]:
 
 
 def _add_series(
-    figures: dict[str, Figure], results: dict[str, Measured], name: str, unit: str,
-    better: Better, row: Mapping[str, Any], key: str,
-) -> None:  # fmt: skip
+    figures: dict[str, Figure],
+    results: dict[str, Measured],
+    name: str,
+    unit: str,
+    better: Better,
+    row: Mapping[str, Any],
+    key: str,
+) -> None:
     """Add a series of a bench, and how it came out unless the engine does not offer or claim it."""
     rounds = _rounds(row, key)
     figures[name] = _figure(name, unit, better, rounds)

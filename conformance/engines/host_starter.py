@@ -44,9 +44,14 @@ def _serve_one(caller):
         asked = json.loads(lines.readline())
         try:
             process = subprocess.Popen(
-                asked["command"], env=asked["environment"], cwd=asked["folder"],
-                stdin=subprocess.DEVNULL, stdout=_STDERR, stderr=_STDERR, start_new_session=True,
-            )  # fmt: skip
+                asked["command"],
+                env=asked["environment"],
+                cwd=asked["folder"],
+                stdin=subprocess.DEVNULL,
+                stdout=_STDERR,
+                stderr=_STDERR,
+                start_new_session=True,
+            )
         except OSError as error:
             caller.sendall(f"0\n{NOT_FOUND} {error}\n".encode())
             return

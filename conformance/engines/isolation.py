@@ -96,8 +96,10 @@ def _sandbox_obstacle() -> str:
         try:
             tried = subprocess.run(
                 [sys.executable, "-I", "-S", str(_SANDBOX), str(workspace.root)],
-                capture_output=True, timeout=_TRIAL_S, check=False,
-            )  # fmt: skip
+                capture_output=True,
+                timeout=_TRIAL_S,
+                check=False,
+            )
         finally:
             workspace.remove()
     except subprocess.TimeoutExpired:

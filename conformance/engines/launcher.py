@@ -18,7 +18,7 @@ _REAPER: Final = Path(__file__).with_name("reaper.py")
 
 def launch(
     command: list[str], run_id: str, workspace: Workspace, isolation: Isolation, port: int
-) -> tuple[subprocess.Popen[bytes], dict[str, int]]:  # fmt: skip
+) -> tuple[subprocess.Popen[bytes], dict[str, int]]:
     """Start ``command`` below a reaper; return the reaper and descriptors by name.
 
     ``port``: the one to listen on in a sandbox. stdin, stdout, stderr: the engine's. control,
@@ -64,8 +64,11 @@ def launch(
     opened = {"control": control_write, "status": status_read}
     opened |= {"wake": wake_read, "waker": wake_write}
     # Copies: Popen's own file objects are closed here, each number has one owner.
-    for name, pipe in (("stdin", reaper.stdin), ("stdout", reaper.stdout),
-                       ("stderr", reaper.stderr)):  # fmt: skip
+    for name, pipe in (
+        ("stdin", reaper.stdin),
+        ("stdout", reaper.stdout),
+        ("stderr", reaper.stderr),
+    ):
         assert pipe is not None
         opened[name] = os.dup(pipe.fileno())
         pipe.close()

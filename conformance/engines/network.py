@@ -82,9 +82,13 @@ class Network:
         with its:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_SWITCH), str(its.fileno()), str(port), *pairs],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                pass_fds=[its.fileno()], start_new_session=True, cwd="/",
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[its.fileno()],
+                start_new_session=True,
+                cwd="/",
+            )
         self._rest = b""
         self._descriptors: list[int] = []
         try:
@@ -133,10 +137,13 @@ class Network:
         """Return the member ``hosts`` of deploy: how an engine starts its processes where."""
         starter = [sys.executable, "-I", "-S", str(_STARTER), "on"]
         return [
-            {"name": name, "address": self.address(name),
-             "start": [*starter, self.address(name)] if number else []}
+            {
+                "name": name,
+                "address": self.address(name),
+                "start": [*starter, self.address(name)] if number else [],
+            }
             for number, name in enumerate(self.names)
-        ]  # fmt: skip
+        ]
 
     def run(self, name: str, command: list[str], text: str = "") -> str:
         """Run a tool on a host, on the switch where ``name`` is "", and return what it printed.

@@ -34,8 +34,10 @@ def prepare(spec: EngineSpec, output: Path, limit_s: float = LIMIT_S) -> None:
     try:
         program = ReapedProgram(
             ["/bin/sh", "-c", _IN_ITS_FOLDER, str(spec.path.parent), *command],
-            uuid.uuid4().hex, workspace, log.write,
-        )  # fmt: skip
+            uuid.uuid4().hex,
+            workspace,
+            log.write,
+        )
         try:
             status = program.wait(limit_s)
         finally:

@@ -42,9 +42,16 @@ def read(pid: int) -> Proc | None:
     name = stat[opening + 1 : closing].decode("utf-8", "backslashreplace")
     user, system, children_user, children_system = map(int, fields[11:15])
     return Proc(
-        pid, int(fields[1]), chr(fields[0][0]), int(fields[19]), int(fields[17]), name,
-        user + system, children_user + children_system, int(fields[36]),
-    )  # fmt: skip
+        pid,
+        int(fields[1]),
+        chr(fields[0][0]),
+        int(fields[19]),
+        int(fields[17]),
+        name,
+        user + system,
+        children_user + children_system,
+        int(fields[36]),
+    )
 
 
 def table() -> dict[int, Proc]:

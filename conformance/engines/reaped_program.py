@@ -30,9 +30,12 @@ class ReapedProgram:
     """
 
     def __init__(
-        self, command: list[str], run_id: str, workspace: Workspace,
+        self,
+        command: list[str],
+        run_id: str,
+        workspace: Workspace,
         on_output: Callable[[bytes], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._reading = threading.Lock()
         self._lines: list[str] = []
         self._rest = b""

@@ -46,9 +46,15 @@ def prctl(option: int, value: int) -> None:
 
 
 def run_command(
-    command: list[str], run_id: str, folder: str, level: str, failure: int, reaper: int,
-    host: int, number: int,
-) -> None:  # fmt: skip
+    command: list[str],
+    run_id: str,
+    folder: str,
+    level: str,
+    failure: int,
+    reaper: int,
+    host: int,
+    number: int,
+) -> None:
     """Become the engine: a session of its own, clean signals, the run's id. Never returns."""
     try:
         os.setsid()
@@ -248,9 +254,14 @@ def detach() -> None:
 
 
 def main(
-    control: int, status: int, run_id: str, workspace: str, level: str, spaces: list[int],
+    control: int,
+    status: int,
+    run_id: str,
+    workspace: str,
+    level: str,
+    spaces: list[int],
     command: list[str],
-) -> None:  # fmt: skip
+) -> None:
     """Start the engine, watch over it, end it."""
     parent = os.getppid()
     kit = os.pidfd_open(parent)
@@ -311,6 +322,11 @@ def main(
 
 if __name__ == "__main__":
     main(
-        int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5],
-        [int(word) for word in sys.argv[6].split()], sys.argv[7:],
-    )  # fmt: skip
+        int(sys.argv[1]),
+        int(sys.argv[2]),
+        sys.argv[3],
+        sys.argv[4],
+        sys.argv[5],
+        [int(word) for word in sys.argv[6].split()],
+        sys.argv[7:],
+    )

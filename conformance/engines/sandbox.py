@@ -59,8 +59,9 @@ def unshare(spaces=_SPACES | NEWNET):
         _call(_libc.unshare, spaces | _NEWUSER)
         for name, text in (
             ("setgroups", "deny"),
-            ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1"),
-        ):  # fmt: skip
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
             with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
                 file.write(text)
     return True
@@ -167,8 +168,13 @@ class _Layers:
         if path == b"/":
             _mount(b"tmpfs", target, b"tmpfs", _NOSUID | _NODEV, b"mode=755")
         else:
-            _mount(b"tmpfs", target, b"tmpfs", _NOSUID | _NODEV, b"mode=%o" % (
-                os.stat(path).st_mode & 0o7777))  # noqa: PTH116  # fmt: skip
+            _mount(
+                b"tmpfs",
+                target,
+                b"tmpfs",
+                _NOSUID | _NODEV,
+                b"mode=%o" % (os.stat(path).st_mode & 0o7777),  # noqa: PTH116
+            )
         for entry in os.scandir(path):
             inside = self._new + entry.path
             if entry.is_symlink():
@@ -199,14 +205,17 @@ def _furnish_dev(new):
             os.close(os.open(dev + b"/" + name, os.O_CREAT | os.O_WRONLY))
             _mount(b"/dev/" + name, dev + b"/" + name, b"", _BIND)
     for name, to in (
-        (b"fd", b"/proc/self/fd"), (b"stdin", b"/proc/self/fd/0"), (b"stdout", b"/proc/self/fd/1"),
-        (b"stderr", b"/proc/self/fd/2"), (b"ptmx", b"pts/ptmx"),
-    ):  # fmt: skip
+        (b"fd", b"/proc/self/fd"),
+        (b"stdin", b"/proc/self/fd/0"),
+        (b"stdout", b"/proc/self/fd/1"),
+        (b"stderr", b"/proc/self/fd/2"),
+        (b"ptmx", b"pts/ptmx"),
+    ):
         os.symlink(to, dev + b"/" + name)  # noqa: PTH211
     for name, kind, options in (
         (b"/shm", b"tmpfs", b"mode=1777"),
         (b"/pts", b"devpts", b"newinstance,ptmxmode=0666,mode=620"),
-    ):  # fmt: skip
+    ):
         os.mkdir(dev + name)  # noqa: PTH102
         _mount(kind, dev + name, kind, _NOSUID, options)
 
@@ -277,9 +286,14 @@ def _bind_readonly(path, target):
     _mount(path, target, b"", _BIND | _REC)
     wanted = _Attributes(set=_RDONLY)
     _call(
-        _libc.syscall, _MOUNT_SETATTR, _AT_FDCWD, target, _AT_RECURSIVE,
-        ctypes.byref(wanted), ctypes.c_size_t(ctypes.sizeof(wanted)),
-    )  # fmt: skip
+        _libc.syscall,
+        _MOUNT_SETATTR,
+        _AT_FDCWD,
+        target,
+        _AT_RECURSIVE,
+        ctypes.byref(wanted),
+        ctypes.c_size_t(ctypes.sizeof(wanted)),
+    )
 
 
 def _mount_points():

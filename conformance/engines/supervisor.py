@@ -165,8 +165,15 @@ class Supervisor:
         command, output = self._command(worker)
         self._pids.pop(worker, None)
         self._workers[worker] = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, bufsize=0,
-            env=os.environ | topics | params | number | {
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            bufsize=0,
+            env=os.environ
+            | topics
+            | params
+            | number
+            | {
                 "TICKPROOF_BOOTSTRAP": f"{data['host']}:{data['port']}",
                 "TICKPROOF_OUT": data["output"],
                 "TICKPROOF_GROUP": data["group"],
@@ -174,7 +181,7 @@ class Supervisor:
                 "TICKPROOF_STATE": job["state_dir"],
                 "TICKPROOF_WORKERS": str(job["workers"]),
             },
-        )  # fmt: skip
+        )
         self._started[worker] = time.monotonic()
         self._due.pop(worker, None)
 

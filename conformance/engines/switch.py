@@ -77,11 +77,17 @@ class Switch:
             for name, address in hosts.items()
         ]
         for number, (name, address) in enumerate(hosts.items()):
-            self._expect(name, [
-                "link set lo up", f"link set net0 address {self._hardware[name]}",
-                f"addr add {address}/24 dev net0", "link set net0 up",
-                *known[:number], *known[number + 1:],
-            ])  # fmt: skip
+            self._expect(
+                name,
+                [
+                    "link set lo up",
+                    f"link set net0 address {self._hardware[name]}",
+                    f"addr add {address}/24 dev net0",
+                    "link set net0 up",
+                    *known[:number],
+                    *known[number + 1 :],
+                ],
+            )
 
     def _expect(self, name, lines):
         done = self.run(name, ["ip", "-batch", "-"], "\n".join(lines) + "\n")
@@ -93,9 +99,13 @@ class Switch:
         self._go(name)
         try:
             done = subprocess.run(
-                command, input=text.encode(), capture_output=True, timeout=_TOOL_S,
-                pass_fds=tuple(self.spaces.values()), check=False,
-            )  # fmt: skip
+                command,
+                input=text.encode(),
+                capture_output=True,
+                timeout=_TOOL_S,
+                pass_fds=tuple(self.spaces.values()),
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return {"status": 1, "out": "", "error": f"no end within {_TOOL_S:g} s"}
         finally:
@@ -124,10 +134,14 @@ class Switch:
     def _spoil(self, name, fault):
         """Take a host's cable out of the bridge, and put a process between the two."""
         far, port = _far(name), fault["port"]
-        self._expect("", [
-            f"link add {far} type veth peer name {port}",
-            f"link set {far} up", f"link set {port} up",
-        ])  # fmt: skip
+        self._expect(
+            "",
+            [
+                f"link add {far} type veth peer name {port}",
+                f"link set {far} up",
+                f"link set {port} up",
+            ],
+        )
         # What is to be relayed are whole packets: of the size that the wire has, with checksums.
         self._let_hardware_finish(name, "net0", False)
         self._let_hardware_finish("", port, False)
@@ -138,9 +152,12 @@ class Switch:
             sockets = [near.fileno(), beyond.fileno()]
             self._cables[name] = subprocess.Popen(
                 [sys.executable, "-I", "-S", _CABLE, *map(str, sockets), json.dumps(fault)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                pass_fds=sockets, text=True,
-            )  # fmt: skip
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pass_fds=sockets,
+                text=True,
+            )
         return ""
 
     def _mend(self, name):

@@ -304,10 +304,7 @@ def _app_errors(app: str, table: dict[str, Any]) -> list[str]:
     return errors
 
 
-_VALUES = {
-    "count": ("every", "some"),
-    "market-spread": ("merged", "two", "rejects", "verdicts"),
-}
+_VALUES = {"count": ("every", "some"), "market-spread": ("merged", "two", "rejects", "verdicts")}
 
 
 def _differing_claims(app: str, table: dict[str, Any], first: str, second: str) -> list[str]:

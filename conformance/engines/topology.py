@@ -127,10 +127,14 @@ class Roster:
         self._known: dict[tuple[int, str, str], Member] = {}
 
     def ask(
-        self, answer: Callable[[float], list[dict[str, Any]]],
-        exited: Callable[[float], int | None], timeout_s: float,
-        survives: Collection[str], argv_pid: int, recovery_s: float,
-    ) -> list[Member]:  # fmt: skip
+        self,
+        answer: Callable[[float], list[dict[str, Any]]],
+        exited: Callable[[float], int | None],
+        timeout_s: float,
+        survives: Collection[str],
+        argv_pid: int,
+        recovery_s: float,
+    ) -> list[Member]:
         """Return the members that ``answer`` names; raises EngineFailure.
 
         ``answer`` is called again, unless ``exited`` (which waits) says that the engine has

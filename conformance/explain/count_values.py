@@ -15,12 +15,7 @@ import numpy as np
 from tickproof.conformance.checkers.count_diagnosis import Diagnosis, diagnose_total
 from tickproof.conformance.checkers.expected import Groups
 from tickproof.conformance.checkers.matching import Place, place_of
-from tickproof.conformance.explain.aftermath import (
-    Aftermath,
-    PartitionAfter,
-    Relation,
-    relations,
-)
+from tickproof.conformance.explain.aftermath import Aftermath, PartitionAfter, Relation, relations
 from tickproof.conformance.explain.facts import Facts, ranges
 from tickproof.conformance.history import events
 from tickproof.conformance.text import counted
@@ -111,7 +106,7 @@ def _meant(facts: Facts, why: Diagnosis, of_key: np.ndarray, near: Aftermath | N
                 f"{text}, and that is the first of them at or after offset {base:,}, from "
                 f"which the engine read on after {facts.name(near)}: what it knew of the key "
                 "before was lost."
-            )  # fmt: skip
+            )
         return f"{text}: what came before was lost."
     verb = "counts twice" if why.kind == "twice" else "lacks"
     text = f"The wrong total {verb} exactly the value{'s'[: len(where) > 1]} of this key at {at}"
@@ -233,9 +228,10 @@ def _find(facts: Facts, near: Aftermath) -> list[_Went]:
     if history.params["emit"] != "every" or facts.matching is None:
         return []
     first = [
-        e.connection for e in history.all(events.Connected)
+        e.connection
+        for e in history.all(events.Connected)
         if near.fault.t_ns < e.t_ns < near.until_ns
-    ]  # fmt: skip
+    ]
     if not first:
         return []
     rows = log.arrivals

@@ -43,9 +43,11 @@ def tell_losses(facts: Facts, outcome: Outcome) -> Part:
     near = nearest(facts.history, facts.aftermaths, where)
     first = _first_missing(outcome, where)
     times = facts.fetches_of(first)["t_ns"]
-    many = f"{len(missing):,} records that must give an output" if len(missing) > 1 else (
-        "One record that must give an output"
-    )  # fmt: skip
+    many = (
+        f"{len(missing):,} records that must give an output"
+        if len(missing) > 1
+        else ("One record that must give an output")
+    )
     said = [
         f"{many} gave none: {ranges(where)}.",
         f"The record at offset {first.offset:,} of partition {first.partition} was "
@@ -153,9 +155,13 @@ def _relation(facts: Facts, where: np.ndarray, near: Aftermath | None) -> list[s
         ]
     if found["later"] == number:
         return [f"None of them was fetched before {name}."]
-    words = {"given-up": "released before it and not fetched again",
-             "left": "fetched before it and not again", "again": "fetched before and after it",
-             "never": "never fetched", "later": "first fetched after it"}  # fmt: skip
+    words = {
+        "given-up": "released before it and not fetched again",
+        "left": "fetched before it and not again",
+        "again": "fetched before and after it",
+        "never": "never fetched",
+        "later": "first fetched after it",
+    }
     parts = [f"{some:,} were {words[kind]}" for kind, some in found.items() if some]
     behind = found["left"] + found["never"]
     went = ""
@@ -371,9 +377,10 @@ def _have(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
     row = facts.log.arrivals[facts.log.rows(np.array([index]))[0]]
     writer, seq = int(row["writer"]), int(row["first_seq"])
     asked = [
-        e for e in facts.history.all(events.Have, writer=writer)
+        e
+        for e in facts.history.all(events.Have, writer=writer)
         if near.fault.t_ns < e.t_ns < int(row["t_ns"])
-    ]  # fmt: skip
+    ]
     if not asked:
         return [f"The engine had not asked HAVE for writer {writer} since {facts.name(near)}."]
     told = asked[-1].next_seq

@@ -243,9 +243,7 @@ def _place(facts: Facts, upto: int, t_ns: int) -> tuple[int, int] | None:
     rows = facts.history.releases
     rows = rows[rows["t_ns"] <= t_ns]
     places = np.unique(rows[rows["offset"] == upto][["stream", "partition"]]).tolist()
-    held = [
-        (s, p) for s, p in places if int(of_partition(rows, s, p)["offset"].max()) == upto
-    ]  # fmt: skip
+    held = [(s, p) for s, p in places if int(of_partition(rows, s, p)["offset"].max()) == upto]
     return held[0] if len(held) == 1 else None
 
 
@@ -294,9 +292,10 @@ def _what(facts: Facts, row: FetchBelowRelease) -> str:
 
 def _opened(facts: Facts, row: FetchBelowRelease, near: Aftermath | None) -> str:
     times = [
-        e.t_ns for e in facts.history.all(events.Connected, connection=row.connection)
+        e.t_ns
+        for e in facts.history.all(events.Connected, connection=row.connection)
         if e.t_ns <= row.t_ns
-    ]  # fmt: skip
+    ]
     return f", opened {facts.since(times[-1], near)}" if times else ""
 
 

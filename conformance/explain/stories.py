@@ -166,9 +166,12 @@ def _with_story(history: History, outcome: Outcome) -> Outcome:
     if outcome.verdict is Verdict.UNKNOWN:
         drawn = []  # one sentence says what is missing
     lines = {
-        "headline": [made.headline] if made.headline else [], "why": list(made.why),
-        "lines": list(made.lines), "brief": list(made.brief), "picture": drawn,
-    }  # fmt: skip
+        "headline": [made.headline] if made.headline else [],
+        "why": list(made.why),
+        "lines": list(made.lines),
+        "brief": list(made.brief),
+        "picture": drawn,
+    }
     return replace(outcome, story=lines)
 
 
@@ -185,9 +188,7 @@ def text(history: History, outcomes: Sequence[Outcome], *, width: int = WIDTH) -
     return "\n".join(lines) + "\n"
 
 
-def as_json(
-    history: History, outcomes: Sequence[Outcome], *, width: int = WIDTH
-) -> dict[str, Any]:  # fmt: skip
+def as_json(history: History, outcomes: Sequence[Outcome], *, width: int = WIDTH) -> dict[str, Any]:
     """Return the stories of one run and its picture as a JSON-able dict."""
     stories = _stories(history, outcomes)
     return {
@@ -215,6 +216,5 @@ def wrapped(sentences: Sequence[str], width: int) -> list[str]:
 
 def _wrap(sentence: str, width: int, indent: str) -> list[str]:
     return textwrap.wrap(
-        sentence, width, initial_indent=indent, subsequent_indent=2 * indent,
-        break_on_hyphens=False,
-    )  # fmt: skip
+        sentence, width, initial_indent=indent, subsequent_indent=2 * indent, break_on_hyphens=False
+    )

@@ -66,10 +66,16 @@ def steps(facts: Facts) -> dict[int, list[Step]]:
             outcome = event.outcome
         found.setdefault(txn, []).append(
             Step(
-                event.t_ns, event.KIND, event.connection, count, writer, outcome,
-                txn in committed, held.get((txn, writer), 0),
+                event.t_ns,
+                event.KIND,
+                event.connection,
+                count,
+                writer,
+                outcome,
+                txn in committed,
+                held.get((txn, writer), 0),
             )
-        )  # fmt: skip
+        )
         if isinstance(event, Stage) and txn not in committed:
             held[txn, writer] = count
         if outcome in (1, 2):
@@ -140,9 +146,12 @@ def _settled(facts: Facts, txn: int, idle: Step, chains: dict[int, list[Step]]) 
         (step.t_ns, other)
         for other, chain in chains.items()
         for step in chain
-        if step.do == "commit" and step.outcome == 2 and step.connection == aborts[-1].connection
-        and near.since_ns <= step.t_ns < aborts[-1].t_ns and other != txn
-    ]  # fmt: skip
+        if step.do == "commit"
+        and step.outcome == 2
+        and step.connection == aborts[-1].connection
+        and near.since_ns <= step.t_ns < aborts[-1].t_ns
+        and other != txn
+    ]
     if not earlier:
         return []
     return [

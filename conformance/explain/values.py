@@ -125,9 +125,7 @@ def _market_said(facts: Facts, index: int) -> str:
     return f"{text}; due was {show_answer(due)}."
 
 
-def _tell_market(
-    facts: Facts, index: int, near: Aftermath | None
-) -> tuple[list[str], list[str]]:  # fmt: skip
+def _tell_market(facts: Facts, index: int, near: Aftermath | None) -> tuple[list[str], list[str]]:
     """Say what became of the quote that was due, and what the wrong verdicts share.
 
     The second list explains them all, and is empty where nothing does.

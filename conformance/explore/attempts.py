@@ -72,9 +72,14 @@ def attempt(engine: Path, scenario: Scenario, folder: Path, hosts: int = 0) -> A
         outcome = replace(cause, requirement=REQUIREMENT)
     missed = history.missed_faults
     made = Attempt(
-        scenario, outcome, len(history.faults), len(missed), time.monotonic() - began,
-        _kind(outcome, history), any("no checkpoint op" in row.why for row in missed),
-    )  # fmt: skip
+        scenario,
+        outcome,
+        len(history.faults),
+        len(missed),
+        time.monotonic() - began,
+        _kind(outcome, history),
+        any("no checkpoint op" in row.why for row in missed),
+    )
     history.cache.clear()
     if made.failed:
         write_json(folder / "verdict.json", [outcome.to_json() | {"run": "."}])
@@ -125,9 +130,13 @@ class Attempts:
     """
 
     def __init__(
-        self, engine: Path, folder: Path, parallel: int, on_attempt: Callable[[Attempt], None],
+        self,
+        engine: Path,
+        folder: Path,
+        parallel: int,
+        on_attempt: Callable[[Attempt], None],
         hosts: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.parallel = parallel
         self._engine, self._folder, self._on_attempt = engine, folder, on_attempt
         self._hosts = hosts
@@ -138,9 +147,11 @@ class Attempts:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def start(self, scenario: Scenario) -> Future[Attempt]:

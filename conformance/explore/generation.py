@@ -82,9 +82,12 @@ def led(offered: list[Offer], space: tuple[Offer, ...], search_seed: int) -> Ite
 def _collect(strategy: st.SearchStrategy[Scenario], batch_seed: int, made: list[Scenario]) -> None:
     @seed(batch_seed)
     @settings(
-        max_examples=BATCH, database=None, deadline=None, phases=[Phase.generate],
+        max_examples=BATCH,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(strategy)
     def take(scenario: Scenario) -> None:
         made.append(scenario)
@@ -104,9 +107,12 @@ def scenarios(draw: st.DrawFn, offered: list[Offer]) -> Scenario:
     if "all-workers" not in survived(offer.survives):
         workers, partitions = max(workers, 2), max(partitions, 2)
     recipe: dict[str, Any] = {
-        "kind": KINDS[offer.app], "seed": draw(st.integers(0, 2**32 - 1)), "records": records,
-        "partitions": partitions, "tick": tick_for(records),
-    }  # fmt: skip
+        "kind": KINDS[offer.app],
+        "seed": draw(st.integers(0, 2**32 - 1)),
+        "records": records,
+        "partitions": partitions,
+        "tick": tick_for(records),
+    }
     recipe |= draw(_content(offer, records))
     faults = within(offer.survives, draw(_faults(offer, number, records)), workers)
     seconds = draw(st.sampled_from((1.0, 0.5, 2.0, 3.0)))
@@ -131,12 +137,19 @@ def _content(draw: st.DrawFn, offer: Offer, records: int) -> dict[str, Any]:
         case "count":
             keys = draw(st.sampled_from((1_000, 1, 2, 3, 30, 30_000)))
             share = draw(st.sampled_from((0.8, 0.99)))
-            return {"keys": keys, "hot_share": share, "edge_keys": draw(st.booleans()),
-                    "wrap": draw(st.booleans())}  # fmt: skip
+            return {
+                "keys": keys,
+                "hot_share": share,
+                "edge_keys": draw(st.booleans()),
+                "wrap": draw(st.booleans()),
+            }
         case "market-spread":
             symbols = draw(st.sampled_from((350, 1, 2, 20, 3_000)))
-            made = {"symbols": min(symbols, records // 8), "reject_one_in": 5,
-                    "inputs": offer.params["inputs"]}  # fmt: skip
+            made = {
+                "symbols": min(symbols, records // 8),
+                "reject_one_in": 5,
+                "inputs": offer.params["inputs"],
+            }
             # Only orders without a quote distinguish silence from a correct interleaving.
             return made | ({"probe_one_in": 20} if offer.params["inputs"] == "two" else {})
     return {}
@@ -170,11 +183,12 @@ _DEEDS: Final[tuple[FaultStep, ...]] = (
 def _deeds(offer: Offer) -> list[FaultStep]:
     """Return the faults that the offer claims to survive, or has to tolerate."""
     return [
-        step for step in _DEEDS
+        step
+        for step in _DEEDS
         if (step.needs is None or step.needs in offer.survives)
         and (step.do != "scale" or offer.scales)
         and (step.target != "host" or offer.hosts)
-    ]  # fmt: skip
+    ]
 
 
 @st.composite
@@ -196,9 +210,13 @@ def _faults(draw: st.DrawFn, offer: Offer, number: int, records: int) -> list[Fa
 
 @st.composite
 def _step(
-    draw: st.DrawFn, offer: Offer, step: FaultStep, fraction: float, burst: int,
+    draw: st.DrawFn,
+    offer: Offer,
+    step: FaultStep,
+    fraction: float,
+    burst: int,
     before: FaultStep | None,
-) -> FaultStep:  # fmt: skip
+) -> FaultStep:
     """Aim an action at a moment."""
     if step.do in LASTING:
         longer = (3.0,) if step.target == "host" else ()

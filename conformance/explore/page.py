@@ -71,13 +71,18 @@ def html(report: SearchReport, folder: Path) -> str:
     (entry,) = entries([failure.result], folder) if failure else (None,)
     verdicts = report.verdicts
     return templates.render(
-        "explore.html.j2", report=report, failure=failure, entry=entry,
+        "explore.html.j2",
+        report=report,
+        failure=failure,
+        entry=entry,
         sentence=_SENTENCES[report.verdict],
         counts=[(one, verdicts[one]) for one in reversed(SEVERITY) if verdicts[one]],
-        pairs=len(covered.all_pairs), most_pairs=MOST_PAIRS,
+        pairs=len(covered.all_pairs),
+        most_pairs=MOST_PAIRS,
         missing=sorted((str(one), str(other)) for one, other in covered.missing),
-        kit=this_kit(), host=this_host(),
-    )  # fmt: skip
+        kit=this_kit(),
+        host=this_host(),
+    )
 
 
 def write(report: SearchReport, folder: Path) -> Path:

@@ -117,9 +117,13 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
 
 
 def _reported(
-    spec: EngineSpec, search: Search, claimed: tuple[Offer, ...], progress: SearchProgress,
-    ended: tuple[Found | None, Attempt | None, BaseException | None], console: Console,
-) -> page.SearchReport:  # fmt: skip
+    spec: EngineSpec,
+    search: Search,
+    claimed: tuple[Offer, ...],
+    progress: SearchProgress,
+    ended: tuple[Found | None, Attempt | None, BaseException | None],
+    console: Console,
+) -> page.SearchReport:
     """Print a search that is over, and write its report.
 
     ended: what failed, an error of the kit, and what cut it short, each None without one.
@@ -137,10 +141,16 @@ def _reported(
     share = f"fault space: {covered.share:.1%} of {len(covered.all_pairs):,} pairs covered"
     console.print(Text(share), soft_wrap=True)
     report = page.SearchReport(
-        engine=f"{spec.name} {spec.version}", command=search.command, seed=search.seed,
-        verdicts=progress.verdicts, fired=progress.fired, missed=progress.missed,
-        covered=covered, failure=failure, interrupted=_why(cut_short),
-    )  # fmt: skip
+        engine=f"{spec.name} {spec.version}",
+        command=search.command,
+        seed=search.seed,
+        verdicts=progress.verdicts,
+        fired=progress.fired,
+        missed=progress.missed,
+        covered=covered,
+        failure=failure,
+        interrupted=_why(cut_short),
+    )
     _write(search, report, found)
     templates.as_extra(lambda: page.write(report, search.out), console)
     console.print(Text(f"report: {search.out / PAGE_NAME}", style="dim"), soft_wrap=True)
@@ -195,9 +205,12 @@ def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> p
     smallest = found.smallest
     outcome = smallest.outcome
     failure = Failure(
-        engine=f"{spec.name} {spec.version}", reason=smallest.kind,
-        actual=shown(outcome.actual, 400), confidence=found.confidence, seed=search.seed,
-    )  # fmt: skip
+        engine=f"{spec.name} {spec.version}",
+        reason=smallest.kind,
+        actual=shown(outcome.actual, 400),
+        confidence=found.confidence,
+        seed=search.seed,
+    )
     schedule = from_scenario(smallest.scenario, failure)
     name = "-".join([*dict.fromkeys(s.do for s in smallest.scenario.faults), outcome.reason])
     saved = regressions.save(schedule, search.save, name.lower().replace("_", "-"))
@@ -217,10 +230,14 @@ def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> p
         console.print(Text(shown(line, 300)), soft_wrap=True)
     console.print(Text(f"saved: {saved}"), soft_wrap=True)
     return page.Failure(
-        of_smallest, to_toml(from_scenario(found.first.scenario)),
-        to_toml(from_scenario(smallest.scenario)), found.confidence, _shape(found), str(saved),
+        of_smallest,
+        to_toml(from_scenario(found.first.scenario)),
+        to_toml(from_scenario(smallest.scenario)),
+        found.confidence,
+        _shape(found),
+        str(saved),
         found.others,
-    )  # fmt: skip
+    )
 
 
 def _shape(found: Found) -> str:
@@ -237,16 +254,26 @@ def _write(search: Search, report: page.SearchReport, found: Found | None) -> No
     failure = None
     if found is not None and report.failure is not None:
         failure = {
-            "kind": found.first.kind, "confidence": found.confidence,
-            "first": report.failure.first, "smallest": report.failure.smallest,
-            "shrink_seconds": round(found.seconds, 1), "others": found.others,
+            "kind": found.first.kind,
+            "confidence": found.confidence,
+            "first": report.failure.first,
+            "smallest": report.failure.smallest,
+            "shrink_seconds": round(found.seconds, 1),
+            "others": found.others,
             "saved": report.failure.saved,
-        }  # fmt: skip
+        }
     covered = report.covered
-    write_json(search.out / FILE_NAME, {
-        "format": 1, "engine": report.engine, "seed": search.seed,
-        "verdicts": {verdict.value: n for verdict, n in sorted(report.verdicts.items())},
-        "interrupted": report.interrupted, "faults_fired": report.fired,
-        "faults_missed": report.missed, "failure": failure,
-        "fault_space": {"pairs": len(covered.all_pairs), "covered": len(covered.covered)},
-    })  # fmt: skip
+    write_json(
+        search.out / FILE_NAME,
+        {
+            "format": 1,
+            "engine": report.engine,
+            "seed": search.seed,
+            "verdicts": {verdict.value: n for verdict, n in sorted(report.verdicts.items())},
+            "interrupted": report.interrupted,
+            "faults_fired": report.fired,
+            "faults_missed": report.missed,
+            "failure": failure,
+            "fault_space": {"pairs": len(covered.all_pairs), "covered": len(covered.covered)},
+        },
+    )

@@ -106,9 +106,12 @@ class Space:
         return self._search(places, free, left, rng)
 
     def _search(
-        self, places: list[int], free: np.ndarray, left: np.ndarray | None,
+        self,
+        places: list[int],
+        free: np.ndarray,
+        left: np.ndarray | None,
         rng: np.random.Generator | None,
-    ) -> list[int] | None:  # fmt: skip
+    ) -> list[int] | None:
         """Give the next dimension a value: of those left, the one with the fewest choices."""
         if len(places) == len(DIMENSIONS):
             return places

@@ -66,19 +66,30 @@ def scenario(
     rng, scale = random.Random(seed), SCALES[profile]
     app, params = APPS[point.carrier]
     records = _records(point)
-    recipe = {
-        "kind": KINDS[app], "seed": seed, "records": records,
-        "partitions": int(point.partitions.value), "tick": max(1, tick_for(records) // 4),
-    } | _placement(point) | _content(point, records)  # fmt: skip
+    recipe = (
+        {
+            "kind": KINDS[app],
+            "seed": seed,
+            "records": records,
+            "partitions": int(point.partitions.value),
+            "tick": max(1, tick_for(records) // 4),
+        }
+        | _placement(point)
+        | _content(point, records)
+    )
     silence_s = round(rng.uniform(*scale.silence_s), 2)
     faults = strikes.steps(point, survives, scale.lasting_s, silence_s, rng)
     return Scenario(
-        name, app, params, recipe, workers(point),
+        name,
+        app,
+        params,
+        recipe,
+        workers(point),
         _rate(point, records, scale, faults),
         faults=faults,
         hold=(0.15, silence_s) if point.rate is Rate.SILENCE else None,
         point=point.to_json(),
-    )  # fmt: skip
+    )
 
 
 def pace(records: int, seconds: float, faults: tuple[FaultStep, ...]) -> float:

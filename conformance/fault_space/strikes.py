@@ -82,9 +82,13 @@ def scale(workers: int, fraction: float) -> FaultStep:
 
 
 def _at(
-    when: When, strike: FaultStep, fraction: float, survives: Collection[str], idle_s: float,
+    when: When,
+    strike: FaultStep,
+    fraction: float,
+    survives: Collection[str],
+    idle_s: float,
     rng: random.Random,
-) -> list[FaultStep]:  # fmt: skip
+) -> list[FaultStep]:
     """Return a strike at its moment, after what has to come before it."""
     match when:
         case When.IDLE:

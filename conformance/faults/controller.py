@@ -43,10 +43,16 @@ class FaultController:
     """
 
     def __init__(
-        self, steps: Sequence[FaultStep], log: InputLog, recorder: Recorder,
-        rate: float | None, deed: Deed, on_event: Callable[..., None], first_cut_s: float,
+        self,
+        steps: Sequence[FaultStep],
+        log: InputLog,
+        recorder: Recorder,
+        rate: float | None,
+        deed: Deed,
+        on_event: Callable[..., None],
+        first_cut_s: float,
         one_each: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._steps, self._log, self._recorder = tuple(steps), log, recorder
         self._margin = int((rate or 0) * MARGIN_S)
         self._deed, self._event, self._first_cut_s = deed, on_event, first_cut_s
@@ -120,8 +126,9 @@ class FaultController:
     @property
     def cuts(self) -> int:
         """How many cuts this life has made: RELEASEs of the partition that has most."""
-        return max((now - b for now, b in zip(self._log.cuts(), self._cuts_before, strict=True)),
-                   default=0)  # fmt: skip
+        return max(
+            (now - b for now, b in zip(self._log.cuts(), self._cuts_before, strict=True)), default=0
+        )
 
     @property
     def current(self) -> FaultStep | None:
@@ -400,10 +407,16 @@ class FaultController:
             self._miss(step, f"{type(error).__name__}: {error}")
             return False
         self._event(
-            EventKind.FAULT, step=step.to_json(), moment=moment, number=self._next,
-            text=str(replace(step, host=facts.get("host", ""))), writing=writing,
-            connection=self.connection, **facts, **before,
-        )  # fmt: skip
+            EventKind.FAULT,
+            step=step.to_json(),
+            moment=moment,
+            number=self._next,
+            text=str(replace(step, host=facts.get("host", ""))),
+            writing=writing,
+            connection=self.connection,
+            **facts,
+            **before,
+        )
         if step.do == "kill" or step.ends_engine:
             self._cuts_before = self._log.cuts()
         with self._lock:

@@ -220,9 +220,11 @@ class Schedule(Table):
                 raise wrong(f"a value, which {self.app} needs", None, "input", key)
         try:
             Placement(
-                self.input.partitions or kind["partitions"], tuple(self.input.empty or ()),
-                tuple(self.input.ended_early or ()), self.input.skew or 0.0,
-            )  # fmt: skip
+                self.input.partitions or kind["partitions"],
+                tuple(self.input.empty or ()),
+                tuple(self.input.ended_early or ()),
+                self.input.skew or 0.0,
+            )
         except ValueError as error:
             raise wrong(f"partitions that fit: {error}", "others", "input") from error
 
@@ -251,10 +253,15 @@ def to_scenario(schedule: Schedule, name: str = "given") -> Scenario:
     if schedule.app == "market-spread":
         recipe["inputs"] = schedule.params["inputs"]
     return Scenario(
-        PREFIX + name, schedule.app, dict(schedule.params), recipe, schedule.workers,
-        schedule.rate, faults=tuple(step.step() for step in schedule.fault),
+        PREFIX + name,
+        schedule.app,
+        dict(schedule.params),
+        recipe,
+        schedule.workers,
+        schedule.rate,
+        faults=tuple(step.step() for step in schedule.fault),
         hold=schedule.hold,
-    )  # fmt: skip
+    )
 
 
 def tick_for(records: int) -> int:
@@ -271,9 +278,16 @@ def from_scenario(scenario: Scenario, failure: Failure | None = None) -> Schedul
     if scenario.app == "ladder" or kind != KINDS[scenario.app]:
         raise ValueError(f"{scenario.name}: input of kind {kind!r} cannot be said in a schedule")
     plain = Scenario(
-        scenario.name, scenario.app, scenario.params, scenario.recipe, scenario.workers,
-        scenario.rate, faults=scenario.faults, hold=scenario.hold, point=scenario.point,
-    )  # fmt: skip
+        scenario.name,
+        scenario.app,
+        scenario.params,
+        scenario.recipe,
+        scenario.workers,
+        scenario.rate,
+        faults=scenario.faults,
+        hold=scenario.hold,
+        point=scenario.point,
+    )
     if replace(scenario, sink=replace(scenario.sink, seed=0)) != replace(
         plain, sink=SinkBehaviour()
     ):
@@ -281,11 +295,16 @@ def from_scenario(scenario: Scenario, failure: Failure | None = None) -> Schedul
             f"{scenario.name}: sink, drain_at, ending, probes, fresh, pace cannot be said"
         )
     return Schedule(
-        app=scenario.app, params=scenario.params, workers=scenario.workers, seed=seed,
-        rate=None if scenario.rate is None else float(scenario.rate), input=Input(**recipe),
+        app=scenario.app,
+        params=scenario.params,
+        workers=scenario.workers,
+        seed=seed,
+        rate=None if scenario.rate is None else float(scenario.rate),
+        input=Input(**recipe),
         hold=scenario.hold,
-        fault=[Step(**_said(step)) for step in scenario.faults], failure=failure,
-    )  # fmt: skip
+        fault=[Step(**_said(step)) for step in scenario.faults],
+        failure=failure,
+    )
 
 
 def _said(step: FaultStep) -> dict[str, Any]:

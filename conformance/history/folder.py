@@ -77,9 +77,10 @@ def recorded_files(folder: Path) -> dict[str, int]:
     Links and whatever else is no plain file are none of it.
     """
     found = {
-        name: (folder / name).lstat() for name in plain_files.below(folder, "output")
+        name: (folder / name).lstat()
+        for name in plain_files.below(folder, "output")
         if name != _STAGED and any(fnmatch.fnmatchcase(name, one) for one in _RECORDED)
-    }  # fmt: skip
+    }
     return {name: held.st_size for name, held in found.items() if stat.S_ISREG(held.st_mode)}
 
 
@@ -210,9 +211,10 @@ class History:
             wanted[row["event"]].from_row(row) for row in self.events if row["event"] in wanted
         ]
         return [
-            event for event in found
+            event
+            for event in found
             if all(getattr(event, name) == value for name, value in fields.items())
-        ]  # fmt: skip
+        ]
 
     @cached_property
     def control(self) -> list[dict[str, Any]]:

@@ -35,11 +35,17 @@ def input_facts(built: BuiltInput) -> dict[str, Any]:
         "warnings": built.warnings,
         "symbols": built.symbols,
         "partitions": [
-            {"stream": p.stream, "partition": p.partition, "file": f"input/{p.path.name}",
-             "record_size": p.record_size, "records": p.records, "sha256": p.sha256}
+            {
+                "stream": p.stream,
+                "partition": p.partition,
+                "file": f"input/{p.path.name}",
+                "record_size": p.record_size,
+                "records": p.records,
+                "sha256": p.sha256,
+            }
             for p in built.partitions
         ],
-    }  # fmt: skip
+    }
 
 
 def recorded_plan(history: History) -> np.ndarray:
@@ -95,15 +101,20 @@ def _copied(run: Mapping[str, Any], run_folder: Path, folder: Path) -> BuiltInpu
             shutil.copyfileobj(kept, copy, _CHUNK)
         with target.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        parts.append(PartitionFile(
-            row["stream"], row["partition"], target, row["record_size"], row["records"], digest
-        ))  # fmt: skip
+        parts.append(
+            PartitionFile(
+                row["stream"], row["partition"], target, row["record_size"], row["records"], digest
+            )
+        )
     _expect_same(run, {(p.stream, p.partition): p.sha256 for p in parts})
     given = run["input"]
     return BuiltInput(
-        tuple(parts), _plan(run_folder, [p.records for p in parts]), given["recipe"],
-        given["warnings"], given["symbols"],
-    )  # fmt: skip
+        tuple(parts),
+        _plan(run_folder, [p.records for p in parts]),
+        given["recipe"],
+        given["warnings"],
+        given["symbols"],
+    )
 
 
 def _expect_same(run: Mapping[str, Any], digests: Mapping[tuple[int, int], str]) -> None:

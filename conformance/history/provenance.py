@@ -50,5 +50,7 @@ def _addresses() -> set[str]:
         row.address.partition("%")[0] for rows in psutil.net_if_addrs().values() for row in rows
     }
     return {address for address in found if not address.startswith("127.")} - {
-        "", "::1", "00:00:00:00:00:00",
-    }  # fmt: skip
+        "",
+        "::1",
+        "00:00:00:00:00:00",
+    }

@@ -13,13 +13,7 @@ PUBLISH: Final = np.dtype(
 
 #: One row for each FETCH that was answered with records [base, end), in time order.
 FETCH: Final = np.dtype(
-    [
-        ("t_ns", "<i8"),
-        ("stream", "<u2"),
-        ("partition", "<u2"),
-        ("base", "<u8"),
-        ("end", "<u8"),
-    ]
+    [("t_ns", "<i8"), ("stream", "<u2"), ("partition", "<u2"), ("base", "<u8"), ("end", "<u8")]
 )
 
 #: The engine promised never to fetch below ``offset`` again.

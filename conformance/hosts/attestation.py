@@ -16,9 +16,12 @@ _MOST_CHARS = 300
 
 
 def attest(
-    level: str, *, engine_cores: Iterable[int] = (), kit_cores: Iterable[int] = (),
+    level: str,
+    *,
+    engine_cores: Iterable[int] = (),
+    kit_cores: Iterable[int] = (),
     root: Path = Path("/"),
-) -> Attestation:  # fmt: skip
+) -> Attestation:
     """Run every probe up to ``level`` (P0, P1, P2; none: all of them, and demand nothing).
 
     The measuring cores are those of engine and kit; where none are given, the isolated

@@ -50,9 +50,13 @@ def assign(kit: int = 0, engine: int = 0, *, root: Path = Path("/")) -> Cores:
 
 
 def divide(
-    kit: int, engine: int, usable: Sequence[int], isolated: Sequence[int] = (),
-    siblings: Sequence[Sequence[int]] = (), nodes: Sequence[Sequence[int]] = (),
-) -> Cores:  # fmt: skip
+    kit: int,
+    engine: int,
+    usable: Sequence[int],
+    isolated: Sequence[int] = (),
+    siblings: Sequence[Sequence[int]] = (),
+    nodes: Sequence[Sequence[int]] = (),
+) -> Cores:
     """Divide ``usable``; see assign.
 
     Preferred are isolated cores, then cores of one node. siblings: groups of cores that
@@ -78,18 +82,23 @@ def divide(
     for_engine = _take(whole, min(engine, spare)) | _take(rest, max(engine - spare, 0))
     others = set(usable) - for_kit - for_engine
     return Cores(
-        kit=tuple(sorted(for_kit)), engine=tuple(sorted(for_engine)),
-        housekeeping=tuple(sorted(others)), shared=False,
-    )  # fmt: skip
+        kit=tuple(sorted(for_kit)),
+        engine=tuple(sorted(for_engine)),
+        housekeeping=tuple(sorted(others)),
+        shared=False,
+    )
 
 
 def _check(kit: int, engine: int, usable: tuple[int, ...]) -> None:
     if kit < 0 or engine < 0:
-        raise HostError(f"cores: expected counts from 0; got {kit} for the kit, {engine} for "
-                        "the engine")  # fmt: skip
+        raise HostError(
+            f"cores: expected counts from 0; got {kit} for the kit, {engine} for the engine"
+        )
     if kit + engine > len(usable):
-        raise HostError(f"cores: {kit} for the kit and {engine} for the engine asked for, "
-                        f"{len(usable)} present that may be used ({listed(usable)})")  # fmt: skip
+        raise HostError(
+            f"cores: {kit} for the kit and {engine} for the engine asked for, "
+            f"{len(usable)} present that may be used ({listed(usable)})"
+        )
 
 
 def _cannot_be_split(kit: int, engine: int, count: int) -> bool:
@@ -101,9 +110,14 @@ def _cannot_be_split(kit: int, engine: int, count: int) -> bool:
 
 
 def _pool(
-    need: int, usable: tuple[int, ...], isolated: Sequence[int], siblings: Sequence[Sequence[int]],
-    nodes: Sequence[Sequence[int]], *, all_of_it: bool,
-) -> tuple[int, ...]:  # fmt: skip
+    need: int,
+    usable: tuple[int, ...],
+    isolated: Sequence[int],
+    siblings: Sequence[Sequence[int]],
+    nodes: Sequence[Sequence[int]],
+    *,
+    all_of_it: bool,
+) -> tuple[int, ...]:
     """Return the cores to divide, best choice first that has enough of them.
 
     all_of_it: whatever is in the pool will be used, so the largest node is taken.
@@ -121,9 +135,13 @@ def _pool(
 
 
 def _without_housekeeping(
-    need: int, usable: tuple[int, ...], set_aside: tuple[int, ...],
-    siblings: Sequence[Sequence[int]], *, whole_group: bool,
-) -> tuple[int, ...]:  # fmt: skip
+    need: int,
+    usable: tuple[int, ...],
+    set_aside: tuple[int, ...],
+    siblings: Sequence[Sequence[int]],
+    *,
+    whole_group: bool,
+) -> tuple[int, ...]:
     """Return the cores without the first that is not isolated, which is left to others.
 
     Its siblings stay out too where enough are left without them.

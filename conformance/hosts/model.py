@@ -74,10 +74,13 @@ class Attestation:
         """
         levels = self._held(self.level)
         before, later = (
-            {r.probe: (r.value, r.status) for r in one.readings
-             if r.level in levels and r.probe not in MOVING}
+            {
+                r.probe: (r.value, r.status)
+                for r in one.readings
+                if r.level in levels and r.probe not in MOVING
+            }
             for one in (self, after)
-        )  # fmt: skip
+        )
         return [p for p in before | later if before.get(p) != later.get(p)]
 
     def _held(self, level: str) -> frozenset[str]:

@@ -39,8 +39,10 @@ def requested(cores: str | None, policy: str | None, priority: int | None, lock:
     if policy in ("fifo", "rr"):
         if priority is None or not LEAST_PRIORITY <= priority <= MOST_PRIORITY:
             got = "none" if priority is None else priority
-            raise HostError(f"--priority: expected {LEAST_PRIORITY} to {MOST_PRIORITY} with "
-                            f"--policy {policy}; got {got}")  # fmt: skip
+            raise HostError(
+                f"--priority: expected {LEAST_PRIORITY} to {MOST_PRIORITY} with "
+                f"--policy {policy}; got {got}"
+            )
     elif priority is not None:
         raise HostError("--priority: expected only with --policy fifo or rr")
     if cores is None and policy is None and not lock:
@@ -100,8 +102,10 @@ def _set_policy(pinning: Pinning) -> str:
         os.sched_setscheduler(0, POLICIES[pinning.policy], os.sched_param(pinning.priority))
     except OSError as error:
         limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
-        return (f"{error.strerror}: needs CAP_SYS_NICE, or an rtprio limit of {pinning.priority} "
-                f"or more (it is {limit})")  # fmt: skip
+        return (
+            f"{error.strerror}: needs CAP_SYS_NICE, or an rtprio limit of {pinning.priority} "
+            f"or more (it is {limit})"
+        )
     return ""
 
 

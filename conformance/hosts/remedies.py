@@ -81,16 +81,19 @@ def mask(cores: tuple[int, ...]) -> str:
 def _sysctl(name: str, value: int) -> Callable[[Context], Step]:
     def step(at: Context) -> Step:
         old = at.host.number("proc/sys/" + name.replace(".", "/"))
-        return at.step(f"set {name}", [f"sudo sysctl -w {name}={value}"],
-                       [f"sudo sysctl -w {name}={old}"])  # fmt: skip
+        return at.step(
+            f"set {name}", [f"sudo sysctl -w {name}={value}"], [f"sudo sysctl -w {name}={old}"]
+        )
 
     return step
 
 
 def _quota(at: Context) -> Step:
     if at.reading.status is not Status.NOT_OK:
-        raise Cannot("limits above a container are set by whoever starts it: no CPU limit, and "
-                     "the cgroups of the host in sight (docker: --cgroupns=host)")  # fmt: skip
+        raise Cannot(
+            "limits above a container are set by whoever starts it: no CPU limit, and "
+            "the cgroups of the host in sight (docker: --cgroupns=host)"
+        )
     path = at.reading.path
     free = "max" if path.endswith("cpu.max") else "-1"
     old = at.host.text(path.lstrip("/"))
@@ -116,12 +119,18 @@ def _partition(at: Context) -> Step:
     cores, nodes = listed(at.measuring), _nodes_of(at)
     home = "cgroup.procs" if groups.version == 2 else "tasks"
     enter, leave = f"echo $$ | sudo tee {new}/{home}", f"echo $$ | sudo tee {own}/{home}"
-    setting = [f"sudo mkdir {new}", write(cores, f"{new}/cpuset.cpus"),
-               write(nodes, f"{new}/cpuset.mems")]  # fmt: skip
+    setting = [
+        f"sudo mkdir {new}",
+        write(cores, f"{new}/cpuset.cpus"),
+        write(nodes, f"{new}/cpuset.mems"),
+    ]
     if groups.version == 1:
         setting += [write("1", f"{new}/cpuset.cpu_exclusive"), enter]
-        return at.step("give the cores a cpuset of their own, and enter it with this shell",
-                       setting, [leave, f"sudo rmdir {new}"])  # fmt: skip
+        return at.step(
+            "give the cores a cpuset of their own, and enter it with this shell",
+            setting,
+            [leave, f"sudo rmdir {new}"],
+        )
     if "cpuset" not in at.host.text(f"{groups.folders[-1]}/cgroup.controllers").split():
         raise Cannot("this kernel offers no cpuset here: cgroup.controllers has none")
     undo = [leave, f"sudo rmdir {new}"]
@@ -134,16 +143,22 @@ def _partition(at: Context) -> Step:
 
 def _nodes_of(at: Context) -> str:
     """Return the NUMA nodes of the measuring cores as a list; 0 where none can be seen."""
-    held = [int(name.removeprefix("node")) for name, cores in nodes(at.host).items()
-            if set(cores) & set(at.measuring)]  # fmt: skip
+    held = [
+        int(name.removeprefix("node"))
+        for name, cores in nodes(at.host).items()
+        if set(cores) & set(at.measuring)
+    ]
     return listed(held or [0])
 
 
 def _affinity(at: Context) -> Step:
     needed = listed(at.host.named or at.host.online)
-    return at.step("let this shell use the cores, where its cpuset allows them",
-                   [f"taskset -cp {needed} $$"], [f"taskset -cp {at.reading.value} $$"],
-                   NOTHING)  # fmt: skip
+    return at.step(
+        "let this shell use the cores, where its cpuset allows them",
+        [f"taskset -cp {needed} $$"],
+        [f"taskset -cp {at.reading.value} $$"],
+        NOTHING,
+    )
 
 
 def _clock(at: Context) -> Step:
@@ -152,36 +167,48 @@ def _clock(at: Context) -> Step:
     if "tsc" not in offered:
         where = HYPERVISOR if at.host.guest else "the kernel found it unstable, see its log"
         raise Cannot(f"the clock tsc is not offered: {where}")
-    return at.step("tell time by the processor", [write("tsc", path)],
-                   [write(at.host.text(path), path)])  # fmt: skip
+    return at.step(
+        "tell time by the processor", [write("tsc", path)], [write(at.host.text(path), path)]
+    )
 
 
 def _limits(at: Context) -> Step:
     """For this shell and what it starts; the role of fixtures/hosts makes it last."""
-    name, row = {"memlock": ("memlock", "locked memory"),
-                 "real-time-policy": ("rtprio", "realtime priority")}[at.reading.probe]  # fmt: skip
+    name, row = {
+        "memlock": ("memlock", "locked memory"),
+        "real-time-policy": ("rtprio", "realtime priority"),
+    }[at.reading.probe]
     text = at.host.text("proc/self/limits")
     found = re.search(rf"^Max {row} +(\S+) +(\S+)", text, re.MULTILINE)
     if not found:
         raise Cannot("the present limit cannot be read")
     most = "unlimited" if name == "memlock" else "99"
     old = f"{found[1]}:{found[2]}"
-    return at.step(f"raise the limit of {row} for this shell",
-                   [f"sudo prlimit --pid $$ --{name}={most}:{most}"],
-                   [f"sudo prlimit --pid $$ --{name}={old}"])  # fmt: skip
+    return at.step(
+        f"raise the limit of {row} for this shell",
+        [f"sudo prlimit --pid $$ --{name}={most}:{most}"],
+        [f"sudo prlimit --pid $$ --{name}={old}"],
+    )
 
 
 def _governor(at: Context) -> Step:
     file = "cpufreq/scaling_governor"
     if at.reading.status is Status.UNOBSERVABLE:
-        raise Cannot(_hidden(at, "no cpufreq driver: let the operating system set the frequency, "
-                                 "in the firmware"))  # fmt: skip
+        raise Cannot(
+            _hidden(
+                at, "no cpufreq driver: let the operating system set the frequency, in the firmware"
+            )
+        )
     old = {core: at.host.text(f"{CPU}/cpu{core}/{file}") for core in at.host.cores}
     old = {core: name for core, name in old.items() if name != "performance"}
     path = f"{CPU}/cpu$core/{file}"
-    return at.step("set the governor", [each_core(tuple(old), "performance", path)],
-                   [each_core(cores, name, path) for name, cores in grouped(old).items()],
-                   ROOT, METAL)  # fmt: skip
+    return at.step(
+        "set the governor",
+        [each_core(tuple(old), "performance", path)],
+        [each_core(cores, name, path) for name, cores in grouped(old).items()],
+        ROOT,
+        METAL,
+    )
 
 
 def _turbo(at: Context) -> Step:
@@ -189,20 +216,32 @@ def _turbo(at: Context) -> Step:
         raise Cannot(_hidden(at, "turbo cannot be seen here: switch it off in the firmware"))
     path = at.reading.path
     old = at.host.text(path.lstrip("/"))
-    return at.step("switch turbo off", [write("1" if old == "0" else "0", path)],
-                   [write(old, path)], ROOT, METAL)  # fmt: skip
+    return at.step(
+        "switch turbo off",
+        [write("1" if old == "0" else "0", path)],
+        [write(old, path)],
+        ROOT,
+        METAL,
+    )
 
 
 def _idle(at: Context) -> Step:
     if at.reading.status is Status.UNOBSERVABLE:
-        raise Cannot(_hidden(at, "no idle states can be seen: limit them in the firmware, or "
-                                 "idle=poll on the command line"))  # fmt: skip
+        raise Cannot(
+            _hidden(
+                at,
+                "no idle states can be seen: limit them in the firmware, or "
+                "idle=poll on the command line",
+            )
+        )
     states = {core: " ".join(deep_states(at.host, core)) for core in at.host.cores}
     commands: dict[str, list[str]] = {"1": [], "0": []}
     for held, cores in grouped(states).items():
         for value, lines in commands.items():
-            lines += [each_core(cores, value, f"{CPU}/cpu$core/cpuidle/{state}/disable")
-                      for state in held.split()]  # fmt: skip
+            lines += [
+                each_core(cores, value, f"{CPU}/cpu$core/cpuidle/{state}/disable")
+                for state in held.split()
+            ]
     return at.step("disable the deep idle states", commands["1"], commands["0"], ROOT, METAL)
 
 
@@ -224,8 +263,10 @@ def _interrupts(at: Context) -> Step:
         apply.insert(0, "sudo systemctl stop irqbalance")
     if old:
         apply.append(f"for irq in {' '.join(old)}; do {write(listed(at.others), path)}; done")
-    undo += [f"for irq in {' '.join(numbers)}; do {write(cores, path)}; done"
-             for cores, numbers in grouped(old).items()]  # fmt: skip
+    undo += [
+        f"for irq in {' '.join(numbers)}; do {write(cores, path)}; done"
+        for cores, numbers in grouped(old).items()
+    ]
     if balanced:
         undo.append("sudo systemctl start irqbalance")
     what = "send interrupts elsewhere (one that refuses belongs to its driver: managed_irq)"
@@ -236,14 +277,22 @@ def _threads(at: Context) -> Step:
     if at.reading.status is Status.UNOBSERVABLE:
         raise Cannot(_hidden(at, "switch it off in the firmware"))
     path = f"{CPU}/smt/control"
-    return at.step("switch SMT off: half of the cores go", [write("off", path)],
-                   [write(at.host.text(path), path)], ROOT, METAL)  # fmt: skip
+    return at.step(
+        "switch SMT off: half of the cores go",
+        [write("off", path)],
+        [write(at.host.text(path), path)],
+        ROOT,
+        METAL,
+    )
 
 
 def _pages(at: Context) -> Step:
     path = at.reading.path
-    return at.step("give huge pages only to those that ask", [write("madvise", path)],
-                   [write(at.reading.value, path)])  # fmt: skip
+    return at.step(
+        "give huge pages only to those that ask",
+        [write("madvise", path)],
+        [write(at.reading.value, path)],
+    )
 
 
 def _swap(at: Context) -> Step:
@@ -261,15 +310,22 @@ def _node(at: Context) -> Step:
     held = nodes(at.host)
     node = max(held, key=lambda name: len(held[name])).removeprefix("node")
     command = f"numactl --cpunodebind={node} --membind={node} $SHELL"
-    return at.step(f"ask for no more cores than node {node} has, and start the kit there",
-                   [command], ["exit"], NOTHING)  # fmt: skip
+    return at.step(
+        f"ask for no more cores than node {node} has, and start the kit there",
+        [command],
+        ["exit"],
+        NOTHING,
+    )
 
 
 def _queues(at: Context) -> Step:
     at.need_others()
     path = at.reading.path
-    return at.step("keep kernel work off the cores", [write(mask(at.others), path)],
-                   [write(at.host.text(path.lstrip("/")), path)])  # fmt: skip
+    return at.step(
+        "keep kernel work off the cores",
+        [write(mask(at.others), path)],
+        [write(at.host.text(path.lstrip("/")), path)],
+    )
 
 
 def _steal(at: Context) -> Step:

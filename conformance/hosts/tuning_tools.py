@@ -38,17 +38,18 @@ def boot(
         undo = [f'sudo grubby --update-kernel=ALL --remove-args="{words}"']
     elif host.names("etc/default", "grub"):
         # A copy, not an edit back: the line that was there comes back byte for byte.
-        apply = [f"sudo cp -a {_GRUB} {_GRUB}.before-tickproof",
-                 f"""sudo sed -i 's/^GRUB_CMDLINE_LINUX="/&{words} /' {_GRUB}""",
-                 "sudo update-grub"]  # fmt: skip
+        apply = [
+            f"sudo cp -a {_GRUB} {_GRUB}.before-tickproof",
+            f"""sudo sed -i 's/^GRUB_CMDLINE_LINUX="/&{words} /' {_GRUB}""",
+            "sudo update-grub",
+        ]
         undo = [f"sudo mv {_GRUB}.before-tickproof {_GRUB}", "sudo update-grub"]
     else:
         apply = [f"# add where this kernel is started: {words}"]
         undo = [f"# the command line now: {_text(host, 'proc/cmdline') or 'cannot be read'}"]
     why = "The scheduler and the timer leave these cores alone, which no later command does."
     named = tuple(probe for probe in BOOT if probe in probes)
-    return Step(named, "isolate the cores at boot", why, tuple(apply), tuple(undo),
-                (ROOT, REBOOT))  # fmt: skip
+    return Step(named, "isolate the cores at boot", why, tuple(apply), tuple(undo), (ROOT, REBOOT))
 
 
 def by_tool(
@@ -65,11 +66,16 @@ def by_tool(
     probes = tuple(probe for probe in _PYPERF if probe in problems)
     if others and probes:
         tune = f"sudo python3 -m pyperf system tune --affinity={listed(measuring)}"
-        steps.append(Step(
-            probes, "pyperf (pip install pyperf)",
-            "One command for frequencies, turbo and interrupts; gone at the next boot.",
-            (tune,), ("sudo python3 -m pyperf system reset",), (ROOT, METAL),
-        ))  # fmt: skip
+        steps.append(
+            Step(
+                probes,
+                "pyperf (pip install pyperf)",
+                "One command for frequencies, turbo and interrupts; gone at the next boot.",
+                (tune,),
+                ("sudo python3 -m pyperf system reset",),
+                (ROOT, METAL),
+            )
+        )
     return steps
 
 
@@ -81,8 +87,10 @@ def _tuned(
     known = bool(host.names("etc/tuned", f"{profile}-variables.conf"))
     apply = [f"sudo cp -a {variables} {variables}.before-tickproof"] if known else []
     back = f"sudo mv {variables}.before-tickproof {variables}" if known else f"sudo rm {variables}"
-    apply += [f"echo isolated_cores={listed(measuring)} | sudo tee {variables}",
-              f"sudo tuned-adm profile {profile}"]  # fmt: skip
+    apply += [
+        f"echo isolated_cores={listed(measuring)} | sudo tee {variables}",
+        f"sudo tuned-adm profile {profile}",
+    ]
     undo = [f"sudo tuned-adm profile {present}" if present else "sudo tuned-adm off", back]
     what = f"tuned, profile {profile}"
     if not host.names("usr/sbin", "tuned-adm"):
@@ -94,8 +102,16 @@ def _tuned(
 def start(host: HostFiles, cores: Cores) -> list[Step]:
     """Return how to start the kit on this host, and any other command beside it."""
     if cores.shared:
-        return [Step((), "start the kit as it is", "Kit and engine share all cores here.",
-                     ("tickproof latency ENGINE --profile PROFILE",), (), (NOTHING,))]  # fmt: skip
+        return [
+            Step(
+                (),
+                "start the kit as it is",
+                "Kit and engine share all cores here.",
+                ("tickproof latency ENGINE --profile PROFILE",),
+                (),
+                (NOTHING,),
+            )
+        ]
     every = listed((*cores.kit, *cores.engine, *cores.housekeeping))
     kit, engine = len(cores.kit), len(cores.engine)
     command = f"taskset -c {every} tickproof latency ENGINE --profile PROFILE.toml"
@@ -103,15 +119,27 @@ def start(host: HostFiles, cores: Cores) -> list[Step]:
         command = f"numactl --membind={node} {command}"
     first = cores.kit[0]
     return [
-        Step((), "start the kit", "It puts itself and the engine on their cores, where the "
-             f"profile says [cores] kit = {kit}, engine = {engine}, priority = 50.",
-             (command,), (), (NOTHING,)),
-        Step((), "start something else pinned, with a policy",
-             "All that it starts inherits both: never start the kit so, the engine would too.",
-             (f"sudo chrt --fifo 50 taskset -c {first} CMD",
-              f"tickproof host pin --cores {first} --policy fifo --priority 50 --lock -- CMD"),
-             (), (ROOT,)),
-    ]  # fmt: skip
+        Step(
+            (),
+            "start the kit",
+            "It puts itself and the engine on their cores, where the "
+            f"profile says [cores] kit = {kit}, engine = {engine}, priority = 50.",
+            (command,),
+            (),
+            (NOTHING,),
+        ),
+        Step(
+            (),
+            "start something else pinned, with a policy",
+            "All that it starts inherits both: never start the kit so, the engine would too.",
+            (
+                f"sudo chrt --fifo 50 taskset -c {first} CMD",
+                f"tickproof host pin --cores {first} --policy fifo --priority 50 --lock -- CMD",
+            ),
+            (),
+            (ROOT,),
+        ),
+    ]
 
 
 def _only_node(host: HostFiles, cores: Cores) -> str | None:

@@ -44,9 +44,11 @@ class Seconds:
 
 
 def by_percentile(
-    lines: Sequence[Percentiles], limits_us: Mapping[str, float], places: Mapping[str, float],
+    lines: Sequence[Percentiles],
+    limits_us: Mapping[str, float],
+    places: Mapping[str, float],
     title: str,
-) -> Markup:  # fmt: skip
+) -> Markup:
     """Return lines over percentiles on logarithmic axes, and each limit as a stroke.
 
     places: name -> the part of the samples at or below it; what is not in it is drawn last.
@@ -61,9 +63,10 @@ def by_percentile(
         parts.append(label(x[name], _LOW + 20, name, "middle"))
     for row in lines:
         points = [
-            (x[name], scale.y(us)) for name, us in row.values_us.items()
+            (x[name], scale.y(us))
+            for name, us in row.values_us.items()
             if name in x and math.isfinite(us)
-        ]  # fmt: skip
+        ]
         if points:
             parts.append(svg.line(row.kind, sorted(points), row.said))
     for name, us in limits_us.items():

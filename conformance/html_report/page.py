@@ -132,10 +132,16 @@ def html(report: Report, folder: Path) -> str:
         (entry for entry in shown if entry.bad), key=lambda e: _FIRST.index(e.result.verdict)
     )
     return templates.render(
-        "report.html.j2", report=report, tiers=tiers, first=first, counts=_counted(shown),
-        sentence=sentence(report), share=judged.share(report.requirements),
-        command=command(report), most_pairs=MOST_PAIRS,
-    )  # fmt: skip
+        "report.html.j2",
+        report=report,
+        tiers=tiers,
+        first=first,
+        counts=_counted(shown),
+        sentence=sentence(report),
+        share=judged.share(report.requirements),
+        command=command(report),
+        most_pairs=MOST_PAIRS,
+    )
 
 
 def write(report: Report, folder: Path) -> Path:
@@ -228,17 +234,23 @@ def entries(results: Sequence[Result], folder: Path) -> list[Entry]:
         story, bad = result.story, _bad(result)
         stderr, schedule = (result.evidence.get(key) for key in ("stderr", "schedule"))
         rest = {key: value for key, value in result.evidence.items() if key not in _ASIDE}
-        found.append(Entry(
-            result=result, promise=said, where=where(result),
-            causes=advice(result) if bad else "",
-            why=[line for line in story.why if line not in (*story.headline, *story.lines)],
-            schedule=_bounded(schedule) if bad and isinstance(schedule, str) else "",
-            evidence=_bounded(json.dumps(rest, indent=1, ensure_ascii=False))
-            if bad and rest else "",
-            scales=scale_costs.sentences(result.evidence),
-            stderr=[str(line) for line in stderr] if isinstance(stderr, list) else [],
-            pictures=pictures, same_run="" if first == result.id else first,
-        ))  # fmt: skip
+        found.append(
+            Entry(
+                result=result,
+                promise=said,
+                where=where(result),
+                causes=advice(result) if bad else "",
+                why=[line for line in story.why if line not in (*story.headline, *story.lines)],
+                schedule=_bounded(schedule) if bad and isinstance(schedule, str) else "",
+                evidence=_bounded(json.dumps(rest, indent=1, ensure_ascii=False))
+                if bad and rest
+                else "",
+                scales=scale_costs.sentences(result.evidence),
+                stderr=[str(line) for line in stderr] if isinstance(stderr, list) else [],
+                pictures=pictures,
+                same_run="" if first == result.id else first,
+            )
+        )
     return found
 
 

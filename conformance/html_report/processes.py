@@ -71,11 +71,16 @@ def of_run(history: History, origin_ns: int) -> list[ProcessUse]:
     for pid in np.unique(rows["pid"]).tolist():
         mine = rows[rows["pid"] == pid]
         known = named.get(pid)
-        found.append(ProcessUse(
-            pid, shown(known.name, _NAME) if known else "", known.role if known else "",
-            (mine["t_ns"].astype(np.int64) - origin_ns) / 1e9, mine["user_s"] + mine["system_s"],
-            mine["rss"],
-        ))  # fmt: skip
+        found.append(
+            ProcessUse(
+                pid,
+                shown(known.name, _NAME) if known else "",
+                known.role if known else "",
+                (mine["t_ns"].astype(np.int64) - origin_ns) / 1e9,
+                mine["user_s"] + mine["system_s"],
+                mine["rss"],
+            )
+        )
     return sorted(found, key=lambda one: (-one.used_s, -one.most_bytes))[:MOST]
 
 

@@ -77,8 +77,9 @@ class RunCurves:
             self._done = self._sums(released, done)
         self.marks = [
             Mark(self._at(one.t_ns), one.text, one.rank == 0)
-            for one in moments(history) if one.rank <= _RANK
-        ]  # fmt: skip
+            for one in moments(history)
+            if one.rank <= _RANK
+        ]
         if wrong_ns is not None:
             self.marks.append(Mark(self._at(wrong_ns), "wrong output", strong=True))
         #: When the engine let the log drop what it had read: after each cut, in seconds.

@@ -25,8 +25,9 @@ def svg(picture: Markup, height: int) -> str:
         label(LEFT + number * _STEP, height + 14, _LEGEND.get(name, name), "start", f"key {name}")
         for number, name in enumerate(_LINES)
     ]
-    colours = [f".key.{name} {{ stroke: none; fill: var(--{name}); font-weight: 600; }}"
-               for name in _LINES]  # fmt: skip
+    colours = [
+        f".key.{name} {{ stroke: none; fill: var(--{name}); font-weight: 600; }}" for name in _LINES
+    ]
     inner = picture.partition(">")[2].rpartition("</svg>")[0]
     head = (
         '<svg xmlns="http://www.w3.org/2000/svg" class="timeline" '

@@ -23,9 +23,13 @@ _HERE: Final = Path(__file__).parent
 def render(name: str, **values: Any) -> str:
     """Return the page that a template of this folder makes of values."""
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, finalize=visible, trim_blocks=True,
-        lstrip_blocks=True, loader=jinja2.FileSystemLoader(_HERE),
-    )  # fmt: skip
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=jinja2.FileSystemLoader(_HERE),
+    )
     environment.filters |= _FILTERS
     style = Markup((_HERE / "report.css").read_text("utf-8"))
     return environment.get_template(name).render(style=style, **values)

@@ -49,16 +49,20 @@ def _picture(run: RunCurves, window: tuple[float, float], spans: int, title: str
     marks = [mark for mark in run.marks if window[0] <= mark.at_s <= window[1]]
     rates = _Panel(_TOP, _RATES, [curves.published, curves.fetched, curves.outputs])
     backlog = _Panel(_TOP + _RATES + _GAP, _BACKLOG, [curves.backlog])
-    return svg.picture(HEIGHT, title, [
-        *(_recovery(axis, *span) for span in run.recoveries if axis.meets(span)),
-        *axis.grid(_TOP, _LOW),
-        *rates.frame("records a second"),
-        *backlog.frame("backlog, records"),
-        *rates.lines(axis, curves, ("published", "fetched", "outputs")),
-        *backlog.lines(axis, curves, ("backlog",)),
-        _cuts(axis, run.cuts_s),
-        *_marks(axis, marks),
-    ])  # fmt: skip
+    return svg.picture(
+        HEIGHT,
+        title,
+        [
+            *(_recovery(axis, *span) for span in run.recoveries if axis.meets(span)),
+            *axis.grid(_TOP, _LOW),
+            *rates.frame("records a second"),
+            *backlog.frame("backlog, records"),
+            *rates.lines(axis, curves, ("published", "fetched", "outputs")),
+            *backlog.lines(axis, curves, ("backlog",)),
+            _cuts(axis, run.cuts_s),
+            *_marks(axis, marks),
+        ],
+    )
 
 
 class _Panel:
@@ -82,11 +86,13 @@ class _Panel:
         """Return the steps of each of the named curves."""
         x = np.round(LEFT + ROOM * (curves.edges_s - axis.from_s) / (axis.to_s - axis.from_s), 1)
         return [
-            svg.steps(name, x, np.round(
-                self.top + self.height * (1 - getattr(curves, name) / self.most), 1
-            ))
+            svg.steps(
+                name,
+                x,
+                np.round(self.top + self.height * (1 - getattr(curves, name) / self.most), 1),
+            )
             for name in names
-        ]  # fmt: skip
+        ]
 
 
 def _recovery(axis: TimeAxis, from_s: float, to_s: float) -> Markup:

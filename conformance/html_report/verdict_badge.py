@@ -36,11 +36,20 @@ def svg(report: Report) -> str:
     name, said = "tickproof", shown(f"{report.conclusion.word}, {judged} judged", 60)
     of_name, of_said = (round(len(text) * _WIDE) for text in (name, said))
     left, right = of_name + _ROOM, of_said + _ROOM
-    return str(_PICTURE.format(
-        width=left + right, left=left, right=right, name=name, said=said, of_name=of_name,
-        of_said=of_said, at_name=left / 2, at_said=left + right / 2,
-        colour=_COLOURS.get(report.conclusion.look, _OTHER),
-    ))  # fmt: skip
+    return str(
+        _PICTURE.format(
+            width=left + right,
+            left=left,
+            right=right,
+            name=name,
+            said=said,
+            of_name=of_name,
+            of_said=of_said,
+            at_name=left / 2,
+            at_said=left + right / 2,
+            colour=_COLOURS.get(report.conclusion.look, _OTHER),
+        )
+    )
 
 
 def write(report: Report, folder: Path) -> Path:

@@ -92,10 +92,15 @@ class Broker:
     """
 
     def __init__(
-        self, *, transaction_version: int = 2, kit_port: int = 0, engine_port: int = 0,
-        heap_mb: int = HEAP_MB, limit_s: float = START_S,
+        self,
+        *,
+        transaction_version: int = 2,
+        kit_port: int = 0,
+        engine_port: int = 0,
+        heap_mb: int = HEAP_MB,
+        limit_s: float = START_S,
         say: Callable[[str], None] = lambda _: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if transaction_version not in TRANSACTION_VERSIONS:
             raise ValueError(f"transaction_version: expected one of {TRANSACTION_VERSIONS}")
         client_library()  # which may be missing: that is said before a download
@@ -111,9 +116,13 @@ class Broker:
         try:
             self._lay_out(kit, engine, controller)
             self._jvm = Jvm(
-                found, folder, ["kafka.Kafka", str(self._file("server.properties"))],
-                self._workspace, self._file("broker.log"), (f"-Xmx{heap_mb}m", *_LOGGING),
-            )  # fmt: skip
+                found,
+                folder,
+                ["kafka.Kafka", str(self._file("server.properties"))],
+                self._workspace,
+                self._file("broker.log"),
+                (f"-Xmx{heap_mb}m", *_LOGGING),
+            )
         except BaseException:
             self._release()
             raise

@@ -132,9 +132,11 @@ class Cluster:
         }
 
     def create(
-        self, topics: Mapping[str, int], settings: Mapping[str, str] | None = None,
+        self,
+        topics: Mapping[str, int],
+        settings: Mapping[str, str] | None = None,
         limit_s: float = LIMIT_S,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Make topics, name -> partitions, and wait until they can be written to and read."""
         new = self._kafka.admin.NewTopic
         wanted = {
@@ -217,9 +219,7 @@ class Cluster:
 
         def request(names: list[str], left_s: float) -> Mapping[str, Any]:
             asked = {places[name]: kafka.admin.OffsetSpec.latest() for name in names}
-            futures = self._admin.list_offsets(
-                asked, request_timeout=left_s, isolation_level=read
-            )  # fmt: skip
+            futures = self._admin.list_offsets(asked, request_timeout=left_s, isolation_level=read)
             return {name: futures[places[name]] for name in names}
 
         found = self._finish("find the end of", places, request, limit_s)
@@ -242,10 +242,13 @@ class Cluster:
             raise KafkaUnavailable(f"Kafka at {self.address}: {_reason(error)}") from error
 
     def _finish(
-        self, verb: str, topics: Iterable[str],
-        request: Callable[[list[str], float], Mapping[str, Any]], limit_s: float,
+        self,
+        verb: str,
+        topics: Iterable[str],
+        request: Callable[[list[str], float], Mapping[str, Any]],
+        limit_s: float,
         done_already: int | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         """Return the answers of a request by topic; a topic is asked again if its error passes.
 
         done_already: the code that says, when asked again, that the first time was enough.

@@ -67,11 +67,19 @@ class Exchange:
     """
 
     def __init__(
-        self, address: BrokerAddress, scenario: Scenario, run_id: str, log: InputLog,
-        recorder: Recorder, partitions: Sequence[PartitionSource], publisher: Publisher | OpenLoop,
-        expected: np.ndarray | None, startup_s: float, session_ms: int,
+        self,
+        address: BrokerAddress,
+        scenario: Scenario,
+        run_id: str,
+        log: InputLog,
+        recorder: Recorder,
+        partitions: Sequence[PartitionSource],
+        publisher: Publisher | OpenLoop,
+        expected: np.ndarray | None,
+        startup_s: float,
+        session_ms: int,
         on_event: Callable[..., None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._address, self._scenario, self._log = address, scenario, log
         self._startup_s, self._session_ms = startup_s, session_ms
         self._recorder, self._publisher, self._event = recorder, publisher, on_event
@@ -89,9 +97,7 @@ class Exchange:
         self._topics = {name: widths[stream] for name, stream in self.inputs.items()}
         self._cluster = Cluster(address.kit)
         self._kafka = client_library()
-        self._client = {
-            "bootstrap.servers": address.kit, "error_cb": self._failed, "log_level": 0
-        }  # fmt: skip
+        self._client = {"bootstrap.servers": address.kit, "error_cb": self._failed, "log_level": 0}
         self._produced = [0] * len(self._partitions)
         #: Set once the engine reads its input: before, it could only fall behind.
         self._reads = threading.Event()
@@ -107,15 +113,22 @@ class Exchange:
         self.failure: BaseException | None = None
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=f"kafka-{name}", daemon=True)
-            for name, work in (("input", self._feed), ("output", self._record),
-                               ("offsets", self._follow_offsets))
-        ]  # fmt: skip
+            for name, work in (
+                ("input", self._feed),
+                ("output", self._record),
+                ("offsets", self._follow_offsets),
+            )
+        ]
 
     @property
     def data(self) -> dict[str, Any]:
         """What deploy says of the topics, beside host and port."""
-        return {"transport": "kafka", "inputs": list(self.inputs), "output": self.output,
-                "group": self.group}  # fmt: skip
+        return {
+            "transport": "kafka",
+            "inputs": list(self.inputs),
+            "output": self.output,
+            "group": self.group,
+        }
 
     def __enter__(self) -> Exchange:
         self._cluster.create(self._topics, _TOPIC_SETTINGS)
@@ -138,9 +151,7 @@ class Exchange:
         for thread in self._threads:
             thread.join()
         self._event(
-            EventKind.KAFKA_OUTPUT,
-            produced=self.traffic.produced,
-            committed=self._recorder.records,
+            EventKind.KAFKA_OUTPUT, produced=self.traffic.produced, committed=self._recorder.records
         )
         self._note_names()
         if self.failure is None:
@@ -237,10 +248,15 @@ class Exchange:
     # -- input --------------------------------------------------------------------------
 
     def _feed(self) -> None:
-        producer = self._kafka.Producer(self._client | {
-            "enable.idempotence": True, "linger.ms": 2,
-            "queue.buffering.max.messages": 10 * BATCH, "message.max.bytes": 16_000_000,
-        })  # fmt: skip
+        producer = self._kafka.Producer(
+            self._client
+            | {
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "queue.buffering.max.messages": 10 * BATCH,
+                "message.max.bytes": 16_000_000,
+            }
+        )
         files = [os.open(one.path, os.O_RDONLY) for one in self._partitions]
         try:
             while not self._over.is_set():
@@ -307,9 +323,11 @@ class Exchange:
             self.failure = self.failure or KitStopped(f"the Kafka broker: {error.str()}")
 
     def _consumer(self, group: str, settings: dict[str, Any]) -> Any:
-        return self._kafka.Consumer(self._client | {
-            "group.id": group, "enable.auto.commit": False, "fetch.wait.max.ms": 20,
-        } | settings)  # fmt: skip
+        return self._kafka.Consumer(
+            self._client
+            | {"group.id": group, "enable.auto.commit": False, "fetch.wait.max.ms": 20}
+            | settings
+        )
 
     # -- output -------------------------------------------------------------------------
 
@@ -318,10 +336,12 @@ class Exchange:
             f"{self.group}-kit", {"isolation.level": "read_committed", "enable.partition.eof": True}
         )
         try:
-            consumer.assign([
-                self._kafka.TopicPartition(self.output, partition, 0)
-                for partition in range(self._width)
-            ])  # fmt: skip
+            consumer.assign(
+                [
+                    self._kafka.TopicPartition(self.output, partition, 0)
+                    for partition in range(self._width)
+                ]
+            )
             while not self._over.is_set():
                 self._take(consumer.consume(BATCH, _NAP_S))
         finally:

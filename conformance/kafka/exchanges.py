@@ -12,13 +12,7 @@ from tickproof.conformance.kafka.fields import Malformed
 from tickproof.conformance.kafka.names import names
 from tickproof.conformance.kafka.traffic import Topics, Traffic
 from tickproof.conformance.kafka.transaction_messages import GroupAdded, Offsets, TransactionEnd
-from tickproof.conformance.kafka.wire import (
-    Api,
-    FetchRequest,
-    Header,
-    ProduceRequest,
-    Topic,
-)
+from tickproof.conformance.kafka.wire import Api, FetchRequest, Header, ProduceRequest, Topic
 
 #: What a request means, None where it means nothing here.
 Meaning = FetchRequest | ProduceRequest | Offsets | GroupAdded | TransactionEnd | None
@@ -171,10 +165,11 @@ class Conversation:
                 for one in (error for error in found.values() if error):
                     traffic.errors[head.key, one] += 1
                 records = sum(
-                    one.batch.size for one in produced.batches
+                    one.batch.size
+                    for one in produced.batches
                     if self._topics.is_output(one.topic)
                     and not found.get((one.topic, one.partition), 0)
-                )  # fmt: skip
+                )
                 if produced.transactional:
                     traffic.transactional += records
                 else:

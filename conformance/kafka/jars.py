@@ -180,9 +180,14 @@ def _run(
     lines: deque[str] = deque(maxlen=_KEPT_LINES)
     try:
         client = subprocess.Popen(
-            command, cwd=scratch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, env=os.environ | environ, errors="backslashreplace",
-        )  # fmt: skip
+            command,
+            cwd=scratch,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=os.environ | environ,
+            errors="backslashreplace",
+        )
     except OSError as error:
         raise KafkaUnavailable(f"{command[0]} cannot be run: {error.strerror}") from error
 
@@ -227,10 +232,10 @@ def _by_ivy(
     if not ivy:
         return None
     lines = [
-        f'<dependency org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(version)} '
+        f"<dependency org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(version)} "
         'conf="default->default"/>'
         for group, name, version in artifacts
-    ]  # fmt: skip
+    ]
     (scratch / "ivy.xml").write_text(
         '<ivy-module version="2.0"><info organisation="tickproof" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
@@ -246,12 +251,24 @@ def _by_ivy(
     )
     # A cache of its own: Ivy's is not safe where several processes use it at once.
     return [
-        str(find_java().home / "bin" / "java"), "-XX:TieredStopAtLevel=1", *options,
-        "-jar", str(ivy[-1]), "-settings", "settings.xml", "-ivy", "ivy.xml",
+        str(find_java().home / "bin" / "java"),
+        "-XX:TieredStopAtLevel=1",
+        *options,
+        "-jar",
+        str(ivy[-1]),
+        "-settings",
+        "settings.xml",
+        "-ivy",
+        "ivy.xml",
         # Verbose: it says at once what fails.
-        "-cache", str(scratch / "ivy"), "-confs", "default", "-verbose",
-        "-retrieve", "jars/[artifact]-[revision](-[classifier]).[ext]",
-    ]  # fmt: skip
+        "-cache",
+        str(scratch / "ivy"),
+        "-confs",
+        "default",
+        "-verbose",
+        "-retrieve",
+        "jars/[artifact]-[revision](-[classifier]).[ext]",
+    ]
 
 
 def _by_maven(artifacts: list[tuple[str, ...]], scratch: Path) -> list[str] | None:
@@ -271,9 +288,13 @@ def _by_maven(artifacts: list[tuple[str, ...]], scratch: Path) -> list[str] | No
         "utf-8",
     )
     return [
-        maven, "-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime",
+        maven,
+        "-B",
+        "-q",
+        "dependency:copy-dependencies",
+        "-DincludeScope=runtime",
         f"-DoutputDirectory={scratch / 'jars'}",
-    ]  # fmt: skip
+    ]
 
 
 def find_java() -> java.JavaFound:

@@ -34,9 +34,14 @@ class Jvm:
     """
 
     def __init__(
-        self, found: JavaFound, jars: Path, arguments: list[str], workspace: Workspace,
-        log: Path, flags: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+        self,
+        found: JavaFound,
+        jars: Path,
+        arguments: list[str],
+        workspace: Workspace,
+        log: Path,
+        flags: tuple[str, ...] = (),
+    ) -> None:
         self.log = log
         self._workspace = workspace
         self._archive = _archive(found, jars)
@@ -44,10 +49,19 @@ class Jvm:
         # Sorted, and without a wildcard: an archive fits the class path that it was made with.
         classes = ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
         command = [
-            "/bin/sh", "-c", _LOGGED, str(log), str(found.home / "bin" / "java"), *FLAGS,
-            *self._sharing(), f"-Djava.io.tmpdir={workspace.tmp}", *flags, "-cp", classes,
+            "/bin/sh",
+            "-c",
+            _LOGGED,
+            str(log),
+            str(found.home / "bin" / "java"),
+            *FLAGS,
+            *self._sharing(),
+            f"-Djava.io.tmpdir={workspace.tmp}",
+            *flags,
+            "-cp",
+            classes,
             *arguments,
-        ]  # fmt: skip
+        ]
         self._program = ReapedProgram(command, f"jvm-{uuid.uuid4().hex}", workspace)
         self.pid = self._program.pid
         if not self.pid:

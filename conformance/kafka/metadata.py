@@ -35,7 +35,7 @@ def _packed(host: str, port: int) -> bytes:
 
 def with_leaders_address(
     frame: memoryview, head: Header, port: int, instead: Address
-) -> memoryview:  # fmt: skip
+) -> memoryview:
     """Return an answer to a Produce or Fetch that names leaders by another address, if any.
 
     A broker says who leads a partition where a client asked too early, say; whoever follows

@@ -77,8 +77,14 @@ def _count(payloads: np.ndarray) -> Messages:
 def _data(payloads: np.ndarray) -> Messages:
     size, data = payloads.itemsize, payloads.tobytes().hex()
     step = 2 * size
-    values = [b'{"data":"%s"}' % data[at : at + step].encode()
-              for at in range(0, step * len(payloads), step)] if size else []  # fmt: skip
+    values = (
+        [
+            b'{"data":"%s"}' % data[at : at + step].encode()
+            for at in range(0, step * len(payloads), step)
+        ]
+        if size
+        else []
+    )
     values = values or [b'{"data":""}'] * len(payloads)
     return Messages([None] * len(values), values)
 
@@ -105,9 +111,8 @@ def _market(payloads: np.ndarray) -> Messages:
     fields = ("quote_id", "event_ns", "bid", "offer", "bid_size", "offer_size")
     columns = [quotes[name][is_quote].tolist() for name in fields]
     values[is_quote] = [
-        (_QUOTE % (said[name], *row)).encode()
-        for name, *row in zip(names, *columns, strict=True)
-    ]  # fmt: skip
+        (_QUOTE % (said[name], *row)).encode() for name, *row in zip(names, *columns, strict=True)
+    ]
     keys[is_quote] = [name.encode() for name in names]
     fields = ("order_id", "event_ns", "price", "qty", "account", "client_tag")
     columns = [orders[name][~is_quote].tolist() for name in fields]
@@ -115,7 +120,7 @@ def _market(payloads: np.ndarray) -> Messages:
     values[~is_quote] = [
         (_ORDER % (side, said[name], *row)).encode()
         for side, name, *row in zip(sides, ordered, *columns, strict=True)
-    ]  # fmt: skip
+    ]
     keys[~is_quote] = [name.encode() for name in ordered]
     return Messages(keys.tolist(), values.tolist())
 

@@ -55,10 +55,14 @@ class Proxy:
     """
 
     def __init__(
-        self, upstream_port: int, roles: Roles, on_event: Callable[..., None],
-        observer: Observer | None = None, port: int = 0,
+        self,
+        upstream_port: int,
+        roles: Roles,
+        on_event: Callable[..., None],
+        observer: Observer | None = None,
+        port: int = 0,
         fetched: Callable[[int, int, int, int], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.upstream_port, self.event = upstream_port, on_event
         self.observer: Observer = observer or (lambda _kind, _connection: None)
         self.fetched = fetched or (lambda _stream, _partition, _first, _end: None)

@@ -45,7 +45,13 @@ def batches(records: memoryview) -> Iterator[Batch]:
         if magic != _MAGIC or length < _BATCH.size - _BEFORE or end > size:
             return
         yield Batch(
-            first, first + delta + 1, count, producer_id, epoch, sequence,
-            bool(attributes & _TRANSACTIONAL), bool(attributes & _CONTROL),
-        )  # fmt: skip
+            first,
+            first + delta + 1,
+            count,
+            producer_id,
+            epoch,
+            sequence,
+            bool(attributes & _TRANSACTIONAL),
+            bool(attributes & _CONTROL),
+        )
         at = end

@@ -53,8 +53,11 @@ def start(
     with file.with_suffix(".log").open("wb") as log:
         keeper = subprocess.Popen(
             [sys.executable, "-m", __name__, str(kit_port), str(transaction_version)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
     assert keeper.stdout is not None
     with keeper.stdout as said:
         ready = select.select([said], [], [], START_S + STOP_S)[0]
@@ -107,9 +110,10 @@ def main(kit_port: int, transaction_version: int) -> int:
     told = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
     signal.pthread_sigmask(signal.SIG_BLOCK, told)
     try:
-        with _held(_file()) as held, Broker(
-            kit_port=kit_port, transaction_version=transaction_version
-        ) as broker:  # fmt: skip
+        with (
+            _held(_file()) as held,
+            Broker(kit_port=kit_port, transaction_version=transaction_version) as broker,
+        ):
             text = json.dumps(asdict(Standing(os.getpid(), broker.address)))
             os.ftruncate(held, 0)
             os.pwrite(held, text.encode(), 0)

@@ -80,11 +80,18 @@ class TransactionLog:
         self._kafka = client_library()
         self._open: set[int] = set()
         self._eof = self._kafka.KafkaError._PARTITION_EOF
-        self._consumer = self._kafka.Consumer({
-            "bootstrap.servers": address, "group.id": "tickproof", "enable.auto.commit": False,
-            "enable.partition.eof": True, "isolation.level": "read_uncommitted", "log_level": 0,
-            "fetch.wait.max.ms": 10, "reconnect.backoff.max.ms": 200,
-        })  # fmt: skip
+        self._consumer = self._kafka.Consumer(
+            {
+                "bootstrap.servers": address,
+                "group.id": "tickproof",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_uncommitted",
+                "log_level": 0,
+                "fetch.wait.max.ms": 10,
+                "reconnect.backoff.max.ms": 200,
+            }
+        )
         #: Where to begin, by partition; the topic itself begins with its first use.
         self._first = {number: self._last(number) for number in range(self._width())}
         self._begun = False

@@ -57,9 +57,8 @@ def _cells(cost: Cost | None, one: RungCosts) -> tuple[str, str]:
 
 
 def write(
-    folder: Path, spec: EngineSpec, plan: Plan, facts: Mapping[str, Any],
-    found: Sequence[RungCosts],
-) -> Path:  # fmt: skip
+    folder: Path, spec: EngineSpec, plan: Plan, facts: Mapping[str, Any], found: Sequence[RungCosts]
+) -> Path:
     """Write report.html; returns its path. Raises OSError."""
     return whole_file.write(folder / PAGE_NAME, html(spec, plan, facts, found))
 
@@ -67,9 +66,16 @@ def write(
 def html(spec: EngineSpec, plan: Plan, facts: Mapping[str, Any], found: Sequence[RungCosts]) -> str:
     """Return the ladder as a page that needs nothing beside it; facts: of the machine."""
     return templates.render(
-        "ladder.html.j2", engine=f"{spec.name} {spec.version}", plan=asdict(plan), facts=facts,
-        found=found, said=said, number=number, picture=picture(found), kit=this_kit(),
-    )  # fmt: skip
+        "ladder.html.j2",
+        engine=f"{spec.name} {spec.version}",
+        plan=asdict(plan),
+        facts=facts,
+        found=found,
+        said=said,
+        number=number,
+        picture=picture(found),
+        kit=this_kit(),
+    )
 
 
 def picture(found: Sequence[RungCosts]) -> Markup | None:

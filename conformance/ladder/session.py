@@ -89,9 +89,12 @@ def play(spec: EngineSpec, plan: Plan, out: Path, *, keep: bool, tell: Tell) -> 
 def scenario_of(step: str, plan: Plan, number: int) -> Scenario:
     """Return a run of a step: keyed input of round ``number``, all of it published at once."""
     recipe = {
-        "kind": "keyed", "keys": KEYS, "records": plan.messages, "partitions": PARTITIONS,
+        "kind": "keyed",
+        "keys": KEYS,
+        "records": plan.messages,
+        "partitions": PARTITIONS,
         "seed": plan.seed + number,
-    }  # fmt: skip
+    }
     return Scenario(f"ladder-{step}", "ladder", {"step": step}, recipe, workers=plan.workers)
 
 
@@ -109,17 +112,24 @@ def costs(series: Sequence[Series]) -> list[RungCosts]:
     rounds = {one.what: one.rounds for one in series}
     return [
         RungCosts(
-            rung, one.status, one.why, one.run,
-            cost(rounds, rung, "processor"), cost(rounds, rung, "clock"),
+            rung,
+            one.status,
+            one.why,
+            one.run,
+            cost(rounds, rung, "processor"),
+            cost(rounds, rung, "clock"),
         )
         for rung, one in zip(LADDER, series, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def document(
-    spec: EngineSpec, plan: Plan, facts: dict[str, Any], series: Sequence[Series],
+    spec: EngineSpec,
+    plan: Plan,
+    facts: dict[str, Any],
+    series: Sequence[Series],
     found: Sequence[RungCosts],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return what was measured as JSON values; see docs/bench.md for each."""
     fixed = {"partitions": PARTITIONS, "keys": KEYS}
     steps = [
@@ -130,9 +140,12 @@ def document(
         for one, rows in zip(found, series, strict=True)
     ]
     return {
-        "format": 1, "machine": facts, "parameters": asdict(plan) | fixed,
-        "engine": {"name": spec.name, "version": spec.version}, "steps": steps,
-    }  # fmt: skip
+        "format": 1,
+        "machine": facts,
+        "parameters": asdict(plan) | fixed,
+        "engine": {"name": spec.name, "version": spec.version},
+        "steps": steps,
+    }
 
 
 def _cost(found: Any) -> dict[str, Any] | None:

@@ -131,10 +131,12 @@ def growth(load: Load, start_ns: int, end_ns: int) -> float:
     edges = _teeth(load.done, start_ns, end_ns)
     if len(edges) - 1 < _FEWEST:
         return 0.0
-    highest = np.array([
-        load.backlog(np.append(np.arange(low, high, _LOOK_NS), high - 1)).max()
-        for low, high in pairwise(edges.tolist())
-    ])  # fmt: skip
+    highest = np.array(
+        [
+            load.backlog(np.append(np.arange(low, high, _LOOK_NS), high - 1)).max()
+            for low, high in pairwise(edges.tolist())
+        ]
+    )
     seen_s = edges[1:] / 1e9
     slope, lower = theil_sen(seen_s, highest), least_slope(seen_s, highest)
     seconds = (end_ns - start_ns) / 1e9

@@ -29,9 +29,12 @@ class Phase(IntEnum):
 
 
 def phases(
-    answers: Answers, steady_ns: int, kill_ns: int | None = None,
-    recovery_s: float = math.inf, late_us: float = math.inf,
-) -> np.ndarray:  # fmt: skip
+    answers: Answers,
+    steady_ns: int,
+    kill_ns: int | None = None,
+    recovery_s: float = math.inf,
+    late_us: float = math.inf,
+) -> np.ndarray:
     """Return the Phase (u1) of each record.
 
     ``steady_ns``: end of the warm-up. After ``kill_ns`` records are recovering for

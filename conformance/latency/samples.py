@@ -154,9 +154,12 @@ def answers(history: History) -> Answers:
     order = np.argsort(ticks, kind="stable")  # lanes ascend already: a merge
     ticks = ticks[order]
     return Answers(
-        table.due_ns(ticks), table.published_ns[ticks], fetched[order], arrived[order],
+        table.due_ns(ticks),
+        table.published_ns[ticks],
+        fetched[order],
+        arrived[order],
         tagged[order],
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -197,9 +200,10 @@ def _orders(history: History) -> Iterator[_Lane]:
     rejects = history.params["emit"] == "rejects"
     parts = history.inputs(MESSAGE if merged else ORDER, 0 if merged else 1)
     places = (
-        _rejected(parts) if merged and rejects
+        _rejected(parts)
+        if merged and rejects
         else [_chosen(part, probes_only=rejects) for part in parts]
-    )  # fmt: skip
+    )
     first = 0 if merged else sum(row["stream"] == 0 for row in history.partitions)
     for number, (part, offsets) in enumerate(zip(parts, places, strict=True)):
         orders = part.view(ORDER)

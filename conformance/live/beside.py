@@ -31,12 +31,24 @@ def page(folder: Path, port: int) -> Iterator[str]:
 
     It ends with this process, however that ends. Raises RequestError where it cannot start.
     """
-    command = [sys.executable, "-m", "tickproof", "live", str(folder), "--port", str(port),
-               "--until-eof"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "tickproof",
+        "live",
+        str(folder),
+        "--port",
+        str(port),
+        "--until-eof",
+    ]
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        text=True, start_new_session=True,
-    )  # fmt: skip
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
     assert process.stdin
     assert process.stdout
     try:

@@ -30,31 +30,52 @@ class SessionCollector(Collector):
         ):
             yield _counter(f"tickproof_records_{key}", what, {(): watch.totals[key]}, engine)
         yield _counter(
-            "tickproof_runs", "Runs that have ended, by how.",
-            {(how,): number for how, number in watch.runs_ended.items()}, engine, "ended",
-        )  # fmt: skip
+            "tickproof_runs",
+            "Runs that have ended, by how.",
+            {(how,): number for how, number in watch.runs_ended.items()},
+            engine,
+            "ended",
+        )
         yield _counter(
-            "tickproof_faults", "Faults that fired.",
-            {(do, target): number for (do, target), number in watch.faults.items()}, engine,
-            "do", "target",
-        )  # fmt: skip
+            "tickproof_faults",
+            "Faults that fired.",
+            {(do, target): number for (do, target), number in watch.faults.items()},
+            engine,
+            "do",
+            "target",
+        )
         counts = watch.counts
         yield _gauge(
-            "tickproof_requirements", "Requirements by verdict so far.",
-            {(one.value,): counts[one.value] for one in SEVERITY}, engine, "verdict",
-        )  # fmt: skip
+            "tickproof_requirements",
+            "Requirements by verdict so far.",
+            {(one.value,): counts[one.value] for one in SEVERITY},
+            engine,
+            "verdict",
+        )
         running = list(watch.runs.values())
         for name, what, value in (
             ("tickproof_runs_active", "Runs that go on.", len(running)),
-            ("tickproof_backlog_records", "Records published and not fetched yet.",
-             sum(run.backlog for run in running)),
-            ("tickproof_engine_memory_bytes", "Resident memory of the engine's processes.",
-             sum(run.memory for run in running)),
-            ("tickproof_tier", "The tier whose outcomes count now.",
-             -1 if watch.tier is None else watch.tier),
-            ("tickproof_session_active", "1 while the session goes on.",
-             int(bool(watch.engine) and not watch.ended)),
-        ):  # fmt: skip
+            (
+                "tickproof_backlog_records",
+                "Records published and not fetched yet.",
+                sum(run.backlog for run in running),
+            ),
+            (
+                "tickproof_engine_memory_bytes",
+                "Resident memory of the engine's processes.",
+                sum(run.memory for run in running),
+            ),
+            (
+                "tickproof_tier",
+                "The tier whose outcomes count now.",
+                -1 if watch.tier is None else watch.tier,
+            ),
+            (
+                "tickproof_session_active",
+                "1 while the session goes on.",
+                int(bool(watch.engine) and not watch.ended),
+            ),
+        ):
             yield _gauge(name, what, {(): value}, engine)
 
 

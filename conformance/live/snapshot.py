@@ -19,18 +19,26 @@ def of(watch: Watch) -> dict[str, Any]:
     order = [one.value for one in SEVERITY]
     counts = watch.counts
     return {
-        "engine": watch.engine, "facts": watch.facts, "ended": watch.ended,
+        "engine": watch.engine,
+        "facts": watch.facts,
+        "ended": watch.ended,
         "took_s": watch.now_s - watch.began_s,
-        "tier": "" if watch.tier is None
+        "tier": ""
+        if watch.tier is None
         else f"T{watch.tier} {TIER_NAMES.get(watch.tier, '')}".rstrip(),
         "verdict": watch.ended or (worst.value if worst else ""),
         "counts": [[one, counts[one]] for one in reversed(order) if counts[one]],
         "runs": [
             {
-                "name": run.name, "records": run.records, "served": run.counts["served"],
-                "in": run.rates["served"], "out": run.rates["outputs"], "backlog": run.backlog,
+                "name": run.name,
+                "records": run.records,
+                "served": run.counts["served"],
+                "in": run.rates["served"],
+                "out": run.rates["outputs"],
+                "backlog": run.backlog,
                 "wait_ms": None if math.isnan(run.wait_s) else run.wait_s * 1000,
-                "memory": run.memory, "faults": run.faults,
+                "memory": run.memory,
+                "faults": run.faults,
             }
             for run in list(watch.runs.values())[:_RUNS]
         ],
@@ -38,9 +46,12 @@ def of(watch: Watch) -> dict[str, Any]:
         "played": watch.runs_ended.total(),
         "faults": list(watch.newest_faults)[::-1],
         "verdicts": sorted(
-            ({"id": id_, **one} for id_, one in reversed(watch.verdicts.items())
-             if one["verdict"] != Verdict.NOT_CLAIMED),
+            (
+                {"id": id_, **one}
+                for id_, one in reversed(watch.verdicts.items())
+                if one["verdict"] != Verdict.NOT_CLAIMED
+            ),
             key=lambda one: one["verdict"] == Verdict.PASS,
         ),
         "seconds": watch.seconds(),
-    }  # fmt: skip
+    }

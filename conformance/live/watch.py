@@ -75,11 +75,15 @@ class Watch:
         """Take over one event; one that is not as it should be is passed over."""
         self.now_s = max(self.now_s, _number(row.get("t")))
         takers = {
-            "session-started": self._session_started, "session-ended": self._session_ended,
-            "tier-started": self._tier_started, "decided": self._decided,
-            "run-started": self._run_started, "progress": self._progress,
-            "fault": self._fault, "run-ended": self._run_ended,
-        }  # fmt: skip
+            "session-started": self._session_started,
+            "session-ended": self._session_ended,
+            "tier-started": self._tier_started,
+            "decided": self._decided,
+            "run-started": self._run_started,
+            "progress": self._progress,
+            "fault": self._fault,
+            "run-ended": self._run_ended,
+        }
         if (take := takers.get(row["event"])) is not None:
             take(row)
 
@@ -129,8 +133,9 @@ class Watch:
         self.faults[do, target] += 1
         run = self._run(row)
         served, records = _count(row.get("served")), _count(row.get("records"))
-        said = fault_text({"do": do, "target": target, "pid": _count(row.get("pid"))}, served,
-                          records)  # fmt: skip
+        said = fault_text(
+            {"do": do, "target": target, "pid": _count(row.get("pid"))}, served, records
+        )
         at_s = self.now_s - self.began_s
         self.newest_faults.append({"at_s": at_s, "run": run.name if run else "", "said": said})
         if run is not None:

@@ -88,9 +88,12 @@ class Links:
     """
 
     def __init__(
-        self, log: Withholds, on_event: Callable[..., None], loop: Loop,
+        self,
+        log: Withholds,
+        on_event: Callable[..., None],
+        loop: Loop,
         impossible: Mapping[str, str] = _NOTHING,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._log, self._event, self._loop = log, on_event, loop
         self._impossible = impossible
         self._links: set[Link] = set()
@@ -220,10 +223,14 @@ class Links:
         self.touched_at = time.monotonic()
         self._loop.look_again()
         self._event(
-            EventKind.LINK, do=step.do, target=step.target,
-            from_ns=fault.from_ns, count=fault.count, bytes=fault.bytes,
+            EventKind.LINK,
+            do=step.do,
+            target=step.target,
+            from_ns=fault.from_ns,
+            count=fault.count,
+            bytes=fault.bytes,
             connections=[link.number for link in fault.links],
-        )  # fmt: skip
+        )
 
     def _break(self, links: Iterable[Link], side: str) -> None:
         """Reset connections."""
@@ -258,9 +265,15 @@ class Links:
         """Reset all connections of the side: ``sent`` of ``whole`` bytes of a reply arrived."""
         met, self._breaking = self._break_all(side), None
         self._event(
-            EventKind.LINK, do="cut", target=side, connections=met, connection=link.number,
-            count=1, sent=sent, whole=whole,
-        )  # fmt: skip
+            EventKind.LINK,
+            do="cut",
+            target=side,
+            connections=met,
+            connection=link.number,
+            count=1,
+            sent=sent,
+            whole=whole,
+        )
 
     # -- late ---------------------------------------------------------------------------
 
@@ -294,10 +307,16 @@ class Links:
             except Refused as refused:
                 outcome = f"error {int(refused.code)}"
         self._event(
-            EventKind.LINK, do="late", target="sink", connections=late.connections,
-            connection=late.connection, writer=late.address[1], back=late.back, count=1,
+            EventKind.LINK,
+            do="late",
+            target="sink",
+            connections=late.connections,
+            connection=late.connection,
+            writer=late.address[1],
+            back=late.back,
+            count=1,
             outcome=outcome,
-        )  # fmt: skip
+        )
 
     def back(self, link: Link, address: tuple[int, int]) -> None:
         """Hear that a writer's frame or HAVE was handled: what is late for it comes now."""

@@ -36,9 +36,12 @@ class Address(NamedTuple):
 
 
 def serve(
-    folder: Path, out: Path, output_sizes: Sequence[int], say: Say,
+    folder: Path,
+    out: Path,
+    output_sizes: Sequence[int],
+    say: Say,
     on_ready: Callable[[Address, Sequence[GrowingFile]], None],
-) -> None:  # fmt: skip
+) -> None:
     """Serve the partition files of a folder until something is raised, KeyboardInterrupt say.
 
     out: a folder that is made; it gets output, the tables of `InputLog`, and events.jsonl.

@@ -87,15 +87,24 @@ class InputLog:
     """
 
     def __init__(
-        self, sources: Iterable[PartitionSource], folder: Path, on_event: Callable[..., None],
+        self,
+        sources: Iterable[PartitionSource],
+        folder: Path,
+        on_event: Callable[..., None],
         ended_early: Collection[int] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._event = on_event
         self._partitions = [
-            _Partition(s.stream, s.partition, os.open(s.path, os.O_RDONLY),
-                       s.record_size + 4, s.records, s.partition in ended_early)
+            _Partition(
+                s.stream,
+                s.partition,
+                os.open(s.path, os.O_RDONLY),
+                s.record_size + 4,
+                s.records,
+                s.partition in ended_early,
+            )
             for s in sources
-        ]  # fmt: skip
+        ]
         self._by_address = {(p.stream, p.partition): p for p in self._partitions}
         self._interrupted = False
         #: Called when those that wait may find more.
@@ -156,9 +165,11 @@ class InputLog:
             if partition.ends_early and partition.published == partition.records:
                 partition.ends_early, partition.ended = False, True
                 self._event(
-                    EventKind.PARTITION_ENDED, stream=partition.stream,
-                    partition=partition.partition, records=partition.records,
-                )  # fmt: skip
+                    EventKind.PARTITION_ENDED,
+                    stream=partition.stream,
+                    partition=partition.partition,
+                    records=partition.records,
+                )
         self.changed()
 
     def end(self) -> None:
@@ -227,9 +238,12 @@ class InputLog:
         """Say whether this FETCH waits for more, as long as it has time."""
         partition = self._by_address.get((request.stream, request.partition))
         return (
-            partition is not None and request.wait_ms > 0 and not self._interrupted
-            and request.offset == partition.end and not partition.over
-        )  # fmt: skip
+            partition is not None
+            and request.wait_ms > 0
+            and not self._interrupted
+            and request.offset == partition.end
+            and not partition.over
+        )
 
     def tail(self, request: Tail) -> tuple[int, int, bool]:
         """Return (first offset that can be fetched, end offset, END)."""

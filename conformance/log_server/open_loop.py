@@ -40,9 +40,14 @@ class OpenLoop:
     held_back: Final = False
 
     def __init__(
-        self, log: InputLog, plan: np.ndarray, pace: Pace, passed: Limit, folder: Path,
+        self,
+        log: InputLog,
+        plan: np.ndarray,
+        pace: Pace,
+        passed: Limit,
+        folder: Path,
         tell: Callable[..., Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._log, self._pace, self._passed, self._tell = log, pace, passed, tell
         self._plan, self._totals = plan, plan.sum(axis=1)
         self._table = Table(folder / TICKS_FILE, TICK)

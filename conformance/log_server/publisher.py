@@ -38,9 +38,13 @@ class Publisher:
     failure: Final = None
 
     def __init__(
-        self, log: InputLog, plan: np.ndarray, rate: float | None, limit: Limit,
+        self,
+        log: InputLog,
+        plan: np.ndarray,
+        rate: float | None,
+        limit: Limit,
         hold: tuple[float, float] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._log, self._plan, self._rate, self._limit = log, plan, rate, limit
         self._totals = plan.sum(axis=1)
         self._hold = hold

@@ -283,9 +283,16 @@ class Recorder:
             state.next_seq = max(state.next_seq, first_seq + count)
 
     def _write(
-        self, number: int, writer: int, first_seq: int, count: int, record_size: int,
-        region: memoryview, connection: int, txn: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        number: int,
+        writer: int,
+        first_seq: int,
+        count: int,
+        record_size: int,
+        region: memoryview,
+        connection: int,
+        txn: int | None = None,
+    ) -> None:
         if count == 0:
             return
         t_ns = time.monotonic_ns()

@@ -21,11 +21,7 @@ FENCE_LONGEST_S: Final = 10.0
 
 #: Moments at which faults aim: when a request comes, and when its reply was sent.
 RECEIVED: Final = {Append: "append-received", frames.Commit: "commit-received"}
-ACKED: Final = {
-    "appended": "append-acked",
-    "staged": "stage-acked",
-    "committed": "commit-acked",
-}
+ACKED: Final = {"appended": "append-acked", "staged": "stage-acked", "committed": "commit-acked"}
 
 
 def greeting_problem(op: int, body: memoryview, token: bytes) -> str:
@@ -49,9 +45,13 @@ class Answering:
     """
 
     def __init__(
-        self, log: InputLog, recorder: Recorder, number: int, event: Callable[..., None],
+        self,
+        log: InputLog,
+        recorder: Recorder,
+        number: int,
+        event: Callable[..., None],
         passed_s: Callable[[float], float],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._log, self._recorder, self._number, self._event = log, recorder, number, event
         self._passed_s = passed_s
         #: When each writer was told that it is fenced, and when all that it had sent was read.

@@ -24,11 +24,7 @@ from typing import Final, TypeVar
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server import frames
 from tickproof.conformance.log_server.clock import Clock, NoClock
-from tickproof.conformance.log_server.connection import (
-    A_TIME,
-    A_TURN,
-    Connection,
-)
+from tickproof.conformance.log_server.connection import A_TIME, A_TURN, Connection
 from tickproof.conformance.log_server.connection_faults import Links
 from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.input_log import InputLog
@@ -63,9 +59,15 @@ class LogServer:
     """
 
     def __init__(
-        self, log: InputLog, recorder: Recorder, sink: Sink, on_event: Callable[..., None],
-        port: int = 0, observer: Observer | None = None, clock: Clock | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        log: InputLog,
+        recorder: Recorder,
+        sink: Sink,
+        on_event: Callable[..., None],
+        port: int = 0,
+        observer: Observer | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self.log, self.recorder, self.sink, self.event = log, recorder, sink, on_event
         self.observer: Observer = observer or (lambda _kind, _connection: None)
         self._clock: Clock = clock or NoClock()

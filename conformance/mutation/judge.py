@@ -62,7 +62,7 @@ def scenarios(transport: str, only: Sequence[str] = ()) -> list[str]:
         name: min(known[requirement].tier for requirement, _ in judges)
         for name, judges in tests_of(set(only) or None, transport).items()
         if not alone(name)
-    }  # fmt: skip
+    }
     return sorted(tiers, key=lambda name: (tiers[name], seconds(name)))
 
 
@@ -89,15 +89,28 @@ def judged(case: Case) -> Result:
     fate = _FATES[settled[1].verdict] if settled else Fate.SURVIVED
     decided = fate in (Fate.KILLED, Fate.SURVIVED)
     shutil.rmtree(case.folder if decided else toml.parent)
-    said = {
-        "scenario": settled[0], "requirement": settled[1].requirement, "test": settled[1].test,
-        "reason": settled[1].reason, "said": shown(settled[1].said, _SAID),
-    } if settled else {}  # fmt: skip
+    said = (
+        {
+            "scenario": settled[0],
+            "requirement": settled[1].requirement,
+            "test": settled[1].test,
+            "reason": settled[1].reason,
+            "said": shown(settled[1].said, _SAID),
+        }
+        if settled
+        else {}
+    )
     return Result(
-        id=mutation.id, file=mutation.file, line=mutation.line, old=mutation.old,
-        new=mutation.new, fate=fate, played=played,
-        seconds=round(time.monotonic() - began, 1), **said,
-    )  # fmt: skip
+        id=mutation.id,
+        file=mutation.file,
+        line=mutation.line,
+        old=mutation.old,
+        new=mutation.new,
+        fate=fate,
+        played=played,
+        seconds=round(time.monotonic() - began, 1),
+        **said,
+    )
 
 
 def copied(engine: Path, folder: Path) -> Path:

@@ -70,10 +70,16 @@ def summary(mutations: Sequence[Mutation], results: Results, known: Equivalents)
             reason = known.reason(one)
             explained.append((result, reason)) if reason else survivors.append(result)
     return Summary(
-        results.head.engine, results.head.seed, len(mutations), len(judged), killed, explained,
-        survivors, [result for _, result in judged if result.fate is Fate.BROKEN],
+        results.head.engine,
+        results.head.seed,
+        len(mutations),
+        len(judged),
+        killed,
+        explained,
+        survivors,
+        [result for _, result in judged if result.fate is Fate.BROKEN],
         list(equivalents.stale(known, mutations, results)),
-    )  # fmt: skip
+    )
 
 
 def write(found: Summary, folder: Path) -> Path:

@@ -70,9 +70,11 @@ def run(request: Request, on_result: OnResult) -> tuple[list[Mutation], Results]
     folder = judge.copied(request.engine, work / "listed").parent
     known = _known(folder, request.equivalent)
     head = Head(
-        engine=request.engine.name, sources=source.digest(folder), seed=request.seed,
+        engine=request.engine.name,
+        sources=source.digest(folder),
+        seed=request.seed,
         only=list(request.only),
-    )  # fmt: skip
+    )
     results = Results(request.out / FILE_NAME, head)
     chosen = _chosen(request, known)
     if not chosen and request.match != ALL:
@@ -108,9 +110,10 @@ def _chosen(request: Request, known: Sequence[Mutation]) -> list[Mutation]:
     drawn = list(known)
     random.Random(request.seed).shuffle(drawn)
     drawn = [
-        one for one in drawn
+        one
+        for one in drawn
         if any(fnmatchcase(said, to) for said in (one.id, one.file) for to in request.match)
-    ]  # fmt: skip
+    ]
     return drawn[: request.sample]
 
 
@@ -140,7 +143,7 @@ def _try_control(
     cases = [
         Case(request.engine, request.out / "work" / f"control-{name}", (name,), request.seed)
         for name in names
-    ]  # fmt: skip
+    ]
     wrong = [
         one for one in _each(iter(cases), pool, request.workers) if one.fate is not Fate.SURVIVED
     ]
@@ -151,9 +154,8 @@ def _try_control(
 
 
 def _cases(
-    request: Request, todo: Iterable[Mutation], names: Sequence[str], played: int,
-    results: Results,
-) -> Iterator[Case]:  # fmt: skip
+    request: Request, todo: Iterable[Mutation], names: Sequence[str], played: int, results: Results
+) -> Iterator[Case]:
     """Yield a case for each mutant: so many scenarios, those that killed most of its file first.
 
     What killed none yet follows in an order of chance, so that each of them has its turn.

@@ -141,9 +141,8 @@ def _operators() -> dict[str, Any]:
         raise RequestError(f"cosmic-ray is not installed; {expected}") from error
     found = {name.removeprefix("core/"): name for name in sorted(operator_names())}
     return {
-        short: get_operator(name)() for short, name in found.items()
-        if short not in _NEED_SETTINGS
-    }  # fmt: skip
+        short: get_operator(name)() for short, name in found.items() if short not in _NEED_SETTINGS
+    }
 
 
 def _mutated(code: str, operator: Any, occurrence: int) -> str | None:

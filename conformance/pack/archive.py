@@ -160,9 +160,13 @@ def _manifest(
 
 
 def _extract(
-    path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path,
-    size: Any, digest: Any,
-) -> None:  # fmt: skip
+    path: Path,
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    target: Path,
+    size: Any,
+    digest: Any,
+) -> None:
     """Write one member; raises PackError where it is not what the manifest says."""
     target.parent.mkdir(parents=True, exist_ok=True)
     found, left = hashlib.sha256(), info.file_size

@@ -77,6 +77,12 @@ _HOW: Final = (
     "your engine is started. Faults come at the same points of the input, but",
     "processes never run alike twice: --times 5 plays it five times.",
 )
+_TAKEN_OUT = (
+    "Words in braces such as {home}, {token} or {path}/file stand for paths, tokens, "
+    "addresses, the names of user and host, and environment values that look secret. "
+    "Check stderr.log and output/ yourself: they are the engine's own words, and the "
+    "bytes of output/ were not touched."
+)
 
 
 def text(history: History, outcomes: Collection[Outcome], members: Collection[str]) -> str:
@@ -98,13 +104,8 @@ def text(history: History, outcomes: Collection[Outcome], members: Collection[st
         *_section("Words", [_field(word, what) for word, what in _WORDS.items()]),
         *_section("How to look at it", _HOW),
         *_section("The files", _files(history, members)),
-        *_section("What was taken out", [_paragraph(
-            "Words in braces such as {home}, {token} or {path}/file stand for paths, tokens, "
-            "addresses, the names of user and host, and environment values that look secret. "
-            "Check stderr.log and output/ yourself: they are the engine's own words, and the "
-            "bytes of output/ were not touched."
-        )]),
-    ]  # fmt: skip
+        *_section("What was taken out", [_paragraph(_TAKEN_OUT)]),
+    ]
     return "\n".join(parts) + "\n"
 
 
@@ -118,9 +119,13 @@ def _paragraph(words: str) -> str:
 
 def _field(label: str, value: str, wide: int = _LABEL) -> str:
     return textwrap.fill(
-        shown(value, _TEXT), _WIDTH, initial_indent=f"  {label}".ljust(wide + 2),
-        subsequent_indent=" " * (wide + 2), break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+        shown(value, _TEXT),
+        _WIDTH,
+        initial_indent=f"  {label}".ljust(wide + 2),
+        subsequent_indent=" " * (wide + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _done(history: History) -> list[str]:
@@ -138,10 +143,12 @@ def _done(history: History) -> list[str]:
     for fault in history.faults:
         met = f"{fault.fetched:,} of {history.input_records:,} records were fetched"
         held = f"{fault.in_flight:,} in the engine's hands, {fault.outputs:,} outputs had come"
-        lines.append(_paragraph(
-            f"- At {facts.at(fault.t_ns)}: {shown(fault.text, _TEXT)}. At that moment "
-            f"{met}{fault_sentences.armed(history, fault)}, {held}."
-        ))  # fmt: skip
+        lines.append(
+            _paragraph(
+                f"- At {facts.at(fault.t_ns)}: {shown(fault.text, _TEXT)}. At that moment "
+                f"{met}{fault_sentences.armed(history, fault)}, {held}."
+            )
+        )
     lines += [
         _paragraph(f"- {fault_sentences.missed(facts, row)}") for row in history.missed_faults
     ]
@@ -164,10 +171,13 @@ def _wrong(history: History, outcomes: Collection[Outcome]) -> list[str]:
         if outcome.verdict in (Verdict.PASS, Verdict.NOT_CLAIMED):
             continue
         requirement = known.get(outcome.requirement)
-        lines += ["", _paragraph(
-            f"{outcome.requirement}: {outcome.verdict}"
-            + (f" ({outcome.reason})" if outcome.reason else "")
-        )]  # fmt: skip
+        lines += [
+            "",
+            _paragraph(
+                f"{outcome.requirement}: {outcome.verdict}"
+                + (f" ({outcome.reason})" if outcome.reason else "")
+            ),
+        ]
         if outcome.blocked_by:
             lines.append(_field("blocked by", ", ".join(outcome.blocked_by)))
             continue

@@ -46,9 +46,12 @@ class Redactor:
     """
 
     def __init__(
-        self, made_at: Mapping[str, Any], folders: Iterable[tuple[str, str]],
-        tokens: Iterable[str], spoken: str,
-    ) -> None:  # fmt: skip
+        self,
+        made_at: Mapping[str, Any],
+        folders: Iterable[tuple[str, str]],
+        tokens: Iterable[str],
+        spoken: str,
+    ) -> None:
         places = [place for place in (made_at, provenance()) if place]
         secrets = dict(_secrets()) | dict.fromkeys(tokens, "{token}")
         known: dict[str, str] = {}
@@ -112,9 +115,10 @@ def _names(places: Iterable[Mapping[str, Any]], ordinary: Set[str]) -> dict[str,
             found[host] = "{host}"
         found[place["user"]] = "{user}"
     found = {
-        name: word for name, word in found.items()
+        name: word
+        for name, word in found.items()
         if len(name) > 1 and not set(_WORD.findall(name.lower())) <= ordinary
-    }  # fmt: skip
+    }
     addresses = {address for place in places for address in place["addresses"]}
     return found | dict.fromkeys(addresses, "{address}")
 

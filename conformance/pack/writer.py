@@ -191,8 +191,9 @@ def _finish_record(folder: Path, redact: Redactor) -> None:
     if "sha256" in run:  # redacted text has other bytes
         run["sha256"] |= {
             name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
-            for name in run["sha256"] if Path(name).suffix in _TEXTS
-        }  # fmt: skip
+            for name in run["sha256"]
+            if Path(name).suffix in _TEXTS
+        }
     write_json(folder / "run.json", run)
 
 

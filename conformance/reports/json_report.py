@@ -15,14 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from tickproof import conformance
 from tickproof.conformance.errors import HistoryError
@@ -279,10 +272,14 @@ def of_session(report: Report, session: str, interrupted: Interrupted | None) ->
         interrupted = interrupted.model_copy(update={"by": _text(interrupted.by)})
     verdicts = [one.verdict for one in report.requirements]
     whole = _conclusion(report.selection.require, report.requirements, interrupted)
-    return report.model_copy(update={
-        "session": session, "interrupted": interrupted,
-        "verdict": _whole(verdicts, interrupted), "exit_status": whole.status,
-    })  # fmt: skip
+    return report.model_copy(
+        update={
+            "session": session,
+            "interrupted": interrupted,
+            "verdict": _whole(verdicts, interrupted),
+            "exit_status": whole.status,
+        }
+    )
 
 
 def _whole(verdicts: Sequence[Verdict], interrupted: Interrupted | None) -> Verdict:
@@ -299,9 +296,10 @@ def _conclusion(
         look = _whole(verdicts, interrupted)
         return Conclusion(look.value, look, interrupted.exit_status)
     return conclusion(
-        verdicts, missing=bool(_missing(required, results)),
+        verdicts,
+        missing=bool(_missing(required, results)),
         gap_required=bool(_required_gaps(required, results)),
-    )  # fmt: skip
+    )
 
 
 def _required_gaps(required: Sequence[str], results: Sequence[Result]) -> list[str]:

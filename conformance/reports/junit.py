@@ -125,9 +125,12 @@ def document(report: Report) -> ElementTree.Element:
     suite.extend(_case(report, result) for result in report.requirements)
     if (cut := report.interrupted) is not None:
         case = ElementTree.SubElement(
-            suite, "testcase", classname=xml_safe(f"tickproof.{report.engine.name}"),
-            name="the session was played to its end", time="0.000",
-        )  # fmt: skip
+            suite,
+            "testcase",
+            classname=xml_safe(f"tickproof.{report.engine.name}"),
+            name="the session was played to its end",
+            time="0.000",
+        )
         ElementTree.SubElement(case, "error", message=xml_safe(str(cut)), type="interrupted")
     return root
 

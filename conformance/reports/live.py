@@ -60,9 +60,13 @@ class LiveView:
     def __enter__(self) -> Self:
         if self.per_second:
             self._live = Live(
-                console=self.console, get_renderable=self._render, transient=True,
-                refresh_per_second=self.per_second, redirect_stdout=False, redirect_stderr=False,
-            )  # fmt: skip
+                console=self.console,
+                get_renderable=self._render,
+                transient=True,
+                refresh_per_second=self.per_second,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
             self._live.start()
         return self
 

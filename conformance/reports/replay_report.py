@@ -46,9 +46,11 @@ def line(console: Console, number: int, times: int, outcomes: Sequence[Outcome])
 
 
 def summary(
-    console: Console, then: Sequence[Outcome], now: Sequence[Sequence[Outcome]],
+    console: Console,
+    then: Sequence[Outcome],
+    now: Sequence[Sequence[Outcome]],
     known: Mapping[str, Requirement],
-) -> None:  # fmt: skip
+) -> None:
     """Print the worst counterexample of each requirement, then the verdicts side by side."""
     again: dict[str, list[Outcome]] = {outcome.requirement: [] for outcome in then}
     for outcome in (one for run in now for one in run):
@@ -67,10 +69,11 @@ def summary(
     for id_, found in again.items():
         failed = sum(o.verdict is Verdict.FAIL for o in found)
         table.add_row(
-            Text(shown(id_, _LIMIT)), badge(before[id_], console) if id_ in before else "",
+            Text(shown(id_, _LIMIT)),
+            badge(before[id_], console) if id_ in before else "",
             badge(max(found, key=_severity).verdict, console),
             *([f"{failed} of {len(found)}"] if len(now) > 1 else []),
-        )  # fmt: skip
+        )
     console.print()
     console.print(table)
 

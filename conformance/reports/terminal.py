@@ -139,10 +139,11 @@ def _tiers(console: Console, by_tier: Mapping[int, Sequence[Result]]) -> None:
     table.add_column(no_wrap=True, justify="right")
     for tier, results in by_tier.items():
         table.add_row(
-            Text(f"T{tier}", style="bold"), Text(TIER_NAMES.get(tier, "")),
+            Text(f"T{tier}", style="bold"),
+            Text(TIER_NAMES.get(tier, "")),
             counts_line(judged.counts(results), console),
             _seconds(sum(r.seconds for r in results)),
-        )  # fmt: skip
+        )
     console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
 
@@ -184,7 +185,7 @@ def _quiet(result: Result) -> bool:
 
 def _rest(
     console: Console, results: Sequence[Result], blocked: Mapping[str, Sequence[str]]
-) -> None:  # fmt: skip
+) -> None:
     """Print the other counterexamples briefly: they often share one cause."""
     if not results:
         return
@@ -200,9 +201,8 @@ def _rest(
 
 
 def _counterexample(
-    console: Console, result: Result, folder: Path | None, printed: set[str],
-    blocked: Sequence[str],
-) -> None:  # fmt: skip
+    console: Console, result: Result, folder: Path | None, printed: set[str], blocked: Sequence[str]
+) -> None:
     """Print one result whole; standard error and picture only where not yet ``printed``.
 
     blocked: what it left nothing to judge for.
@@ -279,9 +279,7 @@ def _field(console: Console, label: str, value: str) -> None:
         _wrapped(console, Text(shown(value, _FIELD_LIMIT)), 2 + _LABEL_WIDTH, head)
 
 
-def _wrapped(
-    console: Console, text: str | Text, indent: int, head: Text | None = None
-) -> None:  # fmt: skip
+def _wrapped(console: Console, text: str | Text, indent: int, head: Text | None = None) -> None:
     """Print text with each line indented and none padded; ``head`` stands before the first."""
     whole = text if isinstance(text, Text) else Text(shown(text, _FIELD_LIMIT))
     lines = whole.wrap(console, max(20, console.width - indent))

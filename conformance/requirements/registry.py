@@ -157,9 +157,12 @@ def require_known(id_: str, wrong: str) -> None:
 
 
 def chosen(
-    known: Mapping[str, Requirement], tiers: Collection[int], only: Collection[str], profile: str,
+    known: Mapping[str, Requirement],
+    tiers: Collection[int],
+    only: Collection[str],
+    profile: str,
     hosts: bool = False,
-) -> dict[str, Requirement]:  # fmt: skip
+) -> dict[str, Requirement]:
     """Return the requirements of the given tiers and ids; empty: all of them.
 
     With neither, and profile quick, all but those of LATENCY_TIER: latency is no part of the
@@ -167,11 +170,13 @@ def chosen(
     """
     quick = profile == "quick" and not tiers and not only
     return {
-        id_: one for id_, one in known.items()
-        if (not tiers or one.tier in tiers) and (not only or id_ in only)
+        id_: one
+        for id_, one in known.items()
+        if (not tiers or one.tier in tiers)
+        and (not only or id_ in only)
         and not (quick and one.tier == LATENCY_TIER)
         and (hosts or not one.needs.hosts)
-    }  # fmt: skip
+    }
 
 
 def load_unchecked(folder: Path = HERE) -> dict[str, str]:

@@ -95,10 +95,18 @@ def _stored(folder: Path) -> StoredRun | None:
         return None
     held = list(_held(folder))
     return StoredRun(
-        folder, shown(str(engine), _NAME), shown(str(scenario), _NAME), seed, _verdict(folder),
-        began, isinstance(record.get("ended"), dict), max(one.st_mtime for one in held),
-        sum(one.st_size for one in held), tags(folder), _report(folder),
-    )  # fmt: skip
+        folder,
+        shown(str(engine), _NAME),
+        shown(str(scenario), _NAME),
+        seed,
+        _verdict(folder),
+        began,
+        isinstance(record.get("ended"), dict),
+        max(one.st_mtime for one in held),
+        sum(one.st_size for one in held),
+        tags(folder),
+        _report(folder),
+    )
 
 
 def _held(folder: Path) -> Iterator[os.stat_result]:
@@ -166,18 +174,22 @@ def holds_tagged(folder: Path) -> bool:
 
 
 def to_prune(
-    found: Sequence[StoredRun], *, older_s: float | None, keep_bytes: int | None,
+    found: Sequence[StoredRun],
+    *,
+    older_s: float | None,
+    keep_bytes: int | None,
     verdicts: Collection[Verdict | None] | None,
-) -> list[StoredRun]:  # fmt: skip
+) -> list[StoredRun]:
     """Return which runs to remove: all that are older, and the oldest beyond a size.
 
     older_s: in seconds. keep_bytes: of all runs together. verdicts: only such, None: any.
     What has a tag, or may still be written, is never removed, but counts.
     """
     free = [
-        run for run in found
+        run
+        for run in found
         if not run.tags and not run.under_way and (verdicts is None or run.verdict in verdicts)
-    ]  # fmt: skip
+    ]
     chosen: list[StoredRun] = []
     if older_s is not None:
         limit = time.time() - older_s

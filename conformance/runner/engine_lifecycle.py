@@ -47,12 +47,21 @@ class EngineUnderTest:
     """
 
     def __init__(
-        self, spec: EngineSpec, scenario: Scenario, run_id: str, folder: Path, seed: int,
-        data: dict[str, Any], asked: dict[str, Any], on_line: OnLine, events: EventLog,
-        pool: EnginePool | None = None, isolation: Isolation = UNPROTECTED,
+        self,
+        spec: EngineSpec,
+        scenario: Scenario,
+        run_id: str,
+        folder: Path,
+        seed: int,
+        data: dict[str, Any],
+        asked: dict[str, Any],
+        on_line: OnLine,
+        events: EventLog,
+        pool: EnginePool | None = None,
+        isolation: Isolation = UNPROTECTED,
         listen_on: Callable[[socket.socket], None] = socket.socket.close,
         completion: Callable[[float], Completion] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._spec, self._scenario, self._id = spec, scenario, run_id
         self._data, self._asked, self._on_line, self._events = data, asked, on_line, events
         self._stderr = folder / "stderr.log"
@@ -120,10 +129,17 @@ class EngineUnderTest:
         engine.isolation.prepare(engine.workspace)
         hosts = {} if self._network is None else {"hosts": self._network.hosts_member()}
         engine.request(
-            "deploy", left(), app=scenario.app, workers=self.workers, **self._asked,
-            state_dir=str(state_dir), resume=resume, data=self._data_of(engine),
-            outputs=[{"stream": 0}], **hosts,
-        )  # fmt: skip
+            "deploy",
+            left(),
+            app=scenario.app,
+            workers=self.workers,
+            **self._asked,
+            state_dir=str(state_dir),
+            resume=resume,
+            data=self._data_of(engine),
+            outputs=[{"stream": 0}],
+            **hosts,
+        )
         self._events.add(EventKind.DEPLOYED, pid=engine.pid, resume=resume)
         if self._watch is not None:
             self._watch.begin()
@@ -139,9 +155,14 @@ class EngineUnderTest:
     def _start_process(self, resume: bool, left: Callable[[], float]) -> Engine:
         self._workspace = self._workspace or Workspace()
         engine = Engine(
-            self._spec, self._id, self._stderr, self._on_line, self._workspace,
-            isolation=self._isolation, clock=self.clock,
-        )  # fmt: skip
+            self._spec,
+            self._id,
+            self._stderr,
+            self._on_line,
+            self._workspace,
+            isolation=self._isolation,
+            clock=self.clock,
+        )
         self._process, self._served = engine, 0
         cores = self._scenario.pace.engine_cores if self._scenario.pace else ()
         engine.start(cores, self._data["port"])

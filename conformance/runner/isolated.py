@@ -65,11 +65,17 @@ def play_isolated(
     stopped = ""
     try:
         with HiccupRecorders(folder, cores) as recorders, UsageSampler(folder):
-            job = {"scenario": scenario.to_json(), "engine": str(spec.path), "seed": seed,
-                   "folder": str(folder), "port": port, "level": isolation.level,
-                   "hosts": isolation.hosts,
-                   "hidden": [str(hidden) for hidden in isolation.hidden],
-                   "cores": _placement(scenario.pace) | {"refused": recorders.refused}}  # fmt: skip
+            job = {
+                "scenario": scenario.to_json(),
+                "engine": str(spec.path),
+                "seed": seed,
+                "folder": str(folder),
+                "port": port,
+                "level": isolation.level,
+                "hosts": isolation.hosts,
+                "hidden": [str(hidden) for hidden in isolation.hidden],
+                "cores": _placement(scenario.pace) | {"refused": recorders.refused},
+            }
             with on_cores(scenario.pace.kit_cores):  # threads of libraries start there too
                 child = _start()
             said = _finish(child, json.dumps(job).encode())
@@ -94,9 +100,7 @@ def _start() -> subprocess.Popen[bytes]:
     """Start the other process, out of reach of Ctrl-C at the terminal; `_finish` passes it on."""
     root = Path(conformance.__file__).parents[2]
     command = [sys.executable, "-P", "-c", _START, str(root), str(os.getpid())]
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-    )  # fmt: skip
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
 
 
 def _finish(child: subprocess.Popen[bytes], job: bytes) -> str:
@@ -142,11 +146,16 @@ def main(parent: int) -> int:
     spec = patient(specs.load(Path(job["engine"])), scenario.recipe["records"])
     _settle()
     try:
-        play(scenario, spec, folder, seed=job["seed"], port=job["port"],
-             isolation=Isolation(
-                 Level(job["level"]), tuple(map(Path, job["hidden"])), job["hosts"]
-             ),
-             facts={"cores": job["cores"]}, usage=None)  # fmt: skip
+        play(
+            scenario,
+            spec,
+            folder,
+            seed=job["seed"],
+            port=job["port"],
+            isolation=Isolation(Level(job["level"]), tuple(map(Path, job["hidden"])), job["hosts"]),
+            facts={"cores": job["cores"]},
+            usage=None,
+        )
     except (KitStopped, OSError) as error:
         print(_STOPPED + json.dumps(str(error)), file=sys.stderr)
         return 1

@@ -29,10 +29,19 @@ from tickproof.generators.spread_rule import decimals_of, spread_limit
 
 
 def open_over_kafka(
-    spec: EngineSpec, scenario: Scenario, built: BuiltInput, run_id: str, log: InputLog,
-    recorder: Recorder, publisher: Publisher | OpenLoop, faults: FaultController,
-    stack: contextlib.ExitStack, event: Callable[..., None], tell: Callable[..., Any], port: int,
-) -> tuple[Proxy, Exchange]:  # fmt: skip
+    spec: EngineSpec,
+    scenario: Scenario,
+    built: BuiltInput,
+    run_id: str,
+    log: InputLog,
+    recorder: Recorder,
+    publisher: Publisher | OpenLoop,
+    faults: FaultController,
+    stack: contextlib.ExitStack,
+    event: Callable[..., None],
+    tell: Callable[..., Any],
+    port: int,
+) -> tuple[Proxy, Exchange]:
     """Open both, in the ``stack`` that closes them; raises KafkaUnavailable, and OSError."""
     address = shared_broker.address()
     inputs = [_payloads(scenario.app, one) for one in built.partitions]
@@ -40,9 +49,18 @@ def open_over_kafka(
     expected = expected_output.of(scenario.app, scenario.params, inputs, limit)
     assert spec.kafka is not None
     exchange = Exchange(
-        address, scenario, run_id, log, recorder, built.partitions, publisher, expected,
-        spec.timeouts.startup_s, spec.kafka.session_ms, event,
-    )  # fmt: skip
+        address,
+        scenario,
+        run_id,
+        log,
+        recorder,
+        built.partitions,
+        publisher,
+        expected,
+        spec.timeouts.startup_s,
+        spec.kafka.session_ms,
+        event,
+    )
     stack.enter_context(exchange)
 
     def observe(moment: str, connection: int) -> Future[bool] | None:
@@ -53,10 +71,13 @@ def open_over_kafka(
     proxy = Proxy(address.engine_port, roles, event, observe, port, exchange.fetched)
     stack.enter_context(proxy)
     exchange.traffic = proxy.traffic
-    tell(kafka={
-        "session_s": spec.kafka.session_s, "transaction_s": spec.kafka.transaction_s,
-        "transaction_version": address.transaction_version,
-    })  # fmt: skip
+    tell(
+        kafka={
+            "session_s": spec.kafka.session_s,
+            "transaction_s": spec.kafka.transaction_s,
+            "transaction_version": address.transaction_version,
+        }
+    )
     return proxy, exchange
 
 

@@ -54,9 +54,16 @@ class LiveRun:
     """Everything that serves one run; nothing but its events exists before `open`."""
 
     def __init__(
-        self, scenario: Scenario, spec: EngineSpec, folder: Path, seed: int,
-        events: EventLog, port: int, pool: EnginePool | None, isolation: Isolation,
-    ) -> None:  # fmt: skip
+        self,
+        scenario: Scenario,
+        spec: EngineSpec,
+        folder: Path,
+        seed: int,
+        events: EventLog,
+        port: int,
+        pool: EnginePool | None,
+        isolation: Isolation,
+    ) -> None:
         self.scenario, self.spec, self.folder, self.events = scenario, spec, folder, events
         self._seed, self._port, self._pool = seed, port, pool
         self._id = uuid.uuid4().hex
@@ -84,13 +91,30 @@ class LiveRun:
         self.sink = Sink(scenario.sink, event)
         self.snapshots = ProgressSnapshots(self.log, self.recorder, self.sink)
         self.faults = FaultController(
-            scenario.faults, self.log, self.recorder, scenario.rate,
-            self._aim, event, self.spec.timeouts.cut_s, scenario.one_each,
-        )  # fmt: skip
+            scenario.faults,
+            self.log,
+            self.recorder,
+            scenario.rate,
+            self._aim,
+            event,
+            self.spec.timeouts.cut_s,
+            scenario.one_each,
+        )
         opened = servers.open_servers(
-            self.spec, scenario, built, self._id, self.log, self.recorder, self.sink, self.faults,
-            self._stack, folder=folder, event=event, tell=self.manifest.add, port=self._port,
-        )  # fmt: skip
+            self.spec,
+            scenario,
+            built,
+            self._id,
+            self.log,
+            self.recorder,
+            self.sink,
+            self.faults,
+            self._stack,
+            folder=folder,
+            event=event,
+            tell=self.manifest.add,
+            port=self._port,
+        )
         self.server, self.publisher = opened.server, opened.publisher
         self._recording += [self.server, self.publisher]
         self._exchange = opened.exchange
@@ -103,11 +127,20 @@ class LiveRun:
             "inputs": [{"stream": s, "partitions": widths[s]} for s in sorted(widths)],
         }
         self.engine = EngineUnderTest(
-            self.spec, scenario, self._id, folder, self._seed, opened.data,
-            asked, self._on_line, self.events,
-            self._pool, self._isolation, self.server.listen_on,
+            self.spec,
+            scenario,
+            self._id,
+            folder,
+            self._seed,
+            opened.data,
+            asked,
+            self._on_line,
+            self.events,
+            self._pool,
+            self._isolation,
+            self.server.listen_on,
             opened.exchange.completion if opened.exchange else None,
-        )  # fmt: skip
+        )
         self._follow()
         self.faults.watch_state = self.engine.watch_state
         self.faults.scaling = lambda: self.engine.injector.scaling.under_way
@@ -141,8 +174,11 @@ class LiveRun:
         log, recorder = self.log, self.recorder
         most = log.total * self.scenario.output_size
         return (
-            log.fetched, log.released, min(recorder.records, log.total), min(recorder.bytes, most)
-        )  # fmt: skip
+            log.fetched,
+            log.released,
+            min(recorder.records, log.total),
+            min(recorder.bytes, most),
+        )
 
     def _lay_out_hosts(self, data: dict[str, Any]) -> None:
         """Have the log server reached over a network of hosts, if there is to be one."""

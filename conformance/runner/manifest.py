@@ -25,13 +25,17 @@ class Manifest:
     ) -> None:
         self._folder = folder
         self._facts: dict[str, Any] = {
-            "format": FORMAT, "kit": __version__, "id": run_id, "seed": seed,
+            "format": FORMAT,
+            "kit": __version__,
+            "id": run_id,
+            "seed": seed,
             "engine": {"name": spec.name, "version": spec.version, "language": spec.language},
             "claims": spec.claims(scenario.app, scenario.params).to_json(),
             "scenario": scenario.to_json(),
-            "started_ns": time.monotonic_ns(), "started": time.time(),
+            "started_ns": time.monotonic_ns(),
+            "started": time.time(),
             MADE_AT: provenance(spec.path),
-        }  # fmt: skip
+        }
 
     def add_input(self, built: BuiltInput) -> None:
         """Add what the input is, and write the file; raises OSError."""
@@ -44,20 +48,25 @@ class Manifest:
         self._facts |= facts
 
     def finish(
-        self, ended: dict[str, Any], left: Iterable[ProcessInfo], counts: dict[str, int],
+        self,
+        ended: dict[str, Any],
+        left: Iterable[ProcessInfo],
+        counts: dict[str, int],
         sha256: Mapping[str, str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add how the run ended and which files it left, and write the file; raises OSError.
 
         sha256: what was kept of files while they were written, by name.
         """
         files = recorded_files(self._folder)
         self.add(
-            ended=ended, ended_ns=time.monotonic_ns(),
+            ended=ended,
+            ended_ns=time.monotonic_ns(),
             left_over=[{"pid": p.pid, "name": p.name} for p in left],
-            event_counts=counts, files=files,
+            event_counts=counts,
+            files=files,
             sha256={name: sha256[name] for name in files if name in sha256},
-        )  # fmt: skip
+        )
         self._write()
 
     def _write(self) -> None:

@@ -143,9 +143,14 @@ class NetworkFaults:
         self._lasting.remove(fault)
         self.touched_at = time.monotonic()
         self._events.add(
-            EventKind.NETWORK, do=step.do, host=host, peer=step.peer, way=step.way,
-            from_ns=fault.from_ns, packets=count,
-        )  # fmt: skip
+            EventKind.NETWORK,
+            do=step.do,
+            host=host,
+            peer=step.peer,
+            way=step.way,
+            from_ns=fault.from_ns,
+            packets=count,
+        )
 
     def end(self) -> None:
         """End what is still in force."""

@@ -30,10 +30,7 @@ def drop(name: str, step: FaultStep, host: str) -> str:
     Packets of TCP are counted: others say nothing about an engine. A reset by the log passes: it is
     another fault, TCP does not send it again, and who only waits for a reply would wait for ever.
     """
-    passing = {
-        "out": _passing(host, step.peer),
-        "in": _passing(step.peer, host),
-    }
+    passing = {"out": _passing(host, step.peer), "in": _passing(step.peer, host)}
     lost = max(1, round(step.share * _OF)) if step.do == "loss" else _OF
     random = f"numgen random mod {_OF} < {lost} " if lost < _OF else ""
     rules = [f"{_passing(LOG, '')} tcp flags & rst == rst accept"]
@@ -61,9 +58,12 @@ def _ports(host: str) -> str:
 def cable(step: FaultStep) -> dict[str, Any]:
     """Return what a bad cable of a host does, as cable.py has it."""
     return {
-        "do": step.do, "lag_s": step.lag_s, "share": step.share, "ways": _ways(step),
+        "do": step.do,
+        "lag_s": step.lag_s,
+        "share": step.share,
+        "ways": _ways(step),
         "peer": step.peer,
-    }  # fmt: skip
+    }
 
 
 def dropped(listing: str) -> int:

@@ -108,9 +108,12 @@ class ProcessFaultInjector:
     # -- injections ---------------------------------------------------------------
 
     def aim(
-        self, step: FaultStep, live: Engine, members: Sequence[Member],
+        self,
+        step: FaultStep,
+        live: Engine,
+        members: Sequence[Member],
         holders: Collection[int] = (),
-    ) -> Injection:  # fmt: skip
+    ) -> Injection:
         """Find the targets of a fault step; raises LookupError where there are none.
 
         ``holders``: pids of those at whose moment it comes.

@@ -29,12 +29,19 @@ _sampler: Final = partial(UsageSampler, queues=False)
 
 
 def play(
-    scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int,
-    listener: Listener | None = None, port: int = 0, pool: EnginePool | None = None,
-    isolation: Isolation = UNPROTECTED, inputs: InputMaker | None = None,
+    scenario: Scenario,
+    spec: EngineSpec,
+    folder: Path,
+    *,
+    seed: int,
+    listener: Listener | None = None,
+    port: int = 0,
+    pool: EnginePool | None = None,
+    isolation: Isolation = UNPROTECTED,
+    inputs: InputMaker | None = None,
     facts: Mapping[str, Any] | None = None,
     usage: Callable[[Path], UsageSampler] | None = _sampler,
-) -> None:  # fmt: skip
+) -> None:
     """Run ``scenario`` on the engine of ``spec``; all that happens is recorded in ``folder``.
 
     ``pool``: where an engine that an earlier run has left may be found, and this one left.
@@ -53,8 +60,13 @@ def play(
         _drive(run, usage)
         ended: dict[str, Any] = {"how": "completed"}
     except EngineFailure as failure:
-        ended = {"how": "engine-failure", "code": failure.code, "message": failure.message,
-                 "status": failure.status, "stderr": failure.stderr_tail}  # fmt: skip
+        ended = {
+            "how": "engine-failure",
+            "code": failure.code,
+            "message": failure.message,
+            "status": failure.status,
+            "stderr": failure.stderr_tail,
+        }
         if why := disk_space.full(folder):
             # An engine whose own disk is the kit's, and full, cannot be told from a broken one.
             why = f"{os.strerror(errno.ENOSPC)}: {why}; the engine failed: {failure.message}"

@@ -188,9 +188,10 @@ class RunLoop:
                 raise
             limit = self._timeouts.drain_s
             raise EngineFailure(
-                failure.code, f"no answer to drain within {limit:g} s of END and the request",
+                failure.code,
+                f"no answer to drain within {limit:g} s of END and the request",
                 failure.stderr_tail,
-            ) from failure  # fmt: skip
+            ) from failure
 
     def _drained(self, drain: Pending | Completion) -> None:
         drain.wait(0)  # raises where the end of the engine was the answer

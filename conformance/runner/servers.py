@@ -38,10 +38,21 @@ class Servers:
 
 
 def open_servers(
-    spec: EngineSpec, scenario: Scenario, built: BuiltInput, run_id: str, log: InputLog,
-    recorder: Recorder, sink: Sink, faults: FaultController, stack: contextlib.ExitStack, *,
-    folder: Path, event: Callable[..., None], tell: Callable[..., Any], port: int,
-) -> Servers:  # fmt: skip
+    spec: EngineSpec,
+    scenario: Scenario,
+    built: BuiltInput,
+    run_id: str,
+    log: InputLog,
+    recorder: Recorder,
+    sink: Sink,
+    faults: FaultController,
+    stack: contextlib.ExitStack,
+    *,
+    folder: Path,
+    event: Callable[..., None],
+    tell: Callable[..., Any],
+    port: int,
+) -> Servers:
     """Open what serves a run; what publishes is not yet started.
 
     ``tell`` hears of an open loop's schedule. Raises OSError where the port is taken, or what
@@ -57,9 +68,19 @@ def open_servers(
         from tickproof.conformance.runner.kafka_servers import open_over_kafka
 
         proxy, exchange = open_over_kafka(
-            spec, scenario, built, run_id, log, recorder, publisher, faults, stack, event, tell,
+            spec,
+            scenario,
+            built,
+            run_id,
+            log,
+            recorder,
+            publisher,
+            faults,
+            stack,
+            event,
+            tell,
             port,
-        )  # fmt: skip
+        )
         servers = Servers(proxy, publisher, exchange.data, exchange)
     else:
         log_server = LogServer(log, recorder, sink, event, port, faults.observe, publisher)

@@ -118,9 +118,11 @@ def _sound(report: SelfTest) -> str:
     header = ("engine", "of", "difference", "runs", "pass", "not claimed", "other")
     rows = (
         [
-            row.subject.id, row.subject.base, escaped(row.subject.what, _CASE),
+            row.subject.id,
+            row.subject.base,
+            escaped(row.subject.what, _CASE),
             *map(str, (row.runs, row.passed, row.not_claimed, row.other)),
         ]
         for row in sound
-    )  # fmt: skip
+    )
     return "\n".join(["## Sound engines\n", *_table(header, rows)])

@@ -136,9 +136,11 @@ class SelfTest(_Model):
         if self.survivors != [m.id for m in mutants if not m.killed]:
             raise ValueError("survivors: not the mutants listed that were not killed")
         expected = status(
-            bool(self.broken), bool(self.uncovered or self.survivors or self.accused),
-            bool(self.unknown), self.trials,
-        )  # fmt: skip
+            bool(self.broken),
+            bool(self.uncovered or self.survivors or self.accused),
+            bool(self.unknown),
+            self.trials,
+        )
         if self.exit_status != expected and not self.interrupted:
             raise ValueError(f"exit_status: expected {expected}, got {self.exit_status}")
         return self

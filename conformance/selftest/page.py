@@ -18,13 +18,17 @@ def html(report: SelfTest) -> str:
     """Return the page of a selftest."""
     known = registry.load()
     return templates.render(
-        "selftest.html.j2", report=report, verdict=_verdict(report), score=score(report),
-        problems=matrix.problems(report), sound=matrix.sound_rows(report),
+        "selftest.html.j2",
+        report=report,
+        verdict=_verdict(report),
+        score=score(report),
+        problems=matrix.problems(report),
+        sound=matrix.sound_rows(report),
         mutants=[subject for subject in report.subjects if subject.kind == "mutant"],
         requirements=[
             (known[requirement], rows) for requirement, rows in matrix.by_requirement(report)
         ],
-    )  # fmt: skip
+    )
 
 
 def write(report: SelfTest, folder: Path) -> Path:
@@ -35,6 +39,8 @@ def write(report: SelfTest, folder: Path) -> Path:
 def _verdict(report: SelfTest) -> Verdict:
     """Return how the kit came out, as the verdict of an engine would be."""
     found = {
-        EXIT_OK: Verdict.PASS, EXIT_UNKNOWN: Verdict.UNKNOWN, EXIT_KIT_ERROR: Verdict.KIT_ERROR
-    }  # fmt: skip
+        EXIT_OK: Verdict.PASS,
+        EXIT_UNKNOWN: Verdict.UNKNOWN,
+        EXIT_KIT_ERROR: Verdict.KIT_ERROR,
+    }
     return found.get(report.exit_status, Verdict.FAIL)

@@ -66,9 +66,15 @@ def without_mutant(of: Iterable[Mutant]) -> list[str]:
 
 
 def chosen(
-    fixtures: Path, folder: Path, *, only: Sequence[str] = (), base: str | None = None,
-    part: bool = False, sound: bool = False, seed: int = 0,
-) -> list[Engine]:  # fmt: skip
+    fixtures: Path,
+    folder: Path,
+    *,
+    only: Sequence[str] = (),
+    base: str | None = None,
+    part: bool = False,
+    sound: bool = False,
+    seed: int = 0,
+) -> list[Engine]:
     """Return the engines to try; copies of them are made under ``folder``.
 
     only: ids (empty: all). base: only what is made of this engine. part: the mutants of
@@ -109,9 +115,15 @@ def runs_at_once(engines: Iterable[Engine]) -> int:
 
 
 def _sound_ones(
-    fixtures: Path, folder: Path, variants: Sequence[SoundVariant], only: Sequence[str],
-    base: str | None, first: int, share: int, of_plain: int,
-) -> Iterator[Engine]:  # fmt: skip
+    fixtures: Path,
+    folder: Path,
+    variants: Sequence[SoundVariant],
+    only: Sequence[str],
+    base: str | None,
+    first: int,
+    share: int,
+    of_plain: int,
+) -> Iterator[Engine]:
     """Yield sound engines, each with other scenarios: every ``share``-th, from ``first``."""
     number = first
     for variant in variants:
@@ -119,9 +131,10 @@ def _sound_ones(
             toml = mutants.make(variant, fixtures, folder / "sound_variants" / variant.id)
             # Most variants are slow: they promise no latency.
             mine = [
-                s for s in _playable(variant.engine)
+                s
+                for s in _playable(variant.engine)
                 if not alone(s) and (not variant.apps or _app(s) in variant.apps)
-            ]  # fmt: skip
+            ]
             scenarios = tuple(mine[number % share :: share] or mine[:1])
             yield Engine(variant.id, toml, variant.engine, scenarios, variant=variant)
             number += 1
@@ -199,13 +212,20 @@ def rounds(engines: Sequence[Engine], folder: Path, seed: int) -> Iterator[list[
     while True:
         of_round = [engine for engine in engines if number == 0 or engine.repeats]
         pairs = [
-            (engine, scenario) for engine in of_round for scenario in engine.scenarios
+            (engine, scenario)
+            for engine in of_round
+            for scenario in engine.scenarios
             if number == 0 or not alone(scenario)
-        ]  # fmt: skip
+        ]
         pairs.sort(key=lambda pair: -seconds_of(pair[1], pair[0].base))
         yield [
-            Task(engine.id, engine.toml, scenario, seed + number,
-                 folder / engine.id / str(seed + number))
+            Task(
+                engine.id,
+                engine.toml,
+                scenario,
+                seed + number,
+                folder / engine.id / str(seed + number),
+            )
             for engine, scenario in pairs
-        ]  # fmt: skip
+        ]
         number += 1

@@ -28,9 +28,16 @@ OnTrial = Callable[[int, int, Trial], None]
 
 
 def run(
-    engines: Sequence[Engine], out: Path, *, seed: int, workers: int, runs: int,
-    uncovered: list[str], selection: str, on_trial: OnTrial,
-) -> SelfTest:  # fmt: skip
+    engines: Sequence[Engine],
+    out: Path,
+    *,
+    seed: int,
+    workers: int,
+    runs: int,
+    uncovered: list[str],
+    selection: str,
+    on_trial: OnTrial,
+) -> SelfTest:
     """Try all engines, then sound ones with further seeds until ``runs`` were played.
 
     Runs that came out as they should are dropped, the others stay under ``out``/runs. Of an
@@ -75,9 +82,15 @@ def run(
         if subject.kind == "mutant" and subject.killed:
             shutil.rmtree(folder / subject.id, ignore_errors=True)
     return _report(
-        subjects, _relative(trials, out), seed=seed, started=started, selection=selection,
-        uncovered=uncovered, runs=_sound_runs(trials, mutants), interrupted=interrupted,
-    )  # fmt: skip
+        subjects,
+        _relative(trials, out),
+        seed=seed,
+        started=started,
+        selection=selection,
+        uncovered=uncovered,
+        runs=_sound_runs(trials, mutants),
+        interrupted=interrupted,
+    )
 
 
 def _each_tried(tasks: Sequence[Task], workers: int, mutants: dict[str, Mutant]) -> Iterable[Trial]:
@@ -111,9 +124,10 @@ def _survivors_tried(
     for trial in trials:
         cells.setdefault(trial.subject, []).extend(trial.cells)
     living = {
-        id_ for id_, mutant in mutants.items()
+        id_
+        for id_, mutant in mutants.items()
         if not all(kill_of(mutant, one, cells.get(id_, [])).killed for one in mutant.breaks)
-    }  # fmt: skip
+    }
     for task in tasks:
         if task.subject in living:
             yield from _tried([task], 1)
@@ -122,10 +136,9 @@ def _survivors_tried(
 def _void(trial: Trial, mutant: Mutant | None) -> bool:
     """Tell whether a trial lacks the evidence for a verdict that counts."""
     return any(
-        cell.verdict is Verdict.UNKNOWN
-        and (mutant is None or cell.requirement in mutant.breaks)
+        cell.verdict is Verdict.UNKNOWN and (mutant is None or cell.requirement in mutant.breaks)
         for cell in trial.cells
-    )  # fmt: skip
+    )
 
 
 def _tried(tasks: Sequence[Task], workers: int) -> Iterable[Trial]:
@@ -145,14 +158,23 @@ def _tried(tasks: Sequence[Task], workers: int) -> Iterable[Trial]:
 def _not_tried(task: Task, why: str) -> Trial:
     """Return the trial of a task that the kit could not try (its process died, say)."""
     cells = [
-        Cell(requirement=requirement, test=judge.__name__, verdict=Verdict.KIT_ERROR,
-             reason="NOT_DECIDED", said=why)
+        Cell(
+            requirement=requirement,
+            test=judge.__name__,
+            verdict=Verdict.KIT_ERROR,
+            reason="NOT_DECIDED",
+            said=why,
+        )
         for requirement, judge in tests_of()[task.scenario]
-    ]  # fmt: skip
+    ]
     return Trial(
-        subject=task.subject, scenario=task.scenario, seed=task.seed, played=False, seconds=0,
+        subject=task.subject,
+        scenario=task.scenario,
+        seed=task.seed,
+        played=False,
+        seconds=0,
         cells=cells,
-    )  # fmt: skip
+    )
 
 
 def _needs_a_look(trial: Trial, mutant: Mutant | None) -> bool:
@@ -160,9 +182,7 @@ def _needs_a_look(trial: Trial, mutant: Mutant | None) -> bool:
     if any(cell.verdict is Verdict.KIT_ERROR for cell in trial.cells):
         return True
     if mutant is None:
-        return any(
-            cell.verdict not in (Verdict.PASS, Verdict.NOT_CLAIMED) for cell in trial.cells
-        )  # fmt: skip
+        return any(cell.verdict not in (Verdict.PASS, Verdict.NOT_CLAIMED) for cell in trial.cells)
     return not any(_kills(cell, mutant, mutant.requirement) for cell in trial.cells)
 
 
@@ -189,15 +209,20 @@ def _subject(engine: Engine, trials: Iterable[Trial]) -> Subject:
     if engine.mutant is None:
         variant = engine.variant
         return Subject(
-            id=engine.id, kind="sound", base=engine.base,
+            id=engine.id,
+            kind="sound",
+            base=engine.base,
             what=variant.difference if variant else "sound, as it is",
             not_claimed=list(variant.not_claimed) if variant else None,
-        )  # fmt: skip
+        )
     cells = [cell for trial in trials if trial.subject == engine.id for cell in trial.cells]
     return Subject(
-        id=engine.id, kind="mutant", base=engine.base, what=engine.mutant.defect,
+        id=engine.id,
+        kind="mutant",
+        base=engine.base,
+        what=engine.mutant.defect,
         kills=[kill_of(engine.mutant, requirement, cells) for requirement in engine.mutant.breaks],
-    )  # fmt: skip
+    )
 
 
 def kill_of(mutant: Mutant, requirement: str, cells: Iterable[Cell]) -> Kill:
@@ -205,15 +230,22 @@ def kill_of(mutant: Mutant, requirement: str, cells: Iterable[Cell]) -> Kill:
     found = [cell for cell in cells if cell.requirement == requirement]
     if not found:
         return Kill(
-            requirement=requirement, killed=False, verdict=Verdict.KIT_ERROR, reason="NOT_TRIED",
+            requirement=requirement,
+            killed=False,
+            verdict=Verdict.KIT_ERROR,
+            reason="NOT_TRIED",
             said="no test of this requirement exists",
-        )  # fmt: skip
+        )
     killers = [cell for cell in found if _kills(cell, mutant, requirement)]
     shown = (killers or [max(found, key=lambda cell: SEVERITY.index(cell.verdict))])[0]
     return Kill(
-        requirement=requirement, killed=bool(killers), verdict=shown.verdict,
-        reason=shown.reason, said=shown.said, headline=shown.headline,
-    )  # fmt: skip
+        requirement=requirement,
+        killed=bool(killers),
+        verdict=shown.verdict,
+        reason=shown.reason,
+        said=shown.said,
+        headline=shown.headline,
+    )
 
 
 def _relative(trials: Iterable[Trial], out: Path) -> list[Trial]:
@@ -227,9 +259,16 @@ def _relative(trials: Iterable[Trial], out: Path) -> list[Trial]:
 
 
 def _report(
-    subjects: list[Subject], trials: list[Trial], *, seed: int, started: datetime,
-    selection: str, uncovered: list[str], runs: int, interrupted: str,
-) -> SelfTest:  # fmt: skip
+    subjects: list[Subject],
+    trials: list[Trial],
+    *,
+    seed: int,
+    started: datetime,
+    selection: str,
+    uncovered: list[str],
+    runs: int,
+    interrupted: str,
+) -> SelfTest:
     accused, unknown = [], []
     sound = {subject.id: subject for subject in subjects if subject.kind == "sound"}
     for trial in trials:
@@ -239,20 +278,33 @@ def _report(
             unknown += open_
     broken = [
         f"{trial.subject}: {cell.requirement} ({cell.test}): {cell.reason} {cell.said}"
-        for trial in trials for cell in trial.cells if cell.verdict is Verdict.KIT_ERROR
-    ]  # fmt: skip
+        for trial in trials
+        for cell in trial.cells
+        if cell.verdict is Verdict.KIT_ERROR
+    ]
     mutants = [subject for subject in subjects if subject.kind == "mutant"]
     survivors = [subject.id for subject in mutants if not subject.killed]
     return SelfTest(
-        kit=this_kit(), host=this_host(),
-        seed=seed, started=started, ended=datetime.now(UTC), selection=selection, runs=runs,
-        subjects=subjects, uncovered=uncovered, survivors=survivors, accused=accused,
-        unknown=unknown, broken=broken, killed=len(mutants) - len(survivors),
+        kit=this_kit(),
+        host=this_host(),
+        seed=seed,
+        started=started,
+        ended=datetime.now(UTC),
+        selection=selection,
+        runs=runs,
+        subjects=subjects,
+        uncovered=uncovered,
+        survivors=survivors,
+        accused=accused,
+        unknown=unknown,
+        broken=broken,
+        killed=len(mutants) - len(survivors),
         mutants=len(mutants),
-        exit_status=interruption.status() if interrupted else model.status(
-            bool(broken), bool(uncovered or survivors or accused), bool(unknown),
-            trials,
+        exit_status=interruption.status()
+        if interrupted
+        else model.status(
+            bool(broken), bool(uncovered or survivors or accused), bool(unknown), trials
         ),
         interrupted=interrupted,
         trials=trials,
-    )  # fmt: skip
+    )

@@ -59,9 +59,12 @@ def summary(console: Console, report: SelfTest, folder: Path) -> None:
     seconds = (report.ended - report.started).total_seconds()
     good = report.exit_status == EXIT_OK
     console.print(
-        Text(f"{score(report)}; {seconds:.0f} s; exit status {report.exit_status}",
-             style="bold green" if good else "bold red"), soft_wrap=True,
-    )  # fmt: skip
+        Text(
+            f"{score(report)}; {seconds:.0f} s; exit status {report.exit_status}",
+            style="bold green" if good else "bold red",
+        ),
+        soft_wrap=True,
+    )
     if report.runs:
         sound = Text(f"  sound engines: {report.runs} runs, ")
         console.print(sound.append_text(counts_line(report.of_sound, console)), soft_wrap=True)

@@ -55,9 +55,10 @@ def tests_of(
     found = {}
     for scenario, judges in JUDGES.items():
         mine = [
-            (requirement, judge) for requirement, judge in judges
+            (requirement, judge)
+            for requirement, judge in judges
             if not transport or known[requirement].needs.applies_over(transport)
-        ]  # fmt: skip
+        ]
         if mine and (requirements is None or requirements & {one for one, _ in mine}):
             found[scenario] = mine
     return found
@@ -96,11 +97,14 @@ def attempt(task: Task) -> Trial:
     cells = [_cell(history, outcome, test) for outcome, test in zip(outcomes, tests, strict=True)]
     player.tidy()
     return Trial(
-        subject=task.subject, scenario=task.scenario, seed=task.seed, played=history is not None,
+        subject=task.subject,
+        scenario=task.scenario,
+        seed=task.seed,
+        played=history is not None,
         seconds=round(time.monotonic() - began, 3),
         cells=cells,
         run=str(history.folder) if history is not None else "",
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -125,7 +129,10 @@ def _cell(history: History | None, outcome: Outcome, test: str) -> Cell:
     if outcome.verdict is Verdict.FAIL and history is not None:
         headline = story(history, outcome).headline
     return Cell(
-        requirement=outcome.requirement, test=test, verdict=outcome.verdict,
-        reason=outcome.reason, said=shown(outcome.actual, _SAID),
+        requirement=outcome.requirement,
+        test=test,
+        verdict=outcome.verdict,
+        reason=outcome.reason,
+        said=shown(outcome.actual, _SAID),
         headline=headline,
-    )  # fmt: skip
+    )

@@ -140,10 +140,11 @@ def decide(
         limits.append(_recovery_decision(profile, runs))
     if rate and rate.code == "UNSUSTAINABLE":
         limits = [
-            one if one.reason == KIT_FLOOR
+            one
+            if one.reason == KIT_FLOOR
             else replace(one, verdict=Verdict.FAIL, reason=rate.code, text=rate.text)
             for one in limits
-        ]  # fmt: skip
+        ]
     reasons = [*broken, *_host_reasons(problems)]
     if not problems and not broken:
         reasons += [*_merged_reasons(profile, rate, limits, runs), *_trend_reasons(profile, runs)]
@@ -288,9 +289,15 @@ def _percentile_decision(
         if floor_us == float("inf"):
             text = f"{name}: the null engine could not keep the rate either"
     return LimitDecision(
-        name, limit, values, interval_ends(seen, limit), floor_us, verdict,
-        "OVER_LIMIT" if verdict is Verdict.FAIL else code, text,
-    )  # fmt: skip
+        name,
+        limit,
+        values,
+        interval_ends(seen, limit),
+        floor_us,
+        verdict,
+        "OVER_LIMIT" if verdict is Verdict.FAIL else code,
+        text,
+    )
 
 
 def _recovery_decision(profile: Profile, runs: Sequence[RunFigures]) -> LimitDecision:

@@ -213,10 +213,14 @@ def figures(folder: Path, number: int, profile: Profile, *, hlog: bool = False) 
     null = RecordedRun(folder / f"floor-{number}", null=True)
     ended, wrong = _judged(run.history)
     known: dict[str, Any] = {
-        "number": number, "seed": run.history.run["seed"], "run": run.history.folder.name,
-        "ended": ended, "wrong": wrong, "host_changed": _host_changed(run.history.folder),
+        "number": number,
+        "seed": run.history.run["seed"],
+        "run": run.history.folder.name,
+        "ended": ended,
+        "wrong": wrong,
+        "host_changed": _host_changed(run.history.folder),
         "floor": _floor(null),
-    }  # fmt: skip
+    }
     if hlog and known["floor"]:
         null.write_hlog()
     if ended != "completed" or wrong:
@@ -238,15 +242,21 @@ def _measured(
         left = recovery(run.answers, run.kill_ns, profile.limits["p99"], ~noisy)
         recovered = {"recovery_s": run.recovery_s, "quiet_recovery_s": left}
     return {
-        "samples": len(values), "unanswered": len(run.steady) - len(values),
+        "samples": len(values),
+        "unanswered": len(run.steady) - len(values),
         "percentiles": _percentiles(values) if run.sustained else {},
         "quiet_samples": len(quiet),
         "quiet_percentiles": _percentiles(quiet) if run.sustained else {},
-        "late": run.late_us(), "hiccup": run.hiccup_us(), "noisy": share,
+        "late": run.late_us(),
+        "hiccup": run.hiccup_us(),
+        "noisy": share,
         "disturbed": run.disturbed(profile),
-        "achieved": run.load.achieved, "backlog_growth": run.load.backlog_growth,
-        "trend": change, "trend_sure": sure, **recovered,
-    }  # fmt: skip
+        "achieved": run.load.achieved,
+        "backlog_growth": run.load.backlog_growth,
+        "trend": change,
+        "trend_sure": sure,
+        **recovered,
+    }
 
 
 def _percentiles(values_ns: np.ndarray) -> dict[str, float]:

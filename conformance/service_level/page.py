@@ -50,16 +50,22 @@ def html(document: dict[str, Any], folder: Path) -> str:
     profile, runs = report.profile_of(document, path), report.runs_of(document, path)
     verdict = Verdict(document["decision"]["verdict"])
     return templates.render(
-        "latency.html.j2", document=document, verdict=verdict, profile=profile, runs=runs,
-        sentence=_SENTENCES.get(verdict, ""), limits=_limits(document),
+        "latency.html.j2",
+        document=document,
+        verdict=verdict,
+        profile=profile,
+        runs=runs,
+        sentence=_SENTENCES.get(verdict, ""),
+        limits=_limits(document),
         percentiles=_percentiles(profile, runs),
         over_time=[(run, *_over_time(folder, run, profile)) for run in _slowest(runs)],
         reasons=[
             (one["code"], terminal.said(one, document["host"]))
             for one in document["decision"]["reasons"]
         ],
-        milliseconds=terminal.milliseconds, problems=report.problems_of(document, path),
-    )  # fmt: skip
+        milliseconds=terminal.milliseconds,
+        problems=report.problems_of(document, path),
+    )
 
 
 def write(document: dict[str, Any], folder: Path) -> Path:
@@ -72,12 +78,17 @@ def _limits(document: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for row in document["decision"]["limits"]:
         values = [float(us) for us in row["values_us"] if us is not None]
-        found.append(row | {
-            "verdict": Verdict(row["verdict"]), "limit": terminal.milliseconds(row["limit_us"]),
-            "low": terminal.milliseconds(min(values, default=None)),
-            "median": terminal.milliseconds(float(np.median(values)) if values else None),
-            "high": terminal.milliseconds(max(values, default=None)), "runs": len(values),
-        })  # fmt: skip
+        found.append(
+            row
+            | {
+                "verdict": Verdict(row["verdict"]),
+                "limit": terminal.milliseconds(row["limit_us"]),
+                "low": terminal.milliseconds(min(values, default=None)),
+                "median": terminal.milliseconds(float(np.median(values)) if values else None),
+                "high": terminal.milliseconds(max(values, default=None)),
+                "runs": len(values),
+            }
+        )
     return found
 
 
@@ -87,8 +98,9 @@ def _percentiles(profile: Profile, runs: Sequence[RunFigures]) -> Markup | None:
     ]
     lines += [
         Percentiles("outputs", f"run {run.number}, seed {run.seed}", run.percentiles)
-        for run in runs if run.percentiles
-    ]  # fmt: skip
+        for run in runs
+        if run.percentiles
+    ]
     if not lines:
         return None
     title = "Latency by percentile: each run, the floor of the kit, and the limits"
@@ -141,6 +153,10 @@ def _seconds(run: RecordedRun, profile: Profile) -> Seconds:
     ]
     kill_s = None if run.kill_ns is None else (run.kill_ns - t0_ns) / 1e9
     return Seconds(
-        (starts - t0_ns) / 1e9 + 0.5, lines, max((end_ns - t0_ns) / 1e9, 1.0), noisy,
-        (run.steady_ns - t0_ns) / 1e9, kill_s,
-    )  # fmt: skip
+        (starts - t0_ns) / 1e9 + 0.5,
+        lines,
+        max((end_ns - t0_ns) / 1e9, 1.0),
+        noisy,
+        (run.steady_ns - t0_ns) / 1e9,
+        kill_s,
+    )

@@ -28,23 +28,37 @@ class SessionError(TickproofError):
 
 
 def facts(
-    engine: dict[str, str], profile: Profile, seed: int, cores: Cores, problems: Sequence[Reading],
-    attested: dict[str, Any], reproduce: str,
-) -> dict[str, Any]:  # fmt: skip
+    engine: dict[str, str],
+    profile: Profile,
+    seed: int,
+    cores: Cores,
+    problems: Sequence[Reading],
+    attested: dict[str, Any],
+    reproduce: str,
+) -> dict[str, Any]:
     """Return what is known of a session before its first run, as JSON values."""
     return {
-        "format": FORMAT, "machine": machine.facts(), "engine": engine,
-        "profile": profile.to_json(), "seed": seed, "cores": asdict(cores),
-        "host": {"level": profile.host.level, "problems": [asdict(one) for one in problems],
-                 "attested": attested},
+        "format": FORMAT,
+        "machine": machine.facts(),
+        "engine": engine,
+        "profile": profile.to_json(),
+        "seed": seed,
+        "cores": asdict(cores),
+        "host": {
+            "level": profile.host.level,
+            "problems": [asdict(one) for one in problems],
+            "attested": attested,
+        },
         "reproduce": reproduce,
-    }  # fmt: skip
+    }
 
 
 def document(
-    known: dict[str, Any], runs: Sequence[RunFigures], floor: dict[str, float] | None,
+    known: dict[str, Any],
+    runs: Sequence[RunFigures],
+    floor: dict[str, float] | None,
     decision: Decision,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return the whole session; see docs/latency.md for each key.
 
     floor: percentiles in microseconds where no run was played, else None.
@@ -82,8 +96,15 @@ def read(folder: Path) -> dict[str, Any]:
         raise SessionError(f"{path}: expected JSON: {error}") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise SessionError(f"{path}: format: expected {FORMAT}")
-    kinds = {"profile": dict, "engine": dict, "seed": int, "cores": dict, "host": dict,
-             "runs": list, "reproduce": str}  # fmt: skip
+    kinds = {
+        "profile": dict,
+        "engine": dict,
+        "seed": int,
+        "cores": dict,
+        "host": dict,
+        "runs": list,
+        "reproduce": str,
+    }
     for key, kind in kinds.items():
         if not isinstance(data.get(key), kind):
             raise SessionError(f"{path}: {key}: expected {kind.__name__}")

@@ -101,14 +101,20 @@ def play(request: session.Request, rates: Span, console: Console, *, as_json: bo
     with status:
         found = bisect(rates.low, rates.high, rates.unit, steps.attempt)
     document = report.facts(
-        session.engine_facts(spec), profile, request.seed, fit.cores, fit.problems,
-        fit.attested, request.asked,
-    )  # fmt: skip
+        session.engine_facts(spec),
+        profile,
+        request.seed,
+        fit.cores,
+        fit.problems,
+        fit.attested,
+        request.asked,
+    )
     document["cores"] |= {"refused": report.refused(folder)}
     document |= {
-        "answer": answer(found, rates), "found": found.to_json(),
+        "answer": answer(found, rates),
+        "found": found.to_json(),
         "runs": [run.to_json() for run in steps.runs],
-    }  # fmt: skip
+    }
     report.write(folder, report.SEARCH_FILE, document)
     if as_json:
         print(json.dumps(document, indent=1))

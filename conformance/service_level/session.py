@@ -80,10 +80,15 @@ def fitness(profile: Profile) -> Fitness:
             wanted = f"{asked.kit} for the kit, {asked.engine} for the engine"
             problems.append(_problem(profile, "cores", str(has), wanted, str(error)))
     if asked and asked.priority and (why := realtime.refused(asked.priority)):
-        problems.append(_problem(
-            profile, "priority", why, f"SCHED_FIFO {asked.priority}",
-            "the generator shares its core with whatever else is ready to run",
-        ))  # fmt: skip
+        problems.append(
+            _problem(
+                profile,
+                "priority",
+                why,
+                f"SCHED_FIFO {asked.priority}",
+                "the generator shares its core with whatever else is ready to run",
+            )
+        )
     found = attest(profile.host.level, engine_cores=cores.engine, kit_cores=cores.kit)
     return Fitness(cores, problems + found.problems(), found.to_json())
 
@@ -126,9 +131,14 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
     check_room(request, profile, 1 if alone else profile.runs.most + profile.runs.void_most)
     folder = new_folder(request)
     known = report.facts(
-        engine_facts(spec), profile, request.seed, fit.cores, fit.problems, fit.attested,
+        engine_facts(spec),
+        profile,
+        request.seed,
+        fit.cores,
+        fit.problems,
+        fit.attested,
         request.asked,
-    )  # fmt: skip
+    )
     status = terminal.Status(style.console(stderr=True))
     rounds = Rounds(spec, folder, fit.cores, request.keep, status)
     runs: list[RunFigures] = []
@@ -183,8 +193,15 @@ def claimed(spec: EngineSpec, profile: Profile, console: Console, *, as_json: bo
             return True
         why = f"does not claim to survive a kill of {', '.join(sorted(needs))} with {words}"
     if as_json:
-        print(json.dumps({"engine": engine_facts(spec), "profile": profile.to_json(),
-                          "decision": {"verdict": Verdict.NOT_CLAIMED, "why": why}}))  # fmt: skip
+        print(
+            json.dumps(
+                {
+                    "engine": engine_facts(spec),
+                    "profile": profile.to_json(),
+                    "decision": {"verdict": Verdict.NOT_CLAIMED, "why": why},
+                }
+            )
+        )
     else:
         line = style.badge(Verdict.NOT_CLAIMED, console)
         line.append(f"  {shown(spec.name, 60)} {why}: nothing was played, and nothing judged")

@@ -116,10 +116,15 @@ def _limits(console: Console, document: dict[str, Any]) -> None:
             said = badge(Verdict(limit["verdict"]), console)
             said.append(f" {limit['reason']}" if limit["reason"] else "", style="default")
         table.add_row(
-            name, milliseconds(limit.get("limit_us")), milliseconds(min(found)),
-            milliseconds(float(np.median(found))), milliseconds(max(found)),
-            _interval(limit.get("interval_us")), milliseconds(_median(floors, name)), said,
-        )  # fmt: skip
+            name,
+            milliseconds(limit.get("limit_us")),
+            milliseconds(min(found)),
+            milliseconds(float(np.median(found))),
+            milliseconds(max(found)),
+            _interval(limit.get("interval_us")),
+            milliseconds(_median(floors, name)),
+            said,
+        )
     what = f"  latency in milliseconds, steady phase, over {len(rows)} run{'s' * (len(rows) != 1)}"
     void = document["decision"]["void"]
     if void:
@@ -166,8 +171,10 @@ def _about_runs(console: Console, runs: Sequence[dict[str, Any]]) -> None:
     """Print what the figures rest on: generator, hiccups, noise, rate, recovery."""
     console.print()
     for label, key in (("generator", "late"), ("hiccups", "hiccup")):
-        worst = {name: max((row[key][name] for row in runs if name in row[key]), default=None)
-                 for name in _SHORT}  # fmt: skip
+        worst = {
+            name: max((row[key][name] for row in runs if name in row[key]), default=None)
+            for name in _SHORT
+        }
         if worst["max"] is not None:
             what = "late by" if key == "late" else "the host woke late by"
             figures = ", ".join(f"{name} {milliseconds(us)} ms" for name, us in worst.items())

@@ -34,14 +34,18 @@ def of_run(folder: Path) -> Report:
     isolation = run.get("isolation")
     return json_report.build(
         engine=Engine(
-            name=engine["name"], version=engine["version"], language=engine.get("language", ""),
+            name=engine["name"],
+            version=engine["version"],
+            language=engine.get("language", ""),
             toml="",
         ),
         outcomes=[replace(one, run=str(folder)) for one in outcomes],
         selected={one.requirement: known[one.requirement] for one in outcomes},
-        folder=folder, profile=PROFILE, seed=run["seed"],
+        folder=folder,
+        profile=PROFILE,
+        seed=run["seed"],
         isolation=isolation if isolation in ("sandbox", "user") else "none",
         selection=Selection(tiers=[], only=[one.requirement for one in outcomes]),
         started=began,
         ended=began + timedelta(seconds=min(took_ns / 1e9, _LATEST_S)),
-    )  # fmt: skip
+    )

@@ -100,9 +100,13 @@ def _once(
             )
         else:
             play(
-                scenario, spec, folder, seed=int(history.run["seed"]),
-                inputs=same_input(history.folder, history.run), isolation=isolation,
-            )  # fmt: skip
+                scenario,
+                spec,
+                folder,
+                seed=int(history.run["seed"]),
+                inputs=same_input(history.folder, history.run),
+                isolation=isolation,
+            )
     except HistoryError:  # without its input nothing was played
         shutil.rmtree(folder)
         raise

@@ -81,9 +81,10 @@ def required(words: Sequence[str], hosts: int) -> tuple[str, ...]:
     for word in words:
         tier = re.fullmatch(r"[tT]([0-9])", word)
         ids = [
-            id_ for id_, one in known.items()
+            id_
+            for id_, one in known.items()
             if tier and one.tier == int(tier[1]) and (hosts or not one.needs.hosts)
-        ]  # fmt: skip
+        ]
         if not ids:
             registry.require_known(word.upper(), f"--require: no requirement or tier {word}")
             _expect_hosts("--require", known[word.upper()], hosts)
@@ -199,9 +200,12 @@ def judge_all(
 
 
 def _judge_each(
-    specs: Sequence[EngineSpec], folders: Sequence[Path], request: Request, console: Console,
+    specs: Sequence[EngineSpec],
+    folders: Sequence[Path],
+    request: Request,
+    console: Console,
     verbose: bool,
-) -> int:  # fmt: skip
+) -> int:
     reports: list[Report] = []
     statuses: list[int] = []
     for spec, folder in zip(specs, folders, strict=True):
@@ -318,17 +322,22 @@ class _Session:
 
 def _play(spec: EngineSpec, request: Request, folder: Path, view: SessionProgress) -> _Session:
     request = replace(
-        request, isolation=request.isolation or isolation.best(spec),
+        request,
+        isolation=request.isolation or isolation.best(spec),
         workers=request.workers or machine.runs_at_once(spec.runs_per_processor),
-    )  # fmt: skip
+    )
     if spec.kafka is not None:
         from tickproof.conformance.kafka import shared_broker
 
         shared_broker.address()  # one for all processes of the session
     record = SessionRecord.of(spec, request)
     level = request.isolation or isolation.Level.NONE
-    facts = {"engine": f"{spec.name} {spec.version}", "profile": request.profile,
-             "seed": str(request.seed), "isolation": level.value}  # fmt: skip
+    facts = {
+        "engine": f"{spec.name} {spec.version}",
+        "profile": request.profile,
+        "seed": str(request.seed),
+        "isolation": level.value,
+    }
     with runs_folder(folder / RUNS, request.seed) as runs, SessionLog(folder, facts, view) as log:
         try:
             with view:
@@ -340,15 +349,18 @@ def _play(spec: EngineSpec, request: Request, folder: Path, view: SessionProgres
     return _Session(record, runs, outcomes, datetime.now(UTC), space)
 
 
-def _report(
-    session: _Session, folder: Path, console: Console, verbose: bool
-) -> tuple[Report, int]:  # fmt: skip
+def _report(session: _Session, folder: Path, console: Console, verbose: bool) -> tuple[Report, int]:
     """Write and print the reports of a session; returns its exit status, too."""
     cut = session.cut
     report = session_reports.build(
-        session.record, session.outcomes, session.runs, folder, ended=session.ended,
-        fault_space=session.fault_space, cut=cut and (cut.why, cut.status),
-    )  # fmt: skip
+        session.record,
+        session.outcomes,
+        session.runs,
+        folder,
+        ended=session.ended,
+        fault_space=session.fault_space,
+        cut=cut and (cut.why, cut.status),
+    )
     if cut is not None and cut.broke is not None:
         keep_traceback(cut.broke, folder, console)
     kept = _nothing_new(report, folder)
@@ -383,8 +395,10 @@ def _fault_space(
         return None
     covered = coverage(offers(spec, on_hosts=request.hosts > 0), request.profile, points)
     return FaultSpace(
-        pairs=len(covered.covered) + len(covered.missing), covered=len(covered.covered),
-        triples=covered.triples[0], of_triples=covered.triples[1],
+        pairs=len(covered.covered) + len(covered.missing),
+        covered=len(covered.covered),
+        triples=covered.triples[0],
+        of_triples=covered.triples[1],
         points=[point.to_json() for point in points],
         missing=sorted([str(one), str(other)] for one, other in covered.missing),
-    )  # fmt: skip
+    )

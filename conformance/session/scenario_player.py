@@ -131,8 +131,14 @@ class ScenarioPlayer:
         if outcome.scenario in self._files:
             words += ["--schedule", _from_here(self._files[outcome.scenario])]
         else:
-            words += ["--only", outcome.requirement, "--seed", request.seed,
-                      "--profile", request.profile]  # fmt: skip
+            words += [
+                "--only",
+                outcome.requirement,
+                "--seed",
+                request.seed,
+                "--profile",
+                request.profile,
+            ]
         if request.quotes and request.orders:
             words += ["--quotes", request.quotes.resolve(), "--orders", request.orders.resolve()]
             words += request.reading.options()
@@ -168,15 +174,21 @@ class ScenarioPlayer:
         request, market = self.request, None
         if request.quotes and request.orders:
             market = {
-                "kind": "market-csv", "quotes": str(request.quotes.resolve()),
-                "orders": str(request.orders.resolve()), **asdict(request.reading),
-            }  # fmt: skip
+                "kind": "market-csv",
+                "quotes": str(request.quotes.resolve()),
+                "orders": str(request.orders.resolve()),
+                **asdict(request.reading),
+            }
         context = Context(
-            request.seed, request.profile, market=market,
-            latency=level(self.spec, name), recovery_s=self.spec.timeouts.recovery_s,
-            offers=self.offers, transport=self.spec.transports[0],
+            request.seed,
+            request.profile,
+            market=market,
+            latency=level(self.spec, name),
+            recovery_s=self.spec.timeouts.recovery_s,
+            offers=self.offers,
+            transport=self.spec.transports[0],
             **_timeouts(self.spec),
-        )  # fmt: skip
+        )
         if name in self.points:
             return draw(name, context, space.entry(name, self._given.get(name)))
         if not CATALOG[name].carriers:
@@ -205,18 +217,33 @@ class ScenarioPlayer:
             if scenario.pace is not None:
                 # A process of its own, and an engine that served nobody else.
                 self._pool.close(self.spec.timeouts.drain_s)
-                play_isolated(scenario, self.spec, folder, seed=seed, port=self.request.port or 0,
-                              isolation=isolation)  # fmt: skip
+                play_isolated(
+                    scenario,
+                    self.spec,
+                    folder,
+                    seed=seed,
+                    port=self.request.port or 0,
+                    isolation=isolation,
+                )
             else:
-                play(scenario, self.spec, folder, seed=seed,
-                     listener=lambda row: feed(row) if row["event"] in _SHOWN else None,
-                     port=self.request.port or 0, pool=self._pool,
-                     isolation=isolation)  # fmt: skip
+                play(
+                    scenario,
+                    self.spec,
+                    folder,
+                    seed=seed,
+                    listener=lambda row: feed(row) if row["event"] in _SHOWN else None,
+                    port=self.request.port or 0,
+                    pool=self._pool,
+                    isolation=isolation,
+                )
             history = History(folder)
             ended = history.ended["how"]
             add_facts(history, self.spec)
-            totals = {"records": history.input_records, "served": history.fetched,
-                      "outputs": history.run["outputs"]}  # fmt: skip
+            totals = {
+                "records": history.input_records,
+                "served": history.fetched,
+                "outputs": history.run["outputs"],
+            }
             return history
         finally:
             feed({"event": "run-ended", "ended": ended, **totals})
@@ -230,9 +257,14 @@ class ScenarioPlayer:
             if row["event"] == EventKind.FAULT:
                 fetched = sum(PartitionState(*one).fetched for one in row["partitions"])
                 step = row["step"]
-                row = {"event": row["event"], "do": step["do"], "target": step["target"],
-                       "pid": row["pids"][0] if row["pids"] else 0, "served": fetched,
-                       "records": row["total"]}  # fmt: skip
+                row = {
+                    "event": row["event"],
+                    "do": step["do"],
+                    "target": step["target"],
+                    "pid": row["pids"][0] if row["pids"] else 0,
+                    "served": fetched,
+                    "records": row["total"],
+                }
             # One short write in append mode: lines of several processes do not mix.
             line = json.dumps(base | row) + "\n"
             with contextlib.suppress(OSError):  # a live view is worth no run

@@ -59,9 +59,11 @@ class SessionRecord(BaseModel):
         """Return the record of a session that begins now."""
         return cls(
             engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
-            request=request, expected=sorted(expected), not_asked=_not_asked(spec, request),
+            request=request,
+            expected=sorted(expected),
+            not_asked=_not_asked(spec, request),
             started=datetime.now(UTC),
-        )  # fmt: skip
+        )
 
     def write(self, session: Path) -> None:
         """Write it into the folder of a session; raises OSError."""

@@ -28,9 +28,15 @@ EXIT_LOST: Final = 128 + 9
 
 
 def build(
-    record: SessionRecord, outcomes: Sequence[Outcome], session: Path, folder: Path, *,
-    ended: datetime, fault_space: FaultSpace | None = None, cut: tuple[str, int] | None = None,
-) -> Report:  # fmt: skip
+    record: SessionRecord,
+    outcomes: Sequence[Outcome],
+    session: Path,
+    folder: Path,
+    *,
+    ended: datetime,
+    fault_space: FaultSpace | None = None,
+    cut: tuple[str, int] | None = None,
+) -> Report:
     """Return the report of a session, to lie in ``folder``.
 
     cut: what ended it early, in words, and the exit status of its command; None: it was not.
@@ -58,20 +64,30 @@ def conclusion(record: SessionRecord, outcomes: Sequence[Outcome], folder: Path)
 
 
 def _built(
-    record: SessionRecord, outcomes: Sequence[Outcome], folder: Path, ended: datetime,
+    record: SessionRecord,
+    outcomes: Sequence[Outcome],
+    folder: Path,
+    ended: datetime,
     fault_space: FaultSpace | None,
-) -> Report:  # fmt: skip
+) -> Report:
     asked = record.request
     return json_report.build(
-        engine=record.engine, outcomes=outcomes, selected=reported(record.selected, outcomes),
-        folder=folder, profile=asked.profile, seed=asked.seed,
-        isolation=asked.isolation or isolation.Level.NONE, hosts=asked.hosts,
+        engine=record.engine,
+        outcomes=outcomes,
+        selected=reported(record.selected, outcomes),
+        folder=folder,
+        profile=asked.profile,
+        seed=asked.seed,
+        isolation=asked.isolation or isolation.Level.NONE,
+        hosts=asked.hosts,
         not_asked=record.not_asked,
         selection=Selection(
             tiers=list(asked.tiers), only=list(asked.only), require=list(asked.require)
         ),
-        started=record.started, ended=ended, fault_space=fault_space,
-    )  # fmt: skip
+        started=record.started,
+        ended=ended,
+        fault_space=fault_space,
+    )
 
 
 def write(report: Report, folder: Path) -> None:
@@ -105,9 +121,10 @@ def _newest(folder: Path) -> Path | None:
     if (folder / session_record.FILE_NAME).is_file():
         return folder
     found = sorted(
-        path.parent for path in folder.glob(f"{RUNS}/*/{session_record.FILE_NAME}")
+        path.parent
+        for path in folder.glob(f"{RUNS}/*/{session_record.FILE_NAME}")
         if not path.parent.is_symlink()
-    )  # fmt: skip
+    )
     if not found:
         return None
     with contextlib.suppress(HistoryError):
@@ -127,6 +144,10 @@ def of_lost(session: Path, folder: Path) -> Report:
     left = any(map(json_report.left, outcomes))
     newest = max(path.stat().st_mtime for path in session.iterdir())
     return build(
-        record, outcomes, session, folder, ended=datetime.fromtimestamp(newest, UTC),
+        record,
+        outcomes,
+        session,
+        folder,
+        ended=datetime.fromtimestamp(newest, UTC),
         cut=(record.cut or (tiers.LOST, EXIT_LOST)) if left else None,
-    )  # fmt: skip
+    )

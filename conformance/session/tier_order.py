@@ -18,13 +18,7 @@ from tickproof.conformance.session.scenario_player import BROKEN_FILE
 from tickproof.conformance.suites.catalog import space
 from tickproof.conformance.suites.judge import JUDGES, import_suites
 from tickproof.conformance.suites.schedules import judges_of
-from tickproof.conformance.verdicts import (
-    SEVERITY,
-    WORTH_ANOTHER_RUN,
-    Outcome,
-    Reason,
-    Verdict,
-)
+from tickproof.conformance.verdicts import SEVERITY, WORTH_ANOTHER_RUN, Outcome, Reason, Verdict
 
 #: Verdicts of runs in which everything was done that was asked for.
 _PLAYED: Final = (Verdict.PASS, Verdict.FAIL)
@@ -41,9 +35,14 @@ class TierOrder:
     """
 
     def __init__(
-        self, engine: Path, request: Request, selected: Mapping[str, Requirement],
-        runs: Path | None, on_event: OnEvent, expected: Iterable[tuple[str, str]] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        engine: Path,
+        request: Request,
+        selected: Mapping[str, Requirement],
+        runs: Path | None,
+        on_event: OnEvent,
+        expected: Iterable[tuple[str, str]] | None = None,
+    ) -> None:
         self._runs, self.on_event = runs, on_event
         self._blocking = not request.only
         #: Scenarios to play again, each once: the machine left their outcomes open.
@@ -104,9 +103,10 @@ class TierOrder:
         self._played_again |= again
         # What that run lacked, the next may have.
         self._found = [
-            one for one in self._found
+            one
+            for one in self._found
             if one.verdict is not Verdict.UNKNOWN or one.scenario not in again
-        ]  # fmt: skip
+        ]
         return tuple(sorted(again))
 
     def finish(self, tiers: Iterable[int]) -> None:
@@ -148,9 +148,10 @@ class TierOrder:
             bad = {Verdict.FAIL, Verdict.GAP_FIXED, Verdict.KIT_ERROR}
             if self._blocking:
                 self.broken += [
-                    one.requirement for one in decided
+                    one.requirement
+                    for one in decided
                     if one.verdict in bad and one.reason != Reason.NO_SPACE
-                ]  # fmt: skip
+                ]
             if self.broken and self._runs is not None:
                 (self._runs / BROKEN_FILE).touch()  # what has not begun need not be played
         if self._waiting:
@@ -160,13 +161,21 @@ class TierOrder:
         """Return the outcome of a test that no process decided."""
         if self._stopped:
             return Outcome(
-                requirement, Verdict.UNKNOWN, scenario, reason=Reason.INTERRUPTED,
-                expected="an outcome", actual=f"none: the session was {self._stopped}",
-            )  # fmt: skip
+                requirement,
+                Verdict.UNKNOWN,
+                scenario,
+                reason=Reason.INTERRUPTED,
+                expected="an outcome",
+                actual=f"none: the session was {self._stopped}",
+            )
         return Outcome(
-            requirement, Verdict.KIT_ERROR, scenario, reason=Reason.NOT_DECIDED,
-            expected="an outcome", actual="none: the process that tested it ended",
-        )  # fmt: skip
+            requirement,
+            Verdict.KIT_ERROR,
+            scenario,
+            reason=Reason.NOT_DECIDED,
+            expected="an outcome",
+            actual="none: the process that tested it ended",
+        )
 
     def _new_causes(self, tier: int, found: Iterable[Outcome]) -> list[Outcome]:
         """Return the failures that block tests of a tier and that no test of it shows itself."""
@@ -195,9 +204,12 @@ class TierOrder:
             if requirement in self._decided_so_far:
                 continue  # it failed in the run of another
             outcome = self._not_claimed(requirement) or Outcome(
-                requirement, Verdict.BLOCKED, reason=Reason.LOWER_TIER, actual=why,
+                requirement,
+                Verdict.BLOCKED,
+                reason=Reason.LOWER_TIER,
+                actual=why,
                 blocked_by=list(self.broken),
-            )  # fmt: skip
+            )
             self._decided(outcome)
             self._decided_so_far[requirement] = outcome
 
@@ -236,9 +248,11 @@ def by_requirement(found: Iterable[Outcome]) -> list[Outcome]:
 def _points(found: Iterable[Outcome]) -> list[dict[str, str]]:
     """Return the points of the fault space that outcomes are of, as `Point.to_json` has them."""
     return [
-        point for outcome in found if outcome.verdict in _PLAYED
+        point
+        for outcome in found
+        if outcome.verdict in _PLAYED
         for point in outcome.evidence.get("points", ())
-    ]  # fmt: skip
+    ]
 
 
 def folded(found: list[Outcome]) -> list[Outcome]:
@@ -260,14 +274,16 @@ def folded(found: list[Outcome]) -> list[Outcome]:
     after = [fold(outcome) for outcome in found]
     roots = {
         one.requirement: now.blocked_by
-        for one, now in zip(found, after, strict=True) if one.verdict is not now.verdict
-    }  # fmt: skip
+        for one, now in zip(found, after, strict=True)
+        if one.verdict is not now.verdict
+    }
     # What a folded failure blocked is blocked by what that one is folded into.
     return [
         replace(one, blocked_by=[root for by in one.blocked_by for root in roots.get(by, [by])])
-        if one.blocked_by else one
+        if one.blocked_by
+        else one
         for one in after
-    ]  # fmt: skip
+    ]
 
 
 def combined(found: list[Outcome]) -> Outcome:
@@ -282,9 +298,10 @@ def combined(found: list[Outcome]) -> Outcome:
     if points := _points(found):
         # A point of the fault space that was missed is not covered, which the report says.
         considered = [
-            one for one in considered
+            one
+            for one in considered
             if one.verdict is not Verdict.UNKNOWN or one.reason == Reason.INTERRUPTED
-        ]  # fmt: skip
+        ]
 
     def rank(outcome: Outcome) -> tuple[int, bool]:
         return SEVERITY.index(outcome.verdict), "by_symbol" in outcome.evidence

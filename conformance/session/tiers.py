@@ -79,7 +79,7 @@ class SessionCut(TickproofError):
 
     def __init__(
         self, why: str, status: int, outcomes: list[Outcome], broke: Exception | None
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(why)
         self.why, self.status, self.outcomes, self.broke = why, status, outcomes, broke
 
@@ -182,19 +182,37 @@ def _run_suites(engine: Path, request: Request, order: TierOrder) -> None:
     feed.touch()
     files = [p for tier in request.tiers for p in sorted(SUITES.glob(f"test_t{tier}*.py"))]
     arguments = [
-        *map(str, files), "-s",
+        *map(str, files),
+        "-s",
         # Plugins of others: to load them takes longer than many a scenario.
-        "-p", "no:faker", "-p", "no:hypothesispytest",
-        "-p", pytest_plugin.__name__, "-p", "no:terminal", "-p", "no:cacheprovider",
+        "-p",
+        "no:faker",
+        "-p",
+        "no:hypothesispytest",
+        "-p",
+        pytest_plugin.__name__,
+        "-p",
+        "no:terminal",
+        "-p",
+        "no:cacheprovider",
         # It leaves a folder for fixtures that no suite has.
-        "-p", "no:tmpdir",
+        "-p",
+        "no:tmpdir",
         # They collect garbage five times over at the end of each process.
-        "-p", "no:unraisableexception", "-p", "no:threadexception",
+        "-p",
+        "no:unraisableexception",
+        "-p",
+        "no:threadexception",
         # The suites raise; they assert nothing that would have to be rewritten.
         "--assert=plain",
-        "-c", os.devnull, f"--rootdir={SUITES}", "--engine", str(engine),
-        "--tickproof-request", replace(request, feed=feed).to_json(),
-    ]  # fmt: skip
+        "-c",
+        os.devnull,
+        f"--rootdir={SUITES}",
+        "--engine",
+        str(engine),
+        "--tickproof-request",
+        replace(request, feed=feed).to_json(),
+    ]
     if request.workers > 1:
         workers = str(request.workers)
         arguments += ["-n", workers, "--no-loadscope-reorder", "--max-worker-restart=0"]

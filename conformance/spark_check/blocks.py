@@ -150,9 +150,14 @@ def _over_slices(
 
 
 def block_batch(
-    source: int, start: int, records: np.ndarray, words: np.ndarray, places: np.ndarray,
-    times: np.ndarray, parts: int,
-) -> pa.RecordBatch:  # fmt: skip
+    source: int,
+    start: int,
+    records: np.ndarray,
+    words: np.ndarray,
+    places: np.ndarray,
+    times: np.ndarray,
+    parts: int,
+) -> pa.RecordBatch:
     """Return one block for each part that gets any of the records; their order is kept."""
     part = parts_of(words, parts)
     order = np.argsort(part, kind="stable")

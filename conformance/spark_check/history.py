@@ -63,7 +63,7 @@ class ScaledHistory(History):
                 Reason.NOT_AT_SCALE,
                 f"up to {DRIVER_BYTES >> 20} MiB of input for this test on Spark",
                 f"{size >> 20} MiB: run `tickproof check` without --spark",
-            )  # fmt: skip
+            )
         return super().inputs(dtype, stream)
 
     def outputs(self, dtype: np.dtype, stream: int = 0) -> OutputLog:
@@ -112,9 +112,13 @@ class ScaledHistory(History):
         output = self._source("output/s0.log", dtype, len(log))
         table = str(self.folder / "output" / "s0.arrivals")
         output = Source(
-            output.path, output.layout, output.field, output.records, output.kept,
+            output.path,
+            output.layout,
+            output.field,
+            output.records,
+            output.kept,
             (table, ARRIVAL, len(log.arrivals)),
-        )  # fmt: skip
+        )
         return judged.Files(self._spark, streams, output, log)
 
     def _source(self, name: str, dtype: np.dtype, records: int) -> Source:
@@ -135,9 +139,13 @@ def _values(history: ScaledHistory) -> Findings:
     if history.params["inputs"] == "merged":
         return judged.merged_market(files, emit, history.spread_limit)
     timing = judged.Timing(
-        int(history.claims["freshness_s"] * 1e9), history.publishes, history.fetches_with_cause,
-        list(history.pauses()), history.claims["delivery"], history.spread_limit,
-    )  # fmt: skip
+        int(history.claims["freshness_s"] * 1e9),
+        history.publishes,
+        history.fetches_with_cause,
+        list(history.pauses()),
+        history.claims["delivery"],
+        history.spread_limit,
+    )
     return judged.two_stream_market(files, emit, timing)
 
 

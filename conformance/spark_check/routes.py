@@ -60,9 +60,14 @@ def by_order(
         for at in range(0, len(log), step):
             some = slice(at, at + step)
             yield block_batch(
-                number, int(places[at]), np.array(log.payloads[some]), symbols[some],
-                places[some], log.times[some], parts,
-            )  # fmt: skip
+                number,
+                int(places[at]),
+                np.array(log.payloads[some]),
+                symbols[some],
+                places[some],
+                log.times[some],
+                parts,
+            )
 
     return on_parts(blocks(spark, sources, cutters, parts), sources, parts, lead, SCHEMA)
 

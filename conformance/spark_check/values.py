@@ -97,16 +97,24 @@ def count(files: Files, emit: str, step_back_after: int | None) -> Findings:
     def judge(part: Part) -> Judged:
         counterexamples = Placed(part.places(len(lanes)))
         keys = collect_count(
-            [part.records(lane) for lane in lanes], part.log(len(lanes)), emit,
-            step_back_after, counterexamples, offsets=[part.places(lane) for lane in lanes],
-        )  # fmt: skip
+            [part.records(lane) for lane in lanes],
+            part.log(len(lanes)),
+            emit,
+            step_back_after,
+            counterexamples,
+            offsets=[part.places(lane) for lane in lanes],
+        )
         return Judged.of(counterexamples, keys=keys)
 
     counterexamples, facts = files.judge(_by_key, _by_key, judge)
     return count_findings(
-        counterexamples, _records_behind(files, counterexamples), files.log, emit,
-        records=files.records, keys=facts["keys"],
-    )  # fmt: skip
+        counterexamples,
+        _records_behind(files, counterexamples),
+        files.log,
+        emit,
+        records=files.records,
+        keys=facts["keys"],
+    )
 
 
 def _records_behind(files: Files, counterexamples: Counterexamples) -> list[np.ndarray]:
@@ -168,19 +176,28 @@ def merged_market(files: Files, emit: str, limit: int) -> Findings:
     def judge(part: Part) -> Judged:
         counterexamples = Placed(part.places(len(lanes)))
         seen = collect_merged(
-            [part.records(lane) for lane in lanes], part.log(len(lanes)), emit, counterexamples,
-            offsets=[part.places(lane) for lane in lanes], limit=limit,
-        )  # fmt: skip
+            [part.records(lane) for lane in lanes],
+            part.log(len(lanes)),
+            emit,
+            counterexamples,
+            offsets=[part.places(lane) for lane in lanes],
+            limit=limit,
+        )
         return Judged.of(
             counterexamples, orders=seen.orders, rejects=seen.rejects, orphans=seen.orphans
         )
 
     counterexamples, facts = _market(files, judge)
     return merged_findings(
-        counterexamples, files.log, partitions=len(lanes), records=files.records,
-        orders=facts["orders"], rejects=facts["rejects"], locate=_located(files, counterexamples),
+        counterexamples,
+        files.log,
+        partitions=len(lanes),
+        records=files.records,
+        orders=facts["orders"],
+        rejects=facts["rejects"],
+        locate=_located(files, counterexamples),
         limit=limit,
-    )  # fmt: skip
+    )
 
 
 def _located(files: Files, counterexamples: Counterexamples) -> Callable[[int], Located | None]:
@@ -225,21 +242,29 @@ def two_stream_market(files: Files, emit: str, timing: Timing) -> Findings:
     def judge(part: Part) -> Judged:
         counterexamples = Placed(part.places(orders.stop))
         orphans = collect_two_streams(
-            [part.records(lane) for lane in quotes], [part.records(lane) for lane in orders],
-            part.log(orders.stop), emit, counterexamples,
+            [part.records(lane) for lane in quotes],
+            [part.records(lane) for lane in orders],
+            part.log(orders.stop),
+            emit,
+            counterexamples,
             offsets=(
-                [part.places(lane) for lane in quotes], [part.places(lane) for lane in orders],
+                [part.places(lane) for lane in quotes],
+                [part.places(lane) for lane in orders],
             ),
             **vars(timing),
-        )  # fmt: skip
+        )
         return Judged.of(counterexamples, orphans=orphans)
 
     counterexamples, _ = _market(files, judge)
     sizes = [sum(source.records for source in stream) for stream in files.streams]
     return two_stream_findings(
-        counterexamples, files.log, partitions=len(orders), quotes=sizes[0], orders=sizes[1],
+        counterexamples,
+        files.log,
+        partitions=len(orders),
+        quotes=sizes[0],
+        orders=sizes[1],
         limit=timing.limit,
-    )  # fmt: skip
+    )
 
 
 # -- passthrough and double --------------------------------------------------------------
@@ -258,9 +283,11 @@ def multiset(files: Files, expected: Callable[[np.ndarray], np.ndarray]) -> Find
         counterexamples = Placed(part.places(len(lanes)))
         ordinals = [part.places(lane) + bases[lane] for lane in lanes]
         collect_multiset(
-            [part.records(lane) for lane in lanes], part.log(len(lanes)), counterexamples,
+            [part.records(lane) for lane in lanes],
+            part.log(len(lanes)),
+            counterexamples,
             ordinals=np.concatenate(ordinals),
-        )  # fmt: skip
+        )
         return Judged.of(counterexamples)
 
     counterexamples, _ = files.judge(partial(_cut_expected, expected), _by_payload, judge)

@@ -49,10 +49,21 @@ ENDS = (0, 2**64 - 1)
 #: Faults that every engine has to bear, whatever it claims.
 _SLOW: Final = ("delay", "throttle", "drip", "silence")
 #: What stays wrong however the run ended: it needs no record that might still have come.
-SEEN = frozenset((
-    *VALUES, *TWICE, *CHANGED, "step-back", "wrong-size",
-    "NOT_GREETED", "BAD_FRAME", "TOO_LARGE", "UNKNOWN_STREAM", "BEYOND_END", "RELEASED",
-)) - {"must-reject"}  # fmt: skip
+SEEN = frozenset(
+    (
+        *VALUES,
+        *TWICE,
+        *CHANGED,
+        "step-back",
+        "wrong-size",
+        "NOT_GREETED",
+        "BAD_FRAME",
+        "TOO_LARGE",
+        "UNKNOWN_STREAM",
+        "BEYOND_END",
+        "RELEASED",
+    )
+) - {"must-reject"}
 
 
 def cached(function: Callable[[History], Any]) -> Callable[[History], Any]:
@@ -122,9 +133,11 @@ def totals(history: History) -> Findings:
 
 def _count(history: History, log: OutputLog) -> Findings:
     return count.check_count(
-        history.inputs(COUNT_IN), log, history.params["emit"],
+        history.inputs(COUNT_IN),
+        log,
+        history.params["emit"],
         step_back_after=replay_allowed_after(history),
-    )  # fmt: skip
+    )
 
 
 @cached
@@ -194,12 +207,17 @@ def _market(history: History, log: OutputLog) -> Findings:
             history.inputs(MESSAGE), log, history.params["emit"], limit=history.spread_limit
         )
     return two_streams.check_two_streams(
-        history.inputs(QUOTE, 0), history.inputs(ORDER, 1), log, history.params["emit"],
+        history.inputs(QUOTE, 0),
+        history.inputs(ORDER, 1),
+        log,
+        history.params["emit"],
         freshness_ns=int(history.claims["freshness_s"] * 1e9),
-        publishes=history.publishes, fetches=history.fetches_with_cause,
-        pauses=[*history.pauses(), *noise.withheld(history)], delivery=history.claims["delivery"],
+        publishes=history.publishes,
+        fetches=history.fetches_with_cause,
+        pauses=[*history.pauses(), *noise.withheld(history)],
+        delivery=history.claims["delivery"],
         limit=history.spread_limit,
-    )  # fmt: skip
+    )
 
 
 def wrapping(records: np.ndarray) -> int:
@@ -247,10 +265,11 @@ def rejects_by_symbol(history: History) -> dict[str, list[int]]:
     names = history.run["input"]["symbols"]
     return {
         names.get(key := symbol.decode("ascii", "replace").strip(), key): [
-            rejected.get(symbol, 0), number
+            rejected.get(symbol, 0),
+            number,
         ]
         for symbol, number in sorted(orders.items())
-    }  # fmt: skip
+    }
 
 
 def refetched(history: History, fault: int) -> tuple[int, int]:

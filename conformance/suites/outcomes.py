@@ -16,13 +16,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import breaches, scales
-from tickproof.conformance.suites.judge import (
-    Blocked,
-    BrokenOff,
-    Fail,
-    NotClaimed,
-    Unknown,
-)
+from tickproof.conformance.suites.judge import Blocked, BrokenOff, Fail, NotClaimed, Unknown
 from tickproof.conformance.suites.labels import labelled
 from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
@@ -44,11 +38,15 @@ def outcome_of(
             breach = breaches.of(history)
             mine = requirement == breach.requirement
             return replace(
-                base, verdict=Verdict.FAIL if mine else Verdict.BLOCKED, reason=breach.reason,
-                expected=registry.load()[breach.requirement].title, actual=error.actual,
+                base,
+                verdict=Verdict.FAIL if mine else Verdict.BLOCKED,
+                reason=breach.reason,
+                expected=registry.load()[breach.requirement].title,
+                actual=error.actual,
                 evidence=base.evidence | error.evidence,
-                blocked_by=[] if mine else [breach.requirement], general=breach.general,
-            )  # fmt: skip
+                blocked_by=[] if mine else [breach.requirement],
+                general=breach.general,
+            )
         case Fail():
             evidence = base.evidence | error.evidence
             if history is not None and "where" in evidence:
@@ -56,14 +54,22 @@ def outcome_of(
             if history is not None and (said := history.stderr_tail()):
                 evidence.setdefault("stderr", said)
             return replace(
-                base, verdict=Verdict.FAIL, reason=error.code, expected=error.expected,
-                actual=error.actual, evidence=evidence,
-            )  # fmt: skip
+                base,
+                verdict=Verdict.FAIL,
+                reason=error.code,
+                expected=error.expected,
+                actual=error.actual,
+                evidence=evidence,
+            )
         case Unknown():
             return replace(
-                base, verdict=Verdict.UNKNOWN, reason=error.reason, expected=error.expected,
-                actual=error.actual, evidence=base.evidence | error.evidence,
-            )  # fmt: skip
+                base,
+                verdict=Verdict.UNKNOWN,
+                reason=error.reason,
+                expected=error.expected,
+                actual=error.actual,
+                evidence=base.evidence | error.evidence,
+            )
         case Blocked():
             return replace(
                 base, verdict=Verdict.BLOCKED, reason=Reason.LOWER_TIER, actual=str(error)
@@ -72,9 +78,12 @@ def outcome_of(
             return replace(base, verdict=Verdict.NOT_CLAIMED, actual=str(error))
         case _:
             return replace(
-                base, verdict=Verdict.KIT_ERROR, reason=type(error).__name__,
-                expected="the kit to play, record and judge the run", actual=str(error)[:2000],
-            )  # fmt: skip
+                base,
+                verdict=Verdict.KIT_ERROR,
+                reason=type(error).__name__,
+                expected="the kit to play, record and judge the run",
+                actual=str(error)[:2000],
+            )
 
 
 def cause_of(outcome: Outcome) -> Outcome | None:
@@ -125,10 +134,12 @@ def with_known_gaps(outcome: Outcome, gaps: Mapping[str, str]) -> Outcome:
         return replace(outcome, verdict=Verdict.KNOWN_GAP, evidence=outcome.evidence | {"gap": why})
     if outcome.verdict is Verdict.PASS:
         return replace(
-            outcome, verdict=Verdict.GAP_FIXED, reason=Reason.GAP_FIXED,
+            outcome,
+            verdict=Verdict.GAP_FIXED,
+            reason=Reason.GAP_FIXED,
             expected=f"the gap listed in known_gaps: {why}",
             actual="the promise holds: remove the entry",
-        )  # fmt: skip
+        )
     return outcome
 
 
@@ -180,8 +191,15 @@ def stimulus(history: History) -> str:
 def fault_facts(faults: Iterable[FiredFault]) -> list[dict[str, Any]]:
     """Return the evidence of faults for a report."""
     return [
-        {"fault": f.text, "pids": list(f.pids), "fetched": f.fetched, "released": f.released,
-         "in_flight": f.in_flight, "backlog": f.backlog, "remaining": f.remaining,
-         "outputs": f.outputs}
+        {
+            "fault": f.text,
+            "pids": list(f.pids),
+            "fetched": f.fetched,
+            "released": f.released,
+            "in_flight": f.in_flight,
+            "backlog": f.backlog,
+            "remaining": f.remaining,
+            "outputs": f.outputs,
+        }
         for f in faults
-    ]  # fmt: skip
+    ]

@@ -10,14 +10,7 @@ from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.suites.evidence import (
-    CHANGED,
-    LOSS,
-    ORDER_KINDS,
-    VALUES,
-    outputs,
-    whole,
-)
+from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, outputs, whole
 from tickproof.conformance.suites.judge import BrokenOff, Fail, KitError, Unknown
 from tickproof.conformance.suites.promises import forbidden_repeats, ruled_out
 from tickproof.conformance.suites.workers import require_at_work
@@ -33,9 +26,11 @@ def require_completed(history: History) -> None:
         refused = history.all(events.Refused)[-1:]
         why = "".join(f"; the log had refused {row.op}: {row.text}" for row in refused)
         raise BrokenOff(
-            ended["code"], "a run from deploy to the end", ended["message"] + why,
+            ended["code"],
+            "a run from deploy to the end",
+            ended["message"] + why,
             stderr=history.stderr_tail(),
-        )  # fmt: skip
+        )
     if ended["how"] != "completed":
         raise KitError(ended["message"])
 
@@ -79,9 +74,10 @@ def _odd(history: History, found: Sequence[events.OddOutput]) -> Fail:
         )
     size = "several sizes" if first.record_size < 0 else f"{first.record_size} bytes"
     return Fail(
-        Reason.WRONG_SIZE, f"output records of {first.expected} bytes",
+        Reason.WRONG_SIZE,
+        f"output records of {first.expected} bytes",
         f"{first.count} with {size} from writer {first.writer}",
-    )  # fmt: skip
+    )
 
 
 def raise_first(findings: Findings, kinds: Iterable[str]) -> None:
@@ -91,9 +87,12 @@ def raise_first(findings: Findings, kinds: Iterable[str]) -> None:
         return
     counts = {kind: count for kind, count in findings.counts.items() if count}
     raise Fail(
-        found.kind, found.expected, f"{found.actual} ({found.summary})",
-        where=found.where, counts=counts,
-    )  # fmt: skip
+        found.kind,
+        found.expected,
+        f"{found.actual} ({found.summary})",
+        where=found.where,
+        counts=counts,
+    )
 
 
 def require_fired(history: History, count: int = 1, *, in_flight: bool = True) -> list[FiredFault]:
@@ -108,9 +107,11 @@ def require_fired(history: History, count: int = 1, *, in_flight: bool = True) -
     for fault in history.faults[:count] if in_flight else ():
         if fault.in_flight <= 0:
             raise Unknown(
-                Reason.NOTHING_IN_FLIGHT, "records fetched and not yet released at the fault",
-                f"none: {fault.fetched} fetched, {fault.released} released", fault=fault.text,
-            )  # fmt: skip
+                Reason.NOTHING_IN_FLIGHT,
+                "records fetched and not yet released at the fault",
+                f"none: {fault.fetched} fetched, {fault.released} released",
+                fault=fault.text,
+            )
     for fault in history.faults if in_flight else ():
         require_at_work(history, fault)
     return history.faults
@@ -140,9 +141,11 @@ def require_noticeable(fault: FiredFault) -> None:
     for one in fault.partitions:
         if one.fetched and not one.released:
             raise Unknown(
-                Reason.NO_CUT_BEFORE_KILL, "a RELEASE in each partition before its file is removed",
-                f"none in partition {one.partition} of stream {one.stream}", fault=fault.text,
-            )  # fmt: skip
+                Reason.NO_CUT_BEFORE_KILL,
+                "a RELEASE in each partition before its file is removed",
+                f"none in partition {one.partition} of stream {one.stream}",
+                fault=fault.text,
+            )
 
 
 def require_correct(history: History) -> None:
@@ -157,18 +160,20 @@ def require_acknowledged(history: History) -> None:
     for event in history.all(events.Drained):
         if event.open_acknowledgements:
             raise Fail(
-                Reason.EARLY_DRAIN, "every output acknowledged when drain is answered",
+                Reason.EARLY_DRAIN,
+                "every output acknowledged when drain is answered",
                 f"{event.open_acknowledgements} frames without an answer",
-            )  # fmt: skip
+            )
         restarts = [e.t_ns for e in history.all(events.Started) if e.t_ns > event.t_ns]
         late = (arrivals["t_ns"] > event.t_ns) & (
             arrivals["t_ns"] < min(restarts, default=2**63 - 1)
         )
         if late.any():
             raise Fail(
-                Reason.EARLY_DRAIN, "no output after drain is answered",
+                Reason.EARLY_DRAIN,
+                "no output after drain is answered",
                 f"{int(arrivals['count'][late].sum())} records came later",
-            )  # fmt: skip
+            )
 
 
 def not_fetched_below(
@@ -185,9 +190,10 @@ def not_fetched_below(
         later = rows[(rows["t_ns"] > event.t_ns) & (rows["base"] < covered)]
         if len(later):
             raise Fail(
-                Reason.FETCHED_AGAIN, f"no FETCH below {covered} once {what}",
+                Reason.FETCHED_AGAIN,
+                f"no FETCH below {covered} once {what}",
                 f"offset {int(later['base'][0])} of stream {stream}, partition {partition}",
-            )  # fmt: skip
+            )
     for refusal in history.all(events.Refused, code=int(Code.RELEASED)):
         raise Fail(Reason.FETCHED_AGAIN, f"no FETCH of what was durable once {what}", refusal.text)
 

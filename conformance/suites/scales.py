@@ -46,9 +46,10 @@ def require_numbers(history: History) -> None:
     spans = [(one.asked_ns, one.t_ns) for one in scaled]
     spans += [(one.asked_ns, one.t_ns) for one in history.all(events.ScaleRefused)]
     alone = [
-        event for event in scaled
+        event
+        for event in scaled
         if not any(asked < event.t_ns < answered for asked, answered in spans)
-    ]  # fmt: skip
+    ]
     if not alone:
         raise Unknown(Reason.NOT_SEEN, "a scale that nothing followed at once", "none")
     for event in alone:
@@ -87,9 +88,10 @@ def _require_input(history: History, begin_ns: int, end_ns: int | None) -> None:
         t_ns = of_partition(history.fetches, part["stream"], part["partition"])["t_ns"]
         if not ((t_ns >= begin_ns) & (end_ns is None or t_ns < end_ns)).any():
             raise Unknown(
-                Reason.NOT_SEEN, "records fetched from each partition after scale",
+                Reason.NOT_SEEN,
+                "records fetched from each partition after scale",
                 f"none from partition {part['partition']} of stream {part['stream']}",
-            )  # fmt: skip
+            )
 
 
 def _require_work(
@@ -100,16 +102,17 @@ def _require_work(
     everything = sum(done.values())
     if everything < LEAST_RECORDS or (unseen and not all(done.values())):
         raise Unknown(
-            Reason.NOT_SEEN, f"{LEAST_RECORDS:,} records that workers handled after scale",
+            Reason.NOT_SEEN,
+            f"{LEAST_RECORDS:,} records that workers handled after scale",
             f"{everything:,}{', and some by who knows whom' if unseen else ''}",
-        )  # fmt: skip
+        )
     if idle := [pid for pid, records in done.items() if not records]:
         _require_input(history, begin_ns, end_ns)
         raise Fail(
             Reason.IDLE_WORKERS,
             f"records handled by each of {counted(len(done), 'worker')} after scale",
             f"pid {', '.join(map(str, idle))} handled none of {everything:,}",
-        )  # fmt: skip
+        )
 
 
 def _done(
@@ -148,9 +151,11 @@ def require_meanwhile(history: History) -> None:
             answers = history.all(events.Scaled)
             if any(asked <= row.t_ns < fault.t_ns for row in answers):
                 raise Unknown(
-                    Reason.KILL_MISSED, "a fault before the answer to scale",
-                    "scale was answered before it", fault=fault.text,
-                )  # fmt: skip
+                    Reason.KILL_MISSED,
+                    "a fault before the answer to scale",
+                    "scale was answered before it",
+                    fault=fault.text,
+                )
 
 
 @dataclass(frozen=True)
@@ -181,10 +186,16 @@ def costs(history: History) -> list[ScaleCost]:
             continue
         end_ns = min((t_ns for t_ns in began if t_ns > event.t_ns), default=None)
         least, most = _parts(history, event, end_ns)
-        found.append(ScaleCost(
-            event.workers, (event.t_ns - event.asked_ns) / 1e9, _still_s(history, event),
-            sum(_fetched_again(history, event.asked_ns, end_ns)), least, most,
-        ))  # fmt: skip
+        found.append(
+            ScaleCost(
+                event.workers,
+                (event.t_ns - event.asked_ns) / 1e9,
+                _still_s(history, event),
+                sum(_fetched_again(history, event.asked_ns, end_ns)),
+                least,
+                most,
+            )
+        )
     return found
 
 

@@ -10,14 +10,7 @@ from tickproof.conformance.faults.schedule_file import PREFIX
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.suites.evidence import (
-    CHANGED,
-    LOSS,
-    ORDER_KINDS,
-    SEEN,
-    VALUES,
-    whole,
-)
+from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, SEEN, VALUES, whole
 from tickproof.conformance.suites.judge import JUDGES, Judge, Unknown
 from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.suites.require import (
@@ -63,9 +56,10 @@ def held(history: History, *, may_refuse: bool = False) -> None:
         if may_refuse:
             return
         raise Unknown(
-            Reason.NO_RECOVERY_SEEN, "a run that goes on after damage, which may be refused, too",
+            Reason.NO_RECOVERY_SEEN,
+            "a run that goes on after damage, which may be refused, too",
             history.ended["message"],
-        )  # fmt: skip
+        )
     require_no(history, found, kinds)
     _met(history, require_fired(history, len(history.run["scenario"]["faults"]), in_flight=False))
 
@@ -73,9 +67,10 @@ def held(history: History, *, may_refuse: bool = False) -> None:
 def _met(history: History, faults: list[FiredFault]) -> None:
     """Expect that each fault met data, a frame or a process, and that those that last ended."""
     proofs = Counter(
-        (row.do, row.target) for row in history.all(events.Link)
+        (row.do, row.target)
+        for row in history.all(events.Link)
         if row.count and row.outcome != "dropped"
-    )  # fmt: skip
+    )
     proofs += Counter((row.do, "host") for row in history.all(events.Network) if row.packets)
     proofs["pause", ""] = len(history.all(events.Resumed))
     proofs["fill", ""] = len(history.all(events.FillOver))
@@ -87,14 +82,18 @@ def _met(history: History, faults: list[FiredFault]) -> None:
             proofs[kind] -= 1
             if proofs[kind] < 0:
                 raise Unknown(
-                    Reason.KILL_MISSED, "each fault to meet something and to end", "one did not",
+                    Reason.KILL_MISSED,
+                    "each fault to meet something and to end",
+                    "one did not",
                     fault=fault.text,
-                )  # fmt: skip
+                )
         if not link and step.at not in _IDLE and fault.in_flight <= 0:
             raise Unknown(
-                Reason.NOTHING_IN_FLIGHT, "records fetched and not yet released at each fault",
-                f"none: {fault.fetched} fetched, {fault.released} released", fault=fault.text,
-            )  # fmt: skip
+                Reason.NOTHING_IN_FLIGHT,
+                "records fetched and not yet released at each fault",
+                f"none: {fault.fetched} fetched, {fault.released} released",
+                fault=fault.text,
+            )
     require_effect(history, faults)
 
 

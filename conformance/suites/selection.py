@@ -31,9 +31,11 @@ def played_on(
         claims = offered.get(carrier)
         if claims is not None:
             here = replace(
-                context, carrier=carrier, survives=tuple(claims["survives"]),
+                context,
+                carrier=carrier,
+                survives=tuple(claims["survives"]),
                 freshness_s=claims.get("freshness_s") or 0.0,
-            )  # fmt: skip
+            )
             drawn = draw(name, here)
             found.append((_judged(name, drawn, claims, known), drawn))
     if not found:

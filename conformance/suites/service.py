@@ -112,9 +112,15 @@ def service(history: History) -> Service:
     begins = np.arange(start_ns, table.end_ns, SECOND_NS)
     quiet = _quiet(begins, looked.starts_ns, loud)
     return Service(
-        profile, table, start_ns, table.end_ns, measured, begins, quiet,
+        profile,
+        table,
+        start_ns,
+        table.end_ns,
+        measured,
+        begins,
+        quiet,
         _calm(measured, begins, quiet),
-    )  # fmt: skip
+    )
 
 
 def _quiet(begins: np.ndarray, looked_ns: np.ndarray, loud: np.ndarray) -> np.ndarray:
@@ -131,8 +137,9 @@ def _calm(found: Answers, begins: np.ndarray, quiet: np.ndarray) -> np.ndarray:
     if not len(begins):
         return np.zeros(len(found), bool)
     last = np.where(found.answered, found.arrived_ns, found.intended_ns)
-    ends = [np.clip((t - begins[0]) // SECOND_NS, 0, len(begins) - 1)
-            for t in (found.intended_ns, last)]  # fmt: skip
+    ends = [
+        np.clip((t - begins[0]) // SECOND_NS, 0, len(begins) - 1) for t in (found.intended_ns, last)
+    ]
     noisy_before = np.concatenate(([0], np.cumsum(~quiet)))
     return noisy_before[ends[1] + 1] == noisy_before[ends[0]]
 
@@ -162,15 +169,17 @@ def excess_us(found: Service, name: str, waits: np.ndarray) -> float | None:
     seen = f"{name} {shown_us(value)}, limit {shown_us(limit)}"
     if len(calm) < needed:
         raise Unknown(
-            Reason.HOST_NOISE, f"{needed:,} samples for {name} from quiet seconds",
+            Reason.HOST_NOISE,
+            f"{needed:,} samples for {name} from quiet seconds",
             f"{len(calm):,}: {found.quiet.sum()} of {len(found.quiet)} seconds were quiet; {seen}",
-        )  # fmt: skip
+        )
     value = percentile(calm, name) / 1_000
     if value <= limit:
         raise Unknown(
-            Reason.HOST_NOISE, "a limit passed in quiet seconds, or in none",
+            Reason.HOST_NOISE,
+            "a limit passed in quiet seconds, or in none",
             f"{seen}; {shown_us(value)} without the noisy seconds",
-        )  # fmt: skip
+        )
     return value
 
 
@@ -183,10 +192,12 @@ def medians(found: Service) -> np.ndarray:
     waits = found.since(found.answers.intended_ns)
     edges = np.searchsorted(at, np.arange(len(found.starts_ns) + 1))
     # A median of inf (most of a second unanswered) is a level, too.
-    return np.array([
-        percentile(waits[low:high], "p50") if high - low >= _SAMPLES else np.nan
-        for low, high in pairwise(edges.tolist())
-    ])  # fmt: skip
+    return np.array(
+        [
+            percentile(waits[low:high], "p50") if high - low >= _SAMPLES else np.nan
+            for low, high in pairwise(edges.tolist())
+        ]
+    )
 
 
 def rise(early: np.ndarray, late: np.ndarray, levels: np.ndarray) -> int | None:
@@ -290,7 +301,7 @@ def ways(history: History, found: Service) -> dict[str, Load]:
             int(due.sum()) / max(len(everything), 1),
         ),
         "fetched": Load(whole, Steps.of_partitions(history.fetches, "end")),
-    }  # fmt: skip
+    }
 
 
 def late_share(found: Service, load: Load) -> float:
@@ -326,8 +337,9 @@ def longest_quiet(found: Service) -> tuple[int, int]:
     """Return begin and end (ns) of the longest row of quiet seconds; equal: there is none."""
     best = (found.start_ns, found.start_ns)
     begin: int | None = None
-    for start, quiet in zip([*found.starts_ns.tolist(), found.end_ns], [*found.quiet, False],
-                            strict=True):  # fmt: skip
+    for start, quiet in zip(
+        [*found.starts_ns.tolist(), found.end_ns], [*found.quiet, False], strict=True
+    ):
         if quiet and begin is None:
             begin = start
         elif not quiet and begin is not None:

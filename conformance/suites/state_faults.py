@@ -37,9 +37,11 @@ def _require_read(fault: FiredFault, damage: events.DamageOver | None) -> None:
     read = damage is not None and (damage.read or fault.step.damage == "missing")
     if not read:
         raise Unknown(
-            Reason.DAMAGE_UNREAD, "the damaged file read after the restart",
-            f"{fault.file or 'no file'} was not seen to be read", fault=fault.text,
-        )  # fmt: skip
+            Reason.DAMAGE_UNREAD,
+            "the damaged file read after the restart",
+            f"{fault.file or 'no file'} was not seen to be read",
+            fault=fault.text,
+        )
 
 
 def require_held_back(history: History, full: FiredFault, over: events.FillOver) -> None:
@@ -47,10 +49,12 @@ def require_held_back(history: History, full: FiredFault, over: events.FillOver)
     signs = over.empty or over.words or fell(history, full)
     if not (signs or held_back(history, full, over.to_ns)):
         raise Unknown(
-            Reason.NOTHING_HELD_BACK, "a sign that something could not be written: no RELEASE for "
+            Reason.NOTHING_HELD_BACK,
+            "a sign that something could not be written: no RELEASE for "
             "longer than usual, an empty file, a word on standard error, or the engine's end",
-            "none of them", fault=full.text,
-        )  # fmt: skip
+            "none of them",
+            fault=full.text,
+        )
 
 
 def held_back(history: History, full: FiredFault, over_ns: int) -> bool:

@@ -111,9 +111,10 @@ def test_requests_are_answered_while_a_drain_is_pending(history: History) -> Non
     (_, drained), (asked, answered) = drain[0], during[0]
     if answered >= drained:
         raise Fail(
-            Reason.HELD_BACK, "topology answered while drain was pending",
+            Reason.HELD_BACK,
+            "topology answered while drain was pending",
             f"no answer for {(answered - asked) / 1e6:,.1f} ms, until drain was answered",
-        )  # fmt: skip
+        )
 
 
 def _answers(history: History, op: str) -> list[tuple[int, int]]:
@@ -121,9 +122,10 @@ def _answers(history: History, op: str) -> list[tuple[int, int]]:
     rows = [(row["t_ns"], row["direction"], _object(row["line"])) for row in history.control]
     answered = {line.get("id"): t_ns for t_ns, direction, line in rows if direction == "from"}
     return [
-        (t_ns, answered[line["id"]]) for t_ns, direction, line in rows
+        (t_ns, answered[line["id"]])
+        for t_ns, direction, line in rows
         if direction == "to" and line["op"] == op and line["id"] in answered
-    ]  # fmt: skip
+    ]
 
 
 def _object(line: str) -> dict:
@@ -140,9 +142,10 @@ def _no_early_drain(history: History) -> None:
         if not event.ended:
             got = sum(one.published for one in event.partitions)
             raise Fail(
-                Reason.EARLY_DRAIN, "no answer before END of every partition",
+                Reason.EARLY_DRAIN,
+                "no answer before END of every partition",
                 f"answered when {got:,} of {history.input_records:,} records were published",
-            )  # fmt: skip
+            )
 
 
 @decides("PR-DRAIN-WAITS", "passthrough-drain-first")
@@ -152,9 +155,10 @@ def test_drain_waits_for_end_and_for_all_output(history: History) -> None:
     for event in history.all(events.Drained):
         if event.outputs < due(history):
             raise Fail(
-                Reason.EARLY_DRAIN, f"{due(history):,} outputs acknowledged at the answer",
+                Reason.EARLY_DRAIN,
+                f"{due(history):,} outputs acknowledged at the answer",
                 f"{event.outputs:,}",
-            )  # fmt: skip
+            )
     require_completed(history)
     if not asked or asked[0].published >= history.input_records:
         raise Unknown(Reason.NOT_SEEN, "drain asked for before END", "END came first")

@@ -145,9 +145,10 @@ def _nothing_staged(history: History) -> None:
     for event in history.all(events.Drained):
         if event.staged_open:
             raise Fail(
-                Reason.STAGED_AT_DRAIN, "every transaction settled when drain is answered",
+                Reason.STAGED_AT_DRAIN,
+                "every transaction settled when drain is answered",
                 f"{event.staged_open} with records, neither committed nor aborted",
-            )  # fmt: skip
+            )
     require_completed(history)
 
 
@@ -158,9 +159,8 @@ def test_a_sink_that_stands_still_holds_the_engine_back(history: History) -> Non
     if not began or not over:
         raise Unknown(Reason.STALL_TOO_SHORT, "a stall from begin to end", "none")
     inside = [
-        row for row in history.all(events.Progress)
-        if began[0].t_ns <= row.t_ns <= over[0].t_ns
-    ]  # fmt: skip
+        row for row in history.all(events.Progress) if began[0].t_ns <= row.t_ns <= over[0].t_ns
+    ]
     if len(inside) < 3:
         raise Unknown(
             Reason.STALL_TOO_SHORT, "three looks at the engine in the stall", str(len(inside))
@@ -172,18 +172,23 @@ def test_a_sink_that_stands_still_holds_the_engine_back(history: History) -> Non
         raise Fail(
             Reason.UNBOUNDED,
             f"memory that grows by less than {UNBOUNDED_BYTES >> 20} MiB in the stall",
-            f"{grown >> 20} MiB more, {last.served:,} records fetched", **evidence,
-        )  # fmt: skip
+            f"{grown >> 20} MiB more, {last.served:,} records fetched",
+            **evidence,
+        )
     if last.served >= history.input_records and history.app != "passthrough":
         raise Unknown(
-            Reason.STALL_TOO_SHORT, "more input than the engine may hold",
-            f"all {last.served:,} records fetched, which are small", **evidence,
-        )  # fmt: skip
+            Reason.STALL_TOO_SHORT,
+            "more input than the engine may hold",
+            f"all {last.served:,} records fetched, which are small",
+            **evidence,
+        )
     if last.served >= history.input_records:
         raise Fail(
-            Reason.UNBOUNDED, "FETCH to stop while nothing can be delivered",
-            f"all {last.served:,} records fetched", **evidence,
-        )  # fmt: skip
+            Reason.UNBOUNDED,
+            "FETCH to stop while nothing can be delivered",
+            f"all {last.served:,} records fetched",
+            **evidence,
+        )
     if last.served != inside[len(inside) // 2].served:
         raise Unknown(Reason.STALL_TOO_SHORT, "FETCH to stop", "it went on to the end of the stall")
 

@@ -14,9 +14,10 @@ def test_names_on_the_broker_are_of_the_run(history: History) -> None:
     expected = "names that contain TICKPROOF_GROUP or a UUID"
     for event in history.all(events.KafkaNames):
         for kind, names in (
-            ("group", event.groups), ("transactional id", event.transactional_ids),
+            ("group", event.groups),
+            ("transactional id", event.transactional_ids),
             ("topic", event.topics),
-        ):  # fmt: skip
+        ):
             if names:
                 raise Fail(Reason.FOREIGN_NAME, expected, f"{kind} {', '.join(map(repr, names))}")
     require_completed(history)

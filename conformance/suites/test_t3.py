@@ -67,9 +67,10 @@ def _with_backlog(history: History) -> None:
     burst = history.faults[0].step.burst
     if history.faults[0].backlog < burst // 4:
         raise Unknown(
-            Reason.NOTHING_IN_FLIGHT, f"a backlog of at least {burst // 4:,} records at the kill",
+            Reason.NOTHING_IN_FLIGHT,
+            f"a backlog of at least {burst // 4:,} records at the kill",
             f"{history.faults[0].backlog:,}",
-        )  # fmt: skip
+        )
 
 
 @decides("EO-TWO-DEATHS", "count-after-accept")
@@ -105,9 +106,11 @@ def test_all_is_right_after_a_death_before_the_first_cut(history: History) -> No
     fault = require_fired(history, len(history.run["scenario"]["faults"]), in_flight=False)[0]
     if all(one.released for one in fault.partitions if one.fetched):
         raise Unknown(
-            Reason.KILL_MISSED, "a death before the first RELEASE of some partition",
-            f"{fault.released:,} records released in all", fault=fault.text,
-        )  # fmt: skip
+            Reason.KILL_MISSED,
+            "a death before the first RELEASE of some partition",
+            f"{fault.released:,} records released in all",
+            fault=fault.text,
+        )
 
 
 @decides("EO-UNEVEN", "count-uneven-death")
@@ -187,9 +190,10 @@ def test_recovery_begins_at_the_checkpoint(history: History) -> None:
     again, before = refetched(history, 0)
     if again >= before > 0 and history.faults[0].released:
         raise Fail(
-            Reason.FROM_ZERO, "a resumed engine to go on from its last cut",
+            Reason.FROM_ZERO,
+            "a resumed engine to go on from its last cut",
             f"all {before:,} records fetched before the kill were fetched again",
-        )  # fmt: skip
+        )
     _nothing_asked_for_from_zero(history)
     require_completed(history)
     _had_cut(history, require_fired(history)[0])
@@ -200,9 +204,10 @@ def test_recovery_after_drain_is_not_from_zero(history: History) -> None:
     again, before = refetched(history, 0)
     if again >= before > 0:
         raise Fail(
-            Reason.FROM_ZERO, "a resumed engine to go on from what drain made durable",
+            Reason.FROM_ZERO,
+            "a resumed engine to go on from what drain made durable",
             f"all {before:,} records were fetched again",
-        )  # fmt: skip
+        )
     _nothing_asked_for_from_zero(history)
     require_completed(history)
     require_fired(history, in_flight=False)
@@ -221,9 +226,10 @@ def _had_cut(history: History, fault: FiredFault) -> None:
     again, before = refetched(history, 0)
     if fault.released == 0 and again >= before:
         raise Unknown(
-            Reason.NO_CUT_BEFORE_KILL, "a RELEASE before the kill, or a recovery not from zero",
+            Reason.NO_CUT_BEFORE_KILL,
+            "a RELEASE before the kill, or a recovery not from zero",
             f"no RELEASE in {fault.fetched:,} fetched records, and all were fetched again",
-        )  # fmt: skip
+        )
 
 
 @decides("EO-TAIL", "count-tail")

@@ -34,9 +34,10 @@ def _require_aborted(history: History) -> None:
     ended = history.all(events.KafkaOutput)[-1:]
     if not any(one.aborted for one in ended):
         raise Unknown(
-            Reason.NOTHING_IN_FLIGHT, "output produced in a transaction that was left open",
+            Reason.NOTHING_IN_FLIGHT,
+            "output produced in a transaction that was left open",
             "every record that the broker took was committed",
-        )  # fmt: skip
+        )
 
 
 @decides("KA-OPEN-TRANSACTION", "kafka-open-transactions")
@@ -60,9 +61,10 @@ def test_a_downtime_beyond_the_time_out_of_a_transaction(history: History) -> No
     back_ns = min(one.t_ns for one in history.all(events.Started, resume=True))
     if not any(struck_ns < t_ns < back_ns for t_ns in ended[0].aborted_ns):
         raise Unknown(
-            Reason.NOTHING_IN_FLIGHT, "a transaction that the broker aborted while it was down",
+            Reason.NOTHING_IN_FLIGHT,
+            "a transaction that the broker aborted while it was down",
             "the broker aborted none before the engine was started again",
-        )  # fmt: skip
+        )
 
 
 @decides("KA-LOST-SESSION", "kafka-partition-returns")
@@ -93,9 +95,10 @@ def _session_lost(history: History) -> None:
         raise NotClaimed(f"{DOES_NOT_APPLY}: about members of a group; [kafka] names no session")
     if not _taken_over(history, fault):
         raise Unknown(
-            Reason.NOTHING_IN_FLIGHT, "somebody who reads again what the paused one had",
+            Reason.NOTHING_IN_FLIGHT,
+            "somebody who reads again what the paused one had",
             "no input was read a second time: it kept its session",
-        )  # fmt: skip
+        )
 
 
 def _taken_over(history: History, fault: events.FiredFault) -> bool:
@@ -135,7 +138,9 @@ def test_readers_are_held_up_no_longer_than_claimed(history: History) -> None:
         lost_s = noise.withheld_between_s(history, fault.struck_ns, int(later.min()))
         if waited_s - lost_s <= claimed_s + _SPARE_S:
             raise Unknown(
-                Reason.MACHINE_BUSY, expected,
-                f"{actual}, but the machine withheld {lost_s:.1f} s", fault=fault.text,
-            )  # fmt: skip
+                Reason.MACHINE_BUSY,
+                expected,
+                f"{actual}, but the machine withheld {lost_s:.1f} s",
+                fault=fault.text,
+            )
         raise Fail(Reason.HELD_UP, expected, actual, fault=fault.text)

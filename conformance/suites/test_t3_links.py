@@ -25,8 +25,9 @@ def _met(history: History, do: Do, target: Target) -> None:
             require_completed(history)
         missed: list[events.FaultMissed | events.LinkMissed]
         missed = history.all(events.FaultMissed, events.LinkMissed)
-        whys = [one.why for one in missed
-                if one.step and (one.step.do, one.step.target) == (do, target)]  # fmt: skip
+        whys = [
+            one.why for one in missed if one.step and (one.step.do, one.step.target) == (do, target)
+        ]
         why = "; ".join(whys) or "its moment did not come"
         raise Unknown(Reason.KILL_MISSED, f"{name} carried out", f"it was not ({why})")
     if not proofs[0].count:

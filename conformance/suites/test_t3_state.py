@@ -9,14 +9,7 @@ from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.suites.evidence import (
-    CHANGED,
-    LOSS,
-    VALUES,
-    refetched,
-    values,
-    whole,
-)
+from tickproof.conformance.suites.evidence import CHANGED, LOSS, VALUES, refetched, values, whole
 from tickproof.conformance.suites.judge import Fail, Unknown, decides
 from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.suites.require import (
@@ -56,9 +49,10 @@ def test_drain_waits_for_a_full_disk(history: History) -> None:
     over = history.all(events.FillOver)
     if not full.in_flight or not over:
         raise Unknown(
-            Reason.KILL_MISSED, "records in flight as the disk was full, and room again after that",
+            Reason.KILL_MISSED,
+            "records in flight as the disk was full, and room again after that",
             "its end was not noted" if full.in_flight else "none in flight",
-        )  # fmt: skip
+        )
     over_ns = over[0].to_ns
     if not any(event.t_ns < over_ns for event in history.all(events.DrainAsked)):
         raise Unknown(Reason.KILL_MISSED, "drain asked for before the disk had room", "it was not")
@@ -69,10 +63,11 @@ def test_drain_waits_for_a_full_disk(history: History) -> None:
     )
     if not (fell(history, full) or ended):
         raise Unknown(
-            Reason.KILL_MISSED, "a disk that was full as the last record was fetched, or an engine "
+            Reason.KILL_MISSED,
+            "a disk that was full as the last record was fetched, or an engine "
             "that fetches no more while it is",
             "it had room again before, and more was fetched",
-        )  # fmt: skip
+        )
     require_held_back(history, full, over[0])
 
 
@@ -110,9 +105,10 @@ def test_totals_over_a_full_disk(history: History) -> None:
     died = fell(history, full) or any(f.t_ns < over[0].to_ns for f in history.faults[1:])
     if not (died or held_back(history, full, over[0].to_ns)):
         raise Unknown(
-            Reason.KILL_MISSED, "a death while the disk was full, as RELEASE went on",
+            Reason.KILL_MISSED,
+            "a death while the disk was full, as RELEASE went on",
             "; ".join(row.why for row in history.missed_faults) or "it came later",
-        )  # fmt: skip
+        )
 
 
 # -- a damaged checkpoint ---------------------------------------------------------------
@@ -169,6 +165,7 @@ def _right_or_refused(history: History) -> None:
         )
     if history.ended["how"] == "completed" and not (was_read or removed):
         raise Unknown(
-            Reason.DAMAGE_UNREAD, "the damaged file read after the restart, or a clear refusal",
+            Reason.DAMAGE_UNREAD,
+            "the damaged file read after the restart, or a clear refusal",
             f"the engine went on, and {file} was not seen to be read",
-        )  # fmt: skip
+        )

@@ -51,9 +51,10 @@ def test_processes_run_where_they_are_to(history: History) -> None:
                 continue  # it ended before it was looked at
             if one.where != "any" and (one.where == "first") != (one.host == FIRST):
                 raise Fail(
-                    Reason.WRONG_HOST, f"a {one.role} on {_WHERE[one.where]}",
+                    Reason.WRONG_HOST,
+                    f"a {one.role} on {_WHERE[one.where]}",
                     f"pid {one.pid} on {one.host}",
-                )  # fmt: skip
+                )
 
 
 @decides("NE-PARTITION", "count-net-partition")

@@ -85,7 +85,7 @@ def _above_the_floor(found: Service, name: str, late: np.ndarray) -> None:
             Reason.KIT_FLOOR,
             f"a limit of at least twice the generator's own lateness, {shown_us(own)}",
             f"{name} {shown_us(limit)}",
-        )  # fmt: skip
+        )
 
 
 def _each_limit(found: Service, check: Callable[[str], None]) -> None:
@@ -110,17 +110,21 @@ def _sure_excess(found: Service, name: str) -> float | None:
     value = excess_us(found, name, found.since(found.answers.intended_ns))
     if value is not None and not excess_us(found, name, found.since(found.answers.published_ns)):
         raise Unknown(
-            Reason.GENERATOR_LATE, "a limit passed also from the publication on",
+            Reason.GENERATOR_LATE,
+            "a limit passed also from the publication on",
             f"{name} {shown_us(value)} from the intended time, within the limit from publication",
-        )  # fmt: skip
+        )
     return value
 
 
 def _figures(found: Service, waits: np.ndarray) -> dict[str, Any]:
     """Return the percentiles of a run for its report, and how quiet it was."""
     shown = {name: shown_us(percentile(waits, name) / 1_000) for name in QUANTILES}
-    return {"percentiles": shown, "samples": len(waits),
-            "quiet_seconds": f"{int(found.quiet.sum())} of {len(found.quiet)}"}  # fmt: skip
+    return {
+        "percentiles": shown,
+        "samples": len(waits),
+        "quiet_seconds": f"{int(found.quiet.sum())} of {len(found.quiet)}",
+    }
 
 
 @decides("LT-LIMITS", "service")
@@ -135,8 +139,9 @@ def test_the_limits_hold(history: History) -> None:
             raise Fail(
                 Reason.OVER_LIMIT,
                 f"{name} at most {shown_us(limit)} (profile {found.profile.name})",
-                f"{name} {shown_us(value)} in quiet seconds", **_figures(found, waits),
-            )  # fmt: skip
+                f"{name} {shown_us(value)} in quiet seconds",
+                **_figures(found, waits),
+            )
 
     _each_limit(found, check)
     _covered(found)
@@ -161,11 +166,12 @@ def test_waiting_at_the_source_counts(history: History) -> None:
                 f"{name} at most {shown_us(limit)} from the intended time, as from the fetch",
                 f"{name} {shown_us(value)} from the intended time, {shown_us(from_fetch)} from the "
                 "first fetch on: records were left to wait in the log",
-            )  # fmt: skip
+            )
         raise Unknown(
-            Reason.NOT_SEEN, "a limit that holds from the fetch on",
+            Reason.NOT_SEEN,
+            "a limit that holds from the fetch on",
             f"{name} {shown_us(from_fetch)} from the fetch on, limit {shown_us(limit)}",
-        )  # fmt: skip
+        )
 
     _each_limit(found, check)
     _covered(found)
@@ -186,11 +192,12 @@ def test_probes_are_no_better_than_other_orders(history: History) -> None:
         )
     if seen.behind >= _FAR_BEHIND * seen.count:
         raise Fail(
-            Reason.PROBES_FIRST, "probes and other rejected orders answered alike",
+            Reason.PROBES_FIRST,
+            "probes and other rejected orders answered alike",
             f"{seen.behind:,} of {seen.count:,} other orders took more than twice as long as the "
             f"probes beside them: {shown_us(seen.others_ns / 1_000)}, these "
             f"{shown_us(seen.probes_ns / 1_000)} (medians)",
-        )  # fmt: skip
+        )
     lowest = min(found.profile.limits.values())
     quiet = compared(found, history.fetches, calm=True).count
     if seen.probes_ns > lowest * 1_000 and quiet < _REJECTS:
@@ -200,7 +207,7 @@ def test_probes_are_no_better_than_other_orders(history: History) -> None:
             f"{shown_us(lowest)}, or in quiet seconds",
             f"{quiet} of {seen.count:,} in quiet seconds, probes answered after "
             f"{shown_us(seen.probes_ns / 1_000)} (median)",
-        )  # fmt: skip
+        )
 
 
 @decides("LT-STEADY", "service")
@@ -213,15 +220,18 @@ def test_late_answers_are_as_quick_as_early_ones(history: History) -> None:
     if split is not None:
         before, after = (
             np.median(part[quiet & ~np.isnan(part)]) / 1_000
-            for part, quiet in ((levels[:split], found.quiet[:split]),
-                                (levels[split:], found.quiet[split:]))
-        )  # fmt: skip
+            for part, quiet in (
+                (levels[:split], found.quiet[:split]),
+                (levels[split:], found.quiet[split:]),
+            )
+        )
         second = (found.starts_ns[split] - found.table.t0_ns) // SECOND_NS
         raise Fail(
-            Reason.NEW_LEVEL, f"a median that stays about {shown_us(before)}",
+            Reason.NEW_LEVEL,
+            f"a median that stays about {shown_us(before)}",
             f"{shown_us(after)} from second {second} of the run on",
             medians=[shown_us(level / 1_000) for level in levels if not np.isnan(level)],
-        )  # fmt: skip
+        )
     if too_low_to_rise(levels):
         return
     early = int(found.quiet[: len(levels) // 2].sum())
@@ -230,7 +240,7 @@ def test_late_answers_are_as_quick_as_early_ones(history: History) -> None:
             Reason.HOST_NOISE,
             f"{_QUIET_EARLY} quiet seconds in the first half, no rise after them",
             f"{early} quiet seconds in the first half, {int(found.quiet.sum())} in all",
-        )  # fmt: skip
+        )
 
 
 @decides("LT-SUSTAINED", "service")
@@ -242,10 +252,11 @@ def test_the_rate_is_sustained(history: History) -> None:
     if missing.any():
         first = (found.answers.intended_ns[missing][0] - found.table.t0_ns) / 1e9
         raise Fail(
-            Reason.UNANSWERED, "an answer to each measured record",
+            Reason.UNANSWERED,
+            "an answer to each measured record",
             f"{int(missing.sum()):,} of {len(missing):,} have none, the first of them due "
             f"{first:.3f} s after the first record",
-        )  # fmt: skip
+        )
     _trusted(history)
     loads = ways(history, found)
     for way, load in loads.items():
@@ -261,8 +272,9 @@ def test_the_rate_is_sustained(history: History) -> None:
             raise Unknown(
                 Reason.HOST_NOISE,
                 f"{_STRETCH_S} quiet seconds in a row in which the backlog grows, "
-                "or a rate that is sustained", f"{seen}; {(end - start) / 1e9:g} quiet seconds",
-            )  # fmt: skip
+                "or a rate that is sustained",
+                f"{seen}; {(end - start) / 1e9:g} quiet seconds",
+            )
         _unsustained(found, seen)
     _covered(found)
 
@@ -271,8 +283,9 @@ def _unsustained(found: Service, seen: str) -> None:
     raise Fail(
         Reason.UNSUSTAINED,
         f"{ACHIEVED:.1%} of {found.profile.load.rate:,} records a second done by "
-        f"{shown_us(found.p99_us)} after the end of the schedule, no backlog that grows", seen,
-    )  # fmt: skip
+        f"{shown_us(found.p99_us)} after the end of the schedule, no backlog that grows",
+        seen,
+    )
 
 
 @decides("LT-RECOVERY", "service-recovery")

@@ -25,9 +25,10 @@ def _looked_at(history: History) -> np.ndarray:
     rows = history.usage
     if len(np.unique(rows["t_ns"])) < _LOOKS:
         raise Unknown(
-            Reason.TOO_FEW_SAMPLES, f"{_LOOKS} looks at the processes of the engine",
+            Reason.TOO_FEW_SAMPLES,
+            f"{_LOOKS} looks at the processes of the engine",
             f"{len(np.unique(rows['t_ns']))}",
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -69,10 +70,11 @@ def test_the_engine_stays_on_its_cores(history: History) -> None:
         may = [core for core in range(_BITS) if int(row["affinity"]) >> core & 1]
         strays = np.unique(rows["pid"][beyond])
         raise Fail(
-            Reason.OFF_ITS_CORES, f"every process on cores {own} only",
+            Reason.OFF_ITS_CORES,
+            f"every process on cores {own} only",
             f"{_named(history, int(row['pid']))} may run on {may}; {len(strays)} processes do so",
             where={"t_ns": int(row["t_ns"])},
-        )  # fmt: skip
+        )
 
 
 @decides("HO-PRIORITY", "pinned")
@@ -89,7 +91,9 @@ def test_the_engine_keeps_its_priority(history: History) -> None:
     for pid, manner in found.items():
         if (manner["policy"], manner["nice"]) != (given["policy"], given["nice"]):
             raise Fail(
-                Reason.ANOTHER_PRIORITY, f"{wanted}, as the process of argv was started",
-                shown(f"{_named(history, int(pid))}: {manner['policy']}, nice {manner['nice']}",
-                      200),
-            )  # fmt: skip
+                Reason.ANOTHER_PRIORITY,
+                f"{wanted}, as the process of argv was started",
+                shown(
+                    f"{_named(history, int(pid))}: {manner['policy']}, nice {manner['nice']}", 200
+                ),
+            )

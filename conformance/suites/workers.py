@@ -62,10 +62,11 @@ def _require_named(look: Activity, later: set[int], named: set[int], argv: int) 
         if pid in named or answerable(pid, parents, named - {argv}) is not None:
             continue
         raise Fail(
-            Reason.UNNAMED, "every process that handles records in topology",
+            Reason.UNNAMED,
+            "every process that handles records in topology",
             f"process {pid} ({names.get(pid, '?')}) is not named; on connection {one.connection} "
             f"it had fetched {one.fetched:,} records and sent {one.sent:,}",
-        )  # fmt: skip
+        )
 
 
 def require_working_workers(history: History) -> None:
@@ -87,10 +88,11 @@ def require_working_workers(history: History) -> None:
         if all(done[pid].idled for pid in workers):
             share = sum(done[pid].share for pid in workers)
             raise Fail(
-                Reason.IDLE_WORKERS, "workers that handle records",
+                Reason.IDLE_WORKERS,
+                "workers that handle records",
                 f"{len(workers)} named workers fetched and sent none and used {share:.2%} of the "
                 f"processor time; other processes fetched and sent {others:,}",
-            )  # fmt: skip
+            )
 
 
 def require_at_work(history: History, fault: FiredFault) -> None:
@@ -110,8 +112,9 @@ def require_at_work(history: History, fault: FiredFault) -> None:
         raise Unknown(
             Reason.NOT_AT_WORK,
             "a victim that had fetched or sent records, or used processor time as one who works",
-            f"{said} of the engine's processor time", fault=fault.text,
-        )  # fmt: skip
+            f"{said} of the engine's processor time",
+            fault=fault.text,
+        )
 
 
 def _held_alone(looks: Sequence[Activity], connection: int) -> set[int]:
@@ -137,10 +140,11 @@ def require_standstill(history: History) -> None:
         done = _processed(history, end_ns)
         if done > fetched and not _started_meanwhile(history, fault, ended[0].t_ns):
             raise Fail(
-                Reason.WORKERS_NOT_NEEDED, "no record processed while all workers stand still",
+                Reason.WORKERS_NOT_NEEDED,
+                "no record processed while all workers stand still",
                 f"{done:,} records were processed by the end of the pause, though only "
                 f"{fetched:,} were fetched when the {len(ended)} processes called workers stopped",
-            )  # fmt: skip
+            )
         if _due(history, _reached(history.publishes, end_ns)) <= done:
             raise Unknown(
                 Reason.NOTHING_IN_FLIGHT, "input to process while all workers stand still", "none"

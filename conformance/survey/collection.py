@@ -40,9 +40,12 @@ class Judged:
 
 
 def row(
-    spec: EngineSpec, sessions: Sequence[Judged], promises: Promises, out: Path,
+    spec: EngineSpec,
+    sessions: Sequence[Judged],
+    promises: Promises,
+    out: Path,
     say: Callable[[str], None],
-) -> EngineRow:  # fmt: skip
+) -> EngineRow:
     """Return what an engine came to; packs of its failures are made in ``out``/packs."""
     figures = run_figures.of_sessions([(one.folder, one.report) for one in sessions if one.report])
     return EngineRow(

@@ -27,9 +27,12 @@ from tickproof.conformance.verdicts import worst_status
 
 
 def run(
-    specs: Sequence[EngineSpec], selected: Mapping[str, Requirement], request: Request,
-    seeds: Sequence[int], console: Console,
-) -> int:  # fmt: skip
+    specs: Sequence[EngineSpec],
+    selected: Mapping[str, Requirement],
+    request: Request,
+    seeds: Sequence[int],
+    console: Console,
+) -> int:
     """Judge each engine with each seed; returns the worst exit status.
 
     Sessions go to ``request.out``/seedN, the table of all to survey.json and survey.md.

@@ -37,9 +37,7 @@ def write(survey: Survey, folder: Path) -> Path:
 
 def page(survey: Survey) -> str:
     """Return the page. Whatever an engine said is shown as plain text."""
-    parts = [
-        _head(survey), _engines(survey), _failures(survey), _rest(survey), _settings(survey),
-    ]  # fmt: skip
+    parts = [_head(survey), _engines(survey), _failures(survey), _rest(survey), _settings(survey)]
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
@@ -189,9 +187,11 @@ def _settings(survey: Survey) -> list[str]:
     for one in survey.engines:
         held, name = one.settings, _safe(one.engine.name)
         limits = (
-            held.startup_timeout_s, held.drain_timeout_s, held.recovery_timeout_s,
+            held.startup_timeout_s,
+            held.drain_timeout_s,
+            held.recovery_timeout_s,
             held.cut_timeout_s,
-        )  # fmt: skip
+        )
         kafka = (held.session_timeout_ms, held.transaction_timeout_ms)
         times = [f"{limit:g} s" for limit in limits]
         times += ["" if limit is None else _bound(limit) for limit in kafka]

@@ -37,9 +37,11 @@ class RunFigures:
         p50, p95 = np.quantile(self.silences_s, (0.5, 0.95), method="inverted_cdf").tolist()
         longest = max(self.silences_s)
         return Recovery(
-            samples=len(self.silences_s), p50_s=round(p50, 3), p95_s=round(p95, 3),
+            samples=len(self.silences_s),
+            p50_s=round(p50, 3),
+            p95_s=round(p95, 3),
             longest_s=round(longest, 3),
-        )  # fmt: skip
+        )
 
 
 def of_sessions(sessions: Iterable[tuple[Path, Report]]) -> RunFigures:

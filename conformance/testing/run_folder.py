@@ -62,9 +62,13 @@ class RunFolder:
     """
 
     def __init__(
-        self, folder: Path, scenario: Scenario, *, make_input: InputMaker | None = None,
+        self,
+        folder: Path,
+        scenario: Scenario,
+        *,
+        make_input: InputMaker | None = None,
         **facts: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write the input and the empty parts.
 
         folder: is made. make_input: writes the input, see `given_input`; None: the scenario's
@@ -79,12 +83,21 @@ class RunFolder:
         )
         save_plan(self.built, inputs)
         self._run: dict[str, Any] = {
-            "format": FORMAT, "kit": __version__, "id": "made", "seed": 1,
+            "format": FORMAT,
+            "kit": __version__,
+            "id": "made",
+            "seed": 1,
             "engine": {"name": "made", "version": "1", "language": "none"},
-            "claims": dict(LEAST_CLAIMS), "scenario": scenario.to_json(),
-            "started_ns": 0, "started": 0.0, "input": input_facts(self.built),
-            "ended": {"how": "completed"}, "ended_ns": 0, "left_over": [], "event_counts": {},
-        } | facts  # fmt: skip
+            "claims": dict(LEAST_CLAIMS),
+            "scenario": scenario.to_json(),
+            "started_ns": 0,
+            "started": 0.0,
+            "input": input_facts(self.built),
+            "ended": {"how": "completed"},
+            "ended_ns": 0,
+            "left_over": [],
+            "event_counts": {},
+        } | facts
         (folder / "stderr.log").touch()
         self.tables(fetches=[], publishes=[], releases=[])
         self.outputs(output_log(np.zeros(0, opaque(1))))
@@ -174,9 +187,9 @@ def given_input(parts: Mapping[tuple[int, int], np.ndarray]) -> InputMaker:
             data = in_frames(payloads).tobytes()
             path.write_bytes(data)
             digest = hashlib.sha256(data).hexdigest()
-            written.append(PartitionFile(
-                stream, partition, path, payloads.itemsize, len(payloads), digest
-            ))  # fmt: skip
+            written.append(
+                PartitionFile(stream, partition, path, payloads.itemsize, len(payloads), digest)
+            )
         ends = [part.records for part in written]
         plan = np.array([[0] * len(ends), ends], np.uint64)
         return BuiltInput(tuple(written), plan, {"kind": "given"}, {}, {})

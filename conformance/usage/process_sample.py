@@ -68,9 +68,10 @@ def scheduling(proc: Proc) -> dict[str, Any]:
     """Return name, scheduling policy and nice value; raises OSError when it has ended."""
     policy = os.sched_getscheduler(proc.pid) & ~_RESET_ON_FORK
     return {
-        "name": shown(proc.name, 60), "policy": _POLICIES.get(policy, str(policy)),
+        "name": shown(proc.name, 60),
+        "policy": _POLICIES.get(policy, str(policy)),
         "nice": os.getpriority(os.PRIO_PROCESS, proc.pid),
-    }  # fmt: skip
+    }
 
 
 def _stat(pid: int) -> tuple[float, float, int]:

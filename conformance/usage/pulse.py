@@ -57,10 +57,13 @@ def read(engine: Iterable[Proc]) -> Reading:
     kit = process_sample.thread_times(own)
     kit.pop((own, threading.get_native_id()), None)  # this one: it is late, which is known
     return Reading(
-        threads, kit, frozenset(cores),
+        threads,
+        kit,
+        frozenset(cores),
         frozenset(os.sched_getaffinity(0)),
-        process_sample.pressure_s("io"), process_sample.pressure_s("memory"),
-    )  # fmt: skip
+        process_sample.pressure_s("io"),
+        process_sample.pressure_s("memory"),
+    )
 
 
 def interval(before: Reading, now: Reading, length_s: float, late_s: float) -> Interval:
@@ -75,12 +78,14 @@ def interval(before: Reading, now: Reading, length_s: float, late_s: float) -> I
     shared = bool(now.engine_cores & now.kit_cores)
     threads = (*now.engine.values(), *now.kit.values())
     return Interval(
-        length_s, late_s,
+        length_s,
+        late_s,
         Demand(engine_wait_s, engine_used_s + shared * kit_used_s, len(now.engine_cores) or 1),
         Demand(kit_wait_s, kit_used_s + shared * engine_used_s, len(now.kit_cores) or 1),
         blocked=any(one.state == "D" for one in threads),
-        disk_s=_since(before.disk_s, now.disk_s), memory_s=_since(before.memory_s, now.memory_s),
-    )  # fmt: skip
+        disk_s=_since(before.disk_s, now.disk_s),
+        memory_s=_since(before.memory_s, now.memory_s),
+    )
 
 
 def _since(before: float | None, now: float | None) -> float | None:
@@ -117,9 +122,13 @@ class Pulse:
     """
 
     def __init__(
-        self, clock: FairClock, position: Callable[[], tuple[int, ...]],
-        living: Callable[[], Sequence[Proc]], *, paced: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        clock: FairClock,
+        position: Callable[[], tuple[int, ...]],
+        living: Callable[[], Sequence[Proc]],
+        *,
+        paced: bool = False,
+    ) -> None:
         self._clock, self._position, self._living = clock, position, living
         self._period_s = PACED_PERIOD_S if paced else PERIOD_S
         self._moving_s = float("inf") if paced else MOVING_S
@@ -167,9 +176,11 @@ class Pulse:
             looked = time.thread_time()
             reading = read(self._living())
             length_s = now - advanced
-            seen = interval(before, reading, length_s, late_s) if before else Interval(
-                length_s, late_s
-            )  # fmt: skip
+            seen = (
+                interval(before, reading, length_s, late_s)
+                if before
+                else Interval(length_s, late_s)
+            )
             self._clock.advance(now, withheld_s(seen))
             advanced, late_s, before = now, 0.0, reading
             next_look = now + SPARING * (time.thread_time() - looked)

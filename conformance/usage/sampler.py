@@ -88,10 +88,14 @@ class UsageSampler:
     """
 
     def __init__(
-        self, folder: Path, roots: Callable[[], list[int]] | None = None, *,
-        period_s: float | None = None, queues: bool = True,
+        self,
+        folder: Path,
+        roots: Callable[[], list[int]] | None = None,
+        *,
+        period_s: float | None = None,
+        queues: bool = True,
         on_sample: Callable[[MachineSample, Sequence[Proc]], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._folder, self._roots = folder, roots or Reapers(folder)
         self._on_sample, self._with_queues = on_sample, queues
         self._accounts = Accounts()
@@ -128,9 +132,13 @@ class UsageSampler:
         accounts = self._accounts
         engine = accounts.update(process_table.table(), roots)
         machine = MachineSample(
-            t_ns, accounts.busy_s, process_sample.steal_s(), accounts.kit_s, accounts.engine_s,
+            t_ns,
+            accounts.busy_s,
+            process_sample.steal_s(),
+            accounts.kit_s,
+            accounts.engine_s,
             process_sample.pressure_us(),
-        )  # fmt: skip
+        )
         queues = self._queues(roots)
         rows = []
         for proc in filter(process_table.living, engine):

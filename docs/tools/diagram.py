@@ -59,12 +59,26 @@ def picture() -> str:
         *box(20, 20, 200, "scenario", "app, input, pace, faults", "drawn from a seed"),
         *box(20, 166, 200, "runner", "starts, deploys, drains", "injects every fault"),
         *box(340, 20, 230, "log server", "serves input at offsets", "records every byte of output"),
-        *box(340, 166, 230, "your engine", "an adapter and its processes", "in any language",
-             kind="engine"),
+        *box(
+            340,
+            166,
+            230,
+            "your engine",
+            "an adapter and its processes",
+            "in any language",
+            kind="engine",
+        ),
         *box(690, 20, 190, "run folder", "input, output, times", "can be judged again"),
         *box(690, 166, 190, "checkers", "pure functions of the", "record, one per promise"),
-        *box(690, 312, 190, "verdict", "pass · fail · unknown", "with its counterexample",
-             kind="verdict"),
+        *box(
+            690,
+            312,
+            190,
+            "verdict",
+            "pass · fail · unknown",
+            "with its counterexample",
+            kind="verdict",
+        ),
         *box(340, 312, 230, "reports", "terminal, JSON, JUnit", "the story of each failure"),
         arrow("M120,92 V164"),
         arrow("M220,190 H338"),
@@ -82,7 +96,7 @@ def picture() -> str:
         arrow("M785,92 V164"),
         arrow("M785,238 V310"),
         arrow("M690,348 H572"),
-    ]  # fmt: skip
+    ]
     tips = "\n".join(
         f'    <marker id="{name}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" '
         f'markerHeight="7" orient="auto"><path d="M0,0 L10,5 L0,10 z" class="{name}"/></marker>'

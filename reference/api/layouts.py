@@ -30,10 +30,12 @@ def framed(*fields: tuple[str, str]) -> Layout:
 def fields_of(declared: type) -> np.dtype:
     """Return the fields of a class: types of numpy, and ``Annotated[bytes, 8]`` for a text."""
     hints = get_type_hints(declared, include_extras=True).items()
-    return np.dtype([
-        (name, f"S{hint.__metadata__[0]}" if get_origin(hint) is Annotated else hint)
-        for name, hint in hints
-    ])  # fmt: skip
+    return np.dtype(
+        [
+            (name, f"S{hint.__metadata__[0]}" if get_origin(hint) is Annotated else hint)
+            for name, hint in hints
+        ]
+    )
 
 
 def layout_of(declared: type) -> Layout:

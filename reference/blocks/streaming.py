@@ -32,10 +32,17 @@ STATE_SCHEMA = "table binary"
 
 
 def start(
-    spark: SparkSession, application: Application, log: Mapping[str, str],
-    partitions: Mapping[int, int], checkpoint: str, *, max_records: int = 6_000_000,
-    buckets: int = 8, coalesce: bool = True, combine: bool = True,
-) -> StreamingQuery:  # fmt: skip
+    spark: SparkSession,
+    application: Application,
+    log: Mapping[str, str],
+    partitions: Mapping[int, int],
+    checkpoint: str,
+    *,
+    max_records: int = 6_000_000,
+    buckets: int = 8,
+    coalesce: bool = True,
+    combine: bool = True,
+) -> StreamingQuery:
     """Start the query; it goes on from its checkpoint where there is one.
 
     log: host, port, token. partitions: how many each input stream has. checkpoint: a folder

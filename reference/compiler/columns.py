@@ -96,9 +96,10 @@ def to_records(values: Mapping[str, Sequence], layout: Layout) -> np.ndarray:
 
 
 def to_rows(
-    schema: pa.Schema, places: Sequence[Sequence],
+    schema: pa.Schema,
+    places: Sequence[Sequence],
     passed: Iterable[tuple[Sink | None, np.ndarray, list[int]]],
-) -> Iterator[list[Sequence]]:  # fmt: skip
+) -> Iterator[list[Sequence]]:
     """Yield rows that leave a stage, as columns.
 
     places: the columns of PLACE of what entered it. passed: what `through` yields.

@@ -24,9 +24,14 @@ MAX_RECORDS = 500_000
 
 
 def start(
-    spark: SparkSession, application: Application, log: Mapping[str, str],
-    partitions: Mapping[int, int], checkpoint: str, *, max_records: int = MAX_RECORDS,
-) -> StreamingQuery:  # fmt: skip
+    spark: SparkSession,
+    application: Application,
+    log: Mapping[str, str],
+    partitions: Mapping[int, int],
+    checkpoint: str,
+    *,
+    max_records: int = MAX_RECORDS,
+) -> StreamingQuery:
     """Start the query; it goes on from its checkpoint where there is one.
 
     log: host, port, token. partitions: how many each input stream has. checkpoint: a folder

@@ -87,9 +87,13 @@ class Planned:
 
 
 def read(
-    spark: SparkSession, name: str, schema: StructType | str, reading: Reading,
-    options: Mapping[str, str], facts: Facts,
-) -> DataFrame:  # fmt: skip
+    spark: SparkSession,
+    name: str,
+    schema: StructType | str,
+    reading: Reading,
+    options: Mapping[str, str],
+    facts: Facts,
+) -> DataFrame:
     """Return one stream of the log as a DataFrame, its rows made by ``reading``.
 
     Options: host, port, token, checkpoint, stream, partitions, the path of Planned, and

@@ -39,8 +39,14 @@ class Moves:
             releases=[(t, 0, *row) for t, *row in self.released],
         )
         if self.drained is not None:
-            run.events(Drained(
-                t_ns=self.drained, open_acknowledgements=0, staged_open=0, outputs=0, ended=True,
-                partitions=(),
-            ))  # fmt: skip
+            run.events(
+                Drained(
+                    t_ns=self.drained,
+                    open_acknowledgements=0,
+                    staged_open=0,
+                    outputs=0,
+                    ended=True,
+                    partitions=(),
+                )
+            )
         return run

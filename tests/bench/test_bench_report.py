@@ -20,11 +20,19 @@ def round_of(rate, progress="release", steps=9, others=0.1):
     """Return the figures of one round; without a rate it had no window."""
     window = {"progress": progress, "steps": steps} if rate else None
     return {
-        "rate": rate, "release_every_s": 0.5, "whole_rate": rate, "whole_s": 2.5,
-        "cpu_s": 12.345, "cores": 1.5, "us_a_record": 0.25, "kit_cores": None,
-        "other_cores": others, "window": window,
-        "peak_memory": 3 * 2**29, "state_bytes": {"20%": 999, "50%": None, "end": 5000},
-    }  # fmt: skip
+        "rate": rate,
+        "release_every_s": 0.5,
+        "whole_rate": rate,
+        "whole_s": 2.5,
+        "cpu_s": 12.345,
+        "cores": 1.5,
+        "us_a_record": 0.25,
+        "kit_cores": None,
+        "other_cores": others,
+        "window": window,
+        "peak_memory": 3 * 2**29,
+        "state_bytes": {"20%": 999, "50%": None, "end": 5000},
+    }
 
 
 def shown(apps, kills=(), latency=(), width=100, **options):
@@ -36,9 +44,9 @@ def shown(apps, kills=(), latency=(), width=100, **options):
 
 
 def test_figures_are_shown_with_their_units_and_ratio():
-    engine, text = shown([
-        Series("passthrough", rounds=[round_of(4e6)]), Series("count", rounds=[round_of(3e6)])
-    ])  # fmt: skip
+    engine, text = shown(
+        [Series("passthrough", rounds=[round_of(4e6)]), Series("count", rounds=[round_of(3e6)])]
+    )
     assert [row["to_passthrough"] for row in engine["apps"]] == [1.0, 0.75]
     assert "toy passthrough 4.00 1.00 0.500 2.50 4.00" in text
     assert "toy passthrough 12.3 1.50 - 0.100 0.250 1.50G 999B - 4.88K" in text
@@ -49,10 +57,13 @@ def test_several_numbers_of_workers_show_what_doubling_them_gives():
     series = [
         Series(app, workers=workers, rounds=[round_of(rate)])
         for app, workers, rate in (
-            ("passthrough", 1, 2e6), ("passthrough", 2, 3e6), ("passthrough", 3, 4e6),
-            ("count", 1, 1e6), ("count", 2, 2e6),
+            ("passthrough", 1, 2e6),
+            ("passthrough", 2, 3e6),
+            ("passthrough", 3, 4e6),
+            ("count", 1, 1e6),
+            ("count", 2, 2e6),
         )
-    ]  # fmt: skip
+    ]
     engine, text = shown(series, workers=(1, 2, 3))
     assert [row["to_half"] for row in engine["apps"]] == [None, 1.5, None, None, 2.0]
     assert [row["to_passthrough"] for row in engine["apps"]] == [1, 1, 1, 0.5, 2e6 / 3e6]
@@ -67,10 +78,12 @@ def test_several_numbers_of_keys_show_what_each_costs():
     series = [
         Series(app, workers=workers, keys=keys, rounds=[round_of(rate)])
         for app, workers, keys, rate in (
-            ("passthrough", 2, 0, 4e6), ("count", 2, 350, 3e6), ("count", 2, 1_000_000, 1e6),
+            ("passthrough", 2, 0, 4e6),
+            ("count", 2, 350, 3e6),
+            ("count", 2, 1_000_000, 1e6),
             ("count", 4, 350, 6e6),
         )
-    ]  # fmt: skip
+    ]
     engine, text = shown(series, keys=(350, 1_000_000), workers=(2, 4))
     assert [row["to_passthrough"] for row in engine["apps"]] == [1, 0.75, 0.25, None]
     assert [row["to_half"] for row in engine["apps"]] == [None, None, None, 2.0]
@@ -125,10 +138,12 @@ def test_an_engine_that_never_releases_is_not_coarse():
 
 
 def test_without_a_rate_of_passthrough_there_is_no_ratio():
-    engine, _ = shown([
-        Series("passthrough", status="failed", why="lost: one"),
-        Series("count", rounds=[round_of(3e6)]),
-    ])  # fmt: skip
+    engine, _ = shown(
+        [
+            Series("passthrough", status="failed", why="lost: one"),
+            Series("count", rounds=[round_of(3e6)]),
+        ]
+    )
     assert [row["to_passthrough"] for row in engine["apps"]] == [None, None]
 
 

@@ -16,8 +16,7 @@ SECOND = 1_000_000_000
 def samples(*rows):
     """Rows of (second, cpu_s, kit_cpu_s, memory, state); all processors: 1.5 s a second."""
     return np.array(
-        [(int(t * SECOND), cpu_s, kit_s, 1.5 * t, *rest) for t, cpu_s, kit_s, *rest in rows],
-        SAMPLE,
+        [(int(t * SECOND), cpu_s, kit_s, 1.5 * t, *rest) for t, cpu_s, kit_s, *rest in rows], SAMPLE
     )
 
 
@@ -34,9 +33,11 @@ WINDOW = Window(2 * SECOND, 8 * SECOND, 600, "release", 9)
 
 def test_only_the_window_counts_for_cores_and_all_of_the_run_for_memory(released):
     seen = samples(
-        (1, 50.0, 9.0, 900, 0), (2, 60.0, 10.0, 100, 0), (6, 64.0, 11.0, 200, 0),
+        (1, 50.0, 9.0, 900, 0),
+        (2, 60.0, 10.0, 100, 0),
+        (6, 64.0, 11.0, 200, 0),
         (9, 99.0, 30.0, 50, 0),
-    )  # fmt: skip
+    )
     found = costs(released(), seen, 123.5, WINDOW)
     assert found.cpu_s == 123.5
     assert found.cores == pytest.approx(1.0)

@@ -36,8 +36,12 @@ def test_every_figure_is_measured_and_reported(monkeypatch, capsys):
 
     document = json.loads(capsys.readouterr().out)
     assert {f["unit"] for f in document["figures"]} == {
-        "messages/s", "records/s", "outputs/s", "events/s", "MiB"
-    }  # fmt: skip
+        "messages/s",
+        "records/s",
+        "outputs/s",
+        "events/s",
+        "MiB",
+    }
     assert all(figure["value"] > 0 for figure in document["figures"])
     assert {"cpu", "cpus", "python"} <= document["machine"].keys()
 

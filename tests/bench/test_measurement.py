@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 
 from tickproof.conformance.bench.engines import measurement
-from tickproof.conformance.bench.engines.engine_samples import (
-    EngineSamples,
-    children_cpu_s,
-)
+from tickproof.conformance.bench.engines.engine_samples import EngineSamples, children_cpu_s
 from tickproof.conformance.bench.engines.measurement import EngineResult, Series
 from tickproof.conformance.bench.engines.plan import (
     Plan,
@@ -161,9 +158,13 @@ def test_keys_are_those_of_every_run_of_count():
 def test_count_alone_is_measured_with_each_number_of_keys():
     plan = Plan(apps=("passthrough", "count"), workers=(1, 2), keys=(77, 5))
     assert plan.steady == (
-        ("passthrough", 1, 0), ("passthrough", 2, 0),
-        ("count", 1, 77), ("count", 2, 77), ("count", 1, 5), ("count", 2, 5),
-    )  # fmt: skip
+        ("passthrough", 1, 0),
+        ("passthrough", 2, 0),
+        ("count", 1, 77),
+        ("count", 2, 77),
+        ("count", 1, 5),
+        ("count", 2, 5),
+    )
 
 
 def test_a_long_input_gets_its_time_to_drain():

@@ -52,13 +52,20 @@ def played(tmp_path):
         dtype = COUNT_OUT if app == "count" else opaque(52)
         payloads = np.array([payload for _, payload in rows], dtype)
         run.outputs(output_log(payloads, t_ns=[int(t * SECOND) for t, _ in rows]))
-        run.events(*(
-            FiredFault(
-                t_ns=int(at * SECOND), step=FaultStep("kill", "worker", "fetched"), moment="",
-                text="", outputs=0, partitions=(), pids=(),
+        run.events(
+            *(
+                FiredFault(
+                    t_ns=int(at * SECOND),
+                    step=FaultStep("kill", "worker", "fetched"),
+                    moment="",
+                    text="",
+                    outputs=0,
+                    partitions=(),
+                    pids=(),
+                )
+                for at in kills
             )
-            for at in kills
-        ))  # fmt: skip
+        )
         return run.history()
 
     return play
@@ -123,5 +130,6 @@ def test_a_partition_that_is_silent_to_the_next_fault_was_silent_until_then(play
     rows += [(t, (other, t, 0)) for t in (1, 2, 3, 8)]
     # The second partition has nothing new between the kills, and something after the last.
     assert silences(played("count", sorted(rows), [], (3.5, 6.5))) == [
-        pytest.approx(3.5), pytest.approx(5.0)
-    ]  # fmt: skip
+        pytest.approx(3.5),
+        pytest.approx(5.0),
+    ]

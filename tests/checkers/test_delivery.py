@@ -55,9 +55,7 @@ def test_a_number_left_out_is_a_gap():
 
 appends = st.lists(
     st.tuples(
-        st.integers(0, 2),
-        st.integers(0, 6),
-        st.lists(st.integers(0, 1), min_size=1, max_size=4),
+        st.integers(0, 2), st.integers(0, 6), st.lists(st.integers(0, 1), min_size=1, max_size=4)
     ),
     max_size=8,
 )

@@ -75,11 +75,19 @@ class Engine:
 
 
 def test_a_run_is_fetched_again_if_it_begins_below_what_was_reached():
-    rows = [(1, 0, 0, 0, 50), (2, 0, 1, 0, 9), (3, 0, 0, 40, 60), (4, 0, 0, 60, 70),
-            (5, 0, 0, 20, 30), (6, 0, 0, 30, 75)]  # fmt: skip
+    rows = [
+        (1, 0, 0, 0, 50),
+        (2, 0, 1, 0, 9),
+        (3, 0, 0, 40, 60),
+        (4, 0, 0, 60, 70),
+        (5, 0, 0, 20, 30),
+        (6, 0, 0, 30, 75),
+    ]
     assert rewinds(np.array(rows, FETCH), 2, 0) == [
-        Rewind(0, 40, 50), Rewind(0, 20, 70), Rewind(0, 30, 70)
-    ]  # fmt: skip
+        Rewind(0, 40, 50),
+        Rewind(0, 20, 70),
+        Rewind(0, 30, 70),
+    ]
     assert rewinds(np.array(rows, FETCH), 2, 4) == [Rewind(0, 20, 70), Rewind(0, 30, 70)]
 
 
@@ -136,8 +144,12 @@ def test_what_was_not_fetched_again_may_not_count_again():
     engine = Engine(made_input()).life(0, 300, S).life(180, RECORDS, 3 * S)
     engine.fetches = [(S, 0, 0, 0, RECORDS), (S, 0, 1, 0, RECORDS)]
     assert "wrong-total" in engine.seen()
-    engine.fetches = [(S, 0, 0, 0, 300), (S, 0, 1, 0, 300), (3 * S, 0, 0, 280, RECORDS),
-                      (3 * S, 0, 1, 280, RECORDS)]  # fmt: skip
+    engine.fetches = [
+        (S, 0, 0, 0, 300),
+        (S, 0, 1, 0, 300),
+        (3 * S, 0, 0, 280, RECORDS),
+        (3 * S, 0, 1, 280, RECORDS),
+    ]
     assert "wrong-total" in engine.seen()
 
 

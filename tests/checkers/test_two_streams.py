@@ -135,11 +135,15 @@ def slow_bound(rows, pauses, freshness, order_t, decided) -> int:
 
     bound = 0
     for x in range(20):
-        old = [i for i, (t, _, _, _, end) in enumerate(rows)
-               if active(t) <= active(order_t) - freshness and x < end]  # fmt: skip
+        old = [
+            i
+            for i, (t, _, _, _, end) in enumerate(rows)
+            if active(t) <= active(order_t) - freshness and x < end
+        ]
         limit = sum(active(t) <= active(order_t) - freshness for t, *_ in rows)
-        again = any(i >= limit and t <= decided and base <= x
-                    for i, (t, _, _, base, _) in enumerate(rows))  # fmt: skip
+        again = any(
+            i >= limit and t <= decided and base <= x for i, (t, _, _, base, _) in enumerate(rows)
+        )
         if old and not again:
             bound = max(bound, x + 1)
     return bound
@@ -229,8 +233,13 @@ market_rows = st.lists(
 
 
 @settings(deadline=None)
-@given(st.data(), market_rows, st.sampled_from(["rejects", "verdicts"]), st.booleans(),
-       st.integers(1, 6))  # fmt: skip
+@given(
+    st.data(),
+    market_rows,
+    st.sampled_from(["rejects", "verdicts"]),
+    st.booleans(),
+    st.integers(1, 6),
+)
 def test_a_right_engine_gives_no_finding(data, rows, emit, deaths, group_rows):
     quotes = [quote(s, i + 1, *p) for i, (is_q, s, p) in enumerate(rows) if is_q]
     orders = [order(s, i + 1) for i, (is_q, s, _) in enumerate(rows) if not is_q]
@@ -239,11 +248,17 @@ def test_a_right_engine_gives_no_finding(data, rows, emit, deaths, group_rows):
         engine.step(deaths)
     engine.finish()
     found = check(
-        quotes, orders, engine.came, emit, engine.times,
-        freshness_ns=engine.lag, group_rows=group_rows,
-        publishes=np.array(engine.publishes, PUBLISH), fetches=np.array(engine.fetches, FETCH),
+        quotes,
+        orders,
+        engine.came,
+        emit,
+        engine.times,
+        freshness_ns=engine.lag,
+        group_rows=group_rows,
+        publishes=np.array(engine.publishes, PUBLISH),
+        fetches=np.array(engine.fetches, FETCH),
         delivery="at-least-once" if deaths else "exactly-once",
-    )  # fmt: skip
+    )
     assert not set(found.counts) - ({"duplicate"} if deaths else set()), found.examples
 
 
@@ -348,9 +363,7 @@ def test_partitions_are_kept_apart():
     orders = [stacked(ORDERS, ORDER), stacked([order(B[:1] + A[1:], 9)], ORDER)]
     came = [*RIGHT, verdict(9, B[:1] + A[1:], 9, *BAD, 1)]
     publishes = np.array([(0, s, p, 9) for s in (0, 1) for p in (0, 1)], PUBLISH)
-    options = {
-        "freshness_ns": 1, "publishes": publishes, "fetches": np.zeros(0, FETCH),
-    }  # fmt: skip
+    options = {"freshness_ns": 1, "publishes": publishes, "fetches": np.zeros(0, FETCH)}
     assert not check_two_streams(parts, orders, log(came), "verdicts", **options)
     lost = check_two_streams(parts, orders, log(RIGHT), "verdicts", **options)
     assert lost.counts == Counter(lost=1)

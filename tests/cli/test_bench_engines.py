@@ -16,9 +16,18 @@ def measured(session_type, tmp_path_factory):
     """Return the document of a bench of two engines, and the same from bench.json."""
     sessions = session_type(tmp_path_factory.mktemp("bench"))
     done = sessions.tickproof(
-        "bench", "engines", "miniature", "minimal", *SMALL, "--rounds", 2, "--json", "--keep",
-        "--out", "out",
-    )  # fmt: skip
+        "bench",
+        "engines",
+        "miniature",
+        "minimal",
+        *SMALL,
+        "--rounds",
+        2,
+        "--json",
+        "--keep",
+        "--out",
+        "out",
+    )
     sessions.close()  # with the runs kept, their ids tell whether a process is left
     assert done.status == 0, done.err
     assert len(sessions.runs()) == 2 * (3 + 2) + 2 * 2 + 2 * 2
@@ -108,9 +117,19 @@ def test_deaths_are_measured_where_they_are_claimed_to_be_survived(measured, tar
 
 def test_a_wrong_answer_gets_no_figure(tickproof, tmp_path):
     status, out, _ = tickproof(
-        "bench", "engines", "minimal", "mutant:all-twice", *SMALL, "--app", "passthrough",
-        "--kill", "none", "--no-latency", "--out", "out",
-    )  # fmt: skip
+        "bench",
+        "engines",
+        "minimal",
+        "mutant:all-twice",
+        *SMALL,
+        "--app",
+        "passthrough",
+        "--kill",
+        "none",
+        "--no-latency",
+        "--out",
+        "out",
+    )
     assert status == 1
     found = json.loads((tmp_path / "out/bench.json").read_text())
     row = rows(found, "miniature+all-twice")["passthrough"]
@@ -127,9 +146,19 @@ def test_a_wrong_answer_gets_no_figure(tickproof, tmp_path):
 
 def test_a_recovery_with_wrong_totals_gets_no_figure(tickproof, tmp_path):
     status, out, _ = tickproof(
-        "bench", "engines", "mutant:worker-restarts-fresh", *SMALL, "--app", "passthrough",
-        "--kill", "worker", "--no-latency", "--out", "out", "--json",
-    )  # fmt: skip
+        "bench",
+        "engines",
+        "mutant:worker-restarts-fresh",
+        *SMALL,
+        "--app",
+        "passthrough",
+        "--kill",
+        "worker",
+        "--no-latency",
+        "--out",
+        "out",
+        "--json",
+    )
     assert status == 1
     (engine,) = json.loads(out)["engines"]
     assert [row["status"] for row in engine["apps"]] == ["measured"]

@@ -54,10 +54,33 @@ def test_options_reach_the_session(tickproof, engine, session, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]  # free again below
     tickproof(
-        "run", "--engine", toml, "--profile", "full", "--tier", 0, "--tier", 1, "-n", 1,
-        "--only", "pr-hello,PR-STOP", "--only", "ST-TOTALS", "--seed", 5, "--out", "o",
-        "--port", port, "--quotes", "q.csv", "--orders", "o.csv", "--strict",
-    )  # fmt: skip
+        "run",
+        "--engine",
+        toml,
+        "--profile",
+        "full",
+        "--tier",
+        0,
+        "--tier",
+        1,
+        "-n",
+        1,
+        "--only",
+        "pr-hello,PR-STOP",
+        "--only",
+        "ST-TOTALS",
+        "--seed",
+        5,
+        "--out",
+        "o",
+        "--port",
+        port,
+        "--quotes",
+        "q.csv",
+        "--orders",
+        "o.csv",
+        "--strict",
+    )
 
     (request,) = session.requests
     assert session.engines == [toml]
@@ -161,7 +184,7 @@ def test_ctrl_c_is_one_clear_line_and_130(tickproof, engine, session):
 
 def test_an_interrupt_before_anything_was_judged_leaves_the_earlier_report(
     tickproof, engine, session
-):  # fmt: skip
+):
     toml = engine()
     tickproof("run", toml, "--only", "PR-HELLO")
     names = ("report.json", "junit.xml", "report.html", "badge.svg")
@@ -376,8 +399,10 @@ def test_an_unwritable_output_is_wrong_usage(tickproof):
 def test_output_into_a_pipe_has_no_control_characters(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "tickproof.conformance.cli.main", "requirements"],
-        capture_output=True, timeout=DEADLINE_S, cwd=Path(main.__file__).parents[3],
-    )  # fmt: skip
+        capture_output=True,
+        timeout=DEADLINE_S,
+        cwd=Path(main.__file__).parents[3],
+    )
 
     assert done.returncode == 0
     assert not any(byte < 32 and byte != 10 for byte in done.stdout)

@@ -136,10 +136,22 @@ def test_pin_without_rights_says_so_and_strict_starts_nothing():
     wishes = ["--cores", str(CORE), "--policy", "fifo", "--priority", "9", "--lock"]
     for strict, status, printed in ((["--strict"], 2, ""), ([], 0, "started\n")):
         done = subprocess.run(
-            [sys.executable, "-c", drop, "host", "pin", *wishes, *strict, "--", "/bin/echo",
-             "started"],
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-c",
+                drop,
+                "host",
+                "pin",
+                *wishes,
+                *strict,
+                "--",
+                "/bin/echo",
+                "started",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert (done.returncode, done.stdout) == (status, printed), done.stderr
         assert "not set: policy fifo 9: Operation not permitted" in done.stderr
         assert "not set: limit of locked memory: stays at the hard limit of 65536" in done.stderr

@@ -54,9 +54,12 @@ def test_a_machine_that_allows_no_namespaces(tmp_path):
     run = [sys.executable, "-m", "tickproof", "run", "miniature", "--hosts", "3", "--out", "out"]
     done = subprocess.run(
         ["unshare", "-Ur", "sh", "-c", FORBIDDEN, "sh", *run],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)}, text=True, capture_output=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(root)},
+        text=True,
+        capture_output=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 2, done.stderr
     said = "--hosts: this machine cannot give them: no network for hosts: [Errno 28] unshare: "
     assert said in " ".join(done.stderr.split())

@@ -27,11 +27,18 @@ LEVELS = {name: 1_000.0 for name in ("p50", "p90", "p95", "p99", "p99.9", "p99.9
 def figures(number: int = 1, **changed) -> RunFigures:
     """Return the figures of a run that is well under every limit of profile ci."""
     good = {
-        "number": number, "seed": number, "run": f"run-{number}", "ended": "completed",
-        "samples": 6_000, "percentiles": LEVELS, "quiet_samples": 6_000,
-        "quiet_percentiles": LEVELS, "floor": dict.fromkeys(LEVELS, 200.0),
-        "late": dict.fromkeys(LEVELS, 50.0), "hiccup": dict.fromkeys(LEVELS, 20.0),
-    }  # fmt: skip
+        "number": number,
+        "seed": number,
+        "run": f"run-{number}",
+        "ended": "completed",
+        "samples": 6_000,
+        "percentiles": LEVELS,
+        "quiet_samples": 6_000,
+        "quiet_percentiles": LEVELS,
+        "floor": dict.fromkeys(LEVELS, 200.0),
+        "late": dict.fromkeys(LEVELS, 50.0),
+        "hiccup": dict.fromkeys(LEVELS, 20.0),
+    }
     return RunFigures(**good | changed)
 
 

@@ -102,9 +102,18 @@ def test_latency_of_an_engine_that_does_not_claim_the_app_judges_nothing(tickpro
 def test_a_bench_of_an_engine_that_offers_nothing_of_it_is_not_green(tickproof, engine):
     """The other engine is measured; the row of this one is empty."""
     status, out, err = tickproof(
-        "bench", "engines", engine("empty"), "minimal", "--app", "double", "--messages", 20_000,
-        "--no-latency", "--kill", "none",
-    )  # fmt: skip
+        "bench",
+        "engines",
+        engine("empty"),
+        "minimal",
+        "--app",
+        "double",
+        "--messages",
+        20_000,
+        "--no-latency",
+        "--kill",
+        "none",
+    )
     assert status == 5, out + err
     assert "empty: nothing was measured: it offers or claims none of it; exit status 5" in err
     assert "minimal: nothing" not in err
@@ -156,9 +165,11 @@ def test_the_last_line_of_a_run_agrees_with_its_exit_status(
 
 def test_no_option_that_takes_a_list_takes_an_empty_one():
     taking = [
-        (name, option) for name, command in _commands(cli) for option in command.params
+        (name, option)
+        for name, command in _commands(cli)
+        for option in command.params
         if option.param_type_name == "option" and "..." in (option.metavar or "")
-    ]  # fmt: skip
+    ]
     assert len(taking) >= 10
     for name, option in taking:
         assert option.callback is not None, f"{name} {option.opts[0]}"

@@ -40,9 +40,12 @@ def refused(tmp_path):
         path = [str(Path(conformance.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         done = subprocess.run(
             [*before, sys.executable, "-m", "tickproof.conformance.cli.main", *map(str, words)],
-            capture_output=True, text=True, cwd=tmp_path, timeout=120,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=120,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))},
-        )  # fmt: skip
+        )
         assert done.returncode == 2, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return " ".join(done.stderr.split())

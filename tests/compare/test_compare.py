@@ -124,9 +124,14 @@ def test_a_part_that_was_not_judged_again_is_named_in_every_form(tickproof, repo
     found = json.loads(out)
     assert (code, found["exit_status"]) == (5, 5)
     assert found["overlaps"] == [
-        {"engine": "toy 1.0 #2", "compared": ["PR-HELLO"], "missing": ["ST-TOTALS"], "extra": [],
-         "failed": []}
-    ]  # fmt: skip
+        {
+            "engine": "toy 1.0 #2",
+            "compared": ["PR-HELLO"],
+            "missing": ["ST-TOTALS"],
+            "extra": [],
+            "failed": [],
+        }
+    ]
     code, out, _ = tickproof("compare", before, after, "--only-common")
     assert code == 0
     assert "Nothing is worse than with toy 1.0 #1 in the 1 that were compared." in out
@@ -144,10 +149,14 @@ def test_more_than_before_is_green_as_long_as_it_holds(tickproof, report):
 def test_last_line_and_exit_status_agree(rows, only_common):
     found = comparison.Comparison(
         ("a", "b", "c"),
-        tuple(comparison.VerdictRow(f"X-{n}", "", 0, row, (True,) * 3)
-              for n, row in enumerate(rows)),
-        (), 0.05, "", only_common,
-    )  # fmt: skip
+        tuple(
+            comparison.VerdictRow(f"X-{n}", "", 0, row, (True,) * 3) for n, row in enumerate(rows)
+        ),
+        (),
+        0.05,
+        "",
+        only_common,
+    )
     said = words.verdict(found)
     begins = {0: "Nothing is worse than with a", 1: "Against a: ", 5: "No"}[found.status]
     assert said.startswith(begins)
@@ -184,10 +193,16 @@ def latency(folder, values, rate=20_000, verdict="pass"):
     ]
     folder.mkdir()
     document = {
-        "format": 1, "profile": {"load": {"app": "count", "rate": rate}}, "seed": 1,
-        "engine": {"name": "toy", "version": "1"}, "cores": {}, "host": {}, "runs": runs,
-        "reproduce": "", "decision": {"verdict": verdict},
-    }  # fmt: skip
+        "format": 1,
+        "profile": {"load": {"app": "count", "rate": rate}},
+        "seed": 1,
+        "engine": {"name": "toy", "version": "1"},
+        "cores": {},
+        "host": {},
+        "runs": runs,
+        "reproduce": "",
+        "decision": {"verdict": verdict},
+    }
     (folder / "latency.json").write_text(json.dumps(document))
     return folder
 
@@ -285,15 +300,18 @@ def test_each_number_of_keys_and_workers_is_a_figure_of_its_own(tmp_path):
     (tmp_path / "bench.json").write_text(json.dumps(document))
     (found,) = read(tmp_path)
     assert [name.removeprefix("records a second of ") for name in found.figures] == [
-        "passthrough, 2 workers", "count, 350 keys, 2 workers", "count, 10,000 keys, 2 workers",
-    ]  # fmt: skip
+        "passthrough, 2 workers",
+        "count, 350 keys, 2 workers",
+        "count, 10,000 keys, 2 workers",
+    ]
 
 
 def test_the_threshold_is_one_of_the_whole_interval(tmp_path):
     before = Figure("rate", "/s", "higher", (100, 100, 100, 100, 100))
     after = Figure("rate", "/s", "higher", (80, 85, 88, 90, 96))
-    subjects = [Subject(name, tmp_path, {}, {"rate": one}) for name, one in
-                (("a", before), ("b", after))]  # fmt: skip
+    subjects = [
+        Subject(name, tmp_path, {}, {"rate": one}) for name, one in (("a", before), ("b", after))
+    ]
     assert comparison.compare(subjects, 0.05).regressions == []
     assert comparison.compare(subjects, 0.0).regressions == [("b", "rate")]
 

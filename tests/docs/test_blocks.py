@@ -95,5 +95,10 @@ def test_the_app_of_the_reference_passes_its_test(tmp_path):
     for file, block in named("reference/README.md").items():
         (tmp_path / file).write_text(block.body)
     code = "import test_count; test_count.test_two_keys()"
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(tmp_path),
-                   check=True, timeout=60)  # fmt: skip
+    subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        check=True,
+        timeout=60,
+    )

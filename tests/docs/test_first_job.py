@@ -51,8 +51,10 @@ def test_who_follows_the_page_gets_each_booking_once(tmp_path):
             walk.follow(block)
     assert walk.kills == 1
     programs = {block.file for block in BLOCKS if block.file} - {
-        "records.py", "accounts.py", "test_accounts.py",
-    }  # fmt: skip
+        "records.py",
+        "accounts.py",
+        "test_accounts.py",
+    }
     assert set(walk.ran) == programs and walk.ran.count("stream.py") == 2
 
     changes = list(expected(log))

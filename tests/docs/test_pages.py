@@ -17,9 +17,14 @@ AREAS = {
 
 def requirement(identity="PR-ONE", clauses=("ctl-one",), **needs):
     return registry.Requirement(
-        id=identity, title="one | two", promise="It holds.", level="must", tier=0,
-        clauses=clauses, needs=registry.Needs(**needs),
-    )  # fmt: skip
+        id=identity,
+        title="one | two",
+        promise="It holds.",
+        level="must",
+        tier=0,
+        clauses=clauses,
+        needs=registry.Needs(**needs),
+    )
 
 
 def test_clause_ids_have_a_known_area():

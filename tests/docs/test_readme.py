@@ -36,9 +36,12 @@ def test_the_adapter_passes_tier_0(tmp_path):
         (tmp_path / block.file).write_text(block.body)
     done = subprocess.run(
         [sys.executable, "-m", "tickproof", "run", "my-engine/engine.toml", "--tier", "0"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stdout
     report = json.loads((tmp_path / "tickproof-out/mine/report.json").read_text())
     verdicts = [one["verdict"] for one in report["requirements"]]

@@ -38,12 +38,16 @@ def test_the_site_is_built(tmp_path):
     pytest.importorskip("material", reason="the site is built with mkdocs-material")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     pages = list(tmp_path.rglob("*.html"))
     assert len(pages) > 20
     for page in pages:
-        loaded = re.findall(r'<(?:link|script|img)[^>]* (?:href|src)="(https?:[^"]+)"',
-                            page.read_text("utf-8"))  # fmt: skip
+        loaded = re.findall(
+            r'<(?:link|script|img)[^>]* (?:href|src)="(https?:[^"]+)"', page.read_text("utf-8")
+        )
         assert [one for one in loaded if "canonical" not in one] == [], page

@@ -46,13 +46,19 @@ class Program:
         programs = Path(sys.executable).parent  # where Spark finds its python3
         with self._output.open("w") as output, self._errors.open("w") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-u", *arguments], cwd=folder, text=True,
-                stdin=stdin, stdout=output, stderr=errors,
-                env=os.environ | {
+                [sys.executable, "-u", *arguments],
+                cwd=folder,
+                text=True,
+                stdin=stdin,
+                stdout=output,
+                stderr=errors,
+                env=os.environ
+                | {
                     "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-                    "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1",
+                    "PYTHONPATH": str(ROOT),
+                    "SPARK_LOCAL_IP": "127.0.0.1",
                 },
-            )  # fmt: skip
+            )
 
     def line(self) -> str:
         """Return the next line that it prints; it has to come."""

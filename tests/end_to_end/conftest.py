@@ -32,9 +32,17 @@ def failed_run(session_type, tmp_path_factory) -> Path:
     """The folder of a run that a mutant failed."""
     made = session_type(tmp_path_factory.mktemp("failed"))
     done = made.tickproof(
-        "run", "mutant:offset-not-state", "--only", "EO-ENGINE-DEATH", "--seed", 7,
-        "--out", "out", "-n", 1,
-    )  # fmt: skip
+        "run",
+        "mutant:offset-not-state",
+        "--only",
+        "EO-ENGINE-DEATH",
+        "--seed",
+        7,
+        "--out",
+        "out",
+        "-n",
+        1,
+    )
     made.close()
     assert done.status == 1, done.out + done.err
     (run,) = (path for path in made.runs() if path.name == "count-engine-death")

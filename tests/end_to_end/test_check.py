@@ -21,10 +21,21 @@ def _verdicts(rows):
 
 def test_every_run_of_a_session_gives_its_verdict_again(sessions):
     done = sessions.tickproof(
-        "run", "miniature", "--tier", 0, "--tier", 1, "--only",
+        "run",
+        "miniature",
+        "--tier",
+        0,
+        "--tier",
+        1,
+        "--only",
         "PR-TOKEN,PR-DRAIN-WAITS,PR-STDIN-EOF,SL-PASSTHROUGH,SL-DOUBLE,ST-TOTALS",
-        "--seed", 1, "--out", "out", "-n", 2,
-    )  # fmt: skip
+        "--seed",
+        1,
+        "--out",
+        "out",
+        "-n",
+        2,
+    )
     assert done.status == 0
     assert len(sessions.runs()) >= 5
 

@@ -24,9 +24,7 @@ ROGUES = {
         "UnknownPartition": ("UNKNOWN_STREAM", "no input stream 0, partition 99"),
         "BeyondEnd": ("BEYOND_END", "offset 1000000000 is beyond the end"),
     },
-    "PR-RELEASE": {
-        "BelowRelease": ("RELEASED", "offset 0 was released"),
-    },
+    "PR-RELEASE": {"BelowRelease": ("RELEASED", "offset 0 was released")},
     "PR-SEQUENCE": {
         "Gap": ("SEQUENCE_GAP", "writer 0: first_seq 1, but 0 is next"),
         "DeafGap": ("SEQUENCE_GAP", "writer 0: first_seq 1, but 0 is next"),

@@ -34,9 +34,18 @@ def _expect_kit_error(sessions, done, why):
 def test_output_that_cannot_be_recorded(sessions):
     engine = sessions.rogue("Polite")
     done = sessions.tickproof(
-        "run", engine, "--only", "SL-PASSTHROUGH,PR-FRAMES", "--seed", 1, "--out", "out",
-        "-n", 1, preexec_fn=_limited,
-    )  # fmt: skip
+        "run",
+        engine,
+        "--only",
+        "SL-PASSTHROUGH,PR-FRAMES",
+        "--seed",
+        1,
+        "--out",
+        "out",
+        "-n",
+        1,
+        preexec_fn=_limited,
+    )
 
     run, said = _expect_kit_error(sessions, done, "stopped: File too large")
     assert "stopped: File too large" in said

@@ -19,9 +19,17 @@ ONLY = "SL-PASSTHROUGH,PR-DRAIN-WAITS"
 def _started(sessions, wait_until, workers):
     """Start a session on an engine that never drains; return it in mid-run."""
     process = sessions.start(
-        "run", sessions.rogue("NeverDrains", drain=600), "--only", ONLY, "--seed", 1,
-        "--out", "out", "-n", workers,
-    )  # fmt: skip
+        "run",
+        sessions.rogue("NeverDrains", drain=600),
+        "--only",
+        ONLY,
+        "--seed",
+        1,
+        "--out",
+        "out",
+        "-n",
+        workers,
+    )
 
     def asked() -> int:
         events = sessions.folder.glob("out/*/runs/*/*/events.jsonl")
@@ -137,9 +145,7 @@ def test_what_was_judged_is_reported(sessions, wait_until, number, group, worker
     assert wait_until(lambda: not sessions.processes(), 10)
 
 
-def test_a_killed_session_leaves_the_earlier_report_and_the_means_for_its_own(
-    sessions, wait_until
-):  # fmt: skip
+def test_a_killed_session_leaves_the_earlier_report_and_the_means_for_its_own(sessions, wait_until):
     engine = sessions.rogue("Polite")
     first = sessions.judge([engine], "PR-HELLO")
     assert first.status == 0
@@ -193,9 +199,13 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path, wait_until):
 def test_two_sessions_of_one_folder_do_not_mix(sessions, wait_until):
     process = _started(sessions, wait_until, 1)
     other = sessions.tickproof(
-        "run", sessions.folder / "engines" / "0" / "engine.toml", "--only", "PR-HELLO", "--out",
+        "run",
+        sessions.folder / "engines" / "0" / "engine.toml",
+        "--only",
+        "PR-HELLO",
+        "--out",
         "out",
-    )  # fmt: skip
+    )
     assert other.status == 2
     assert f"in use by process {process.pid}" in other.err
     assert not other.reports
@@ -206,9 +216,13 @@ def test_two_sessions_of_one_folder_do_not_mix(sessions, wait_until):
     process.wait()
     assert wait_until(lambda: not sessions.processes(), 10)
     after = sessions.tickproof(
-        "run", sessions.toml("NeverDrains", ["{python}", "-c", "pass"]), "--only", "PR-HELLO",
-        "--out", "out",
-    )  # fmt: skip
+        "run",
+        sessions.toml("NeverDrains", ["{python}", "-c", "pass"]),
+        "--only",
+        "PR-HELLO",
+        "--out",
+        "out",
+    )
     assert after.status == 1
 
 

@@ -80,10 +80,15 @@ def test_the_readme_says_what_went_wrong_and_names_each_file(failed_run, packed)
     text = " ".join(held["README.txt"].decode().split())
     (outcome,) = recheck(failed_run)
     for said in (
-        "miniature+offset-not-state", "SIGKILL of the engine", outcome.expected, outcome.actual,
-        outcome.requirement, "tickproof check FILE", "tickproof replay FILE ENGINE",
+        "miniature+offset-not-state",
+        "SIGKILL of the engine",
+        outcome.expected,
+        outcome.actual,
+        outcome.requirement,
+        "tickproof check FILE",
+        "tickproof replay FILE ENGINE",
         *(held.keys() - {"README.txt"}),
-    ):  # fmt: skip
+    ):
         assert said in text
     assert max(map(len, held["README.txt"].decode().splitlines())) <= 100
 
@@ -133,22 +138,32 @@ def telling_run(session_type, tmp_path_factory):
     assert text.count('error=f"no op {op}"') == 1
     text = text.replace('error=f"no op {op}"', 'error=f"no op {op} in {request} {__file__}"')
     assert text.count("        step = {") == 1
-    text = text.replace("        step = {", "        print(request, file=sys.stderr)\n"
-                        "        step = {")  # fmt: skip
+    text = text.replace(
+        "        step = {", "        print(request, file=sys.stderr)\n        step = {"
+    )
     assert text.count("        answer(request)\n        break") == 1
-    text = text.replace("        answer(request)\n        break",
-                        "        raise OSError(2, 'gone', os.getcwd())")  # fmt: skip
+    text = text.replace(
+        "        answer(request)\n        break", "        raise OSError(2, 'gone', os.getcwd())"
+    )
     (engine / "adapter.py").write_text(text)
     environment = os.environ | {
-        "USER": "telltaleuser", "LOGNAME": "telltaleuser", "HOME": str(base / "telltale-home"),
-        "MY_API_TOKEN": "telltalesecret", "CI": "1",
+        "USER": "telltaleuser",
+        "LOGNAME": "telltaleuser",
+        "HOME": str(base / "telltale-home"),
+        "MY_API_TOKEN": "telltalesecret",
+        "CI": "1",
         "PYTHONPATH": os.pathsep.join([str(site), str(resources.fixtures().parent)]),
-    }  # fmt: skip
+    }
     command = [sys.executable, "-m", "tickproof.conformance.cli.main"]
     done = subprocess.run(
         [*command, "run", str(engine), "--only", "SL-PASSTHROUGH", "--seed", "1", "-n", "1"],
-        cwd=here, env=environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        cwd=here,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     (run,) = (p.parent for p in here.glob("**/passthrough/run.json"))
     told = (run / "stderr.log").read_text() + (run / "control.jsonl").read_text()
@@ -163,23 +178,36 @@ def test_nothing_in_a_pack_tells_where_it_was_made(telling_run, tmp_path, where)
     path = tmp_path / "a.zip"
     if where == "elsewhere":  # packed by somebody else, to whom the run was copied
         run = shutil.copytree(run, tmp_path / "copied")
-        here, environment = tmp_path, os.environ | {
-            "PYTHONPATH": str(resources.fixtures().parent)
-        }  # fmt: skip
+        here, environment = tmp_path, os.environ | {"PYTHONPATH": str(resources.fixtures().parent)}
     done = subprocess.run(
         [sys.executable, "-m", "tickproof.conformance.cli.main", "pack", str(run), "-o", str(path)],
-        cwd=here, env=environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        cwd=here,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "warning" not in done.stderr
-    token = json.loads(next(
-        row["line"] for row in History(run).control if '"deploy"' in row["line"]
-    ))["data"]["token"]  # fmt: skip
-    telling = [b"telltale", token.encode(), str(tmp_path).encode(), b"/pytest-of-",
-               sys.prefix.encode(), str(resources.fixtures().parent).encode()]  # fmt: skip
+    token = json.loads(
+        next(row["line"] for row in History(run).control if '"deploy"' in row["line"])
+    )["data"]["token"]
+    telling = [
+        b"telltale",
+        token.encode(),
+        str(tmp_path).encode(),
+        b"/pytest-of-",
+        sys.prefix.encode(),
+        str(resources.fixtures().parent).encode(),
+    ]
     held = members(path)
-    found = [(name, word) for name, content in held.items() for word in telling
-             if word.lower() in content.lower()]  # fmt: skip
+    found = [
+        (name, word)
+        for name, content in held.items()
+        for word in telling
+        if word.lower() in content.lower()
+    ]
     assert found == []
     assert b"{user}" in held["control.jsonl"]
     assert b"{state_dir}" in held["stderr.log"]

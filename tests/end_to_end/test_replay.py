@@ -96,9 +96,21 @@ def market_run(session_type, tmp_path_factory):
     (folder / "orders.csv").write_text("\n".join(orders) + "\n")
     made = session_type(folder)
     done = made.tickproof(
-        "run", "miniature", "--only", "MS-MERGED", "--quotes", "quotes.csv",
-        "--orders", "orders.csv", "--seed", 1, "--out", "out", "-n", 1,
-    )  # fmt: skip
+        "run",
+        "miniature",
+        "--only",
+        "MS-MERGED",
+        "--quotes",
+        "quotes.csv",
+        "--orders",
+        "orders.csv",
+        "--seed",
+        1,
+        "--out",
+        "out",
+        "-n",
+        1,
+    )
     made.close()
     assert done.status == 0, done.out + done.err
     (folder / "quotes.csv").unlink()

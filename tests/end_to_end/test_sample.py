@@ -31,9 +31,12 @@ KNOWN = {
 )
 def test_the_counts_by_symbol_are_the_known_ones_though_a_worker_dies(tmp_path: Path) -> None:
     request = Request(
-        out=tmp_path, seed=11, only=("MS-MERGED", "EO-MARKET-WORKER-DEATH"),
-        quotes=Path(SAMPLE) / "quotes.csv.gz", orders=Path(SAMPLE) / "orders.csv.gz",
-    )  # fmt: skip
+        out=tmp_path,
+        seed=11,
+        only=("MS-MERGED", "EO-MARKET-WORKER-DEATH"),
+        quotes=Path(SAMPLE) / "quotes.csv.gz",
+        orders=Path(SAMPLE) / "orders.csv.gz",
+    )
     outcomes = {
         outcome.requirement: outcome for outcome in run_session(MINIATURE, request, lambda _: None)
     }

@@ -52,8 +52,9 @@ def test_what_other_programs_got_is_withheld_and_nothing_else(engine: int, other
 times = st.floats(0, 5)
 demands = st.builds(Demand, times, times, st.integers(1, 8))
 maybe = st.none() | times
-intervals = st.builds(Interval, st.floats(0.01, 2), times, demands, demands, st.booleans(),
-                      maybe, maybe)  # fmt: skip
+intervals = st.builds(
+    Interval, st.floats(0.01, 2), times, demands, demands, st.booleans(), maybe, maybe
+)
 
 
 def slowly(seen: Interval) -> float:
@@ -62,8 +63,9 @@ def slowly(seen: Interval) -> float:
     for demand in (seen.engine, seen.kit):
         own = demand.used_s / demand.cores
         if own < seen.length_s:
-            excuses.append(seen.length_s - own if demand.wait_s > seen.length_s - own
-                           else demand.wait_s)  # fmt: skip
+            excuses.append(
+                seen.length_s - own if demand.wait_s > seen.length_s - own else demand.wait_s
+            )
     if seen.blocked and seen.disk_s is None:
         excuses.append(seen.length_s)
     elif seen.blocked:
@@ -133,8 +135,9 @@ def test_without_a_pulse_it_is_an_ordinary_clock() -> None:
 # -- the decision -------------------------------------------------------------------------
 
 
-@given(limit_s=st.floats(0.1, 100), still_s=times, waited_s=st.floats(0, 2000),
-       share=st.floats(0, 1))  # fmt: skip
+@given(
+    limit_s=st.floats(0.1, 100), still_s=times, waited_s=st.floats(0, 2000), share=st.floats(0, 1)
+)
 def test_only_standing_still_ends_in_a_failure(limit_s, still_s, waited_s, share) -> None:
     found = decide(limit_s, still_s, waited_s, share * waited_s)
     assert (found is Decision.STOOD_STILL) == (still_s >= limit_s)

@@ -27,9 +27,12 @@ pytestmark = [
 def without(capabilities: str, *command: str) -> subprocess.CompletedProcess[str]:
     rights = ["setpriv", f"--bounding-set={capabilities}", "--inh-caps=-all"]
     return subprocess.run(
-        [*rights, sys.executable, *command], env=os.environ | {"PYTHONPATH": str(ROOT)},
-        text=True, capture_output=True, check=False,
-    )  # fmt: skip
+        [*rights, sys.executable, *command],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(

@@ -159,9 +159,12 @@ def test_nothing_is_left_when_the_kit_dies(number):
     before = interfaces(), mounts()
     root = Path(conformance.__file__).parents[2]
     kit = subprocess.Popen(
-        [sys.executable, "-c", KIT], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(root)},
-    )  # fmt: skip
+        [sys.executable, "-c", KIT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": str(root)},
+    )
     with kit:
         # What it holds is all that keeps the namespaces.
         switch = psutil.Process(int(kit.stdout.readline()))

@@ -30,8 +30,11 @@ def engine(tmp_path):
 
 
 def test_it_runs_in_the_folder_of_the_engine_and_may_make_its_program(engine, tmp_path):
-    made = engine("echo $0 $1; echo told >&2; printenv TICKPROOF_RUN; cp /bin/true built",
-                  "{python}", "{here}")  # fmt: skip
+    made = engine(
+        "echo $0 $1; echo told >&2; printenv TICKPROOF_RUN; cp /bin/true built",
+        "{python}",
+        "{here}",
+    )
     with pytest.raises(InvalidFile, match=r"argv\[0\]: expected a program; no such file"):
         made.command()
     output = tmp_path / "out" / "prepare.log"

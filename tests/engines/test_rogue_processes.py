@@ -223,9 +223,13 @@ def test_an_engine_that_removes_its_folders_can_be_started_again(workshop, level
         engine.start()
         deploy(engine)
     with Engine(
-        engine.spec, engine.run_id, workshop.folder / "stderr.log", lambda *_: None,
-        engine.workspace, isolation=engine.isolation,
-    ) as again:  # fmt: skip
+        engine.spec,
+        engine.run_id,
+        workshop.folder / "stderr.log",
+        lambda *_: None,
+        engine.workspace,
+        isolation=engine.isolation,
+    ) as again:
         again.start()
         deploy(again)
 

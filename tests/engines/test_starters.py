@@ -20,9 +20,12 @@ def judged(folder, toml, *words):
     """Judge an engine of a folder; returns requirement -> verdict."""
     done = subprocess.run(
         [sys.executable, "-m", "tickproof", "run", str(toml), *words],
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     (report,) = folder.glob("tickproof-out/*/report.json")
     rows = json.loads(report.read_text())["requirements"]
@@ -90,8 +93,11 @@ def test_the_starter_in_node_says_which_program_is_missing(there, missing, tmp_p
         (programs / name).symlink_to(sys.executable)
     done = subprocess.run(
         [sys.executable, str(made.parent / "prepare.py")],
-        env={"PATH": str(programs)}, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        env={"PATH": str(programs)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 1
     assert f"needs Node.js and npm: there is no `{missing}` on PATH" in done.stderr
     assert not (made.parent / "node_modules").exists()

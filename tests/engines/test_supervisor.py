@@ -43,17 +43,23 @@ class Supervised:
     """
 
     def __init__(
-        self, folder: Path, engine: str, roles: dict[str, str], where: str = "first",
+        self,
+        folder: Path,
+        engine: str,
+        roles: dict[str, str],
+        where: str = "first",
         hosts: Collection[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         (folder / "engine.py").write_text(engine)
         self.run_id = uuid.uuid4().hex
         words = ["it", "1", json.dumps(roles), where, sys.executable, str(folder / "engine.py")]
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-S", SUPERVISOR, *words],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=folder,
             env=os.environ | {process_table.RUN_VARIABLE: self.run_id},
-        )  # fmt: skip
+        )
         data = {"host": "127.0.0.1", "port": 1, "inputs": ["in"], "output": "out", "group": "g"}
         state = str(folder / "state")
         job = {"app": "count", "params": {}, "workers": 2, "state_dir": state, "data": data}

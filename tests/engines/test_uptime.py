@@ -29,8 +29,10 @@ def test_a_process_and_what_it_starts_have_been_up_for_longer():
     folder = Path(sandbox.__file__).parent
     done = subprocess.run(
         [sys.executable, "-c", SHIFTED, str(folder), str(AHEAD_S)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     why = done.stderr.splitlines()[-1:]
     if why and why[0].startswith(("OSError", "PermissionError")):
         pytest.skip(why[0])

@@ -109,9 +109,10 @@ def test_reports_hold_the_story(failed, tmp_path):
     wrong = next(r for r in results if r.id == "EO-ENGINE-DEATH")
     assert wrong.story.lines == next(o.story["lines"] for o in found if o.requirement == wrong.id)
     (case,) = [
-        case for case in junit.document(_report(results)).iter("testcase")
+        case
+        for case in junit.document(_report(results)).iter("testcase")
         if case.get("name") == "EO-ENGINE-DEATH"
-    ]  # fmt: skip
+    ]
     whole = ElementTree.tostring(case, encoding="unicode")
     for line in (*wrong.story.lines, *wrong.story.picture):
         assert line in whole.replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&")
@@ -125,14 +126,20 @@ def _report(results):
     verdicts = [result.verdict for result in results]
     at = datetime(2024, 8, 8, tzinfo=UTC)
     return json_report.Report(
-        format=1, kit=json_report.Kit(version="1", git=None),
+        format=1,
+        kit=json_report.Kit(version="1", git=None),
         engine=json_report.Engine(name="toy", version="1", language="none", toml="engine.toml"),
         host=json_report.Host(platform="", cpu="", cpus=1, memory_bytes=0, python=""),
-        profile="quick", seed=1, selection=json_report.Selection(tiers=[], only=[]),
-        started=at, ended=at, verdict=worst(verdicts), exit_status=exit_status(verdicts),
+        profile="quick",
+        seed=1,
+        selection=json_report.Selection(tiers=[], only=[]),
+        started=at,
+        ended=at,
+        verdict=worst(verdicts),
+        exit_status=exit_status(verdicts),
         counts={verdict: verdicts.count(verdict) for verdict in set(verdicts)},
         requirements=results,
-    )  # fmt: skip
+    )
 
 
 # -- the command line ------------------------------------------------------------------------

@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites import tampering
-from tickproof.conformance.explain.picture import (
-    Moment,
-    Scale,
-    arranged,
-    moments,
-    picture,
-    plain,
-)
+from tickproof.conformance.explain.picture import Moment, Scale, arranged, moments, picture, plain
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import FETCH
 from tickproof.conformance.scenario import Scenario

@@ -136,8 +136,9 @@ def test_a_release_without_a_cut(mutant_run):
     text = " ".join(made.lines)
     assert re.search(
         rf"asked for offset {asked:,} of partition \d, though it had released everything below "
-        rf"{upto:,}:", text,
-    )  # fmt: skip
+        rf"{upto:,}:",
+        text,
+    )
     # It releases before it cuts: on a busy machine the kill may come before the first cut.
     assert ("older than its RELEASE" if asked else "at the very beginning") in text
     assert made.wrong.t_ns == row.t_ns
@@ -285,9 +286,10 @@ def test_a_request_that_was_never_answered(copy_of):
     asked = next(row for row in rows if '"op": "drain"' in row["line"])
     number_ = json.loads(asked["line"])["id"]
     kept = [
-        row for row in rows
+        row
+        for row in rows
         if row["direction"] == "to" or json.loads(row["line"]).get("id") != number_
-    ]  # fmt: skip
+    ]
     text = "".join(json.dumps(row) + "\n" for row in kept)
     tampering.fresh(folder / "control.jsonl").write_text(text, "utf-8")
 

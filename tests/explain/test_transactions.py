@@ -29,9 +29,15 @@ def abort(txn=21):
 
 
 KILLED = events.FiredFault(
-    t_ns=0, struck_ns=0, step=FaultStep("kill", "engine", "fetched"), moment="fetched", text="",
-    outputs=0, partitions=(), pids=(7,),
-)  # fmt: skip
+    t_ns=0,
+    struck_ns=0,
+    step=FaultStep("kill", "engine", "fetched"),
+    moment="fetched",
+    text="",
+    outputs=0,
+    partitions=(),
+    pids=(7,),
+)
 DRAINED = events.Drained(
     t_ns=0, open_acknowledgements=0, staged_open=0, outputs=0, ended=True, partitions=()
 )
@@ -44,10 +50,12 @@ def after(tmp_path):
     def make(*steps: Event) -> History:
         recipe = {"kind": "keyed", "records": 100, "keys": 5, "seed": 1}
         run = RunFolder(tmp_path, Scenario("made", "count", {"emit": "every"}, recipe))
-        run.events(*(
-            replace(event, t_ns=number * 1_000_000)
-            for number, event in enumerate((KILLED, *steps, DRAINED), 1)
-        ))  # fmt: skip
+        run.events(
+            *(
+                replace(event, t_ns=number * 1_000_000)
+                for number, event in enumerate((KILLED, *steps, DRAINED), 1)
+            )
+        )
         return run.history()
 
     return make
@@ -57,21 +65,30 @@ def test_output_staged_under_a_committed_number_is_told_step_by_step(after):
     gap = "writer 9: first_seq 5966, but 3359 is next"
     refused = events.Refused(t_ns=0, connection=1, code=6, text=gap, op="COMMIT")
     history = after(
-        commit(1, txn=17), stage(825), commit(1), commit(2, txn=17), abort(), stage(3432),
-        commit(2), refused,
-    )  # fmt: skip
+        commit(1, txn=17),
+        stage(825),
+        commit(1),
+        commit(2, txn=17),
+        abort(),
+        stage(3432),
+        commit(2),
+        refused,
+    )
     made = story(history, Outcome("DL-AFTER-COMMIT", Verdict.FAIL, reason="EXITED"))
 
     text = " ".join(made.lines)
     steps = [
-        "Transaction 21: STAGE of 825 outputs (writer 9)", "outcome 1: committed now", "ABORT",
-        "without effect, as it is committed", "STAGE of 3,432 outputs (writer 9)",
+        "Transaction 21: STAGE of 825 outputs (writer 9)",
+        "outcome 1: committed now",
+        "ABORT",
+        "without effect, as it is committed",
+        "STAGE of 3,432 outputs (writer 9)",
         "outcome 2: committed already, nothing is recorded",
         "staged under a number that 825 outputs had used up: none of them was recorded under it",
         "When it went on with number 5,966, the sink had 3,359 outputs of that writer: "
         "2,607 outputs never came",
         "Before that ABORT it had sent COMMIT of transaction 17 again (outcome 2)",
-    ]  # fmt: skip
+    ]
     places = [text.find(step) for step in steps]
     assert -1 not in places, text
     assert places == sorted(places)

@@ -88,9 +88,21 @@ def printed(out: str) -> schedule_file.Schedule:
 @needs_processes
 def test_forgotten_second_life_is_found_shrunk_and_saved(sessions, shrink_s, most_records):
     done = sessions.tickproof(
-        "explore", f"mutant:{MUTANT}", "--budget", "90s", "--shrink", f"{shrink_s}s", "--times", 2,
-        "--seed", 1, "--out", "out", "-n", 2,
-    )  # fmt: skip
+        "explore",
+        f"mutant:{MUTANT}",
+        "--budget",
+        "90s",
+        "--shrink",
+        f"{shrink_s}s",
+        "--times",
+        2,
+        "--seed",
+        1,
+        "--out",
+        "out",
+        "-n",
+        2,
+    )
     assert done.status == EXIT_FAIL, done.out + done.err
     out = sessions.folder / "out" / f"miniature-{MUTANT}"
     summary = json.loads((out / "explore" / "explore.json").read_text())
@@ -220,10 +232,7 @@ def test_wrong_schedules_and_options_are_usage_errors(sessions, schedule, tmp_pa
     bad = tmp_path / "bad.toml"
     bad.write_text(TWO_DEATHS.replace("kill", "stroke"))
     for words, said in (
-        (
-            ["run", "miniature", "--schedule", bad],
-            "bad.toml: [[fault]] 1: do: expected one of",
-        ),
+        (["run", "miniature", "--schedule", bad], "bad.toml: [[fault]] 1: do: expected one of"),
         (["run", miniature(tmp_path / "e", "app = 3")], "number-0.toml: app: expected"),
         (["run", "miniature", "--schedule", schedule, "--tier", 3], "without --tier"),
         (["explore", "miniature", "--budget", "soon"], "expected a time such as 90s, 10m"),

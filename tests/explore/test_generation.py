@@ -100,9 +100,15 @@ def test_worst_moments_are_all_drawn():
     offered = offers(load(fixtures() / "engines" / "miniature" / "engine.toml"))
     steps = [s for scenario in itertools.islice(drawn(offered, 3), 300) for s in scenario.faults]
     assert {step.at for step in steps} == {
-        "fetched", "losing", "staged", "accepted", "committing", "checkpoint",
-        "recovery", "drained",
-    }  # fmt: skip
+        "fetched",
+        "losing",
+        "staged",
+        "accepted",
+        "committing",
+        "checkpoint",
+        "recovery",
+        "drained",
+    }
     assert {step.do for step in steps} >= {
         "kill",
         "pause",

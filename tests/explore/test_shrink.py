@@ -66,9 +66,13 @@ def test_two_deaths_of_six_faults_are_left():
     left = smallest(BIG, lambda one: len(deaths(one)) >= 2)
     assert left.faults == (kill(fraction=0.2), kill(fraction=0.6))
     assert left.recipe == {
-        "kind": "keyed", "seed": 3, "records": left.recipe["records"], "keys": 1,
-        "partitions": 1, "tick": 1,
-    }  # fmt: skip
+        "kind": "keyed",
+        "seed": 3,
+        "records": left.recipe["records"],
+        "keys": 1,
+        "partitions": 1,
+        "tick": 1,
+    }
     assert left.recipe["records"] <= 12
     assert left.workers == 1
     assert left.rate * 2 > left.recipe["records"], "a small run must not take long"
@@ -93,9 +97,10 @@ def test_what_the_failure_needs_is_kept():
 
 
 @given(
-    generation.scenarios([OFFER]), st.sets(st.sampled_from(["worker", "engine"])),
+    generation.scenarios([OFFER]),
+    st.sets(st.sampled_from(["worker", "engine"])),
     st.integers(1, 100_000),
-)  # fmt: skip
+)
 def test_any_predicate_is_kept_and_nothing_grows(scenario, targets, records):
     """Faults of some kinds, and so many records, or as many as there were."""
     least = min(records, scenario.recipe["records"])
@@ -157,12 +162,15 @@ def named(*names):
 
 @pytest.mark.parametrize("parallel", [1, 2, 4])
 def test_only_what_fails_each_time_counts_as_failing(parallel):
-    attempts = Scripted({
-        "never": itertools.repeat(""),
-        "once": itertools.chain(["lost"], itertools.repeat("")),
-        "twice": itertools.chain(["lost", "lost"], itertools.repeat("")),
-        "always": itertools.repeat("lost"),
-    }, parallel)  # fmt: skip
+    attempts = Scripted(
+        {
+            "never": itertools.repeat(""),
+            "once": itertools.chain(["lost"], itertools.repeat("")),
+            "twice": itertools.chain(["lost", "lost"], itertools.repeat("")),
+            "always": itertools.repeat("lost"),
+        },
+        parallel,
+    )
     confirmation = Confirmation(attempts, "lost", 3)
     assert confirmation.fails(named("never", "once", "twice")) is None
     assert confirmation.fails(named("never", "twice", "always")) == 2

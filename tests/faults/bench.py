@@ -26,9 +26,15 @@ class Bench:
         )
         self.events, self.done = [], []
         self.controller = FaultController(
-            steps, self.log, SimpleNamespace(records=0), rate, deed or self.deed, self.note,
-            FIRST_CUT_S, one_each,
-        )  # fmt: skip
+            steps,
+            self.log,
+            SimpleNamespace(records=0),
+            rate,
+            deed or self.deed,
+            self.note,
+            FIRST_CUT_S,
+            one_each,
+        )
 
     def observe(self, moment, connection):
         """Hear of a moment as the log server does: hold the connection as long as asked."""
@@ -47,9 +53,13 @@ class Bench:
 
 
 steps = st.builds(
-    FaultStep, do=st.sampled_from(["kill", "pause"]), target=st.sampled_from(["worker", "engine"]),
-    at=st.sampled_from(MOMENTS), fraction=st.floats(0, 1), burst=st.integers(0, 20_000),
-)  # fmt: skip
+    FaultStep,
+    do=st.sampled_from(["kill", "pause"]),
+    target=st.sampled_from(["worker", "engine"]),
+    at=st.sampled_from(MOMENTS),
+    fraction=st.floats(0, 1),
+    burst=st.integers(0, 20_000),
+)
 schedules = st.lists(steps, max_size=4)
 
 

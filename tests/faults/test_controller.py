@@ -22,11 +22,14 @@ FAR = ((10, 10), (10, 0), (0, 0))  # how far partitions were fetched, and releas
 @given(
     schedules,
     st.lists(
-        st.tuples(st.sampled_from([*SEEN_AS.values(), "drained", "checkpoint", "give up"]),
-                  st.integers(0, 5_000), st.integers(1, 5)),
+        st.tuples(
+            st.sampled_from([*SEEN_AS.values(), "drained", "checkpoint", "give up"]),
+            st.integers(0, 5_000),
+            st.integers(1, 5),
+        ),
         max_size=60,
     ),
-)  # fmt: skip
+)
 def test_steps_fire_in_order_each_once(schedule, moments):
     bench = Bench(schedule)
     given_up = []

@@ -213,8 +213,12 @@ def test_workers_that_come_with_a_scale_find_input_though_no_step_is_left():
 
 def test_steps_that_wait_for_output_go_by_the_input_if_none_is_ever_sent():
     first = FaultStep("kill", "engine", "committing", fraction=0.3)
-    steps = [first, FaultStep("cut", "sink", "staged"), FaultStep("kill", "engine", "fetched"),
-             replace(first, fraction=0.7)]  # fmt: skip
+    steps = [
+        first,
+        FaultStep("cut", "sink", "staged"),
+        FaultStep("kill", "engine", "fetched"),
+        replace(first, fraction=0.7),
+    ]
     bench = Bench(steps, rate=500)
     bench.log.published = bench.log.fetched = out = bench.controller.limit(TOTAL)
     bench.log.released = out // 2

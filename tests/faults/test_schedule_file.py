@@ -51,10 +51,15 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 @st.composite
 def steps(draw):
     do = draw(st.sampled_from(sorted(TARGETS)))
-    made = {"do": do, "target": draw(st.sampled_from(TARGETS[do])),
-            "at": draw(st.sampled_from(MOMENTS)), "fraction": draw(SHARES),
-            "burst": draw(st.integers(0, 2**32)), "cut": draw(st.booleans()),
-            "delay_s": draw(st.floats(0, 10))}  # fmt: skip
+    made = {
+        "do": do,
+        "target": draw(st.sampled_from(TARGETS[do])),
+        "at": draw(st.sampled_from(MOMENTS)),
+        "fraction": draw(SHARES),
+        "burst": draw(st.integers(0, 2**32)),
+        "cut": draw(st.booleans()),
+        "delay_s": draw(st.floats(0, 10)),
+    }
     if do in LASTING:
         made["seconds"] = draw(SECONDS)
     if do == "corrupt":
@@ -82,24 +87,44 @@ def steps(draw):
 def schedules(draw):
     app = draw(st.sampled_from(sorted(APPS)))
     content = draw(st.fixed_dictionaries({}, optional=CONTENT[app]))
-    content |= draw(st.fixed_dictionaries({"records": st.integers(0, 2**32)}, optional={
-        "partitions": st.integers(1, 4_096), "tick": st.integers(1, 2**32),
-        "skew": SHARES}))  # fmt: skip
+    content |= draw(
+        st.fixed_dictionaries(
+            {"records": st.integers(0, 2**32)},
+            optional={
+                "partitions": st.integers(1, 4_096),
+                "tick": st.integers(1, 2**32),
+                "skew": SHARES,
+            },
+        )
+    )
     some = st.lists(st.integers(1, content.get("partitions", 1)), unique=True, max_size=5)
-    content |= draw(st.fixed_dictionaries({}, optional={
-        key: some.map(lambda counted: [number - 1 for number in counted if number > 1])
-        for key in ("empty", "ended_early")
-    }))  # fmt: skip
+    content |= draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                key: some.map(lambda counted: [number - 1 for number in counted if number > 1])
+                for key in ("empty", "ended_early")
+            },
+        )
+    )
     failure = st.builds(
-        Failure, engine=TEXT, reason=TEXT, actual=TEXT, confidence=st.just("3 of 3"),
+        Failure,
+        engine=TEXT,
+        reason=TEXT,
+        actual=TEXT,
+        confidence=st.just("3 of 3"),
         seed=st.integers(0, 2**63 - 1),
-    )  # fmt: skip
+    )
     return Schedule(
-        app=app, params=draw(st.sampled_from(APPS[app])), workers=draw(st.integers(1, 1_024)),
-        seed=draw(st.integers(0, 2**63 - 1)), rate=draw(st.none() | st.floats(0.1, 1e9)),
+        app=app,
+        params=draw(st.sampled_from(APPS[app])),
+        workers=draw(st.integers(1, 1_024)),
+        seed=draw(st.integers(0, 2**63 - 1)),
+        rate=draw(st.none() | st.floats(0.1, 1e9)),
         input=Input(**(NEEDED.get(app, {}) | content)),
-        fault=draw(st.lists(steps(), max_size=7)), failure=draw(st.none() | failure),
-    )  # fmt: skip
+        fault=draw(st.lists(steps(), max_size=7)),
+        failure=draw(st.none() | failure),
+    )
 
 
 @given(schedules())
@@ -119,10 +144,8 @@ def test_scenario_of_a_schedule_has_all_of_it(schedule):
 
 
 @given(
-    generation.scenarios([
-        Offer(carrier, ("worker", "engine"), scales=True) for carrier in Carrier
-    ])
-)  # fmt: skip
+    generation.scenarios([Offer(carrier, ("worker", "engine"), scales=True) for carrier in Carrier])
+)
 def test_generated_scenarios_can_be_said(scenario):
     text = schedule_file.to_toml(schedule_file.from_scenario(scenario))
     read = schedule_file.to_scenario(schedule_file.parse(text, "it"), "x")

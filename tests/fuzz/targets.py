@@ -184,11 +184,18 @@ def _made_run(folder: Path) -> Path:
         {"t_ns": 1, "event": "started", "pid": 5, "resume": False},
         {"t_ns": 2, "event": "deployed", "pid": 5, "resume": False},
         {"t_ns": 3, "event": "topology", "processes": [{"pid": 5, "role": "engine", "name": "e"}]},
-        {"t_ns": 4, "event": "have", "stream": 0, "writer": 0, "next_seq": 0, "connection": 1,
-         "fenced": None},
+        {
+            "t_ns": 4,
+            "event": "have",
+            "stream": 0,
+            "writer": 0,
+            "next_seq": 0,
+            "connection": 1,
+            "fenced": None,
+        },
         {"t_ns": 5, "event": "refused", "code": 1, "text": "t", "op": "FETCH", "connection": 1},
         {"t_ns": 6, "event": "exited", "returncode": 0},
-    ]  # fmt: skip
+    ]
     given.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     made.seal()
     return made.folder

@@ -83,8 +83,9 @@ def test_oddities_are_counted(tmp_path):
     assert market.orders["payload"]["price"].tolist() == [12_345_678]
     assert market.orders["payload"]["qty"].tolist() == [0]
     assert (market.decimals, market.finest.rpartition("/")[2]) == (
-        7, "orders.csv:2: column price: '1.2345678' has 7 decimal places",
-    )  # fmt: skip
+        7,
+        "orders.csv:2: column price: '1.2345678' has 7 decimal places",
+    )
 
 
 @pytest.mark.parametrize(

@@ -80,11 +80,7 @@ def test_quotes_and_orders_alone_are_those_of_the_merged_stream(symbols):
 def test_exactly_the_chosen_orders_are_rejected(judge, seed, symbols, reject, probe, crossed):
     market = Market(
         params(
-            seed=seed,
-            symbols=symbols,
-            reject_one_in=reject,
-            probe_one_in=probe,
-            crossed=crossed,
+            seed=seed, symbols=symbols, reject_one_in=reject, probe_one_in=probe, crossed=crossed
         )
     )
     verdicts = judge(market.messages(0, 6_000))

@@ -36,9 +36,12 @@ def placements(draw):
     skew = draw(st.sampled_from((0, 0, 0.5, 0.9, 1)))
     partitioner = draw(st.sampled_from(PARTITIONERS))
     return {
-        "partitions": partitions, "partitioner": partitioner, "empty": empty,
-        "ended_early": early, "skew": skew,
-    }  # fmt: skip
+        "partitions": partitions,
+        "partitioner": partitioner,
+        "empty": empty,
+        "ended_early": early,
+        "skew": skew,
+    }
 
 
 def numbers_of(source, placement):

@@ -390,15 +390,23 @@ def parquet(path, **columns):
 def test_parquet(tmp_path):
     times = pa.array([NOON, NOON + 1, NOON + 2], pa.int64())
     quoted = parquet(
-        tmp_path / "quotes", ts_ns=times.cast(pa.timestamp("ns", "Europe/Berlin")),
-        symbol=pa.array(["A", "A", "B"]).dictionary_encode(), bid=[10.00004, 1e-05, 0.3],
-        offer=pa.array([10.05, None, 0.31], pa.float64()), other=[[1], [2], [3]],
-        bid_size=pa.array([1, 2, 3], pa.uint8()), offer_size=[8e-06, 1.0, 2.0],
-    )  # fmt: skip
+        tmp_path / "quotes",
+        ts_ns=times.cast(pa.timestamp("ns", "Europe/Berlin")),
+        symbol=pa.array(["A", "A", "B"]).dictionary_encode(),
+        bid=[10.00004, 1e-05, 0.3],
+        offer=pa.array([10.05, None, 0.31], pa.float64()),
+        other=[[1], [2], [3]],
+        bid_size=pa.array([1, 2, 3], pa.uint8()),
+        offer_size=[8e-06, 1.0, 2.0],
+    )
     ordered = parquet(
-        tmp_path / "orders", ts_ns=times, symbol=["A", "A", "B"], side=["B", "S", None],
-        price=pa.array([Decimal("10.00"), None, Decimal("0.30")]), qty=[1, 2, 3],
-    )  # fmt: skip
+        tmp_path / "orders",
+        ts_ns=times,
+        symbol=["A", "A", "B"],
+        side=["B", "S", None],
+        price=pa.array([Decimal("10.00"), None, Decimal("0.30")]),
+        qty=[1, 2, 3],
+    )
     found = read_market(quoted, ordered)
     assert found.decimals == 5
     assert found.quotes["payload"]["bid"].tolist() == [1_000_004, 1, 30_000]

@@ -42,10 +42,18 @@ def test_a_state_of_a_partition_is_read_by_its_names() -> None:
 def test_a_fault_is_read_with_the_moment_of_its_evidence() -> None:
     step = FaultStep("kill", "worker", "fetched", fraction=0.5)
     row = {
-        "t_ns": 9, "event": "fault", "step": step.to_json(), "at_ns": 5, "moment": "fetched",
-        "text": str(step), "outputs": 2, "partitions": [[0, 0, 10, 8, 6, 4], [0, 1, 5, 5, 5, 5]],
-        "pids": [7], "number": 0, "total": 15,
-    }  # fmt: skip
+        "t_ns": 9,
+        "event": "fault",
+        "step": step.to_json(),
+        "at_ns": 5,
+        "moment": "fetched",
+        "text": str(step),
+        "outputs": 2,
+        "partitions": [[0, 0, 10, 8, 6, 4], [0, 1, 5, 5, 5, 5]],
+        "pids": [7],
+        "number": 0,
+        "total": 15,
+    }
     fault = events.FiredFault.from_row(row)
     assert (fault.step, fault.t_ns, fault.struck_ns, fault.pids) == (step, 5, 9, (7,))
     assert (fault.in_flight, fault.remaining, fault.backlog) == (2, 4, 4)
@@ -54,11 +62,7 @@ def test_a_fault_is_read_with_the_moment_of_its_evidence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"t_ns": 1}, "started: .*pid"),
-        ({"t_ns": 1, "pid": 2, "more": 3}, ""),
-    ],
+    ("row", "said"), [({"t_ns": 1}, "started: .*pid"), ({"t_ns": 1, "pid": 2, "more": 3}, "")]
 )
 def test_a_missing_field_is_named_and_an_unknown_one_is_left_out(row, said) -> None:
     if not said:

@@ -84,10 +84,18 @@ def test_torn_arrival_is_left_out_with_its_records(folder, cut):
 
 
 @given(
-    rows=st.lists(st.tuples(st.integers(0, 2**62), st.integers(0, 9), st.integers(0, 9),
-                            st.integers(0, 2**63), st.integers(0, 2**63)), max_size=8),
+    rows=st.lists(
+        st.tuples(
+            st.integers(0, 2**62),
+            st.integers(0, 9),
+            st.integers(0, 9),
+            st.integers(0, 2**63),
+            st.integers(0, 2**63),
+        ),
+        max_size=8,
+    ),
     torn=st.integers(0, FETCH.itemsize - 1),
-)  # fmt: skip
+)
 def test_table_gives_back_every_whole_row(tmp_path_factory, rows, torn):
     path = tmp_path_factory.mktemp("table") / "fetches.bin"
     table = Table(path, FETCH)

@@ -21,8 +21,10 @@ def look(t_ns, used, cpu=None, parents=PARENTS):
 
 
 def test_records_count_for_the_named_process_above_the_one_that_holds_the_connection():
-    looks = [look(1, [(1, (FIRST,), 5, 0), (2, (BELOW,), 0, 0)]),
-             look(2, [(1, (FIRST,), 9, 1), (2, (BELOW,), 7, 3)])]  # fmt: skip
+    looks = [
+        look(1, [(1, (FIRST,), 5, 0), (2, (BELOW,), 0, 0)]),
+        look(2, [(1, (FIRST,), 9, 1), (2, (BELOW,), 7, 3)]),
+    ]
     found = work(looks, [ARGV, FIRST, SECOND])
     assert {pid: one.records for pid, one in found.items()} == {ARGV: 0, FIRST: 10, SECOND: 10}
 
@@ -33,19 +35,26 @@ def test_an_inherited_connection_counts_for_nobody():
 
 
 def test_a_connection_that_is_passed_on_counts_for_each_holder_in_its_time():
-    looks = [look(1, [(1, (ARGV,), 5, 0)]), look(2, [(1, (FIRST,), 25, 0)]),
-             look(3, [(1, (), 30, 0)])]  # fmt: skip
+    looks = [
+        look(1, [(1, (ARGV,), 5, 0)]),
+        look(2, [(1, (FIRST,), 25, 0)]),
+        look(3, [(1, (), 30, 0)]),
+    ]
     found = work(looks, [ARGV, FIRST])
     assert (found[ARGV].records, found[FIRST].records) == (5, 25)
 
 
 def test_processor_time_counts_from_the_first_look_on():
-    looks = [look(1, [], {ARGV: 500_000, FIRST: 400_000}),
-             look(2, [], {ARGV: 501_000, FIRST: 402_000, SECOND: 1_000})]  # fmt: skip
+    looks = [
+        look(1, [], {ARGV: 500_000, FIRST: 400_000}),
+        look(2, [], {ARGV: 501_000, FIRST: 402_000, SECOND: 1_000}),
+    ]
     found = work(looks, [ARGV, FIRST, SECOND])
     assert [(one.cpu_us, one.share) for one in found.values()] == [
-        (1_000, 0.25), (2_000, 0.5), (1_000, 0.25),
-    ]  # fmt: skip
+        (1_000, 0.25),
+        (2_000, 0.5),
+        (1_000, 0.25),
+    ]
     assert all(one.worked and not one.idled for one in found.values())
 
 
@@ -81,12 +90,20 @@ def test_all_records_are_somebodys_where_one_process_holds_each_connection(moved
 def test_lives_are_parted_by_deploy():
     named = (NamedProcess(ARGV, "engine", "x"),)
     events = [
-        Started(t_ns=1, pid=ARGV), look(2, []), Deployed(t_ns=3, pid=ARGV), look(4, []),
-        Topology(t_ns=5, processes=named), Started(t_ns=6, pid=99), Deployed(t_ns=7, pid=99),
-        look(8, []), look(9, []),
-    ]  # fmt: skip
+        Started(t_ns=1, pid=ARGV),
+        look(2, []),
+        Deployed(t_ns=3, pid=ARGV),
+        look(4, []),
+        Topology(t_ns=5, processes=named),
+        Started(t_ns=6, pid=99),
+        Deployed(t_ns=7, pid=99),
+        look(8, []),
+        look(9, []),
+    ]
     first, second = lives(events)
     assert (first.argv, [one.t_ns for one in first.looks], first.roles) == (
-        ARGV, [4], {ARGV: "engine"},
-    )  # fmt: skip
+        ARGV,
+        [4],
+        {ARGV: "engine"},
+    )
     assert (second.argv, [one.t_ns for one in second.until(8).looks]) == (99, [8])

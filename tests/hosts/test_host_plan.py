@@ -46,9 +46,14 @@ def run(lines: list[str], root: Path) -> None:
     assert "irqbalance" not in script
     environment = {"ROOT": str(root), "PATH": "/usr/bin:/bin"}
     subprocess.run(
-        ["sh", "-eu"], input=script, text=True, check=True, timeout=60, env=environment,
+        ["sh", "-eu"],
+        input=script,
+        text=True,
+        check=True,
+        timeout=60,
+        env=environment,
         stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
 
 
 def content(root: Path) -> dict[str, list[str]]:
@@ -118,8 +123,13 @@ def test_isolation_at_boot_is_one_step_with_what_the_loader_is(host):
 
 
 def test_cpuset_of_version_2_leaves_no_trace(host):
-    plant(host, {f"{OWN}/cpuset.cpus.partition": "member\n",
-                 "sys/fs/cgroup/bench.slice/cpuset.cpus.partition": "member\n"})  # fmt: skip
+    plant(
+        host,
+        {
+            f"{OWN}/cpuset.cpus.partition": "member\n",
+            "sys/fs/cgroup/bench.slice/cpuset.cpus.partition": "member\n",
+        },
+    )
     (step,) = [s for s in plan(root=host).by_hand if s.probes == ("cpuset-partition",)]
     top = "/sys/fs/cgroup"
     assert step.apply == (
@@ -138,11 +148,15 @@ def test_cpuset_of_version_2_leaves_no_trace(host):
 
 
 def test_swap_smt_and_limits_come_back_as_they_were(host):
-    plant(host, {
-        "proc/swaps": f"{SWAPS}/dev/sda2\tpartition\t1\t0\t-2\n/swap\tfile\t1\t0\t5\n",
-        f"{CPU}/smt/active": "1", f"{CPU}/smt/control": "on",
-        "proc/self/limits": LIMITS.format(memlock="65536", rtprio="0"),
-    })  # fmt: skip
+    plant(
+        host,
+        {
+            "proc/swaps": f"{SWAPS}/dev/sda2\tpartition\t1\t0\t-2\n/swap\tfile\t1\t0\t5\n",
+            f"{CPU}/smt/active": "1",
+            f"{CPU}/smt/control": "on",
+            "proc/self/limits": LIMITS.format(memlock="65536", rtprio="0"),
+        },
+    )
     steps = {step.probes[0]: step for step in plan(root=host).by_hand}
     assert steps["swap"].undo == ("sudo swapon /dev/sda2", "sudo swapon -p 5 /swap")
     assert steps["smt"].undo == (f"echo on | sudo tee /{CPU}/smt/control",)
@@ -151,8 +165,14 @@ def test_swap_smt_and_limits_come_back_as_they_were(host):
 
 
 def test_tools_cover_only_what_is_wrong_and_name_the_present_profile(host):
-    plant(host, {"etc/tuned/active_profile": "throughput-performance\n", "usr/sbin/tuned-adm": "",
-                 "etc/tuned/realtime-variables.conf": "isolated_cores=9\n"})  # fmt: skip
+    plant(
+        host,
+        {
+            "etc/tuned/active_profile": "throughput-performance\n",
+            "usr/sbin/tuned-adm": "",
+            "etc/tuned/realtime-variables.conf": "isolated_cores=9\n",
+        },
+    )
     partitioning, realtime, pyperf = plan(root=host).by_tool
     assert set(partitioning.probes) <= set(problems(plan(root=host)))
     assert "nohz-full" not in partitioning.probes
@@ -183,8 +203,9 @@ def test_start_on_one_node_of_two(tmp_path):
 
 def test_every_problem_has_a_step_or_a_reason(tmp_path):
     for number, files in enumerate((guest(), tuned() | UNTUNED, {f"{CPU}/online": "0-7"})):
-        root = plant(tmp_path / str(number), files | {
-            "proc/self/status": "Cpus_allowed_list:\t0-7\n"})  # fmt: skip
+        root = plant(
+            tmp_path / str(number), files | {"proc/self/status": "Cpus_allowed_list:\t0-7\n"}
+        )
         made = plan(root=root)
         stepped = {probe for step in made.by_hand for probe in step.probes}
         impossible = {one.probe for one in made.impossible}
@@ -196,8 +217,11 @@ def test_every_problem_has_a_step_or_a_reason(tmp_path):
 
 
 def test_nothing_is_planned_where_nothing_could_be_taken_back(host):
-    files = {CLOCK: "what; now?", "sys/kernel/mm/transparent_hugepage/enabled": "always",
-             "sys/devices/virtual/workqueue/cpumask": "$(reboot)"}  # fmt: skip
+    files = {
+        CLOCK: "what; now?",
+        "sys/kernel/mm/transparent_hugepage/enabled": "always",
+        "sys/devices/virtual/workqueue/cpumask": "$(reboot)",
+    }
     made = plan(root=plant(host, files))
     reasons = {one.probe: one.reason for one in made.impossible}
     assert reasons.keys() == {"clock-source", "huge-pages", "work-queues"}
@@ -205,9 +229,15 @@ def test_nothing_is_planned_where_nothing_could_be_taken_back(host):
 
 
 def test_a_container_is_sent_to_its_host(host):
-    plant(host, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cgroup.type": "domain\n",
-                 "sys/fs/cgroup/cpu.max": "max 100000\n",
-                 "sys/fs/cgroup/cpuset.cpus.partition": "member\n"})  # fmt: skip
+    plant(
+        host,
+        {
+            "proc/self/cgroup": "0::/\n",
+            "sys/fs/cgroup/cgroup.type": "domain\n",
+            "sys/fs/cgroup/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/cpuset.cpus.partition": "member\n",
+        },
+    )
     reasons = {one.probe: one.reason for one in plan(root=host).impossible}
     assert reasons.keys() == {"cpu-quota", "cpuset-partition"}
     assert "container" in reasons["cpu-quota"] and "container" in reasons["cpuset-partition"]

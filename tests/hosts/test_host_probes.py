@@ -102,8 +102,10 @@ def test_tuned_host_is_ok(host):
     assert attested.problems() == []
     assert [r.probe for r in attested.readings] == [probe.name for probe in PROBES]
     assert len(PROBES) == 27
-    assert all(r.path.startswith("/") and r.value and r.wanted and r.why.endswith(".")
-               for r in attested.readings)  # fmt: skip
+    assert all(
+        r.path.startswith("/") and r.value and r.wanted and r.why.endswith(".")
+        for r in attested.readings
+    )
 
 
 @pytest.mark.parametrize(("probe", "path", "text"), WRONG)
@@ -179,9 +181,21 @@ def test_no_content_breaks_a_probe(host, path, content):
 
 def test_virtual_machine_shows_little(tmp_path):
     found = statuses(attest("P2", root=plant(tmp_path, guest())))
-    hidden = {"nohz-full", "governor", "turbo", "c-states", "smt", "numa-node", "numa-balancing",
-              "steal", "microcode", "net-receive-buffer", "net-send-buffer", "net-backlog",
-              "net-busy-poll"}  # fmt: skip
+    hidden = {
+        "nohz-full",
+        "governor",
+        "turbo",
+        "c-states",
+        "smt",
+        "numa-node",
+        "numa-balancing",
+        "steal",
+        "microcode",
+        "net-receive-buffer",
+        "net-send-buffer",
+        "net-backlog",
+        "net-busy-poll",
+    }
     fine = {"cpu-quota", "cpu-pressure", "affinity", "kernel"}
     assert {p for p, s in found.items() if s is Status.UNOBSERVABLE} == hidden
     assert {p for p, s in found.items() if s is Status.OK} == fine
@@ -205,17 +219,28 @@ def test_tuned_settings_of_a_guest_say_nothing_of_its_host(host):
     ],
 )
 def test_firmware_tells_a_guest_where_no_flag_does(host, vendor, product, virtual):
-    plant(host, {"proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd\nmicrocode\t: 0x1\n",
-                 "sys/class/dmi/id/sys_vendor": f"{vendor}\n",
-                 "sys/class/dmi/id/product_name": f"{product}\n"})  # fmt: skip
+    plant(
+        host,
+        {
+            "proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd\nmicrocode\t: 0x1\n",
+            "sys/class/dmi/id/sys_vendor": f"{vendor}\n",
+            "sys/class/dmi/id/product_name": f"{product}\n",
+        },
+    )
     assert [r.probe for r in read(host).problems()] == ["smt", "steal"] * virtual
 
 
 def test_quota_above_a_container_cannot_be_seen(host):
     # A cgroup namespace: its root looks like any other cgroup, and has a type.
-    plant(host, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cgroup.type": "domain\n",
-                 "sys/fs/cgroup/cpu.max": "max 100000\n",
-                 "sys/fs/cgroup/cpuset.cpus.partition": "isolated\n"})  # fmt: skip
+    plant(
+        host,
+        {
+            "proc/self/cgroup": "0::/\n",
+            "sys/fs/cgroup/cgroup.type": "domain\n",
+            "sys/fs/cgroup/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/cpuset.cpus.partition": "isolated\n",
+        },
+    )
     assert [(r.probe, r.status) for r in read(host).problems()] == [
         ("cpu-quota", Status.UNOBSERVABLE)
     ]
@@ -247,17 +272,26 @@ def test_partition_of_a_cgroup_above_holds(host):
 
 
 def test_quota_and_cpuset_of_version_1(tmp_path):
-    root = plant(tmp_path, guest() | {
-        "proc/self/cgroup": "3:cpuset:/a/b\n1:cpu,cpuacct:/a/b\n0::/\n",
-        "sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "-1\n",
-        "sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us": "-1\n",
-        "sys/fs/cgroup/cpuset/a/cpuset.cpu_exclusive": "1\n",
-        "sys/fs/cgroup/cpuset/a/b/cpuset.cpu_exclusive": "0\n",
-    })  # fmt: skip
+    root = plant(
+        tmp_path,
+        guest()
+        | {
+            "proc/self/cgroup": "3:cpuset:/a/b\n1:cpu,cpuacct:/a/b\n0::/\n",
+            "sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "-1\n",
+            "sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us": "-1\n",
+            "sys/fs/cgroup/cpuset/a/cpuset.cpu_exclusive": "1\n",
+            "sys/fs/cgroup/cpuset/a/b/cpuset.cpu_exclusive": "0\n",
+        },
+    )
     found = statuses(attest("P0", root=root))
     assert (found["cpu-quota"], found["cpuset-partition"]) == (Status.OK, Status.OK)
-    plant(root, {"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "20000\n",
-                 "sys/fs/cgroup/cpuset/a/cpuset.cpu_exclusive": "0\n"})  # fmt: skip
+    plant(
+        root,
+        {
+            "sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "20000\n",
+            "sys/fs/cgroup/cpuset/a/cpuset.cpu_exclusive": "0\n",
+        },
+    )
     found = {r.probe: r for r in attest("P0", root=root).readings}
     assert found["cpu-quota"].status is Status.NOT_OK
     assert found["cpu-quota"].path == "/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us"
@@ -338,8 +372,9 @@ def test_no_level_asks_nothing_and_shows_all(host):
     attested = read(host, "none")
     assert len(attested.readings) == len(PROBES)
     assert (attested.problems(), [r.probe for r in attested.problems("P1")]) == (
-        [], ["clock-source"],
-    )  # fmt: skip
+        [],
+        ["clock-source"],
+    )
     plant(host, {CLOCK: "tsc"})
     assert attested.changed(read(host, "none")) == []
 

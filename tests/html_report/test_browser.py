@@ -41,10 +41,15 @@ def search(failed_run, tmp_path_factory):
     (failure,) = (one for one in results if one.id == "EO-ENGINE-DEATH")
     claimed = offers(spec.load(fixtures() / "engines" / "miniature" / "engine.toml"))
     report = SearchReport(
-        "miniature 1", "tickproof explore", 1, Counter({Verdict.PASS: 3, Verdict.FAIL: 1}), 5, 1,
+        "miniature 1",
+        "tickproof explore",
+        1,
+        Counter({Verdict.PASS: 3, Verdict.FAIL: 1}),
+        5,
+        1,
         coverage(claimed, "full", ()),
         Failure(failure, "first", "smallest", "3 of 3", "shrunk", "saved", {"lost": 2}),
-    )  # fmt: skip
+    )
     return written(search_page.html(report, failed_run), tmp_path_factory)
 
 

@@ -75,9 +75,17 @@ def test_what_an_engine_says_is_text(make_report, outcome, hostile, tmp_path):
     story = {name: [texts] for name in ("headline", "why", "lines", "brief", "picture")}
     evidence = {"stderr": [texts], texts: {"deep": [texts]}, "where": {"key": texts}}
     said = outcome(
-        Verdict.FAIL, reason=texts, expected=texts, actual=texts, stimulus=texts, scenario=texts,
-        reproduce=texts, run=texts, story=story, evidence=evidence,
-    )  # fmt: skip
+        Verdict.FAIL,
+        reason=texts,
+        expected=texts,
+        actual=texts,
+        stimulus=texts,
+        scenario=texts,
+        reproduce=texts,
+        run=texts,
+        story=story,
+        evidence=evidence,
+    )
     report = make_report(said, outcome(Verdict.UNKNOWN, actual=texts), name=texts)
 
     html = page.html(report, tmp_path)

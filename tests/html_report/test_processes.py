@@ -38,8 +38,9 @@ def test_the_name_of_a_process_is_text_and_bounded(mutant_run, monkeypatch):
     hostile = "w\x1b[31m\0\u202e" + "x" * 900_000
     named = [
         SimpleNamespace(pid=one.pid, name=hostile, role=one.role)
-        for topology in history.all(events.Topology) for one in topology.processes
-    ]  # fmt: skip
+        for topology in history.all(events.Topology)
+        for one in topology.processes
+    ]
     monkeypatch.setattr(history, "all", lambda *_: [SimpleNamespace(processes=named)])
     found = processes.of_run(history, history.run["started_ns"])
     assert any(one.name for one in found)

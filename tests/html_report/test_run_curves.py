@@ -42,9 +42,15 @@ def made(tmp_path_factory):
 
 def fault(at_s, do="kill"):
     return FiredFault(
-        t_ns=int(at_s * S), struck_ns=int(at_s * S), step=FaultStep(do, "engine", "fetched"),
-        moment="fetched", text="SIGKILL", outputs=0, pids=(), partitions=(),
-    )  # fmt: skip
+        t_ns=int(at_s * S),
+        struck_ns=int(at_s * S),
+        step=FaultStep(do, "engine", "fetched"),
+        moment="fetched",
+        text="SIGKILL",
+        outputs=0,
+        pids=(),
+        partitions=(),
+    )
 
 
 #: When each of the records of a partition comes, ascending.
@@ -80,8 +86,11 @@ def test_a_recovery_lasts_from_a_kill_to_the_first_fetch_after_it(made):
     run = made(events=events)
     assert run.recoveries == [(2.0, 4.0)]
     assert [(mark.at_s, mark.strong) for mark in run.marks] == [
-        (2.0, True), (3.0, False), (4.0, False), (6.0, True),
-    ]  # fmt: skip
+        (2.0, True),
+        (3.0, False),
+        (4.0, False),
+        (6.0, True),
+    ]
 
 
 def test_a_fetch_after_the_next_fault_ends_no_recovery(made):

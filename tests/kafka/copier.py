@@ -58,10 +58,12 @@ class Stage:
         Cluster(self.kit).create({self.input: PARTITIONS, self.output: PARTITIONS})
         self._feeder = producer(self.kit)
         self.proxy = Proxy(
-            self.broker.address.engine_port, Roles({self.input: 0}, {self.output}),
+            self.broker.address.engine_port,
+            Roles({self.input: 0}, {self.output}),
             lambda kind, **fields: self.events.append((str(kind), fields)),
-            self._observe, fetched=lambda *fetch: self.fetches.append(fetch),
-        )  # fmt: skip
+            self._observe,
+            fetched=lambda *fetch: self.fetches.append(fetch),
+        )
 
     def _observe(self, moment: str, connection: int) -> Any:
         self.moments.append((moment, connection))
@@ -86,9 +88,11 @@ class Stage:
 
     def consumer(self, address: str, **settings: Any) -> Consumer:
         usual = {
-            "group.id": f"g-{self.name}", "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 50, "enable.auto.commit": False,
-        }  # fmt: skip
+            "group.id": f"g-{self.name}",
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 50,
+            "enable.auto.commit": False,
+        }
         return Consumer(client(address, **usual | settings))
 
 

@@ -50,14 +50,31 @@ class Writer:
 
 
 def batch(
-    first: int, records: int, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1,
-    transactional: bool = False, control: bool = False, body: bytes = b"",
-) -> bytes:  # fmt: skip
+    first: int,
+    records: int,
+    *,
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    body: bytes = b"",
+) -> bytes:
     attributes = 0x10 * transactional | 0x20 * control
     fields = struct.pack(
-        ">ibIhiqqqhii", 0, 2, 0, attributes, records - 1, 0, 0, producer_id, epoch, sequence,
+        ">ibIhiqqqhii",
+        0,
+        2,
+        0,
+        attributes,
+        records - 1,
+        0,
+        0,
+        producer_id,
+        epoch,
+        sequence,
         records,
-    )  # fmt: skip
+    )
     return struct.pack(">qi", first, len(fields) + len(body)) + fields + body
 
 

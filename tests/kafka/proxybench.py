@@ -29,8 +29,14 @@ _VALUE: Final = b"v" * 52
 
 def produce(address: str, topic: str) -> float:
     """Return records a second."""
-    sink = Producer({"bootstrap.servers": address, "linger.ms": 5, "enable.idempotence": True,
-                     "queue.buffering.max.messages": 2 * RECORDS})  # fmt: skip
+    sink = Producer(
+        {
+            "bootstrap.servers": address,
+            "linger.ms": 5,
+            "enable.idempotence": True,
+            "queue.buffering.max.messages": 2 * RECORDS,
+        }
+    )
     sink.list_topics(topic, timeout=10)
     began = time.monotonic()
     batch = [{"value": _VALUE}] * _BATCH

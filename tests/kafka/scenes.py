@@ -31,8 +31,9 @@ def tasks(folder: Path, tries: int, prefix: str) -> list[Task]:
     scenes = [name for name in tests_of(transport="kafka") if name.startswith(prefix)]
     return [
         Task(ENGINE, toml, scene, seed, folder / str(seed))
-        for seed in range(1, tries + 1) for scene in scenes
-    ]  # fmt: skip
+        for seed in range(1, tries + 1)
+        for scene in scenes
+    ]
 
 
 def main(tries: int = 100, at_once: int = 6, prefix: str = "kafka-") -> None:

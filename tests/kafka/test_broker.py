@@ -42,9 +42,12 @@ def features(port: int) -> bytes:
 
 def send_in_transaction(port: int, topic: str, *, commit: bool) -> None:
     producer = confluent_kafka.Producer(
-        {"bootstrap.servers": f"127.0.0.1:{port}", "transactional.id": uuid.uuid4().hex,
-         "log_level": 0}
-    )  # fmt: skip
+        {
+            "bootstrap.servers": f"127.0.0.1:{port}",
+            "transactional.id": uuid.uuid4().hex,
+            "log_level": 0,
+        }
+    )
     producer.init_transactions(20)
     producer.begin_transaction()
     producer.produce(topic, b"kept" if commit else b"aborted")
@@ -54,9 +57,14 @@ def send_in_transaction(port: int, topic: str, *, commit: bool) -> None:
 def committed(address: str, topic: str) -> list[bytes]:
     """Return what one reader of committed records sees up to the end."""
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": address, "group.id": uuid.uuid4().hex, "enable.partition.eof": True,
-         "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
-    )  # fmt: skip
+        {
+            "bootstrap.servers": address,
+            "group.id": uuid.uuid4().hex,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+        }
+    )
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     found: list[bytes] = []
     while (message := consumer.poll(20)) is not None and message.error() is None:
@@ -167,9 +175,12 @@ def test_the_older_protocol_works_and_a_death_is_seen(kafka, tmp_path, monkeypat
 @pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=LONG)])
 def test_nothing_outlives_the_kit(kafka, tmp_path, wait_until, end):
     kit = subprocess.Popen(
-        [sys.executable, "-c", KIT], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [sys.executable, "-c", KIT],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         env=os.environ | {"TMPDIR": str(tmp_path)},
-    )  # fmt: skip
+    )
     with kit:
         java = psutil.Process(int(kit.stdout.readline()))
         reaper = java.parent()

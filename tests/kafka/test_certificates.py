@@ -26,9 +26,10 @@ POM = (
     "<groupId>org.sample</groupId><artifactId>one</artifactId><version>1.0</version></project>"
 )
 SAMPLE = JarList(
-    name="sample", coordinates=["org.sample:one:1.0"],
+    name="sample",
+    coordinates=["org.sample:one:1.0"],
     sha256={"one-1.0.jar": hashlib.sha256(JAR).hexdigest()},
-)  # fmt: skip
+)
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -115,9 +115,12 @@ def test_a_recorder_that_is_behind_says_nothing(monkeypatch) -> None:
     clock, caught_up_at = Clock(), [0.0]
     monkeypatch.setattr(completion, "time", clock)
     drained = Completion(
-        lambda: True, lambda: True, lambda: (1,), 30.0,
+        lambda: True,
+        lambda: True,
+        lambda: (1,),
+        30.0,
         recorded=lambda since: caught_up_at[0] >= since,
-    )  # fmt: skip
+    )
     assert not drained.done
     clock.now += 100
     assert not drained.done

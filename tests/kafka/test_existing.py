@@ -50,10 +50,23 @@ def test_address_of_a_broker_that_is_there(there: str, miniature: EngineSpec) ->
 def test_nothing_is_left_of_a_run(there: str, tmp_path) -> None:
     names = "ST-TOTALS,KA-OPEN-TRANSACTION,KA-NAMES"
     done = subprocess.run(
-        [sys.executable, "-m", "tickproof", "run", "kafka-miniature", "--only", names,
-         "--kafka", there, "--out", str(tmp_path)],
-        capture_output=True, text=True, timeout=280,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "tickproof",
+            "run",
+            "kafka-miniature",
+            "--only",
+            names,
+            "--kafka",
+            there,
+            "--out",
+            str(tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     topics = Cluster(there).partitions()
     assert set(topics) == {"__transaction_state", "__consumer_offsets"}

@@ -163,8 +163,11 @@ def test_bad_lists_are_told(tmp_path, text, words):
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "tickproof.conformance.kafka.jars", *map(str, arguments)],
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def test_an_engine_prepares_by_a_command(tmp_path, monkeypatch):

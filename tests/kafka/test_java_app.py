@@ -59,8 +59,10 @@ def done(script: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[
     return subprocess.run(
         [sys.executable, str(ENGINE / script), str(folder), *flags],
         env=os.environ | {"TICKPROOF_STATE": str(folder)},
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 def test_a_start_takes_classes_from_the_archive(engine, tmp_path):

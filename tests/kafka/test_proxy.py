@@ -16,16 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.kafka.copier import (
-    WAIT_S,
-    Copier,
-    Reader,
-    Stage,
-    client,
-    producer,
-    staged,
-    wait_until,
-)
+from tests.kafka.copier import WAIT_S, Copier, Reader, Stage, client, producer, staged, wait_until
 from tests.long import LONG
 from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.names import Name, NameKind
@@ -73,8 +64,10 @@ def test_every_moment_of_plain_output_is_seen_in_order(broker: Broker) -> None:
         wait_until(lambda: "append-acked" in (moment for moment, _ in stage.moments))
         # A broker that knows of a new topic only just then has it sent again.
         assert list(dict.fromkeys(moment for moment, _ in stage.moments)) == [
-            "append-received", "appended", "append-acked",
-        ]  # fmt: skip
+            "append-received",
+            "appended",
+            "append-acked",
+        ]
         assert stage.proxy.traffic.plain == 1
 
 
@@ -128,9 +121,13 @@ def test_a_commit_that_is_lost_leaves_its_transaction_open(broker: Broker) -> No
     with staged(broker, observer=observer) as stage:
         sink = producer(
             stage.engine,
-            **{"transactional.id": f"t-{stage.name}", "reconnect.backoff.ms": 60_000,
-               "reconnect.backoff.max.ms": 60_000, "transaction.timeout.ms": 60_000},
-        )  # fmt: skip
+            **{
+                "transactional.id": f"t-{stage.name}",
+                "reconnect.backoff.ms": 60_000,
+                "reconnect.backoff.max.ms": 60_000,
+                "transaction.timeout.ms": 60_000,
+            },
+        )
         sink.init_transactions(WAIT_S)
         sink.begin_transaction()
         sink.produce(stage.output, b"0", partition=0)

@@ -71,8 +71,7 @@ def test_half_open(play: Play, side: str) -> None:
 
 @pytest.mark.parametrize("side", ["source", "sink"])
 @pytest.mark.parametrize(
-    ("do", "fields"),
-    [("delay", {"lag_s": 0.1}), ("throttle", {"rate": 20_000.0}), ("drip", {})],
+    ("do", "fields"), [("delay", {"lag_s": 0.1}), ("throttle", {"rate": 20_000.0}), ("drip", {})]
 )
 def test_slow_answers(play: Play, side: str, do: str, fields: dict[str, float]) -> None:
     event = play.strike(do, side, seconds=0.3, **fields)

@@ -35,9 +35,12 @@ def test_commit_and_abort_on_the_time_line(broker: Broker) -> None:
         rows = []
         wait_until(lambda: rows.extend(log.read()) or rows[-1].state is State.COMPLETE_ABORT)
         assert list(dict.fromkeys(one.state for one in rows)) == [
-            State.ONGOING, State.PREPARE_COMMIT, State.COMPLETE_COMMIT,
-            State.PREPARE_ABORT, State.COMPLETE_ABORT,
-        ]  # fmt: skip
+            State.ONGOING,
+            State.PREPARE_COMMIT,
+            State.COMPLETE_COMMIT,
+            State.PREPARE_ABORT,
+            State.COMPLETE_ABORT,
+        ]
         assert {one.timeout_ms for one in rows} == {4321}
         times = [one.t_ms for one in rows]
         assert times == sorted(times) and all(one.producer_id >= 0 for one in rows)

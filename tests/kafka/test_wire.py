@@ -145,11 +145,13 @@ def test_ids_of_topics_in_real_metadata() -> None:
 
 def test_port_in_an_answer_that_names_a_leader() -> None:
     # Of a broker 4.1.0, to a Produce that came before the topic had a leader (error 6).
-    answer = memoryview(bytes.fromhex(
-        "000000020002116f75742d36663861316238393535646402000000010006ffffffffffffffffffffffffffff"
-        "ffffffffffffffffffff0100010009000000010000000000000000000001001502000000010a3132372e302e"
-        "302e310000969b0000"
-    ))  # fmt: skip
+    answer = memoryview(
+        bytes.fromhex(
+            "000000020002116f75742d36663861316238393535646402000000010006ffffffffffffffffffffffffffff"
+            "ffffffffffffffffffff0100010009000000010000000000000000000001001502000000010a3132372e302e"
+            "302e310000969b0000"
+        )
+    )
     head = Header(Api.PRODUCE, 10, 2)
     assert wire.produce_errors(answer, head) == {("out-6f8a1b8955dd", 1): 6}
     changed = metadata.with_leaders_address(answer, head, 0x969B, ("127.0.0.1", 4711))

@@ -116,9 +116,13 @@ class Trial:
     def _start(self, number: int) -> None:
         with (self._folder / f"worker-{number}.log").open("ab") as log:
             self._workers[number] = subprocess.Popen(
-                self._command, env=self._environment | {"TICKPROOF_WORKER": str(number)},
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
+                self._command,
+                env=self._environment | {"TICKPROOF_WORKER": str(number)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
     @contextmanager
     def _reader(self) -> Iterator[Consumer]:

@@ -26,9 +26,13 @@ def continuous(intended: np.ndarray, capacity: float, draw: np.random.Generator)
 
 
 def batches(
-    intended: np.ndarray, trigger_s: float, fixed_s: float, capacity: float,
-    jitter: float, draw: np.random.Generator,
-) -> np.ndarray:  # fmt: skip
+    intended: np.ndarray,
+    trigger_s: float,
+    fixed_s: float,
+    capacity: float,
+    jitter: float,
+    draw: np.random.Generator,
+) -> np.ndarray:
     """Take all that is due at each trigger; all of a batch is done at its end.
 
     A batch takes fixed_s and its records by capacity, more or less by jitter, and begins at

@@ -52,13 +52,15 @@ def reckon(folder: Path) -> list[Row]:
     for place in sorted(arrived):
         time, tagged = arrived[place]
         pace = run["pace"]
-        rows.append(Row(
-            pace["t0_ns"] + place.tick * pace["tick_ns"],
-            ticks[place.tick] if place.tick < len(ticks) else -1,
-            fetched.get((place.stream, place.partition, place.offset), -1),
-            time,
-            tagged,
-        ))  # fmt: skip
+        rows.append(
+            Row(
+                pace["t0_ns"] + place.tick * pace["tick_ns"],
+                ticks[place.tick] if place.tick < len(ticks) else -1,
+                fetched.get((place.stream, place.partition, place.offset), -1),
+                time,
+                tagged,
+            )
+        )
     return rows
 
 

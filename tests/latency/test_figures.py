@@ -9,9 +9,17 @@ import pytest
 from tickproof.conformance.latency.figures import RunFigures, shown_us
 
 RUN = RunFigures(
-    3, 7, "run-3", "completed", samples=10, percentiles={"p50": 1.5, "p99": math.inf},
-    recovery_s=math.inf, host_changed=["governor"], trend=-0.5, trend_sure=True,
-)  # fmt: skip
+    3,
+    7,
+    "run-3",
+    "completed",
+    samples=10,
+    percentiles={"p50": 1.5, "p99": math.inf},
+    recovery_s=math.inf,
+    host_changed=["governor"],
+    trend=-0.5,
+    trend_sure=True,
+)
 
 
 def test_figures_survive_json_with_infinity_and_without():

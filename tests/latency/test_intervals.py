@@ -169,9 +169,15 @@ def test_steps_count_events_up_to_each_time(events, times):
 
 def test_steps_of_partitions_add_up_what_each_has_reached(tmp_path):
     run = make_run(tmp_path / "run", {"kind": "payloads", "seed": 1, "records": 4, "size": 8})
-    run.tables(fetches=[
-        (10, 0, 0, 0, 5), (20, 0, 1, 0, 7), (30, 0, 0, 0, 3), (40, 0, 0, 3, 9), (40, 1, 0, 0, 1),
-    ])  # fmt: skip
+    run.tables(
+        fetches=[
+            (10, 0, 0, 0, 5),
+            (20, 0, 1, 0, 7),
+            (30, 0, 0, 0, 3),
+            (40, 0, 0, 3, 9),
+            (40, 1, 0, 0, 1),
+        ]
+    )
     steps = Steps.of_partitions(run.history().fetches, "end")
     assert steps.at(np.array([9, 10, 20, 30, 40])).tolist() == [0, 5, 12, 12, 17]
 
@@ -264,9 +270,16 @@ def test_intervals_of_a_phase_add_up_to_the_phase():
     phase = phases(one, 7 + int(1.5 * SECOND), 7 + int(3.2 * SECOND), 1.4)
     rows = interval_histograms(one, phase, 7)
     assert [row.tag for row in rows] == [
-        "warm-up", "warm-up", "steady", "steady", "steady", "recovering", "recovering",
-        "recovered", "recovered",
-    ]  # fmt: skip
+        "warm-up",
+        "warm-up",
+        "steady",
+        "steady",
+        "steady",
+        "recovering",
+        "recovering",
+        "recovered",
+        "recovered",
+    ]
     for which in Phase:
         total = histogram(np.empty(0, np.int64))
         for row in rows:

@@ -62,9 +62,10 @@ def test_a_record_of_count_is_answered_by_its_n_or_a_higher_one(every, asked, ca
     for place, key in enumerate(asked):
         n, most = asked[: place + 1].count(key), asked.count(key)
         times = [
-            time for time, (k, m) in enumerate(came)
+            time
+            for time, (k, m) in enumerate(came)
             if k == key and (m == n if every else n <= m <= most)
-        ]  # fmt: skip
+        ]
         expected.append(min(times, default=-1))
     keys, n = (np.array([row[i] for row in came], np.uint64) for i in (0, 1))
     found = nth_arrivals(np.array(asked, np.uint64), keys, n, np.arange(len(came)), every=every)

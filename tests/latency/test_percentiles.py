@@ -31,9 +31,10 @@ VALUES = st.one_of(
     st.integers(0, 5000),
     st.builds(
         lambda power, more: min(max(2**power + more, 0), HIGHEST_NS),
-        st.integers(0, 42), st.integers(-3, 3),
+        st.integers(0, 42),
+        st.integers(-3, 3),
     ),
-)  # fmt: skip
+)
 SECOND = 1_000_000_000
 
 
@@ -50,9 +51,14 @@ def scalar(values) -> HdrHistogram:
 
 def facts(made: HdrHistogram) -> tuple:
     return (
-        list(made.counts), made.total_count, made.min_value, made.max_value,
-        made.get_min_value(), made.get_max_value(), made.encode(),
-    )  # fmt: skip
+        list(made.counts),
+        made.total_count,
+        made.min_value,
+        made.max_value,
+        made.get_min_value(),
+        made.get_max_value(),
+        made.encode(),
+    )
 
 
 # -- what the package does, which is why this module exists --------------------
@@ -162,8 +168,13 @@ def test_percentiles_hold_at_least_their_share_and_are_exact_to_a_thousandth(val
 def test_the_ranks_of_round_numbers_are_exact():
     found = percentiles_us(np.arange(1, 1001))
     assert [found[name] for name in ("p50", "p90", "p99", "p99.9", "p99.99", "max")] == [
-        0.5, 0.9, 0.99, 0.999, 1.0, 1.0,
-    ]  # fmt: skip
+        0.5,
+        0.9,
+        0.99,
+        0.999,
+        1.0,
+        1.0,
+    ]
 
 
 @pytest.mark.parametrize("nothing", [np.empty(0, np.int64), histogram(np.empty(0, np.int64))])
@@ -184,10 +195,14 @@ def test_a_decoded_histogram_has_the_same_percentiles():
 def intervals() -> list[Interval]:
     draw = np.random.default_rng(9)
     return [
-        Interval(5 * SECOND + second * SECOND, SECOND, tag,
-                 histogram(draw.exponential(4e6, 400).astype(np.int64)))
+        Interval(
+            5 * SECOND + second * SECOND,
+            SECOND,
+            tag,
+            histogram(draw.exponential(4e6, 400).astype(np.int64)),
+        )
         for second, tag in enumerate(["warm-up", "steady", "steady", "recovering", "steady"])
-    ]  # fmt: skip
+    ]
 
 
 def read(path) -> list[HdrHistogram]:

@@ -91,8 +91,9 @@ def test_recovery_is_what_sorting_each_bin_gives(data):
         low, high = kill + number * 10**8, kill + (number + 1) * 10**8
         values = sorted(
             math.inf if a < 0 else a - i
-            for i, a in zip(intended.tolist(), arrived.tolist(), strict=True) if low <= i < high
-        )  # fmt: skip
+            for i, a in zip(intended.tolist(), arrived.tolist(), strict=True)
+            if low <= i < high
+        )
         if values:
             last = number + 1
             if values[math.ceil(len(values) * 0.99) - 1] > LIMIT_US * 1000:
@@ -117,9 +118,7 @@ def test_without_a_kill_all_after_the_warm_up_is_steady():
 def test_a_kill_splits_the_run():
     found = phases(run(lambda t: 3), KILL - 2 * SECOND, KILL, 1.5)
     # Three records were in the engine's hands: due 3, 2 and 1 ms before.
-    assert counts(found) == {
-        "warm-up": 3000, "steady": 1997, "recovering": 1503, "recovered": 3500,
-    }  # fmt: skip
+    assert counts(found) == {"warm-up": 3000, "steady": 1997, "recovering": 1503, "recovered": 3500}
 
 
 def test_an_engine_that_never_recovers_is_recovering_to_the_end():

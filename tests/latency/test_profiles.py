@@ -142,8 +142,9 @@ def test_another_rate_keeps_whole_ticks_and_probes():
 
 
 def test_the_published_tables():
-    first, second, third = (profiles.load(f"wallaroo-3m{name}").limits
-                            for name in ("", "-second", "-third"))  # fmt: skip
+    first, second, third = (
+        profiles.load(f"wallaroo-3m{name}").limits for name in ("", "-second", "-third")
+    )
     assert list(first.values()) == [130, 500, 500, 1_000, 1_000]
     assert list(second.values()) == [66, 500, 500, 500, 1_000]
     assert third == {"p50": 66, "p99": 260, "p99.99": 1_000}

@@ -119,10 +119,12 @@ def test_a_sound_run_is_answered_whole_with_known_latencies(made, case):
     late = T0 + 3_600_000_000
     times = late + np.arange(len(out)) * 1_000
     run.outputs(output_log(out, t_ns=times))
-    run.tables(fetches=[
-        (T0 + 50 * number, p.stream, p.partition, 0, p.records)
-        for number, p in enumerate(run.built.partitions)
-    ])  # fmt: skip
+    run.tables(
+        fetches=[
+            (T0 + 50 * number, p.stream, p.partition, 0, p.records)
+            for number, p in enumerate(run.built.partitions)
+        ]
+    )
     found = same(run)
     assert found.answered.all() and len(found) > 30
     assert (found.fetched_ns != NEVER).all()
@@ -136,9 +138,10 @@ def test_a_sound_run_is_answered_whole_with_known_latencies(made, case):
 @pytest.mark.parametrize("case", CASES)
 @given(data=st.data())
 @settings(
-    max_examples=40, deadline=None,
+    max_examples=40,
+    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)  # fmt: skip
+)
 def test_any_output_gives_the_same_in_both_reckonings(made, case, data):
     """Outputs missing, twice, of nobody, in any order and batches; fetches with gaps."""
     run = made(case)

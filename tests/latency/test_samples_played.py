@@ -38,8 +38,9 @@ def test_both_reckonings_agree_record_for_record(tmp_path, app):
     found, rows = answers(history), reckon(history.folder)
     for name, expected in zip(
         ("intended_ns", "published_ns", "fetched_ns", "arrived_ns", "tagged"),
-        zip(*rows, strict=True), strict=True,
-    ):  # fmt: skip
+        zip(*rows, strict=True),
+        strict=True,
+    ):
         np.testing.assert_array_equal(getattr(found, name), expected, name)
 
     assert found.answered.all() and (found.fetched_ns != NEVER).all()

@@ -30,9 +30,24 @@ _ONLY: Final = "ST-MANY-KEYS"
 
 def played(out: Path, *, watched: bool) -> float:
     """Return records a second of one run."""
-    command = [sys.executable, "-m", "tickproof", "run", "miniature", "--only", _ONLY, "-n", "1",
-               "--profile", "full", "--seed", "1", "--out", str(out),
-               *(["--live"] if watched else [])]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "tickproof",
+        "run",
+        "miniature",
+        "--only",
+        _ONLY,
+        "-n",
+        "1",
+        "--profile",
+        "full",
+        "--seed",
+        "1",
+        "--out",
+        str(out),
+        *(["--live"] if watched else []),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         with reader(process.stdout) if watched else contextlib.nullcontext():

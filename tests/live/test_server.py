@@ -35,8 +35,10 @@ def served(tmp_path):
     (tmp_path / "live.jsonl").write_text("".join(json.dumps(row) + "\n" for row in SESSION))
     process = subprocess.Popen(
         [sys.executable, "-m", "tickproof", "live", str(tmp_path), "--until-eof"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         yield process.stdout.readline().strip(), process
     finally:
@@ -61,9 +63,11 @@ def test_metrics_are_those_that_the_dashboard_shows(served):
     assert 'tickproof_requirements{engine="<b>e</b> 1",verdict="fail"} 1.0' in text
     board = json.loads(DASHBOARD.read_text())
     asked = {
-        name for panel in board["panels"] for target in panel["targets"]
+        name
+        for panel in board["panels"]
+        for target in panel["targets"]
         for name in re.findall(r"tickproof_\w+", target["expr"])
-    }  # fmt: skip
+    }
     assert asked
     assert asked <= known
     places = [tuple(panel["gridPos"].values()) for panel in board["panels"]]
@@ -103,10 +107,23 @@ def test_text_of_an_engine_is_text(served, browser):
 
 def test_a_session_is_followed_to_its_end(tmp_path, browser):
     process = subprocess.Popen(
-        [sys.executable, "-m", "tickproof", "run", "miniature", "--live", "--seed", "5",
-         "--only", "EO-ENGINE-DEATH,ST-TOTALS", "--out", str(tmp_path)],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "tickproof",
+            "run",
+            "miniature",
+            "--live",
+            "--seed",
+            "5",
+            "--only",
+            "EO-ENGINE-DEATH,ST-TOTALS",
+            "--out",
+            str(tmp_path),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         address = next(m[0] for line in process.stdout if (m := re.search(r"http://\S+", line)))
         page = browser.new_page()
@@ -121,8 +138,11 @@ def test_a_session_is_followed_to_its_end(tmp_path, browser):
         process.kill()
         process.communicate()
     port = int(address.rstrip("/").rpartition(":")[2])
-    assert not [one for one in psutil.net_connections("tcp") if one.status == "LISTEN"
-                and one.laddr.port == port]  # fmt: skip
+    assert not [
+        one
+        for one in psutil.net_connections("tcp")
+        if one.status == "LISTEN" and one.laddr.port == port
+    ]
 
 
 def test_a_port_that_is_taken_is_said(served, tmp_path):
@@ -130,15 +150,29 @@ def test_a_port_that_is_taken_is_said(served, tmp_path):
     port = address.rstrip("/").rpartition(":")[2]
     done = subprocess.run(
         [sys.executable, "-m", "tickproof", "live", str(tmp_path), "--port", port],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 2
     assert f"--port: {port}" in done.stderr
     assert "Traceback" not in done.stderr
     run = subprocess.run(
-        [sys.executable, "-m", "tickproof", "run", "miniature", "--live", "--live-port", port,
-         "--only", "ST-TOTALS", "--out", str(tmp_path / "out")],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "tickproof",
+            "run",
+            "miniature",
+            "--live",
+            "--live-port",
+            port,
+            "--only",
+            "ST-TOTALS",
+            "--out",
+            str(tmp_path / "out"),
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert run.returncode == 2
     assert "--live: the page did not start" in run.stderr

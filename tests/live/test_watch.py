@@ -23,8 +23,9 @@ KEYS = ("t", "run", "scenario", "records", "served", "published", "outputs", "rs
 VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.just([])
 ROWS = st.builds(
     lambda event, more: more | {"event": event},
-    st.sampled_from(EVENTS), st.dictionaries(st.sampled_from(KEYS), VALUES),
-)  # fmt: skip
+    st.sampled_from(EVENTS),
+    st.dictionaries(st.sampled_from(KEYS), VALUES),
+)
 
 
 def watched(*rows: dict) -> Watch:
@@ -48,16 +49,27 @@ def test_rates_and_backlog_follow_from_progress() -> None:
     watch.take(progress(102.5, published=600, served=600, outputs=600, rss=7))
     assert (run.rates["served"], run.backlog, run.memory) == (400.0, 0, 7)
     assert watch.totals["outputs"] == 600
-    watch.take({"t": 103.0, "event": "run-ended", "run": "r", "ended": "completed",
-                "records": 1000, "served": 1000, "outputs": 1000})  # fmt: skip
+    watch.take(
+        {
+            "t": 103.0,
+            "event": "run-ended",
+            "run": "r",
+            "ended": "completed",
+            "records": 1000,
+            "served": 1000,
+            "outputs": 1000,
+        }
+    )
     assert not watch.runs
     assert watch.totals == {"published": 1000, "served": 1000, "outputs": 1000, "released": 0}
     assert [one["served"] for one in watch.seconds()] == [0, 0, 600]
 
 
 def test_the_worst_verdict_of_a_requirement_stays() -> None:
-    rows = [{"event": "decided", "requirement": "A", "verdict": verdict, "t": 1}
-            for verdict in ("pass", "fail", "pass")]  # fmt: skip
+    rows = [
+        {"event": "decided", "requirement": "A", "verdict": verdict, "t": 1}
+        for verdict in ("pass", "fail", "pass")
+    ]
     watch = watched(*rows, rows[0] | {"requirement": "B"})
     assert watch.counts == {"fail": 1, "pass": 1}
     shown = snapshot.of(watch)

@@ -96,8 +96,9 @@ class LogBench:
         self.folder, self.events = folder, []
         path = folder / "input"
         path.write_bytes(region(*range(records)))
-        source = SimpleNamespace(stream=0, partition=0, path=path, record_size=SIZE,
-                                 records=records)  # fmt: skip
+        source = SimpleNamespace(
+            stream=0, partition=0, path=path, record_size=SIZE, records=records
+        )
         self.log = InputLog([source], folder, self.note)
         self.recorder = Recorder(folder / "output", {0: SIZE}, self.note)
         self.sink = Sink(behaviour or SinkBehaviour(), self.note)
@@ -137,7 +138,10 @@ def recorded(folder) -> list[tuple[int, int, list[int]]]:
     assert (log["size"] == SIZE).all()
     assert len(log) == arrivals["count"].sum()
     return [
-        (int(row["writer"]), int(row["first_seq"]),
-         log["x"][int(row["index"]) : int(row["index"] + row["count"])].tolist())
+        (
+            int(row["writer"]),
+            int(row["first_seq"]),
+            log["x"][int(row["index"]) : int(row["index"] + row["count"])].tolist(),
+        )
         for row in arrivals
-    ]  # fmt: skip
+    ]

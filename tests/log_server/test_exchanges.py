@@ -50,9 +50,12 @@ class Bench:
         path = self.folder / f"input{number}"
         path.write_bytes(b"".join(struct.pack("<I", len(one)) + one for one in records))
         return SimpleNamespace(
-            stream=entry["stream"], partition=entry["partition"], path=path,
-            record_size=NUMBER_BYTES, records=len(records),
-        )  # fmt: skip
+            stream=entry["stream"],
+            partition=entry["partition"],
+            path=path,
+            record_size=NUMBER_BYTES,
+            records=len(records),
+        )
 
     def connect(self, name):
         if name not in self.connections:

@@ -18,9 +18,9 @@ def made(folder, ended_early, records=(2, 0, 3)):
     for number, count in enumerate(records):
         path = folder / f"p{number}"
         path.write_bytes(b"\1\0\0\0x" * count)
-        sources.append(SimpleNamespace(
-            stream=0, partition=number, path=path, record_size=1, records=count,
-        ))  # fmt: skip
+        sources.append(
+            SimpleNamespace(stream=0, partition=number, path=path, record_size=1, records=count)
+        )
     events = []
     log = InputLog(sources, folder, lambda kind, **facts: events.append((kind, facts)), ended_early)
     return log, events

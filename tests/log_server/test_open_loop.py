@@ -54,9 +54,11 @@ class Open:
         sources = []
         for number, records in enumerate(plan[-1].tolist()):
             path.write_bytes(b"\x01\0\0\0x" * 10_000)
-            sources.append(SimpleNamespace(
-                stream=0, partition=number, path=path, record_size=1, records=records
-            ))  # fmt: skip
+            sources.append(
+                SimpleNamespace(
+                    stream=0, partition=number, path=path, record_size=1, records=records
+                )
+            )
         self.folder, self.plan, self.told, self.events = folder, plan, {}, []
         self.log = InputLog(sources, folder, self.note)
         self.tick_ns = tick_us * 1_000

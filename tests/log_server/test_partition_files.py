@@ -53,9 +53,12 @@ def test_files_come_by_stream_and_partition(write):
     (folder / "output").mkdir()
     files = opened(folder)
     assert [(f.stream, f.partition, f.record_size, f.records) for f in files] == [
-        (0, 0, 8, 100), (0, 1, 8, 0), *((0, n, 8, n) for n in range(2, 10)), (0, 10, 8, 0),
+        (0, 0, 8, 100),
+        (0, 1, 8, 0),
+        *((0, n, 8, n) for n in range(2, 10)),
+        (0, 10, 8, 0),
         (1, 0, 5, 3),
-    ]  # fmt: skip
+    ]
     assert partition_files.partition_counts(files) == {0: 11, 1: 1}
 
 

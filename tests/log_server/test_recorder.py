@@ -166,13 +166,7 @@ print(json.dumps([taken, error, again, str(recorder.failure)]))
 @pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize("limit", [1000, 1001, 4099])
 def test_full_disk_stops_the_recording_at_a_whole_frame(tmp_path, limit, staged):
-    code = FULL_DISK.format(
-        here=ROOT,
-        folder=str(tmp_path),
-        limit=limit,
-        staged=staged,
-        size=8,
-    )
+    code = FULL_DISK.format(here=ROOT, folder=str(tmp_path), limit=limit, staged=staged, size=8)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )

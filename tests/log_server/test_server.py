@@ -287,9 +287,16 @@ def test_moments_are_seen_in_order_and_before_the_reply(tmp_path):
         client.call(Stage(1, append(1, 2)))
         client.call(Commit(1))
     assert seen == [
-        "fetched", "append-received", "appended", "append-acked", "staged", "stage-acked",
-        "commit-received", "committed", "commit-acked",
-    ]  # fmt: skip
+        "fetched",
+        "append-received",
+        "appended",
+        "append-acked",
+        "staged",
+        "stage-acked",
+        "commit-received",
+        "committed",
+        "commit-acked",
+    ]
 
 
 def test_frames_without_records_are_no_moments(tmp_path):

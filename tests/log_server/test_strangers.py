@@ -59,8 +59,9 @@ def test_a_first_frame_that_no_hello_can_be_ends_the_connection(tmp_path):
         assert peer.recv(1) == b""
         ((event, fields),) = bench.events
         assert (event, fields["text"]) == (
-            "not-greeted", "before HELLO: a frame of 16777216 bytes, at most 64 are allowed",
-        )  # fmt: skip
+            "not-greeted",
+            "before HELLO: a frame of 16777216 bytes, at most 64 are allowed",
+        )
 
 
 def test_a_hello_may_come_a_byte_at_a_time_with_a_long_frame_behind_it(tmp_path):

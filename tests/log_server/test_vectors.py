@@ -192,8 +192,14 @@ def test_payloads_fit_the_layouts(vector):
 
 def test_every_layout_has_payload_vectors():
     assert {vector["layout"] for vector in load("payloads.json", "vectors")} == {
-        "bytes", "NUMBER", "COUNT_IN", "COUNT_OUT", "QUOTE", "ORDER", "VERDICT",
-    }  # fmt: skip
+        "bytes",
+        "NUMBER",
+        "COUNT_IN",
+        "COUNT_OUT",
+        "QUOTE",
+        "ORDER",
+        "VERDICT",
+    }
 
 
 def wrap(number):

@@ -93,8 +93,9 @@ def test_what_the_first_scenarios_do_not_kill_faces_all_of_them(
     spare = line_of(minimal, "SPARE = 1")
     assert mutate(*only, "--match", f"*:{mask}:NumberReplacer:*", "--sample", "1") == EXIT_OK
     assert [(line["fate"], line["played"]) for line in lines()[2:]] == [
-        ("survived", 1), ("killed", 2)
-    ]  # fmt: skip
+        ("survived", 1),
+        ("killed", 2),
+    ]
     assert mutate(*only, "--match", f"*:{spare}:*") == EXIT_FAIL
     played = [(line["new"], line["played"]) for line in lines()[4:]]
     assert sorted(played) == [("SPARE = 0", 1), ("SPARE = 0", 2), ("SPARE = 2", 1)]

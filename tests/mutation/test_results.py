@@ -22,9 +22,17 @@ def mutation(line: int, old: str = "x = 1", new: str = "x = 2") -> Mutation:
 
 def result(of: Mutation, fate: Fate, scenario: str = "") -> Result:
     return Result(
-        id=of.id, file=of.file, line=of.line, old=of.old, new=of.new, fate=fate, played=1,
-        seconds=1.0, scenario=scenario, requirement="ST-TOTALS" if scenario else "",
-    )  # fmt: skip
+        id=of.id,
+        file=of.file,
+        line=of.line,
+        old=of.old,
+        new=of.new,
+        fate=fate,
+        played=1,
+        seconds=1.0,
+        scenario=scenario,
+        requirement="ST-TOTALS" if scenario else "",
+    )
 
 
 def test_results_are_continued_after_half_a_line(tmp_path: Path) -> None:

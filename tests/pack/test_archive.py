@@ -31,8 +31,9 @@ def made(tmp_path):
 
 def unpacked(path, folder):
     names = unpack(path, folder)
-    found = {p.relative_to(folder).as_posix(): p.read_bytes()
-             for p in folder.rglob("*") if p.is_file()}  # fmt: skip
+    found = {
+        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
+    }
     assert sorted(names) == sorted(found)
     return found
 

@@ -42,8 +42,22 @@ def text_of(folder: Path) -> tuple[History, str]:
 def test_words_come_before_the_ways_to_look_and_explain_is_the_first_of_those(folder):
     _, text = text_of(folder)
     words = text[text.index("Words\n-----") : text.index("How to look at it\n---")]
-    for word in ("record", "FETCH", "RELEASE", "cut", "writer", "APPEND", "HAVE", "STAGE",
-                 "COMMIT", "ABORT", "drain", "fenced", "seq", "Outcome 1"):  # fmt: skip
+    for word in (
+        "record",
+        "FETCH",
+        "RELEASE",
+        "cut",
+        "writer",
+        "APPEND",
+        "HAVE",
+        "STAGE",
+        "COMMIT",
+        "ABORT",
+        "drain",
+        "fenced",
+        "seq",
+        "Outcome 1",
+    ):
         assert word in words, word
     how = text[text.index("How to look at it\n---") :]
     assert 0 < how.index("tickproof explain FILE") < how.index("tickproof check FILE")
@@ -80,10 +94,18 @@ def test_a_run_that_the_engine_ended_shows_the_end_of_its_trace(folder):
 def test_a_fault_that_never_came_does_not_read_as_if_the_run_went_on(folder):
     tampering.engine_failure(folder)
     last = Facts(History(folder)).ended
-    tampering.events(folder, lambda rows: [
-        *rows, {"t_ns": last + 10**9, "event": "fault-missed", "why": "it was not running",
-                "step": FaultStep("kill", "engine", "fetched").to_json()},
-    ])  # fmt: skip
+    tampering.events(
+        folder,
+        lambda rows: [
+            *rows,
+            {
+                "t_ns": last + 10**9,
+                "event": "fault-missed",
+                "why": "it was not running",
+                "step": FaultStep("kill", "engine", "fetched").to_json(),
+            },
+        ],
+    )
     history, text = text_of(folder)
     flat = " ".join(text.split())
     at = Facts.of(history).at(last)

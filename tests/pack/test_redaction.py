@@ -87,11 +87,12 @@ def test_secrets_of_this_environment_go_by_value(monkeypatch):
 
 @given(
     st.lists(st.sampled_from(TELLING), min_size=1, max_size=5),
-    st.lists(st.sampled_from([" ", "\n", '"', "'", ", ", ": ", "=", "(", "\t"]),
-             min_size=6, max_size=6),
+    st.lists(
+        st.sampled_from([" ", "\n", '"', "'", ", ", ": ", "=", "(", "\t"]), min_size=6, max_size=6
+    ),
     st.integers(0, 2),
     st.booleans(),
-)  # fmt: skip
+)
 def test_nothing_telling_is_left_however_it_was_escaped(redact, told, between, times, ascii_only):
     text = "".join(gap + word for gap, word in zip(between, told, strict=False)) + between[-1]
     for _ in range(times):

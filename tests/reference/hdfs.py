@@ -25,11 +25,20 @@ def hdfs(folder: Path) -> Iterator[str]:
     brought = jars.bring(jars.load(JARS))
     details, log = folder / "details.json", folder / "hdfs.log"
     command = [
-        java.find("HDFS", "spark").home / "bin" / "java", "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC", f"-Dhdfs.minidfs.basedir={folder}", f"-Dtest.build.data={folder}",
-        "-cp", f"{brought}/*", "org.apache.hadoop.test.MiniDFSClusterManager",
-        "-datanodes", "1", "-format", "-writeDetails", details,
-    ]  # fmt: skip
+        java.find("HDFS", "spark").home / "bin" / "java",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        f"-Dhdfs.minidfs.basedir={folder}",
+        f"-Dtest.build.data={folder}",
+        "-cp",
+        f"{brought}/*",
+        "org.apache.hadoop.test.MiniDFSClusterManager",
+        "-datanodes",
+        "1",
+        "-format",
+        "-writeDetails",
+        details,
+    ]
     with log.open("wb") as file:
         process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=file, stderr=file

@@ -69,9 +69,13 @@ class Running:
 
 @contextmanager
 def running(
-    spark: SparkSession, application: Application, served: Served, checkpoint: Path | str,
-    form=blocks, **options,
-) -> Iterator[Running]:  # fmt: skip
+    spark: SparkSession,
+    application: Application,
+    served: Served,
+    checkpoint: Path | str,
+    form=blocks,
+    **options,
+) -> Iterator[Running]:
     """Run a query that a form's ``start`` compiles, and stop it in the end."""
     log = {**served.options, "persist_s": PERSIST_S}
 

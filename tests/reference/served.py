@@ -71,9 +71,12 @@ class Served:
         self.log = InputLog(self.inputs, self.folder, self._note)
         self.recorder = Recorder(self.folder / "output", dict(enumerate(output_sizes)), self._note)
         self.server = LogServer(
-            self.log, self.recorder, Sink(SinkBehaviour(), self._note), self._note,
+            self.log,
+            self.recorder,
+            Sink(SinkBehaviour(), self._note),
+            self._note,
             observer=observer,
-        )  # fmt: skip
+        )
         self._clients: list[Log] = []
         self._stopped = False
 

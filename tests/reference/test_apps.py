@@ -283,9 +283,15 @@ def inputs(tmp_path_factory):
 @given(split=splits, emit=emits, symbols=st.sampled_from([1, 3, 350]))
 def test_market_spread_over_a_market_of_the_kit(inputs, split, emit, symbols):
     records = inputs(
-        market_spread.MESSAGE, kind="market", records=3000, symbols=symbols, crossed=True,
-        probe_one_in=10, reject_one_in=20, partitions=3,
-    )  # fmt: skip
+        market_spread.MESSAGE,
+        kind="market",
+        records=3000,
+        symbols=symbols,
+        crossed=True,
+        probe_one_in=10,
+        reject_one_in=20,
+        partitions=3,
+    )
     applications = [market_spread.merged(emit), market_spread.merged(emit, combine=None)]
     expect_verdicts(applications, records, split, emit)
 
@@ -294,9 +300,16 @@ def test_market_spread_over_a_market_of_the_kit(inputs, split, emit, symbols):
 @given(split=splits, emit=emits)
 def test_market_spread_over_two_streams_of_the_kit(inputs, split, emit):
     records = inputs(
-        market_spread.MESSAGE, kind="market", records=3000, symbols=5, crossed=True,
-        probe_one_in=10, reject_one_in=20, partitions=2, inputs="two",
-    )  # fmt: skip
+        market_spread.MESSAGE,
+        kind="market",
+        records=3000,
+        symbols=5,
+        crossed=True,
+        probe_one_in=10,
+        reject_one_in=20,
+        partitions=2,
+        inputs="two",
+    )
     expect_verdicts([market_spread.two_streams(emit)], records, split, emit)
 
 
@@ -304,9 +317,14 @@ def test_market_spread_over_two_streams_of_the_kit(inputs, split, emit):
 @given(split=splits, keys=st.sampled_from([1, 20, 1000]))
 def test_count_over_keys_of_the_kit(inputs, split, keys):
     records = inputs(
-        count.VALUE, kind="keyed", records=3000, keys=keys, edge_keys=keys > 1, wrap=True,
+        count.VALUE,
+        kind="keyed",
+        records=3000,
+        keys=keys,
+        edge_keys=keys > 1,
+        wrap=True,
         partitions=3,
-    )  # fmt: skip
+    )
     expected, state = points(records, split)
     every = play(count.application("every"), records, split)
     assert [by_key(batch) for batch in every.batches] == expected

@@ -175,16 +175,8 @@ OTHERS = {
         {},
         "pipelines: expected 'some of stream 0', got 'all of stream 0'",
     ),
-    "a wider state": (
-        with_state(COUNT, WIDER),
-        {},
-        'state: expected "total [',
-    ),
-    "a state of the same size": (
-        with_state(COUNT, TURNED),
-        {},
-        'state: expected "total [',
-    ),
+    "a wider state": (with_state(COUNT, WIDER), {}, 'state: expected "total ['),
+    "a state of the same size": (with_state(COUNT, TURNED), {}, 'state: expected "total ['),
     "buckets": (COUNT, {"buckets": 3}, "buckets: expected 3, got 8"),
     "combine": (COUNT, {"combine": False}, "combine: expected 0, got 1"),
     "coalesce": (COUNT, {"coalesce": False}, "coalesce: expected 0, got 1"),

@@ -119,8 +119,11 @@ def halts(given_: list[tuple]) -> dict[int, list[tuple]]:
 def test_a_line_gives_none_or_many():
     assert word_count.split(word_count.Line(b" ")) == []
     assert word_count.split(word_count.Line(b"To be OR not")) == [
-        (b"to",), (b"be",), (b"or",), (b"not",),
-    ]  # fmt: skip
+        (b"to",),
+        (b"be",),
+        (b"or",),
+        (b"not",),
+    ]
 
 
 def test_a_symbol_halts_and_resumes_once():

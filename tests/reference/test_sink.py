@@ -23,9 +23,11 @@ def served(tmp_path):
 
 @settings(deadline=None)
 @given(
-    size=st.integers(0, 30), count=st.integers(0, 60), stage=st.integers(34, 200),
+    size=st.integers(0, 30),
+    count=st.integers(0, 60),
+    stage=st.integers(34, 200),
     borders=st.lists(st.integers(0, 60), max_size=12),
-)  # fmt: skip
+)
 def test_pieces_depend_on_the_records_alone(size, count, stage, borders):
     records = [struct.pack("<I", size) + bytes([i] * size) for i in range(count)]
     cuts = sorted([0, count, *(min(border, count) for border in borders)])

@@ -93,8 +93,10 @@ def test_what_it_can_hold_is_kept(form):
         return record.key, kept.n
 
     assert [row[-1] for row in form(application(counted, [("n", "<u8")]), values(5, 6, 7))] == [
-        1, 2, 3,
-    ]  # fmt: skip
+        1,
+        2,
+        3,
+    ]
 
 
 WHEN = framed(("key", "<u8"), ("at", "<i8"))

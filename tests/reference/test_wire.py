@@ -296,8 +296,9 @@ def test_what_the_next_batch_begins_at_is_released(served, reader):
     assert served.released == {"0/0": 0, "0/1": 0}
     for _ in range(2):  # as often as Spark asks
         assert reader.latestOffset(end | {"0/1": RECORDS}, LIMIT) == end | {
-            "0/0": 15, "0/1": RECORDS,
-        }  # fmt: skip
+            "0/0": 15,
+            "0/1": RECORDS,
+        }
         assert served.released == {"0/0": 5, "0/1": RECORDS}
     assert reader.latestOffset(end, ReadAllAvailable()) == {**end, **served.ends}
 

@@ -148,7 +148,7 @@ def test_nothing_names_the_machine_or_its_user(one_of_each):
 @pytest.mark.parametrize(("status", "verdict"), [(143, Verdict.UNKNOWN), (4, Verdict.KIT_ERROR)])
 def test_a_report_of_an_early_end_has_the_status_of_its_command(
     make_report, outcome, tmp_path, status, verdict
-):  # fmt: skip
+):
     whole = make_report(outcome(Verdict.PASS), outcome(Verdict.UNKNOWN, reason="INTERRUPTED"))
     cut = json_report.Interrupted(by="ended", exit_status=status, judged=1, of=2)
     report = json_report.of_session(whole, "s", cut)

@@ -124,9 +124,18 @@ def test_standard_error_is_shown_once_and_later_failures_in_a_line_each(make_rep
     ids = ["PR-HELLO", "PR-STOP", "EO-TAIL", "EO-PAUSE", "ST-SOME", "DL-NO-LOSS", "BP-SLOW-SINK"]
     evidence = {"stderr": ["Traceback", "KeyError: \x1b[31mred"]}
     report = make_report(
-        *(Outcome(id_, Verdict.FAIL, reason="EXITED", expected="a", actual=f"because {id_}",
-                  evidence=evidence) for id_ in ids)
-    )  # fmt: skip
+        *(
+            Outcome(
+                id_,
+                Verdict.FAIL,
+                reason="EXITED",
+                expected="a",
+                actual=f"because {id_}",
+                evidence=evidence,
+            )
+            for id_ in ids
+        )
+    )
     lines = printed(lambda c: terminal.summary(c, report, Path("out"))).splitlines()
 
     assert [line for line in lines if "KeyError" in line] == ["    KeyError: \\x1b[31mred"]

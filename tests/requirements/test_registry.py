@@ -140,11 +140,14 @@ def test_exactly_once_requirements_ask_for_the_claim_and_a_death():
 
 def test_the_list_of_exactly_once_is_whole():
     by_claims = [
-        id_ for id_, one in registry.load().items()
-        if (one.needs.state or one.needs.delivery) and one.tier == 3 and one.family != "KA"
+        id_
+        for id_, one in registry.load().items()
+        if (one.needs.state or one.needs.delivery)
+        and one.tier == 3
+        and one.family != "KA"
         and not (one.needs.rescale or one.needs.app or one.needs.inputs or one.needs.emit)
         and set(one.needs.survives) <= {"engine"}
-    ]  # fmt: skip
+    ]
     assert sorted(registry.load_exactly_once()) == sorted(by_claims)
 
 
@@ -158,9 +161,14 @@ def test_a_requirement_as_it_stands_in_the_file(folder):
     loaded = registry.load(folder)
     assert list(loaded) == [f"{family}-ONE" for family in registry.FAMILIES]
     assert loaded["PR-ONE"] == registry.Requirement(
-        id="PR-ONE", title="one", promise="It holds.", level="must", tier=0,
-        clauses=("ctl-hello",), needs=registry.Needs(app=("count",), survives=("worker", "engine")),
-    )  # fmt: skip
+        id="PR-ONE",
+        title="one",
+        promise="It holds.",
+        level="must",
+        tier=0,
+        clauses=("ctl-hello",),
+        needs=registry.Needs(app=("count",), survives=("worker", "engine")),
+    )
     assert loaded["PR-ONE"].family == "PR"
 
 

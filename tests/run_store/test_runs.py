@@ -165,8 +165,11 @@ def test_what_is_no_run_is_left_alone(tickproof, made, tmp_path):
     assert not folder.exists()
     assert (outside / "mine").read_text() == "mine"
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "deep", "linked", "not", "other",
-    ]  # fmt: skip
+        "deep",
+        "linked",
+        "not",
+        "other",
+    ]
 
 
 def test_hostile_names_are_escaped(tickproof, made):

@@ -59,13 +59,22 @@ play_isolated(Scenario.from_json(json.load(sys.stdin)), engine, Path(sys.argv[1]
 def scenario(what="count", seconds=0.5, partitions=2, tick_us=1_000, faults=(), **pace):
     params, recipe = RECIPES[what]
     tick = RATE * tick_us // 1_000_000
-    recipe = recipe | {"seed": 3, "records": int(RATE * seconds), "partitions": partitions,
-                       "tick": tick}  # fmt: skip
+    recipe = recipe | {
+        "seed": 3,
+        "records": int(RATE * seconds),
+        "partitions": partitions,
+        "tick": tick,
+    }
     app = "market-spread" if what.startswith("market") else what
     return Scenario(
-        f"paced-{what}", app, params, recipe, rate=RATE, faults=faults,
+        f"paced-{what}",
+        app,
+        params,
+        recipe,
+        rate=RATE,
+        faults=faults,
         pace=Pace(tick_us, 0.1, **pace),
-    )  # fmt: skip
+    )
 
 
 def miniature():
@@ -100,10 +109,13 @@ class Started:
         if script:
             path = [str(Path(conformance.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
             self.parent = subprocess.Popen(
-                [sys.executable, "-c", SCRIPT, str(folder)], stdin=subprocess.PIPE, text=True,
-                stderr=subprocess.PIPE, start_new_session=True,
+                [sys.executable, "-c", SCRIPT, str(folder)],
+                stdin=subprocess.PIPE,
+                text=True,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))},
-            )  # fmt: skip
+            )
             self.parent.stdin.write(json.dumps(made.to_json()))
             self.parent.stdin.close()
             self.parent.stdin = None
@@ -174,8 +186,11 @@ def test_engine_and_kit_run_where_they_were_told(tmp_path):
     assert started.raised == []
     history = History(tmp_path / "run")
     assert history.run["cores"] | {"refused": []} == {
-        "kit": kit, "engine": engine, "shared": False, "refused": [],
-    }  # fmt: skip
+        "kit": kit,
+        "engine": engine,
+        "shared": False,
+        "refused": [],
+    }
     assert set(history.usage["affinity"].tolist()) == {1 << engine[0]}
     members = {p.pid for row in history.all(events.Topology) for p in row.processes}
     assert members <= set(history.usage["pid"].tolist())

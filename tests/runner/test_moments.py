@@ -44,8 +44,13 @@ def met(moment: str, folder: Path, seed: int) -> bool:
     """Tell whether an engine was killed at the moment, and went on to the end."""
     step, proof = MOMENTS[moment]
     recipe = {
-        "kind": "keyed", "seed": seed, "records": 8_000, "keys": 100, "partitions": 4, "tick": 8
-    }  # fmt: skip
+        "kind": "keyed",
+        "seed": seed,
+        "records": 8_000,
+        "keys": 100,
+        "partitions": 4,
+        "tick": 8,
+    }
     fault = FaultStep("kill", "engine", fraction=0.5, **step)
     scenario = Scenario(
         "moment", "count", {"emit": "every"}, recipe, rate=10_000.0, faults=(fault,)

@@ -55,8 +55,13 @@ def played(
 ) -> History:
     scenario = draw("passthrough-deaths", Context(seed=3))
     recipe = scenario.recipe | {"records": RECORDS}
-    play(replace(scenario, faults=faults, recipe=recipe, rate=40_000.0), load(toml), folder, seed=3,
-         listener=listener)  # fmt: skip
+    play(
+        replace(scenario, faults=faults, recipe=recipe, rate=40_000.0),
+        load(toml),
+        folder,
+        seed=3,
+        listener=listener,
+    )
     return History(folder)
 
 
@@ -183,9 +188,10 @@ def test_drain_is_held_against_the_moment_of_its_answer(tmp_path: Path, moment: 
     history = played(toml, tmp_path / "run", ())
     (drained,) = history.all(events.Drained)
     answered = [
-        row["t_ns"] for row in history.control
+        row["t_ns"]
+        for row in history.control
         if row["direction"] == "from" and row["t_ns"] == drained.t_ns
-    ]  # fmt: skip
+    ]
     assert answered, "the event carries the time of the answer itself"
     assert drained.ended is True
     if moment == "answer":

@@ -27,8 +27,10 @@ def house(folder: Path) -> Path:
 def mutant(folder: Path, id_: str, edit: tuple[str, str, str], **more: str) -> None:
     """Add a mutant of the miniature that names SL-DOUBLE."""
     facts = {
-        "requirement": '"SL-DOUBLE"', "shows": '"no expected payload"', "headline": '"."',
-    } | more  # fmt: skip
+        "requirement": '"SL-DOUBLE"',
+        "shows": '"no expected payload"',
+        "headline": '"."',
+    } | more
     _write(folder / "mutants" / f"{id_}.toml", id_, {"defect": '"a defect"'} | facts, edit)
 
 

@@ -14,23 +14,29 @@ def cell(
     verdict: Verdict, requirement: str = "SL-DOUBLE", said: str = "", reason: str = ""
 ) -> Cell:
     return Cell(
-        requirement=requirement, test="test_double_doubles", verdict=verdict, reason=reason,
+        requirement=requirement,
+        test="test_double_doubles",
+        verdict=verdict,
+        reason=reason,
         said=said,
-    )  # fmt: skip
+    )
 
 
 def trial(subject: str, *cells: Cell, scenario: str = "double") -> Trial:
     return Trial(
         subject=subject, scenario=scenario, seed=1, played=True, seconds=1, cells=list(cells)
-    )  # fmt: skip
+    )
 
 
 def mutant(id_: str, killed: bool, said: str = "") -> Subject:
     verdict = Verdict.FAIL if killed else Verdict.PASS
     kill = Kill(
-        requirement="SL-DOUBLE", killed=killed, verdict=verdict, reason="lost" if killed else "",
+        requirement="SL-DOUBLE",
+        killed=killed,
+        verdict=verdict,
+        reason="lost" if killed else "",
         said=said,
-    )  # fmt: skip
+    )
     return Subject(id=id_, kind="mutant", base="miniature", what="a defect", kills=[kill])
 
 
@@ -45,18 +51,34 @@ def selftest(subjects: list[Subject], trials: list[Trial], **facts: list[str]) -
     wrong = bool(lists["uncovered"] or survivors or lists["accused"])
     now = datetime.now(UTC)
     return SelfTest(
-        kit=this_kit(), host=this_host(), seed=1, started=now, ended=now, selection="all", runs=1,
-        subjects=subjects, trials=trials, survivors=survivors, mutants=len(mutants),
-        killed=len(mutants) - len(survivors), **lists,
+        kit=this_kit(),
+        host=this_host(),
+        seed=1,
+        started=now,
+        ended=now,
+        selection="all",
+        runs=1,
+        subjects=subjects,
+        trials=trials,
+        survivors=survivors,
+        mutants=len(mutants),
+        killed=len(mutants) - len(survivors),
+        **lists,
         exit_status=model.status(bool(lists["broken"]), wrong, bool(lists["unknown"]), trials),
-    )  # fmt: skip
+    )
 
 
 def wrong() -> SelfTest:
     """A selftest in which everything is wrong that can be."""
     return selftest(
         [mutant("m", killed=False), mutant("dead", killed=True, said="lost"), sound("s")],
-        [trial("m", cell(Verdict.PASS)), trial("dead", cell(Verdict.FAIL)),
-         trial("s", cell(Verdict.PASS))],
-        broken=["b"], accused=["a"], uncovered=["SL-DOUBLE"], unknown=["u"],
-    )  # fmt: skip
+        [
+            trial("m", cell(Verdict.PASS)),
+            trial("dead", cell(Verdict.FAIL)),
+            trial("s", cell(Verdict.PASS)),
+        ],
+        broken=["b"],
+        accused=["a"],
+        uncovered=["SL-DOUBLE"],
+        unknown=["u"],
+    )

@@ -41,9 +41,10 @@ def test_what_it_names_fails_it(mutant: Mutant, tmp_path: Path) -> None:
     needs_spark(mutant)
     toml = mutants.make(mutant, fixtures(), tmp_path / "copy")
     cells = [
-        cell for scenario in plan.scenarios_of([mutant])
+        cell
+        for scenario in plan.scenarios_of([mutant])
         for cell in attempt(Task(mutant.id, toml, scenario, SEED, tmp_path / "runs")).cells
-    ]  # fmt: skip
+    ]
     kills = [session.kill_of(mutant, requirement, cells) for requirement in mutant.breaks]
     assert [kill for kill in kills if not kill.killed] == []
 
@@ -58,8 +59,11 @@ def test_the_command_line_says_the_same(name: str, tmp_path: Path) -> None:
     words += ["--seed", str(SEED), "--out", str(tmp_path)]
     ended = subprocess.run(
         [sys.executable, "-m", "tickproof.conformance.cli.main", *words],
-        capture_output=True, text=True, timeout=DEADLINE_S, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
     assert ended.returncode == EXIT_FAIL, ended.stdout + ended.stderr
     (path,) = tmp_path.glob(f"{mutant.engine}-{mutant.id}/report.json")
     report = json.loads(path.read_text(encoding="utf-8"))

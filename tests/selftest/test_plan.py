@@ -33,8 +33,13 @@ def ids(found: list[Mutant]) -> list[str]:
 
 
 def test_a_part_covers_each_requirement_with_few() -> None:
-    few = [made("a", "SL-DOUBLE"), made("b", "ST-TOTALS"), made("c", "SL-DOUBLE-WRAPS"),
-           made("d", "SL-DOUBLE", "ST-TOTALS"), made("e", "ST-WRAPS")]  # fmt: skip
+    few = [
+        made("a", "SL-DOUBLE"),
+        made("b", "ST-TOTALS"),
+        made("c", "SL-DOUBLE-WRAPS"),
+        made("d", "SL-DOUBLE", "ST-TOTALS"),
+        made("e", "ST-WRAPS"),
+    ]
     part = plan.covering(few)
     assert ids(part) == ["c", "d", "e"]
     assert ids(plan.covering(few[::-1])) == ids(part)
@@ -100,8 +105,11 @@ def test_spark_is_tried_on_what_fails_its_mutants(form: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("asked", "share"), [({}, 4), ({"sound": True}, 1)])
 def test_sound_variants_share_the_scenarios(tmp_path: Path, asked: dict, share: int) -> None:
-    engines = [e for e in plan.chosen(fixtures(), tmp_path, base="miniature", **asked)
-               if e.variant and not e.variant.apps]  # fmt: skip
+    engines = [
+        e
+        for e in plan.chosen(fixtures(), tmp_path, base="miniature", **asked)
+        if e.variant and not e.variant.apps
+    ]
     assert len(engines) > share
     everything = {
         scenario for scenario in plan.tests_of(transport="log") if not plan.alone(scenario)

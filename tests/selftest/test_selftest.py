@@ -71,8 +71,10 @@ def test_each_requirement_that_a_mutant_names_must_fail(fixtures: Path) -> None:
     assert selftest("--only", "half-killed") == EXIT_FAIL
     (subject,) = report()["subjects"]
     assert {kill["requirement"]: kill["killed"] for kill in subject["kills"]} == {
-        "SL-DOUBLE": True, "SL-DOUBLE-WRAPS": True, "PR-EMPTY-INPUT": False,
-    }  # fmt: skip
+        "SL-DOUBLE": True,
+        "SL-DOUBLE-WRAPS": True,
+        "PR-EMPTY-INPUT": False,
+    }
 
 
 def test_a_sound_engine_with_a_defect_is_reported(fixtures: Path) -> None:

@@ -20,8 +20,9 @@ def task(subject: str, scenario: str) -> Task:
 
 def trial(one: Task, verdict: Verdict, reason: str = "", requirement: str = "LT-LIMITS") -> Trial:
     cell = Cell(requirement=requirement, test="t", verdict=verdict, reason=reason, said="")
-    return Trial(subject=one.subject, scenario=one.scenario, seed=1, played=True, seconds=0,
-                 cells=[cell])  # fmt: skip
+    return Trial(
+        subject=one.subject, scenario=one.scenario, seed=1, played=True, seconds=0, cells=[cell]
+    )
 
 
 def test_the_scenarios_of_tier_5_are_alone_and_no_others() -> None:
@@ -70,8 +71,9 @@ def test_what_lacks_evidence_beside_others_is_tried_again_alone(monkeypatch) -> 
     found = list(session._each_tried([task("a", "count"), task("b", "count")], 4, {}))
     assert tried == [(["a", "b"], 4), (["a"], 1), (["a"], 1)]
     assert [(one.subject, one.cells[0].verdict) for one in found] == [
-        ("b", Verdict.PASS), ("a", Verdict.PASS),
-    ]  # fmt: skip
+        ("b", Verdict.PASS),
+        ("a", Verdict.PASS),
+    ]
 
 
 def test_a_machine_that_stays_noisy_is_asked_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,11 +108,15 @@ def test_a_mutant_that_nothing_has_killed_is_tried_once_more(monkeypatch) -> Non
     tasks = [task(id_, "count") for id_ in known]
     killed = [
         Cell(
-            requirement=one, test="t", verdict=Verdict.FAIL, reason=known["no-have"].shows,
-            said="", headline="",
+            requirement=one,
+            test="t",
+            verdict=Verdict.FAIL,
+            reason=known["no-have"].shows,
+            said="",
+            headline="",
         )
         for one in known["no-have"].breaks
-    ]  # fmt: skip
+    ]
     monkeypatch.setattr(session, "_kills", lambda cell, _mutant, _requirement: cell in killed)
     first = trial(tasks[0], Verdict.FAIL).model_copy(update={"cells": killed})
     again: list[str] = []

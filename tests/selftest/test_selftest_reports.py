@@ -102,8 +102,9 @@ def printed(made: SelfTest, width: int = 80) -> str:
 def test_markdown_and_html_escape_what_an_engine_says() -> None:
     made = selftest(
         [mutant("m", killed=True, said=NASTY), sound("s", what=NASTY)],
-        [trial("m", cell(Verdict.FAIL, said=NASTY, reason="lost"))], accused=[NASTY],
-    )  # fmt: skip
+        [trial("m", cell(Verdict.FAIL, said=NASTY, reason="lost"))],
+        accused=[NASTY],
+    )
     text = markdown.render(made)
     assert "<script>" not in text
     assert "\x1b" not in text

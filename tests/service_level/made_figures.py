@@ -15,11 +15,17 @@ SLOW = FAST | {"p99": 300e3, "p99.9": 400e3, "p99.99": 450e3, "max": 460e3}
 def run(number=1, percentiles=FAST, **given):
     """Return figures of one run; percentiles of the quiet seconds are the same by default."""
     made = {
-        "seed": number, "run": f"run-{number}", "ended": "completed", "samples": 6_000,
-        "percentiles": percentiles, "quiet_samples": 6_000, "quiet_percentiles": percentiles,
-        "floor": dict.fromkeys(NAMES, 2e3), "late": dict.fromkeys(NAMES, 500.0),
+        "seed": number,
+        "run": f"run-{number}",
+        "ended": "completed",
+        "samples": 6_000,
+        "percentiles": percentiles,
+        "quiet_samples": 6_000,
+        "quiet_percentiles": percentiles,
+        "floor": dict.fromkeys(NAMES, 2e3),
+        "late": dict.fromkeys(NAMES, 500.0),
         "hiccup": dict.fromkeys(NAMES, 100.0),
-    }  # fmt: skip
+    }
     return RunFigures(number, **made | given)
 
 

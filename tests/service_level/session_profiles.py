@@ -41,9 +41,15 @@ noisy = 1.0
 
 
 def write(
-    folder: Path, *, app: str = "passthrough", rate: int = 2_000, duration: float = 1.0,
-    p50: float = 20_000_000.0, level: str = "none", more: str = "",
-) -> Path:  # fmt: skip
+    folder: Path,
+    *,
+    app: str = "passthrough",
+    rate: int = 2_000,
+    duration: float = 1.0,
+    p50: float = 20_000_000.0,
+    level: str = "none",
+    more: str = "",
+) -> Path:
     """Write a profile; return its path."""
     path = folder / "short.toml"
     path.write_text(

@@ -67,8 +67,10 @@ def test_runs_on_both_sides_straddle(over):
 def test_the_limits_are_judged_one_by_one():
     found = {row.percentile: row for row in decision.decide(CI, runs(9, SLOW)).limits}
     assert {name: str(row.verdict) for name, row in found.items()} == {
-        "p50": "pass", "p99": "fail", "p99.9": "pass",
-    }  # fmt: skip
+        "p50": "pass",
+        "p99": "fail",
+        "p99.9": "pass",
+    }
     row = found["p99"]
     assert (row.limit_us, row.values_us, row.floor_us) == (250e3, (300e3,) * 9, 2e3)
     assert row.interval_us == (300e3, 300e3)
@@ -150,8 +152,9 @@ def test_void_runs_over_the_limit_stand_against_a_pass():
 def test_void_runs_under_the_limit_stand_against_a_fail():
     late = dict.fromkeys(NAMES, 60e3)
     assert decided([*runs(9, SLOW), *runs(3, first=10, late=late)])[:2] == (
-        "unknown", ["GENERATOR_LATE"],
-    )  # fmt: skip
+        "unknown",
+        ["GENERATOR_LATE"],
+    )
     assert decided([*runs(9, SLOW), *runs(3, SLOW, first=10, late=late)])[0] == "fail"
 
 

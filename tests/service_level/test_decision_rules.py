@@ -54,9 +54,21 @@ def made(number, usual, seed, noisy):
 @st.composite
 def worse(draw, one):
     """Return a run whose figures are worse; its noise, lateness and host are the same."""
-    kind = draw(st.sampled_from((
-        "all", "one", "quiet", "unanswered", "achieved", "growth", "recovery", "wrong", "failure",
-    )))  # fmt: skip
+    kind = draw(
+        st.sampled_from(
+            (
+                "all",
+                "one",
+                "quiet",
+                "unanswered",
+                "achieved",
+                "growth",
+                "recovery",
+                "wrong",
+                "failure",
+            )
+        )
+    )
     times = draw(st.sampled_from((2.0, 12.0, 1000.0)))
     if kind in ("all", "one", "quiet"):
         names = NAMES if kind == "all" else draw(st.sets(st.sampled_from(NAMES), min_size=1))
@@ -110,14 +122,15 @@ def disturbed(draw, one, rate):
     up = st.sampled_from((1.0, 1.0, 12.0, 1000.0))
     longer = draw(up)
     return replace(
-        one, noisy=share,
+        one,
+        noisy=share,
         percentiles={name: us * draw(up) for name, us in one.percentiles.items()},
         quiet_samples=draw(st.sampled_from((0, 2_000, one.quiet_samples))),
         achieved=one.achieved * (1 - draw(st.sampled_from((0, share)))),
         backlog_growth=one.backlog_growth + rate * draw(st.sampled_from((0, share))),
         recovery_s=None if one.recovery_s is None else one.recovery_s * longer,
         quiet_recovery_s=draw(st.sampled_from((None, one.recovery_s))),
-    )  # fmt: skip
+    )
 
 
 @settings(max_examples=examples(600), deadline=None)

@@ -125,8 +125,15 @@ def sessions(ratio, noise, seed=9, trials=TRIALS):
             at = len(figures)
             shown = FAST | {"p99": float(latencies[at] * factors[at]), "p99.9": 499e3}
             disturbed = 1.0 if factors[at] > 1 else 0.0
-            figures.append(run(at + 1, shown, noisy=disturbed, disturbed=disturbed,
-                               quiet_samples=0 if disturbed else 6_000))  # fmt: skip
+            figures.append(
+                run(
+                    at + 1,
+                    shown,
+                    noisy=disturbed,
+                    disturbed=disturbed,
+                    quiet_samples=0 if disturbed else 6_000,
+                )
+            )
         assert len(figures) <= most
         found.append(decision.decide(CI, figures).verdict)
     return {one: found.count(one) / trials for one in Verdict}

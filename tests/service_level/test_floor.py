@@ -24,8 +24,16 @@ MARKET = {"kind": "market", "seed": 2, "records": 20_000, "partitions": 4, "tick
 def scenario(app="count", params=None, recipe=None, pace=PACE):
     keyed = {"kind": "keyed", "keys": 9, "seed": 4, "records": 20_000, "partitions": 3, "tick": 20}
     kill = FaultStep("kill", "engine", "fetched", fraction=0.5)
-    return Scenario("s", app, params or {"emit": "every"}, recipe or keyed, workers=3,
-                    rate=20_000, faults=(kill,), pace=pace)  # fmt: skip
+    return Scenario(
+        "s",
+        app,
+        params or {"emit": "every"},
+        recipe or keyed,
+        workers=3,
+        rate=20_000,
+        faults=(kill,),
+        pace=pace,
+    )
 
 
 @pytest.mark.parametrize("app", ["passthrough", "double", "count"])

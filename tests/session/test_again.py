@@ -39,8 +39,9 @@ def test_a_run_that_the_machine_left_open(tmp_path: Path, monkeypatch, times: in
     outcomes = tiers.run_session(ENGINE, request, told.append)
     assert played == ["passthrough"] * 2
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {
-        "passthrough", "passthrough.left-open",
-    }  # fmt: skip
+        "passthrough",
+        "passthrough.left-open",
+    }
     expected = (Verdict.PASS, "") if times == 1 else (Verdict.UNKNOWN, Reason.MACHINE_BUSY)
     assert {(one.verdict, one.reason) for one in outcomes} == {expected}
     decided = [event["outcome"]["requirement"] for event in told if event["event"] == "decided"]

@@ -12,10 +12,7 @@ from tickproof.conformance.verdicts import Outcome, Verdict
 
 @pytest.mark.parametrize(
     ("tiers", "only", "expected"),
-    [
-        ((), ("PR-STOP", "PR-HELLO"), {"PR-STOP", "PR-HELLO"}),
-        ((2,), ("MS-MERGED",), {"MS-MERGED"}),
-    ],
+    [((), ("PR-STOP", "PR-HELLO"), {"PR-STOP", "PR-HELLO"}), ((2,), ("MS-MERGED",), {"MS-MERGED"})],
 )
 def test_select_by_id(tiers, only, expected):
     assert set(run_command.select(Request(tiers=tiers, only=only))) == expected

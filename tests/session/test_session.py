@@ -97,8 +97,9 @@ def test_engine_that_promises_nothing_asked_for_is_not_green(sessions):
 
 def test_session_whose_process_died_is_a_kit_error(sessions):
     engine = sessions.toml("killer", ["{python}", "-c", KILLS_THE_KIT])
-    done = sessions.tickproof("run", engine, "--only", "PR-HELLO,SL-ONE-WORKER", "-n", 2,
-                              "--isolation", "none")  # fmt: skip
+    done = sessions.tickproof(
+        "run", engine, "--only", "PR-HELLO,SL-ONE-WORKER", "-n", 2, "--isolation", "none"
+    )
     assert done.status == 4, done.out
 
 
@@ -117,19 +118,36 @@ def plain(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (site / "entry_points.txt").write_text("\n".join(["[pytest11]", *lines]))
         root = f"{site.parent}{os.pathsep}{root}"
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "--pyargs", "tickproof.conformance.suites", "-p",
-         "no:cacheprovider", *arguments],
-        cwd=folder, capture_output=True, text=True, timeout=DEADLINE_S,
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--pyargs",
+            "tickproof.conformance.suites",
+            "-p",
+            "no:cacheprovider",
+            *arguments,
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
         env=os.environ | {"PYTHONPATH": root},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("workers", [[], pytest.param(["-n", "2"], marks=LONG)])
 def test_suites_run_under_plain_pytest_in_an_empty_folder(tmp_path, workers):
     done = plain(
-        tmp_path, "--engine", "miniature", "--tickproof-only", "SL-PASSTHROUGH",
-        "--tickproof-only", "PR-HELLO", *workers,
-    )  # fmt: skip
+        tmp_path,
+        "--engine",
+        "miniature",
+        "--tickproof-only",
+        "SL-PASSTHROUGH",
+        "--tickproof-only",
+        "PR-HELLO",
+        *workers,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
     assert list(tmp_path.glob("tickproof-out/pytest/passthrough/run.json"))

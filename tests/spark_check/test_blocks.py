@@ -65,14 +65,16 @@ def rows_of(batches):
         for block in batch.to_pylist():
             records = np.frombuffer(block["records"], COUNT_IN)
             times = np.frombuffer(block["times"], np.int64)
-            yield pa.RecordBatch.from_pydict({
-                "part": pa.array([block["part"]] * len(records), pa.int32()),
-                "source": pa.array([block["source"]] * len(records), pa.int32()),
-                "place": np.frombuffer(block["places"], np.int64),
-                "key": records["key"].astype(np.int64),
-                "value": records["value"],
-                "t_ns": times if len(times) else np.zeros(len(records), np.int64),
-            })  # fmt: skip
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "part": pa.array([block["part"]] * len(records), pa.int32()),
+                    "source": pa.array([block["source"]] * len(records), pa.int32()),
+                    "place": np.frombuffer(block["places"], np.int64),
+                    "key": records["key"].astype(np.int64),
+                    "value": records["value"],
+                    "t_ns": times if len(times) else np.zeros(len(records), np.int64),
+                }
+            )
 
 
 def test_blocks_hold_every_record_once_with_its_place_and_time(spark, tmp_path, monkeypatch):
@@ -86,11 +88,17 @@ def test_blocks_hold_every_record_once_with_its_place_and_time(spark, tmp_path, 
     found = blocks(spark, sources, [even_only, by_key], 4).mapInArrow(rows_of, ROWS)
     arrived = np.repeat([100, 200, 400], [20, 1, 29])
     expected = [
-        (int(parts_of(keys[number][place : place + 1], 4)[0]), number, place,
-         int(keys[number][place]), place, int(arrived[place]) if number else 0)
+        (
+            int(parts_of(keys[number][place : place + 1], 4)[0]),
+            number,
+            place,
+            int(keys[number][place]),
+            place,
+            int(arrived[place]) if number else 0,
+        )
         for number, step in ((0, 2), (1, 1))
         for place in range(0, len(keys[number]), step)
-    ]  # fmt: skip
+    ]
     assert_df_equality(found, spark.createDataFrame(expected, ROWS), ignore_row_order=True)
     assert len({row[0] for row in expected}) > 1
 
@@ -113,9 +121,10 @@ def test_a_part_gets_its_records_in_the_order_of_each_source(spark, tmp_path, mo
 
 
 @given(
-    records=st.integers(0, 50), size=st.integers(1, 200),
+    records=st.integers(0, 50),
+    size=st.integers(1, 200),
     others=st.lists(st.integers(0, 9), max_size=3),
-)  # fmt: skip
+)
 def test_slices_cover_every_source_once(records, size, others):
     sources = [Source("", framed(COUNT_IN), "", n, COUNT_IN) for n in (records, *others)]
     found = slices(sources, size)
@@ -149,8 +158,9 @@ def test_part_is_sorted_by_place_however_blocks_come(tmp_path_factory, data):
         block_batch(0, 7, records[a:b], keys[a:b], places[a:b], 10 * places[a:b], 1)
         for a, b in pairwise(edges)
     ]
-    part = Part([Source("", framed(COUNT_IN), "payload", 40, COUNT_IN)],
-                tmp_path_factory.mktemp("part"))  # fmt: skip
+    part = Part(
+        [Source("", framed(COUNT_IN), "payload", 40, COUNT_IN)], tmp_path_factory.mktemp("part")
+    )
     part.spool(batches)
     assert part.places(0).tolist() == list(range(40))
     assert part.records(0)["value"].tolist() == [-place for place in range(40)]

@@ -149,9 +149,8 @@ def _looks(change, keep: slice = slice(None)) -> t.Tamper:
             began = next(row["t_ns"] for row in rows if row["event"] == "stall")
             over = next(row["t_ns"] for row in rows if row["event"] == "stall-ended")
             inside = [
-                row for row in rows
-                if row["event"] == "progress" and began <= row["t_ns"] <= over
-            ]  # fmt: skip
+                row for row in rows if row["event"] == "progress" and began <= row["t_ns"] <= over
+            ]
             for number, row in enumerate(inside):
                 row |= change(number, row, records)
             gone = [row for row in inside if row not in inside[keep]]

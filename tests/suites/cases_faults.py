@@ -51,10 +51,7 @@ REJECTS: dict[str, Cases] = {
         (t.refused(3, text="offset 0 was released"), "FROM_ZERO"),
         FAILED,
     ],
-    "test_recovery_after_drain_is_not_from_zero": [
-        (t.fetched_again("fault"), "FROM_ZERO"),
-        FAILED,
-    ],
+    "test_recovery_after_drain_is_not_from_zero": [(t.fetched_again("fault"), "FROM_ZERO"), FAILED],
     "test_the_end_of_the_stream_arrives": NOT_STATE,
     "test_nothing_changes_after_a_drain_without_output": [
         (t.fetched_again("drained"), "FETCHED_AGAIN"),

@@ -190,11 +190,7 @@ REJECTS: dict[str, Cases] = {
         *NOT_STATE,
         TWICE,
     ],
-    "test_totals_over_a_full_disk": [
-        (t.refused(3), "RELEASED"),
-        *NOT_STATE,
-        TWICE,
-    ],
+    "test_totals_over_a_full_disk": [(t.refused(3), "RELEASED"), *NOT_STATE, TWICE],
     "test_totals_after_damage_to_the_newest_file": WRONG_AFTER_DAMAGE,
     "test_totals_after_bits_of_the_newest_file_changed": WRONG_AFTER_DAMAGE,
     "test_totals_after_a_second_bit_changed": WRONG_AFTER_DAMAGE,

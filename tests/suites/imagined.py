@@ -50,13 +50,20 @@ def play(scenario: Scenario, spec: EngineSpec, folder: Path, *, seed: int) -> No
     """Write the run folder of a scenario of tier 5."""
     pace = scenario.pace
     assert pace is not None
-    cores = {"kit": list(pace.kit_cores) or [0, 1], "engine": list(pace.engine_cores) or [0, 1],
-             "shared": not pace.kit_cores}  # fmt: skip
+    cores = {
+        "kit": list(pace.kit_cores) or [0, 1],
+        "engine": list(pace.engine_cores) or [0, 1],
+        "shared": not pace.kit_cores,
+    }
     run = RunFolder(
-        folder, scenario, id="imagined", seed=seed, cores=cores,
+        folder,
+        scenario,
+        id="imagined",
+        seed=seed,
+        cores=cores,
         engine={"name": spec.name, "version": spec.version, "language": spec.language},
         claims=spec.claims(scenario.app, scenario.params).to_json(),
-    )  # fmt: skip
+    )
     due = run.timetable(T0, pace.tick_ns, late_ns=50_000)
     plan = run.built.plan.astype(np.int64)
     _move(run, plan, due)
@@ -83,12 +90,20 @@ def _move(run: RunFolder, plan: np.ndarray, due: np.ndarray) -> None:
 
 def _kill(step: FaultStep, plan: np.ndarray, due: np.ndarray) -> FiredFault:
     tick = int(step.fraction * len(due))
-    states = [PartitionState(0, number, int(plan[-1][number]), int(end), int(end), 0)
-              for number, end in enumerate(plan[tick])]  # fmt: skip
+    states = [
+        PartitionState(0, number, int(plan[-1][number]), int(end), int(end), 0)
+        for number, end in enumerate(plan[tick])
+    ]
     return FiredFault(
-        step=step, t_ns=int(due[tick]), struck_ns=T0, moment="", text=str(step), outputs=0,
-        pids=PIDS, partitions=tuple(states),
-    )  # fmt: skip
+        step=step,
+        t_ns=int(due[tick]),
+        struck_ns=T0,
+        moment="",
+        text=str(step),
+        outputs=0,
+        pids=PIDS,
+        partitions=tuple(states),
+    )
 
 
 def _watch(run: RunFolder, end_ns: int, mask: int) -> None:
@@ -115,8 +130,12 @@ def _answer(run: RunFolder, plan: np.ndarray, due: np.ndarray) -> None:
     dtype = {"count": COUNT_IN, "market-spread": MESSAGE}.get(history.app)
     inputs = history.inputs(dtype or opaque(history.partitions[0]["record_size"]))
     found = [_outputs(history.app, part) for part in inputs]
-    ticks = np.concatenate([np.searchsorted(plan[1:, number], offsets, "right")
-                            for number, (offsets, _) in enumerate(found)])  # fmt: skip
+    ticks = np.concatenate(
+        [
+            np.searchsorted(plan[1:, number], offsets, "right")
+            for number, (offsets, _) in enumerate(found)
+        ]
+    )
     order = np.argsort(ticks, kind="stable")
     payloads = np.concatenate([rows for _, rows in found])[order]
     t_ns = due[ticks[order]] + 3 * MS

@@ -83,17 +83,21 @@ def small(name: str) -> Scenario:
     # A network that stands still takes TCP some time.
     paced_s = PACED_S * (4 if any(step.target == "host" for step in faults) else 1)
     return replace(
-        drawn, recipe=recipe, rate=drawn.rate and fewer / paced_s, faults=faults,
+        drawn,
+        recipe=recipe,
+        rate=drawn.rate and fewer / paced_s,
+        faults=faults,
         sink=replace(drawn.sink, stall_s=min(drawn.sink.stall_s, 1.5)),
-    )  # fmt: skip
+    )
 
 
 def _fired(history: History) -> bool:
     """Tell whether every fault fired and met something before the input was at its end."""
     late = [
-        one for one in history.faults
+        one
+        for one in history.faults
         if one.step.at == "fetched" and one.step.fraction < 0.9 and not one.remaining
-    ]  # fmt: skip
+    ]
     unmet = [one for one in history.all(events.Network) if not one.packets]
     missed = history.all(events.FaultMissed, events.LinkMissed)
     return not late and not unmet and not missed and _worked(history)

@@ -27,8 +27,10 @@ from tickproof.conformance.testing.run_folder import LEAST_CLAIMS, RunFolder
 from tickproof.generators.layouts import NUMBER
 
 CLAIMS = LEAST_CLAIMS | {
-    "state": "exactly-once", "delivery": "exactly-once", "survives": ["engine"]
-}  # fmt: skip
+    "state": "exactly-once",
+    "delivery": "exactly-once",
+    "survives": ["engine"],
+}
 DAMAGE = FaultStep("corrupt", "state", "cuts", fraction=0.5, cuts=2, damage="garbage")
 S = 1_000_000_000
 
@@ -38,10 +40,19 @@ def damaged(folder: Path, **ended: object) -> History:
     recipe = {"kind": "keyed", "seed": 1, "records": 100, "partitions": 1, "keys": 5}
     scenario = Scenario("space-1", "count", {"emit": "every"}, recipe, faults=(DAMAGE,))
     fault = FiredFault(
-        t_ns=1_000, struck_ns=1_001, step=DAMAGE, moment="fetched", text=str(DAMAGE), outputs=0,
-        total=100, partitions=(PartitionState(0, 0, 100, 60, 50, 20),), pids=(1,), file="cut-2",
-        size=10, left=10,
-    )  # fmt: skip
+        t_ns=1_000,
+        struck_ns=1_001,
+        step=DAMAGE,
+        moment="fetched",
+        text=str(DAMAGE),
+        outputs=0,
+        total=100,
+        partitions=(PartitionState(0, 0, 100, 60, 50, 20),),
+        pids=(1,),
+        file="cut-2",
+        size=10,
+        left=10,
+    )
     run = RunFolder(folder, scenario, claims=CLAIMS)
     run.events(Started(t_ns=1, pid=1), fault)
     run.facts(ended={"how": "engine-failure", "message": "it broke off", "status": 0} | ended)
@@ -111,9 +122,17 @@ def test_a_schedule_whose_fault_had_no_effect_shows_nothing(
         fetches=[(S, 0, 0, 0, 100)], publishes=[(S, 0, 0, 100)], releases=[(2 * S, 0, 0, 100)]
     )
     fault = FiredFault(
-        t_ns=S, struck_ns=S, step=step, moment="fetched", text=str(step), outputs=0, total=100,
-        partitions=(PartitionState(0, 0, 100, 60, 50, 20),), pids=(1,), file="cut-2",
-    )  # fmt: skip
+        t_ns=S,
+        struck_ns=S,
+        step=step,
+        moment="fetched",
+        text=str(step),
+        outputs=0,
+        total=100,
+        partitions=(PartitionState(0, 0, 100, 60, 50, 20),),
+        pids=(1,),
+        file="cut-2",
+    )
     run.events(*filter(None, (Started(t_ns=1, pid=1), fault, event, drained(10 * S))))
     if not reason:
         return judge(run.history())
@@ -126,9 +145,10 @@ def after_drain(folder: Path, *more: Event) -> History:
     kill = FaultStep("kill", "engine", "drained")
     recipe = {"kind": "numbers", "seed": 1, "records": 100, "partitions": 1}
     run = RunFolder(
-        folder, Scenario("count-after-drain", "double", {}, recipe, faults=(kill,)),
+        folder,
+        Scenario("count-after-drain", "double", {}, recipe, faults=(kill,)),
         claims=CLAIMS | {"transport": "kafka"},
-    )  # fmt: skip
+    )
     found = run.history().inputs(NUMBER)[0]
     made = np.zeros(100, NUMBER)
     made["x"] = (found["x"].view(np.uint64) * np.uint64(2)).view(np.int64)
@@ -138,21 +158,36 @@ def after_drain(folder: Path, *more: Event) -> History:
     )
     whole = (PartitionState(0, 0, 100, 100, 100, 100),)
     run.events(
-        Started(t_ns=1, pid=1), Deployed(t_ns=2, pid=1), drained(4 * S),
+        Started(t_ns=1, pid=1),
+        Deployed(t_ns=2, pid=1),
+        drained(4 * S),
         FiredFault(
-            t_ns=4 * S + 1, struck_ns=4 * S + 2, step=kill, moment="drained", text="kill",
-            outputs=100, total=100, partitions=whole, pids=(1,),
+            t_ns=4 * S + 1,
+            struck_ns=4 * S + 2,
+            step=kill,
+            moment="drained",
+            text="kill",
+            outputs=100,
+            total=100,
+            partitions=whole,
+            pids=(1,),
         ),
-        Started(t_ns=5 * S, pid=2, resume=True), Deployed(t_ns=6 * S, pid=2, resume=True), *more,
-    )  # fmt: skip
+        Started(t_ns=5 * S, pid=2, resume=True),
+        Deployed(t_ns=6 * S, pid=2, resume=True),
+        *more,
+    )
     return run.history()
 
 
 def drained(t_ns: int) -> Drained:
     return Drained(
-        t_ns=t_ns, open_acknowledgements=0, staged_open=0, outputs=100, ended=True,
+        t_ns=t_ns,
+        open_acknowledgements=0,
+        staged_open=0,
+        outputs=100,
+        ended=True,
         partitions=(PartitionState(0, 0, 100, 100, 100, 100),),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(

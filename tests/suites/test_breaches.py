@@ -24,23 +24,33 @@ from tickproof.conformance.verdicts import Verdict
 
 RECIPE = {"kind": "keyed", "records": 100, "keys": 5, "seed": 1}
 CLAIMS = dict(LEAST_CLAIMS) | {
-    "state": "exactly-once", "survives": ["worker", "coordinator", "engine", "connection"],
-}  # fmt: skip
+    "state": "exactly-once",
+    "survives": ["worker", "coordinator", "engine", "connection"],
+}
 UP = ("hello", "deploy", "topology")
 RELEASED = events.Refused(
-    t_ns=2_000_000, connection=1, code=int(Code.RELEASED), op="FETCH",
+    t_ns=2_000_000,
+    connection=1,
+    code=int(Code.RELEASED),
+    op="FETCH",
     text="offset 5 was released (up to 9)",
-)  # fmt: skip
+)
 
 
 def fired(*steps: FaultStep) -> list[events.FiredFault]:
     return [
         events.FiredFault(
-            t_ns=1_000_000 + number, struck_ns=1_000_000 + number, step=step, moment=step.at,
-            text="", outputs=0, partitions=(), pids=(7,),
+            t_ns=1_000_000 + number,
+            struck_ns=1_000_000 + number,
+            step=step,
+            moment=step.at,
+            text="",
+            outputs=0,
+            partitions=(),
+            pids=(7,),
         )
         for number, step in enumerate(steps)
-    ]  # fmt: skip
+    ]
 
 
 def lines(answered: tuple[str, ...], *open_: str) -> list[tuple[int, str, str]]:
@@ -119,11 +129,18 @@ def test_one_requirement_names_it(
 
 def test_every_requirement_of_the_tables_exists():
     named = {
-        *breaches.ALWAYS.values(), *breaches.BY_OP.values(), *breaches.BY_REFUSAL.values(),
-        *breaches.SPECIAL, *breaches.BY_FAULT.values(), *breaches.BY_MOMENT.values(),
-        *breaches.RECOVERY, breaches.OPTIONAL, breaches.RUNNING, breaches.SECOND_FAULT,
+        *breaches.ALWAYS.values(),
+        *breaches.BY_OP.values(),
+        *breaches.BY_REFUSAL.values(),
+        *breaches.SPECIAL,
+        *breaches.BY_FAULT.values(),
+        *breaches.BY_MOMENT.values(),
+        *breaches.RECOVERY,
+        breaches.OPTIONAL,
+        breaches.RUNNING,
+        breaches.SECOND_FAULT,
         breaches.RELEASED,
-    }  # fmt: skip
+    }
     assert named <= set(registry.load())
 
 
@@ -153,9 +170,8 @@ def test_what_is_wrong_by_value_still_fails_by_itself(broken_off):
 @pytest.mark.parametrize(("drained", "verdict"), [(True, Verdict.FAIL), (False, Verdict.BLOCKED)])
 def test_losses_count_where_drain_was_answered(broken_off, drained, verdict):
     answer = events.Drained(
-        t_ns=9_000_000, open_acknowledgements=0, staged_open=0, outputs=0, ended=True,
-        partitions=(),
-    )  # fmt: skip
+        t_ns=9_000_000, open_acknowledgements=0, staged_open=0, outputs=0, ended=True, partitions=()
+    )
     run = broken_off("count", "EXITED", lines(UP), *([answer] if drained else []))
     found = {one.requirement: one for one in tiers.recheck(run.history().folder)}
     assert found["ST-LAST-POINT"].verdict is verdict

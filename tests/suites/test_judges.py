@@ -57,20 +57,14 @@ DECIDED_EARLY = {
 
 def _cases(table: dict[str, Cases]) -> list:
     return [
-        pytest.param(
-            scenario, judge, tamper, code,
-            id=f"{judge.__name__}-{number}-{code}",
-        )
+        pytest.param(scenario, judge, tamper, code, id=f"{judge.__name__}-{number}-{code}")
         for _, scenario, judge in ALL
         for number, (tamper, code) in enumerate(table.get(judge.__name__, []))
-    ]  # fmt: skip
+    ]
 
 
 def _by_scenario(rows: list) -> list:
-    return [
-        pytest.param(scenario, judge, id=judge.__name__)
-        for _, scenario, judge in rows
-    ]  # fmt: skip
+    return [pytest.param(scenario, judge, id=judge.__name__) for _, scenario, judge in rows]
 
 
 @pytest.fixture
@@ -95,9 +89,12 @@ def test_sound_run_is_not_rejected(recorded, scenario, judge):
     except Unknown as unknown:
         # Evidence is a matter of timing; for a run this small it may be missing.
         assert unknown.reason in {
-            "NOTHING_IN_FLIGHT", "NO_CUT_BEFORE_KILL", "KILL_MISSED", "NOT_SEEN",
+            "NOTHING_IN_FLIGHT",
+            "NO_CUT_BEFORE_KILL",
+            "KILL_MISSED",
+            "NOT_SEEN",
             "STALL_TOO_SHORT",
-        }  # fmt: skip
+        }
 
 
 @pytest.mark.parametrize(("scenario", "judge", "tamper", "code"), _cases(REJECTS))

@@ -53,20 +53,30 @@ def history(folder: Path, waited_s: float, starved_s: float = 0.0):
     numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
     step = FaultStep("kill", "worker", "staged", fraction=0.5)
     run = RunFolder(
-        folder, Scenario("kafka-worker-in-transaction", "passthrough", {}, {}, faults=(step,)),
+        folder,
+        Scenario("kafka-worker-in-transaction", "passthrough", {}, {}, faults=(step,)),
         make_input=given_input({(0, 0): numbers}),
         kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
-    )  # fmt: skip
+    )
     died_ns = SECOND
     t_ns = np.full(RECORDS, died_ns // 2, np.int64)
     t_ns[RECORDS // 2 :] = died_ns + int(waited_s * SECOND)
     run.outputs(output_log(numbers, t_ns=t_ns))
     run.tables(fetches=[(died_ns // 4, 0, 0, 0, RECORDS)], **starved(starved_s))
     state = PartitionState(0, 0, RECORDS, RECORDS, RECORDS, 0)
-    run.events(FiredFault(
-        t_ns=died_ns, struck_ns=died_ns, step=step, moment="staged", text="SIGKILL",
-        outputs=RECORDS // 2, total=RECORDS, partitions=(state,), pids=(7,),
-    ))  # fmt: skip
+    run.events(
+        FiredFault(
+            t_ns=died_ns,
+            struck_ns=died_ns,
+            step=step,
+            moment="staged",
+            text="SIGKILL",
+            outputs=RECORDS // 2,
+            total=RECORDS,
+            partitions=(state,),
+            pids=(7,),
+        )
+    )
     return run.history()
 
 
@@ -94,23 +104,31 @@ def long_downtime(folder: Path, begun: int, *aborted_s: float):
     numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
     step = FaultStep("kill", "engine", "losing", fraction=0.5, down_s=11.0)
     run = RunFolder(
-        folder, Scenario("kafka-long-downtime", "passthrough", {}, {}, faults=(step,)),
+        folder,
+        Scenario("kafka-long-downtime", "passthrough", {}, {}, faults=(step,)),
         make_input=given_input({(0, 0): numbers}),
         kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
-    )  # fmt: skip
+    )
     run.outputs(output_log(numbers, t_ns=np.full(RECORDS, 13 * SECOND, np.int64)))
     run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS), (13 * SECOND, 0, 0, 0, RECORDS)])
     state = PartitionState(0, 0, RECORDS, RECORDS, RECORDS, 0)
     run.events(
         FiredFault(
-            t_ns=SECOND, struck_ns=SECOND, step=step, moment="losing", text="SIGKILL",
-            outputs=0, total=RECORDS, partitions=(state,), pids=(7,),
+            t_ns=SECOND,
+            struck_ns=SECOND,
+            step=step,
+            moment="losing",
+            text="SIGKILL",
+            outputs=0,
+            total=RECORDS,
+            partitions=(state,),
+            pids=(7,),
         ),
         Started(t_ns=12 * SECOND, pid=8, resume=True),
         KafkaTransactions(
             t_ns=14 * SECOND, begun=begun, aborted_ns=tuple(int(s * SECOND) for s in aborted_s)
         ),
-    )  # fmt: skip
+    )
     return run.history()
 
 
@@ -133,10 +151,11 @@ def named(folder: Path, seen: int, **foreign: tuple[str, ...]):
     """Make a run at whose end an engine had used so many names, some of them not of the run."""
     numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
     run = RunFolder(
-        folder, Scenario("count", "passthrough", {}, {}),
+        folder,
+        Scenario("count", "passthrough", {}, {}),
         make_input=given_input({(0, 0): numbers}),
         kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
-    )  # fmt: skip
+    )
     run.outputs(output_log(numbers))
     none: dict[str, tuple[str, ...]] = {"groups": (), "transactional_ids": (), "topics": ()}
     run.events(KafkaNames(t_ns=SECOND, seen=seen, **none | foreign))
@@ -164,16 +183,24 @@ def fetched_after_a_drain(folder: Path, again: int):
     """Make a run whose drain was answered at 2 s: 100 fetched, 60 committed, and one more FETCH."""
     numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
     run = RunFolder(
-        folder, Scenario("market-after-drain", "passthrough", {}, {}),
-        make_input=given_input({(0, 0): numbers}), claims={**LEAST_CLAIMS, "transport": "kafka"},
-    )  # fmt: skip
+        folder,
+        Scenario("market-after-drain", "passthrough", {}, {}),
+        make_input=given_input({(0, 0): numbers}),
+        claims={**LEAST_CLAIMS, "transport": "kafka"},
+    )
     run.outputs(output_log(numbers, t_ns=np.full(RECORDS, SECOND, np.int64)))
     run.tables(fetches=[(SECOND, 0, 0, 0, RECORDS), (3 * SECOND, 0, 0, again, RECORDS)])
     state = PartitionState(0, 0, RECORDS, RECORDS, RECORDS, 60)
-    run.events(Drained(
-        t_ns=2 * SECOND, open_acknowledgements=0, staged_open=0, outputs=RECORDS, ended=True,
-        partitions=(state,),
-    ))  # fmt: skip
+    run.events(
+        Drained(
+            t_ns=2 * SECOND,
+            open_acknowledgements=0,
+            staged_open=0,
+            outputs=RECORDS,
+            ended=True,
+            partitions=(state,),
+        )
+    )
     history = run.history()
     return history, history.all(Drained)[0]
 
@@ -193,17 +220,27 @@ def paused(folder: Path, later: list[tuple[int, int, int, int, int]], session_s:
     parts = {(0, 0): numbers[:RECORDS], (0, 1): numbers[RECORDS:]}
     step = FaultStep("pause", "worker", "committing", fraction=0.2, seconds=4.5)
     run = RunFolder(
-        folder, Scenario("kafka-partition-returns", "passthrough", {}, {}, faults=(step,)),
+        folder,
+        Scenario("kafka-partition-returns", "passthrough", {}, {}, faults=(step,)),
         make_input=given_input(parts),
         kafka={"session_s": session_s, "transaction_s": 10.0, "transaction_version": 2},
-    )  # fmt: skip
+    )
     run.outputs(output_log(numbers, t_ns=np.full(2 * RECORDS, 7 * SECOND)))
     run.tables(fetches=[(SECOND // 2, 0, 0, 0, 50), (SECOND // 2, 0, 1, 0, 50), *later])
     states = tuple(PartitionState(0, p, RECORDS, 50, 50, 0) for p in (0, 1))
-    run.events(FiredFault(
-        t_ns=SECOND, struck_ns=SECOND, step=step, moment="committed", text="SIGSTOP",
-        outputs=100, total=2 * RECORDS, partitions=states, pids=(7,),
-    ))  # fmt: skip
+    run.events(
+        FiredFault(
+            t_ns=SECOND,
+            struck_ns=SECOND,
+            step=step,
+            moment="committed",
+            text="SIGSTOP",
+            outputs=100,
+            total=2 * RECORDS,
+            partitions=states,
+            pids=(7,),
+        )
+    )
     return run.history()
 
 

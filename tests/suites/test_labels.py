@@ -26,8 +26,10 @@ def test_the_company_of_a_symbol_is_added(tmp_path: Path) -> None:
 
     assert market_params(recipe) == MarketParams(messages=100, seed=5, symbols=12)
     assert labelled(history, {"symbol": symbol, "offset": 3}) == {
-        "symbol": symbol, "offset": 3, "company": company,
-    }  # fmt: skip
+        "symbol": symbol,
+        "offset": 3,
+        "company": company,
+    }
 
 
 def test_nothing_is_read_from_the_run_folder_or_written_there(tmp_path: Path) -> None:

@@ -52,42 +52,81 @@ PARAMS = {
 }  # fmt: skip
 
 
-def run(folder: Path, state: str, delivery: str, *, app: str = "count", transport: str = "log",
-        fault: FaultStep | None = KILL, again: int | None = None) -> RunFolder:  # fmt: skip
+def run(
+    folder: Path,
+    state: str,
+    delivery: str,
+    *,
+    app: str = "count",
+    transport: str = "log",
+    fault: FaultStep | None = KILL,
+    again: int | None = None,
+) -> RunFolder:
     """Make a run with a fault at 2 s, after which records were fetched from ``again`` on."""
     faults = (fault,) if fault else ()
     made = RunFolder(
-        folder, Scenario("made", app, PARAMS[app], RECIPES[app], faults=faults),  # type: ignore[arg-type]
-        claims={**LEAST_CLAIMS, "state": state, "delivery": delivery, "transport": transport,
-                "survives": ["worker", "engine", "connection"]},
+        folder,
+        Scenario("made", app, PARAMS[app], RECIPES[app], faults=faults),  # type: ignore[arg-type]
+        claims={
+            **LEAST_CLAIMS,
+            "state": state,
+            "delivery": delivery,
+            "transport": transport,
+            "survives": ["worker", "engine", "connection"],
+        },
         kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
-    )  # fmt: skip
+    )
     later = [] if again is None else [(3 * S, 0, 0, again, RECORDS)]
     made.tables(fetches=[(S, 0, 0, 0, RECORDS // 2), *later])
     if fault:
         half = (PartitionState(0, 0, RECORDS, RECORDS, RECORDS // 2, 0),)
-        made.events(FiredFault(
-            t_ns=2 * S, struck_ns=2 * S, step=fault, moment="fetched", text=str(fault),
-            outputs=RECORDS // 2, total=RECORDS, partitions=half, pids=(7,),
-        ))  # fmt: skip
+        made.events(
+            FiredFault(
+                t_ns=2 * S,
+                struck_ns=2 * S,
+                step=fault,
+                moment="fetched",
+                text=str(fault),
+                outputs=RECORDS // 2,
+                total=RECORDS,
+                partitions=half,
+                pids=(7,),
+            )
+        )
     return made
 
 
 #: State, delivery -> kinds that claims permit after a death, of app count.
-PERMITTED = {
-    ("exactly-once", "exactly-once"): set(),
-    ("exactly-once", "at-least-once"): set(TWICE),
-    ("at-least-once", "exactly-once"): {"skipped-order"},
-    ("at-least-once", "at-least-once"): {*TWICE, *ORDER_KINDS, "retracted"},
-} | {
-    (state, "exactly-once"): {*ORDER_KINDS, "duplicate", "retracted", "lost", "beyond-input",
-                              "wrong-total"}
-    for state in ("at-most-once", "none")
-} | {
-    (state, "at-least-once"): {*ORDER_KINDS, *TWICE, "retracted", "lost", "beyond-input",
-                               "wrong-total"}
-    for state in ("at-most-once", "none")
-}  # fmt: skip
+PERMITTED = (
+    {
+        ("exactly-once", "exactly-once"): set(),
+        ("exactly-once", "at-least-once"): set(TWICE),
+        ("at-least-once", "exactly-once"): {"skipped-order"},
+        ("at-least-once", "at-least-once"): {*TWICE, *ORDER_KINDS, "retracted"},
+    }
+    | {
+        (state, "exactly-once"): {
+            *ORDER_KINDS,
+            "duplicate",
+            "retracted",
+            "lost",
+            "beyond-input",
+            "wrong-total",
+        }
+        for state in ("at-most-once", "none")
+    }
+    | {
+        (state, "at-least-once"): {
+            *ORDER_KINDS,
+            *TWICE,
+            "retracted",
+            "lost",
+            "beyond-input",
+            "wrong-total",
+        }
+        for state in ("at-most-once", "none")
+    }
+)
 OF_COUNT = {"unknown-key", "beyond-input", "wrong-total", *LOSS, *CHANGED, *TWICE, *ORDER_KINDS}
 
 
@@ -119,8 +158,11 @@ def test_a_reject_may_be_an_accept_by_a_quote_that_is_newer(tmp_path):
         for state in ("exactly-once", "at-least-once")
     )
     assert {*ruled_out(exact, EVERY_KIND)} - {*ruled_out(weak, EVERY_KIND)} >= {
-        "lost", "wrong-verdict", "went-back", "must-reject"
-    }  # fmt: skip
+        "lost",
+        "wrong-verdict",
+        "went-back",
+        "must-reject",
+    }
 
 
 @pytest.mark.parametrize("delivery", DELIVERIES)
@@ -130,12 +172,20 @@ def test_repeats_are_forbidden_by_the_claim_of_delivery(tmp_path, delivery):
 
 
 def test_over_kafka_a_group_may_rebalance_unasked(tmp_path):
-    quiet = run(tmp_path / "quiet", "at-least-once", "at-least-once", fault=None,
-                transport="kafka").history()  # fmt: skip
-    moved = run(tmp_path / "moved", "at-least-once", "at-least-once", fault=None,
-                transport="kafka", again=60).history()  # fmt: skip
-    over_log = run(tmp_path / "log", "at-least-once", "at-least-once", fault=None,
-                   again=60).history()  # fmt: skip
+    quiet = run(
+        tmp_path / "quiet", "at-least-once", "at-least-once", fault=None, transport="kafka"
+    ).history()
+    moved = run(
+        tmp_path / "moved",
+        "at-least-once",
+        "at-least-once",
+        fault=None,
+        transport="kafka",
+        again=60,
+    ).history()
+    over_log = run(
+        tmp_path / "log", "at-least-once", "at-least-once", fault=None, again=60
+    ).history()
     assert [disturbed_ns(one) for one in (quiet, moved, over_log)] == [None, 0, None]
 
 
@@ -166,8 +216,9 @@ JUDGES_OF_THE_WEAK: list[Judge] = [
 ]
 
 
-def counted(folder: Path, state: str, *spans: tuple[int, int], skip: int = -1,
-            again: int = 60) -> History:  # fmt: skip
+def counted(
+    folder: Path, state: str, *spans: tuple[int, int], skip: int = -1, again: int = 60
+) -> History:
     made = run(folder, state, "at-least-once", again=again)
     records = made.history().inputs(COUNT_IN)[0]
     came = points(records, *spans, skip=skip)
@@ -222,8 +273,12 @@ def test_each_requirement_follows_from_claims_that_can_be_judged():
 
 @pytest.mark.parametrize(("state", "delivery"), CLAIMS)
 def test_a_weak_claim_selects_nothing_that_it_does_not_promise(state, delivery):
-    claims = {**LEAST_CLAIMS, "state": state, "delivery": delivery,
-              "survives": ["worker", "engine", "connection"]}  # fmt: skip
+    claims = {
+        **LEAST_CLAIMS,
+        "state": state,
+        "delivery": delivery,
+        "survives": ["worker", "engine", "connection"],
+    }
     scenario = Scenario("made", "count", {"emit": "every"}, {}, faults=(KILL,))
 
     def asked(one: registry.Requirement, transport: str) -> bool:

@@ -29,9 +29,15 @@ PASSTHROUGH = Scenario("mine", "passthrough", {}, RECIPE, workers=2)
 def _fault(t_ns: int, step: FaultStep) -> events.FiredFault:
     state = PartitionState(0, 0, 50, 50, 10, 0)
     return events.FiredFault(
-        t_ns=t_ns, step=step, struck_ns=t_ns, moment=step.at, text="scale", outputs=0,
-        partitions=(state,), pids=(1,),
-    )  # fmt: skip
+        t_ns=t_ns,
+        step=step,
+        struck_ns=t_ns,
+        moment=step.at,
+        text="scale",
+        outputs=0,
+        partitions=(state,),
+        pids=(1,),
+    )
 
 
 def _look(t_ns: int, first: int, second: int) -> events.Activity:
@@ -51,15 +57,18 @@ def _topology(t_ns: int) -> events.Topology:
 def run(tmp_path):
     """A scale that is asked for at 2 s and answered at 5 s."""
     run = RunFolder(tmp_path / "run", PASSTHROUGH)
-    run.tables(fetches=[
-        (1 * S, 0, 0, 0, 30), (1 * S, 0, 1, 0, 20),
-        (4 * S, 0, 0, 25, 40),  # 5 of them again
-        (6 * S, 0, 1, 0, 30),  # 20 again
-        (7 * S, 0, 1, 30, 50),
-    ])  # fmt: skip
-    run.outputs(output_log(
-        np.zeros(5, opaque(8)), t_ns=[1 * S, 2 * S - 1, 3 * S, int(5.5 * S), 9 * S]
-    ))  # fmt: skip
+    run.tables(
+        fetches=[
+            (1 * S, 0, 0, 0, 30),
+            (1 * S, 0, 1, 0, 20),
+            (4 * S, 0, 0, 25, 40),  # 5 of them again
+            (6 * S, 0, 1, 0, 30),  # 20 again
+            (7 * S, 0, 1, 30, 50),
+        ]
+    )
+    run.outputs(
+        output_log(np.zeros(5, opaque(8)), t_ns=[1 * S, 2 * S - 1, 3 * S, int(5.5 * S), 9 * S])
+    )
     return run
 
 
@@ -122,8 +131,10 @@ def _named(role: str) -> list[events.Event]:
     """Return the events of the run, with one process that topology names."""
     return [
         events.Topology(t_ns=one.t_ns, processes=(NamedProcess(11, role, ""),))
-        if isinstance(one, events.Topology) else one for one in SEEN
-    ]  # fmt: skip
+        if isinstance(one, events.Topology)
+        else one
+        for one in SEEN
+    ]
 
 
 def test_workers_that_are_threads_cannot_be_counted(run):

@@ -29,8 +29,13 @@ CARRIED = [name for name, entry in CATALOG.items() if entry.carriers]
 
 def claims(carrier: Carrier, **other) -> dict:
     """Return claims of an engine of one process that recovers."""
-    found = {"state": "exactly-once", "delivery": "exactly-once", "survives": ["engine"],
-             "rescale": "none", "latency": None}  # fmt: skip
+    found = {
+        "state": "exactly-once",
+        "delivery": "exactly-once",
+        "survives": ["engine"],
+        "rescale": "none",
+        "latency": None,
+    }
     return found | {"freshness_s": 2.0 if carrier.inputs == "two" else None} | other
 
 
@@ -48,9 +53,10 @@ def judged(offered: dict) -> set[str]:
         if (scenario := scenario_for(name, offered)) is None:
             continue
         held = next(
-            one for carrier, one in offered.items()
+            one
+            for carrier, one in offered.items()
             if (carrier.app, carrier.params) == (scenario.app, scenario.params)
-        )  # fmt: skip
+        )
         found |= decided(name, held, scenario)
     return found | judged_on_points(offered)
 
@@ -91,8 +97,9 @@ def test_a_scenario_can_be_drawn_and_made_for_each_of_its_carriers(name, carrier
         return
     drawn = draw(name, Context(1, freshness_s=1.0, carrier=carrier))
     assert (drawn.name, drawn.app, drawn.params) == (name, carrier.app, carrier.params)
-    recipe = drawn.recipe | ({"records": min(drawn.recipe["records"], 64)}
-                             if "records" in drawn.recipe else {})  # fmt: skip
+    recipe = drawn.recipe | (
+        {"records": min(drawn.recipe["records"], 64)} if "records" in drawn.recipe else {}
+    )
     assert recipes.build(recipe, tmp_path).partitions
 
 
@@ -144,8 +151,9 @@ def test_only_what_is_claimed_is_killed():
     assert faults("count-mixed-deaths", "worker", "all-workers") == [("kill", "worker")] * 2
     assert faults("count-mixed-deaths", "worker") == [("kill", "worker"), ("pause", "engine")]
     assert faults("count-mixed-deaths", "worker", "engine") == [
-        ("kill", "engine"), ("kill", "worker"),
-    ]  # fmt: skip
+        ("kill", "engine"),
+        ("kill", "worker"),
+    ]
     assert faults("count-mixed-deaths", "connection") == [("pause", "engine")] * 2
     assert faults("count-pause", "engine") == [("pause", "engine")]
     assert faults("count-pause", "worker") == [("pause", "worker")]
@@ -184,6 +192,9 @@ def test_the_reason_names_what_is_missing():
 
 def test_every_app_is_a_carrier():
     assert {carrier.app for carrier in STATE_FIRST} == {
-        "passthrough", "double", "count", "market-spread",
-    }  # fmt: skip
+        "passthrough",
+        "double",
+        "count",
+        "market-spread",
+    }
     assert len(STATEFUL) == 6

@@ -33,16 +33,27 @@ MS = 1_000_000
 PARTITIONS = 4
 
 
-def made(intended: np.ndarray, arrived: np.ndarray, fetched: np.ndarray, tagged: np.ndarray,
-         seconds: int = 14) -> Service:  # fmt: skip
+def made(
+    intended: np.ndarray,
+    arrived: np.ndarray,
+    fetched: np.ndarray,
+    tagged: np.ndarray,
+    seconds: int = 14,
+) -> Service:
     """Return a run of a quiet machine in which these records were measured."""
     found = Answers(intended, intended, fetched, arrived, tagged)
     begins = SECOND * np.arange(seconds)
     table = Timetable(0, MS, np.zeros((seconds * 1_000 + 1, 1), np.uint64), MS * begins)
     return Service(
-        profiles.load("steady"), table, 0, seconds * SECOND, found, begins,
-        np.ones(seconds, bool), np.ones(len(intended), bool),
-    )  # fmt: skip
+        profiles.load("steady"),
+        table,
+        0,
+        seconds * SECOND,
+        found,
+        begins,
+        np.ones(seconds, bool),
+        np.ones(len(intended), bool),
+    )
 
 
 def batching(seed: int, batch_ms: float, spread: float, slow_partition: float) -> tuple:
@@ -74,9 +85,7 @@ def batching(seed: int, batch_ms: float, spread: float, slow_partition: float) -
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.integers(0, 2**32), st.floats(0.5, 400), st.floats(0, 5), st.floats(0.1, 50),
-)  # fmt: skip
+@given(st.integers(0, 2**32), st.floats(0.5, 400), st.floats(0, 5), st.floats(0.1, 50))
 def test_no_way_of_batching_looks_like_probes_first(seed, batch_ms, spread, slow) -> None:
     found, fetches = batching(seed, batch_ms, spread, slow)
     seen = service.compared(found, fetches, calm=False)
@@ -102,9 +111,7 @@ def test_percentile_is_the_smallest_value_with_its_share_below(values, name) -> 
     assert got == min(v for v, n in at_or_below.items() if n * 10_000 >= share * len(values))
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 99)), max_size=60), st.integers(6, 8),
-)  # fmt: skip
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 99)), max_size=60), st.integers(6, 8))
 def test_medians_by_group(pairs, count) -> None:
     groups = np.array([group for group, _ in pairs], np.int64)
     values = np.array([value for _, value in pairs], np.int64)
@@ -203,8 +210,9 @@ def test_what_was_under_way_in_a_noisy_second_is_not_calm() -> None:
     begins, quiet = SECOND * np.arange(4), np.array([True, True, False, True])
     intended = np.array([0.5, 1.5, 1.5, 2.5, 3.5, 1.2]) * SECOND
     arrived = np.array([0.9, 1.9, 3.5, 2.6, 9.0, -1]) * SECOND
-    found = Answers(*(x.astype(np.int64) for x in (intended, intended, intended, arrived)),
-                    np.zeros(6, bool))  # fmt: skip
+    found = Answers(
+        *(x.astype(np.int64) for x in (intended, intended, intended, arrived)), np.zeros(6, bool)
+    )
     found = replace(found, arrived_ns=np.where(arrived < 0, -1, arrived).astype(np.int64))
     assert service._calm(found, begins, quiet).tolist() == [True, True, False, False, True, True]
     assert service._quiet(begins, begins - 1, ~quiet).tolist() == [True, False, False, True]

@@ -76,12 +76,15 @@ class FakeSession:
             raise verdict
         return [
             Outcome(
-                id_, verdict, reason="lost" if verdict is Verdict.FAIL else "",
-                reproduce=f"tickproof run x --seed {request.seed}", actual="|<b>`x`",
+                id_,
+                verdict,
+                reason="lost" if verdict is Verdict.FAIL else "",
+                reproduce=f"tickproof run x --seed {request.seed}",
+                actual="|<b>`x`",
                 run=str(request.out / "runs" / "session" / "gone"),
             )
             for id_ in request.only
-        ]  # fmt: skip
+        ]
 
 
 @pytest.fixture
@@ -109,11 +112,13 @@ def surveyed(tmp_path, monkeypatch):
 
 
 def test_a_failure_is_confirmed_if_it_came_with_each_seed(surveyed, tmp_path):
-    status, found = surveyed({
-        "always": dict.fromkeys((5, 6, 7), Verdict.FAIL),
-        "once": {5: Verdict.PASS, 6: Verdict.FAIL, 7: Verdict.PASS},
-        "never": dict.fromkeys((5, 6, 7), Verdict.PASS),
-    })  # fmt: skip
+    status, found = surveyed(
+        {
+            "always": dict.fromkeys((5, 6, 7), Verdict.FAIL),
+            "once": {5: Verdict.PASS, 6: Verdict.FAIL, 7: Verdict.PASS},
+            "never": dict.fromkeys((5, 6, 7), Verdict.PASS),
+        }
+    )
     assert status == found.exit_status == 1
     always, once, never = found.engines
     assert [(f.failed_in, f.of, f.confirmed, f.seed) for f in always.failures] == [

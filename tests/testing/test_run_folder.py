@@ -169,11 +169,15 @@ def test_the_judges_of_the_kit_decide_over_a_made_run(tmp_path, lost, verdict):
         Deployed(t_ns=5, pid=1),
         EndPublished(t_ns=10, records=500),
         Drained(
-            t_ns=40, open_acknowledgements=0, staged_open=0, outputs=len(doubled) - lost,
-            ended=True, partitions=(),
+            t_ns=40,
+            open_acknowledgements=0,
+            staged_open=0,
+            outputs=len(doubled) - lost,
+            ended=True,
+            partitions=(),
         ),
         Exited(t_ns=50, returncode=0),
-    )  # fmt: skip
+    )
     run.seal()
     found = {one.requirement: one.verdict for one in tiers.recheck(tmp_path)}
     assert found["SL-DOUBLE"] is verdict

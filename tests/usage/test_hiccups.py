@@ -86,9 +86,11 @@ def test_recorders_die_with_a_kit_that_is_killed(tmp_path: Path) -> None:
         "    threading.Event().wait()\n"
     ).replace("[-1, -1]", "[min(__import__('os').sched_getaffinity(0)), -1]")
     kit = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
         env=os.environ | {"PYTHONPATH": str(Path(hiccups.__file__).parents[3])},
-    )  # fmt: skip
+    )
     try:
         pids = [int(word) for word in kit.stdout.readline().split()]
         held = [os.pidfd_open(pid) for pid in pids]

@@ -75,8 +75,9 @@ def test_seconds_beside_a_busy_neighbour_are_noisy(tmp_path: Path) -> None:
     neighbour = Neighbour()
     folder = tmp_path / "run"
     with HiccupRecorders(tmp_path, [-1]):
-        play(scenario, load(fixtures() / "engines" / "miniature"), folder, seed=3,
-             listener=neighbour)  # fmt: skip
+        play(
+            scenario, load(fixtures() / "engines" / "miniature"), folder, seed=3, listener=neighbour
+        )
     (tmp_path / "hiccups--1.bin").rename(folder / "hiccups--1.bin")
     history = History(folder)
     assert history.ended["how"] == "completed"

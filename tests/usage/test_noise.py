@@ -75,8 +75,13 @@ def test_a_hiccup_of_any_core_makes_its_second_and_the_next_noisy(seconds_of) ->
     found = seconds_of(publishes(6), calm(6), {0: hiccups(6), 1: hiccups(6, (2.5, 20))})
     assert found.hiccup_ns.tolist()[2] == 20 * MS
     assert noisy(found, hiccup_us=1_000, foreign=0.1).tolist() == [
-        False, False, True, True, False, False,
-    ]  # fmt: skip
+        False,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert not noisy(found, hiccup_us=20_000, foreign=0.1).any()
 
 
@@ -105,10 +110,14 @@ def test_what_no_recorder_saw_is_noisy(seconds_of) -> None:
 
 def test_cpu_of_others_is_what_neither_kit_nor_engine_used(seconds_of) -> None:
     samples = machine(
-        (-0.5, 10, 0, 4, 6), (0.5, 12, 0, 4.5, 7.5), (1.5, 14, 0, 5, 9),
-        (2.5, 16, 0, 5.2, 9.8), (3.5, 18, 0, 5.7, 11.3), (4.5, 20, 0, 6.2, 12.8),
+        (-0.5, 10, 0, 4, 6),
+        (0.5, 12, 0, 4.5, 7.5),
+        (1.5, 14, 0, 5, 9),
+        (2.5, 16, 0, 5.2, 9.8),
+        (3.5, 18, 0, 5.7, 11.3),
+        (4.5, 20, 0, 6.2, 12.8),
         (5.5, 22, 0, 6.7, 14.3),
-    )  # fmt: skip
+    )
     found = seconds_of(publishes(5), samples, {0: hiccups(5)})
     # Between the samples at 1.5 and 2.5 others took a second: both seconds may have had all of it.
     assert found.foreign_s == pytest.approx([0, 1, 1, 0, 0], abs=1e-9)
@@ -161,10 +170,13 @@ def test_seconds_without_looks_are_noisy(seconds_of) -> None:
 def test_on_cores_of_their_own_only_what_ran_there_counts(seconds_of, cores, foreign) -> None:
     samples = machine(*((at, 3 * at, 0, 0, 0) for at in range(-1, 4)))
     others = np.array(
-        [(T0 + at * S, core, used) for at in range(4)
-         for core, used in ((1, 1.0), (ANY_CORE, 0.25), (7, 1.75))],
+        [
+            (T0 + at * S, core, used)
+            for at in range(4)
+            for core, used in ((1, 1.0), (ANY_CORE, 0.25), (7, 1.75))
+        ],
         OTHERS,
-    )  # fmt: skip
+    )
     found = seconds_of(publishes(3), samples, {0: hiccups(3)}, others=others, cores=cores)
     assert found.foreign_s == pytest.approx([foreign] * 3)
 

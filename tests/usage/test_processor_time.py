@@ -40,14 +40,18 @@ def test_each_second_belongs_to_kit_engine_or_others(kit) -> None:
     for used in (1, 2):
         engine = found.update(
             table(
-                proc(INIT, 0, used), proc(2, 0, 7 * used, name="kthreadd"), proc(3, 2, 9 * used),
-                proc(KIT, 50, 10 * used), proc(101, KIT, 100 * used),
-                proc(REAPER, KIT, 1_000 * used), proc(ENGINE, REAPER, 10_000 * used),
+                proc(INIT, 0, used),
+                proc(2, 0, 7 * used, name="kthreadd"),
+                proc(3, 2, 9 * used),
+                proc(KIT, 50, 10 * used),
+                proc(101, KIT, 100 * used),
+                proc(REAPER, KIT, 1_000 * used),
+                proc(ENGINE, REAPER, 10_000 * used),
                 proc(301, ENGINE, 100_000 * used),
                 proc(NEIGHBOUR, INIT, 1_000_000 * used, core=5),
             ),
             [REAPER],
-        )  # fmt: skip
+        )
         assert [p.pid for p in engine] == [ENGINE, 301]
         assert found.engine_s == pytest.approx(110_000 * used / TICKS)
         assert found.kit_s == pytest.approx(1_110 * used / TICKS)

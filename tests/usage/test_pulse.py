@@ -122,8 +122,10 @@ def test_what_threads_have_waited() -> None:
         (1, 3): Thread(4, 10**7, "S"),  # the number of another thread now
     }
     assert grown(before, now, 0.5) == [
-        (0, 0.5), (pytest.approx(0.2), pytest.approx(0.1)), (pytest.approx(0, abs=1e-6), 0.01),
-    ]  # fmt: skip
+        (0, 0.5),
+        (pytest.approx(0.2), pytest.approx(0.1)),
+        (pytest.approx(0, abs=1e-6), 0.01),
+    ]
 
 
 def test_threads_of_the_kit_that_only_look_around_excuse_no_engine() -> None:

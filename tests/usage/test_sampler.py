@@ -70,9 +70,7 @@ def test_a_run_shorter_than_a_second_has_a_first_and_a_last_sample(tmp_path, mon
     monkeypatch.setattr(sampler, "PERIOD_S", 1_000.0)  # however slow this machine is
     history = run(tmp_path / "run")
     assert history.ended["how"] == "completed"
-    named = {
-        one.pid: one.role for row in history.all(events.Topology) for one in row.processes
-    }  # fmt: skip
+    named = {one.pid: one.role for row in history.all(events.Topology) for one in row.processes}
     machine, usage = history.machine, history.usage
     assert len(machine) == 2
     (started,) = history.all(events.Started)
@@ -115,8 +113,7 @@ def test_an_engine_that_is_kept_is_found_in_the_next_run(tmp_path) -> None:
     scenario = draw("count", Context(seed=3))
     try:
         for number in (1, 2):
-            play(scenario, load(folder / "engine.toml"), tmp_path / str(number), seed=3,
-                 pool=pool)  # fmt: skip
+            play(scenario, load(folder / "engine.toml"), tmp_path / str(number), seed=3, pool=pool)
             if number == 1:
                 before = set(History(tmp_path / "1").usage["pid"].tolist())
     finally:

@@ -89,9 +89,7 @@ class Series:
         values = [row[name] for row in self.rounds if row.get(name) is not None]
         if self.status != "measured" or not values:
             return None
-        return {
-            "median": float(np.median(values)), "min": min(values), "max": max(values)
-        }  # fmt: skip
+        return {"median": float(np.median(values)), "min": min(values), "max": max(values)}
 
 
 @dataclass(frozen=True)
@@ -259,9 +257,12 @@ def _window(steady: Window | None, first_ns: int) -> dict[str, Any] | None:
     if steady is None:
         return None
     return {
-        "opens_after_s": (steady.opens_ns - first_ns) / 1e9, "seconds": steady.seconds,
-        "records": steady.records, "progress": steady.progress, "steps": steady.steps,
-    }  # fmt: skip
+        "opens_after_s": (steady.opens_ns - first_ns) / 1e9,
+        "seconds": steady.seconds,
+        "records": steady.records,
+        "progress": steady.progress,
+        "steps": steady.steps,
+    }
 
 
 def latency_figures(history: History, _samples: EngineSamples) -> dict[str, Any]:

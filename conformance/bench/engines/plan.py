@@ -136,7 +136,11 @@ def recipe_of(app: App, plan: Plan, records: int, seed: int, keys: int = 0) -> d
         "passthrough": {"kind": "payloads", "size": PAYLOAD_BYTES},
         "double": {"kind": "numbers"},
         "count": {"kind": "keyed", "keys": keys or plan.keys[0]},
-        "market-spread": {"kind": "market", "inputs": "merged", "symbols": plan.symbols,
-                          "reject_one_in": 70_000},
-    }  # fmt: skip
+        "market-spread": {
+            "kind": "market",
+            "inputs": "merged",
+            "symbols": plan.symbols,
+            "reject_one_in": 70_000,
+        },
+    }
     return kinds[app] | {"records": records, "partitions": plan.partitions, "seed": seed}

@@ -54,13 +54,15 @@ def _engine(result: EngineResult) -> dict[str, Any]:
         row["to_passthrough"] = _ratio(row["rate"], passthrough)
         row["to_half"] = _ratio(row["rate"], half)
     paced = [_series(series, "latency") for series in result.latency]
-    kills = [
-        {"target": series.what} | _series(series, "kills") for series in result.kills
-    ]  # fmt: skip
+    kills = [{"target": series.what} | _series(series, "kills") for series in result.kills]
     return {
-        "name": spec.name, "version": spec.version, "language": spec.language,
-        "apps": apps, "latency": paced, "kills": kills,
-    }  # fmt: skip
+        "name": spec.name,
+        "version": spec.version,
+        "language": spec.language,
+        "apps": apps,
+        "latency": paced,
+        "kills": kills,
+    }
 
 
 def _ratio(rate: dict[str, float] | None, to: dict[str, float] | None) -> float | None:
@@ -70,11 +72,16 @@ def _ratio(rate: dict[str, float] | None, to: dict[str, float] | None) -> float 
 def _series(series: Series, kind: str) -> dict[str, Any]:
     spreads = {name: series.spread(name) for name in _SPREAD[kind]}
     return {
-        "app": series.app or (series.what if kind == "apps" else ""), "params": series.params,
-        "workers": series.workers, "keys": series.keys,
-        "status": series.status, "why": series.why, "run": series.run,
-        **spreads, "rounds": series.rounds,
-    }  # fmt: skip
+        "app": series.app or (series.what if kind == "apps" else ""),
+        "params": series.params,
+        "workers": series.workers,
+        "keys": series.keys,
+        "status": series.status,
+        "why": series.why,
+        "run": series.run,
+        **spreads,
+        "rounds": series.rounds,
+    }
 
 
 def show(console: Console, found: dict[str, Any]) -> None:
@@ -90,15 +97,18 @@ def show(console: Console, found: dict[str, Any]) -> None:
     _table(console, found, _SPEED if len(plan["workers"]) == 1 else _GROWTH, "apps")
     _table(console, found, _COSTS, "apps")
     if plan["latency"]:
-        console.print(Text(
-            f"\nLatency at {plan['pace']:,} records a second, in seconds", style="dim"
-        ))  # fmt: skip
+        console.print(
+            Text(f"\nLatency at {plan['pace']:,} records a second, in seconds", style="dim")
+        )
         _table(console, found, _LATENCY, "latency")
     if plan["kills"]:
-        console.print(Text(
-            f"\nKills at {plan['pace']:,} records a second: the longest silence of a partition, "
-            "in seconds, after the kill and usually", style="dim",
-        ))  # fmt: skip
+        console.print(
+            Text(
+                f"\nKills at {plan['pace']:,} records a second: the longest silence of a "
+                "partition, in seconds, after the kill and usually",
+                style="dim",
+            )
+        )
         _table(console, found, _KILLS, "kills")
     _notes(console, found)
     for engine in found["engines"]:

@@ -51,9 +51,14 @@ def check_room(out: Path, needed: int) -> None:
 
 
 def bench(
-    specs: Sequence[EngineSpec], plan: Plan, out: Path, *, keep: bool, as_json: bool,
+    specs: Sequence[EngineSpec],
+    plan: Plan,
+    out: Path,
+    *,
+    keep: bool,
+    as_json: bool,
     console: Console,
-) -> int:  # fmt: skip
+) -> int:
     """Measure the engines side by side; prints tables, or JSON. Returns the exit status.
 
     The same JSON goes to ``out``/bench.json.

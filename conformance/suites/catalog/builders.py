@@ -109,13 +109,15 @@ def _over_kafka(drawn: Scenario) -> Scenario:
     records = drawn.recipe.get("records", 0)
     fewer = min(records, KAFKA_MOST) if drawn.rate is None else records // KAFKA_SHARE
     return replace(
-        drawn, recipe=drawn.recipe | ({"records": fewer} if records else {}),
+        drawn,
+        recipe=drawn.recipe | ({"records": fewer} if records else {}),
         rate=drawn.rate and drawn.rate / KAFKA_SHARE,
         faults=tuple(
             replace(step, burst=step.burst // KAFKA_SHARE)
-            for step in drawn.faults if step.do != "late"  # the broker fences what is late
+            for step in drawn.faults
+            if step.do != "late"  # the broker fences what is late
         ),
-    )  # fmt: skip
+    )
 
 
 def seconds(name: str) -> float:
@@ -127,9 +129,13 @@ def seconds(name: str) -> float:
 
 
 def carried(
-    context: Context, records: int, *, recipe: dict[str, Any] | None = None,
-    keyed: dict[str, Any] | None = None, **rest: Any,
-) -> Scenario:  # fmt: skip
+    context: Context,
+    records: int,
+    *,
+    recipe: dict[str, Any] | None = None,
+    keyed: dict[str, Any] | None = None,
+    **rest: Any,
+) -> Scenario:
     """Return a run of the carrier's app on the input that is usual for it.
 
     ``recipe`` overrides that for every app, ``keyed`` for count alone. Market Spread runs on a
@@ -149,9 +155,13 @@ def carried(
 
 
 def market(
-    context: Context, records: int, *, recipe: dict[str, Any] | None = None,
-    event_times: EventTimes = "rising", **rest: Any,
-) -> Scenario:  # fmt: skip
+    context: Context,
+    records: int,
+    *,
+    recipe: dict[str, Any] | None = None,
+    event_times: EventTimes = "rising",
+    **rest: Any,
+) -> Scenario:
     """Return a run of Market Spread, on the session's own market unless ``recipe`` is given.
 
     event_times: of a generated market.
@@ -180,9 +190,13 @@ def market(
 def kill(rng: random.Random, target: str, low: float, high: float, **rest: Any) -> FaultStep:
     """Return a kill at a drawn part of the input, a drawn moment after it."""
     return FaultStep(
-        "kill", target, "fetched",  # type: ignore[arg-type]
-        fraction=round(rng.uniform(low, high), 4), delay_s=round(rng.uniform(0.0, 0.06), 4), **rest,
-    )  # fmt: skip
+        "kill",
+        target,  # type: ignore[arg-type]
+        "fetched",
+        fraction=round(rng.uniform(low, high), 4),
+        delay_s=round(rng.uniform(0.0, 0.06), 4),
+        **rest,
+    )
 
 
 def kill_in_backlog(context: Context, rng: random.Random, target: str) -> FaultStep:

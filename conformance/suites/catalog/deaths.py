@@ -112,9 +112,14 @@ def _(context: Context, rng: random.Random) -> Scenario:
     step = FaultStep("kill", "engine", "fetched", fraction=round(rng.uniform(0.74, 0.79), 4))
     recipe = {"partitions": 6, "empty": [0], "ended_early": [1, 4], "skew": 0.9}
     return carried(
-        context, context.records(110_000), rate=60_000, faults=(step,), recipe=recipe,
-        keyed={"keys": 3_000}, hold=(0.7, 0.4),
-    )  # fmt: skip
+        context,
+        context.records(110_000),
+        rate=60_000,
+        faults=(step,),
+        recipe=recipe,
+        keyed={"keys": 3_000},
+        hold=(0.7, 0.4),
+    )
 
 
 @scenario("count-mixed-deaths", STATE_FIRST)
@@ -162,9 +167,10 @@ def _(context: Context, rng: random.Random) -> Scenario:
 def _(context: Context, rng: random.Random) -> Scenario:
     # A little after the last fetch: output is on its way, and its answers are slow.
     return _deaths(
-        context, (kill(rng, "engine", 1.0, 1.0),),
+        context,
+        (kill(rng, "engine", 1.0, 1.0),),
         sink=SinkBehaviour(last_ack_delay_s=0.25, budget_s=1.5),
-    )  # fmt: skip
+    )
 
 
 @scenario("count-after-drain", STATE_FIRST)
@@ -178,9 +184,11 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 def _(context: Context, _rng: random.Random) -> Scenario:
     # What came last gives no output, and is covered by a cut all the same.
     return market(
-        context, 30_000, recipe={"reject_one_in": 70_000},
+        context,
+        30_000,
+        recipe={"reject_one_in": 70_000},
         faults=(FaultStep("kill", "engine", "drained"),),
-    )  # fmt: skip
+    )
 
 
 @scenario("count-some-deaths", (SOME,))
@@ -195,9 +203,12 @@ def _(context: Context, rng: random.Random) -> Scenario:
     # So slow that points wait in an engine which sends many at once, and of keys that hardly
     # ever come again.
     return carried(
-        context, 6_000, rate=4_000, faults=(kill(rng, "engine", 0.4, 0.7),),
+        context,
+        6_000,
+        rate=4_000,
+        faults=(kill(rng, "engine", 0.4, 0.7),),
         keyed={"keys": 1_000_000, "hot_share": 0.0, "tick": 4},
-    )  # fmt: skip
+    )
 
 
 @scenario("count-checkpoint", STATE_FIRST)
@@ -211,10 +222,12 @@ def _(context: Context, rng: random.Random) -> Scenario:
     # A cut takes as long as the acknowledgements before it: an answer that does not wait for it
     # comes well ahead of it.
     return carried(
-        context, context.records(40_000), rate=60_000,
+        context,
+        context.records(40_000),
+        rate=60_000,
         faults=(workers, step) if workers.needs in context.survives else (step,),
         sink=SinkBehaviour(ack_delay_s=0.05, budget_s=5.0),
-    )  # fmt: skip
+    )
 
 
 @scenario("passthrough-deaths", (PASSTHROUGH,))
@@ -224,18 +237,12 @@ def _(context: Context, rng: random.Random) -> Scenario:
 
 @scenario("market-worker-death", ON_MERGED)
 def _(context: Context, rng: random.Random) -> Scenario:
-    return market(
-        context, 90_000, rate=60_000,
-        faults=(kill(rng, "worker", 0.4, 0.6),),
-    )  # fmt: skip
+    return market(context, 90_000, rate=60_000, faults=(kill(rng, "worker", 0.4, 0.6),))
 
 
 @scenario("market-engine-death", ON_MERGED)
 def _(context: Context, rng: random.Random) -> Scenario:
-    return market(
-        context, 90_000, rate=60_000,
-        faults=(kill(rng, "engine", 0.4, 0.6),),
-    )  # fmt: skip
+    return market(context, 90_000, rate=60_000, faults=(kill(rng, "engine", 0.4, 0.6),))
 
 
 def _aimed(rng: random.Random, first: Moment, second: Moment) -> tuple[FaultStep, ...]:

@@ -6,12 +6,7 @@ import random
 from typing import Any, Final
 
 from tickproof.conformance.scenario import Scenario, SinkBehaviour
-from tickproof.conformance.suites.catalog.builders import (
-    Context,
-    carried,
-    market,
-    scenario,
-)
+from tickproof.conformance.suites.catalog.builders import Context, carried, market, scenario
 from tickproof.conformance.suites.catalog.carriers import (
     COUNT,
     DOUBLE,
@@ -130,9 +125,12 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 def _(context: Context, _rng: random.Random) -> Scenario:
     # So many partitions that a number of three bits does not tell them apart.
     return carried(
-        context, context.records(100_000), rate=150_000, recipe={"partitions": 12},
+        context,
+        context.records(100_000),
+        rate=150_000,
+        recipe={"partitions": 12},
         keyed={"key_shape": "same-low-32", "units": True},
-    )  # fmt: skip
+    )
 
 
 @scenario("count-slow-acks", STATE_FIRST)
@@ -156,9 +154,11 @@ def _(context: Context, _rng: random.Random) -> Scenario:
 def _(context: Context, _rng: random.Random) -> Scenario:
     # In one partition, so that what there is to fetch, and what comes of it, exceeds a frame.
     return carried(
-        context, 700_000, recipe={"partitions": 1, "tick": 1_024},
+        context,
+        700_000,
+        recipe={"partitions": 1, "tick": 1_024},
         keyed={"key_shape": "same-low-16"},
-    )  # fmt: skip
+    )
 
 
 @scenario("long-run", STATE_FIRST)
@@ -224,12 +224,19 @@ BOUNDARIES: Final[dict[str, dict[str, tuple[int, int] | None]]] = {
 def _(context: Context, rng: random.Random) -> Scenario:
     quotes = [
         ["quote", symbol, *prices]
-        for group in BOUNDARIES.values() for symbol, prices in group.items() if prices
-    ]  # fmt: skip
+        for group in BOUNDARIES.values()
+        for symbol, prices in group.items()
+        if prices
+    ]
     orders = [["order", symbol] for group in BOUNDARIES.values() for symbol in group]
     rng.shuffle(orders)
-    recipe = {"kind": "script", "rows": quotes + orders * 3, "inputs": "merged",
-              "partitions": 4, "tick": 16}  # fmt: skip
+    recipe = {
+        "kind": "script",
+        "rows": quotes + orders * 3,
+        "inputs": "merged",
+        "partitions": 4,
+        "tick": 16,
+    }
     carrier = context.carried_by
     return Scenario("", carrier.app, carrier.params, recipe)
 

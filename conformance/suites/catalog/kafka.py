@@ -24,9 +24,15 @@ def _kills(context: Context, *steps: FaultStep, rate: float = 60_000) -> Scenari
 
 
 def _kill(
-    rng: random.Random, target: Target, at: Moment, low: float, high: float, *,
-    cut: bool = False, down_s: float = 0.0,
-) -> FaultStep:  # fmt: skip
+    rng: random.Random,
+    target: Target,
+    at: Moment,
+    low: float,
+    high: float,
+    *,
+    cut: bool = False,
+    down_s: float = 0.0,
+) -> FaultStep:
     fraction = round(rng.uniform(low, high), 3)
     return FaultStep("kill", target, at, fraction=fraction, cut=cut, down_s=down_s)
 
@@ -35,9 +41,10 @@ def _kill(
 def _(context: Context, rng: random.Random) -> Scenario:
     # Both within one time-out: the first transaction may still be open at the second death.
     return _kills(
-        context, _kill(rng, "engine", "staged", 0.2, 0.35, cut=True),
+        context,
+        _kill(rng, "engine", "staged", 0.2, 0.35, cut=True),
         _kill(rng, "engine", "staged", 0.55, 0.7),
-    )  # fmt: skip
+    )
 
 
 @scenario("kafka-short-downtime", STATE_FIRST)

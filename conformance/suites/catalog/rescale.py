@@ -20,9 +20,12 @@ _NEXT = 0.02
 
 
 def _rescaled(
-    context: Context, rng: random.Random, *numbers: tuple[float, int], at: Moment = "fetched",
+    context: Context,
+    rng: random.Random,
+    *numbers: tuple[float, int],
+    at: Moment = "fetched",
     victims: Sequence[Target] = ("engine",),
-) -> tuple[FaultStep, ...]:  # fmt: skip
+) -> tuple[FaultStep, ...]:
     """Return rescales; after each a death at the first cut, if that is claimed.
 
     numbers: from which part of the input on there are how many workers. at: "fetched" is a death
@@ -33,9 +36,14 @@ def _rescaled(
         drawn = kill(rng, "engine", low, low + 0.1, cut=True)
         # A delay: a connection that is held might keep the engine from its stop.
         stop = FaultStep(
-            "rescale", "engine", "fetched", fraction=drawn.fraction, delay_s=0.02,
-            workers=workers, cut=True,
-        )  # fmt: skip
+            "rescale",
+            "engine",
+            "fetched",
+            fraction=drawn.fraction,
+            delay_s=0.02,
+            workers=workers,
+            cut=True,
+        )
         steps.append(stop)
         if victim in context.survives:
             later = round(drawn.fraction + _NEXT, 4) if at == "fetched" else drawn.fraction
@@ -122,13 +130,17 @@ def _(context: Context, rng: random.Random) -> Scenario:
 def _(context: Context, rng: random.Random) -> Scenario:
     # Nobody dies, but who is to leave cannot send, stands still, or cannot write. What that left
     # behind is read after the death at the end.
-    faults = list(_scaled(
-        rng, (0.12, 1), (0.35, 4),
-        then=(
-            _claimed(context, FaultStep("cut", "sink", "scaling")),
-            _claimed(context, FaultStep("pause", "worker", "scaling", seconds=1.5)),
-        ),
-    ))  # fmt: skip
+    faults = list(
+        _scaled(
+            rng,
+            (0.12, 1),
+            (0.35, 4),
+            then=(
+                _claimed(context, FaultStep("cut", "sink", "scaling")),
+                _claimed(context, FaultStep("pause", "worker", "scaling", seconds=1.5)),
+            ),
+        )
+    )
     at = round(rng.uniform(0.58, 0.63), 4)
     faults += [
         FaultStep("fill", "state", "fetched", fraction=at, cut=True, seconds=0.8),
@@ -143,9 +155,7 @@ def _claimed(context: Context, step: FaultStep) -> FaultStep | None:
     return step if step.needs is None or step.needs in context.survives else None
 
 
-def _then(
-    context: Context, *numbers: tuple[float, int, FaultStep]
-) -> tuple[FaultStep, ...]:  # fmt: skip
+def _then(context: Context, *numbers: tuple[float, int, FaultStep]) -> tuple[FaultStep, ...]:
     """Return scales, and what comes when each is over, if that is claimed."""
     steps: list[FaultStep] = []
     for at, workers, after in numbers:
@@ -165,9 +175,13 @@ def _(context: Context, rng: random.Random) -> Scenario:
         (at + 0.56, 4, FaultStep("kill", "workers", "fetched")),
     )
     return carried(
-        context, context.records(120_000), rate=40_000, faults=faults,
-        recipe={"ended_early": [0]}, keyed={"units": True},
-    )  # fmt: skip
+        context,
+        context.records(120_000),
+        rate=40_000,
+        faults=faults,
+        recipe={"ended_early": [0]},
+        keyed={"units": True},
+    )
 
 
 @scenario("market-scale-then-death", (*ON_TWO, *ON_MERGED))

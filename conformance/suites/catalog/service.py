@@ -65,9 +65,14 @@ def _(context: Context, rng: random.Random) -> Scenario:
     recipe = {"kind": "keyed", "keys": 1_000} | _paced(total_s, RECOVERY_RATE)
     faults = (FaultStep("kill", "engine", "fetched", fraction=round(kill_s / total_s, 4)),)
     return Scenario(
-        "", "count", EVERY.params, recipe, rate=RECOVERY_RATE, faults=faults,
+        "",
+        "count",
+        EVERY.params,
+        recipe,
+        rate=RECOVERY_RATE,
+        faults=faults,
         pace=Pace(TICK_US, warm_up_s),
-    )  # fmt: skip
+    )
 
 
 @scenario("pinned", STATELESS_FIRST)
@@ -79,9 +84,5 @@ def _(context: Context, _rng: random.Random) -> Scenario:
         own = None
     apart = () if own is None or own.shared else (own.kit, own.engine)
     return carried(
-        context,
-        recipe["records"],
-        recipe=recipe,
-        rate=PINNED_RATE,
-        pace=Pace(TICK_US, 0.0, *apart),
+        context, recipe["records"], recipe=recipe, rate=PINNED_RATE, pace=Pace(TICK_US, 0.0, *apart)
     )

@@ -76,9 +76,13 @@ def _(context: Context, rng: random.Random) -> Scenario:
     # In one partition they make a file of several 64 KiB.
     step = _corrupt(rng, 0.3, 0.4, "bit")
     return carried(
-        context, context.records(90_000), rate=60_000, faults=(step,),
-        keyed={"hot_share": 0.0, "keys": 16_000}, recipe={"partitions": rng.choice((1, 1, 4))},
-    )  # fmt: skip
+        context,
+        context.records(90_000),
+        rate=60_000,
+        faults=(step,),
+        keyed={"hot_share": 0.0, "keys": 16_000},
+        recipe={"partitions": rng.choice((1, 1, 4))},
+    )
 
 
 @scenario("count-lost-checkpoint", STATE_FIRST)
