@@ -23,18 +23,6 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def test_functions_are_short():
-    long = [
-        (name(path), node.name)
-        for path in MODULES
-        if not name(path).startswith("tests")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno - node.lineno >= 60
-    ]
-    assert long == []
-
-
 def test_command_line_needs_no_extras():
     # Nor hypothesis: its import takes longer than `--help` may.
     code = (
@@ -64,28 +52,21 @@ def test_version_is_said_once():
     assert project()["version"] == conformance.__version__
 
 
-def lines_of_code(path: Path) -> int:
-    """Return the lines of a module that are not blank, a comment or a docstring."""
-    text = path.read_text("utf-8")
-    said: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
-            first = node.body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                said |= set(range(first.lineno, first.end_lineno + 1))
-    return sum(
-        bool(line.strip()) and not line.strip().startswith("#") and number not in said
-        for number, line in enumerate(text.splitlines(), 1)
+def statements(path: Path) -> int:
+    """Return how many statements a module has, its docstrings aside."""
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    return sum(isinstance(node, ast.stmt) for node in nodes) - sum(
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in nodes
     )
 
 
 @pytest.mark.parametrize(
     ("folders", "most"),
     [
-        (("api", "compiler", "connectors"), 970),
-        (("api", "compiler", "connectors", "blocks", ""), 1_400),  # all but the apps
+        (("api", "compiler", "connectors"), 810),
+        (("api", "compiler", "connectors", "blocks", ""), 1_160),  # all but the apps
     ],
 )
 def test_reference_stays_minimal(folders, most):
     paths = [path for name in folders for path in (ROOT / "reference" / name).glob("*.py")]
-    assert len(paths) > 3 * len(folders) and sum(map(lines_of_code, paths)) < most
+    assert len(paths) > 3 * len(folders) and sum(map(statements, paths)) < most
