@@ -15,12 +15,6 @@ import pytest
 from tickproof import conformance
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("conformance", "generators", "fixtures", "reference", "tests")
-MODULES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
-
-
-def name(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
 
 
 def test_command_line_needs_no_extras():
