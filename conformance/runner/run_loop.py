@@ -59,19 +59,24 @@ class RunLoop:
 
         Raises EngineFailure, KitStopped, OSError.
         """
-        tick = threading.Event()
+        pause = threading.Event()
         while True:
-            tick.wait(self._step_s)
-            self._check_health()
-            self._engine.injector.end_due()
-            self._record_progress()
-            try:
-                if self._step():
-                    return
-            except EngineFailure as failure:
-                if not self._excused(failure):
-                    raise
-                self._forget_drain()
+            pause.wait(self._step_s)
+            if self.tick():
+                return
+
+    def tick(self) -> bool:
+        """Do what is due now; True when the run is over. Raises as `run_until_drained`."""
+        self._check_health()
+        self._engine.injector.end_due()
+        self._record_progress()
+        try:
+            return self._step()
+        except EngineFailure as failure:
+            if not self._excused(failure):
+                raise
+            self._forget_drain()
+            return False
 
     def _excused(self, failure: BaseException) -> bool:
         """Say whether it comes of a death that the kit brought about."""
