@@ -29,7 +29,7 @@ from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
 from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
-from tickproof.conformance.reports import machine
+from tickproof.conformance.report import machine
 from tickproof.generators import BuiltInput, build
 from tickproof.generators.files import write_market
 from tickproof.generators.layouts import MESSAGE, VERDICT, framed

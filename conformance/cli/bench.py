@@ -10,7 +10,7 @@ import click
 
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 
 _MOST_WORKERS: Final = 1024
 
@@ -106,7 +106,7 @@ def bench_engines(
         status = session.bench(specs, chosen, out, keep=keep, as_json=as_json, console=console)
     if len(specs) > 1:
         from tickproof.conformance.compare import output
-        from tickproof.conformance.html_report import templates
+        from tickproof.conformance.report import templates
 
         said = style.console(stderr=True)
         templates.as_extra(lambda: said.print(f"report  {output.write(out)}"), said)

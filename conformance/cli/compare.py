@@ -8,7 +8,7 @@ import click
 
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 
 
 @click.command(cls=Command)
@@ -60,7 +60,7 @@ def compare(
         raise click.UsageError("--output: expected together with --format markdown, html or json")
     from tickproof.conformance.compare import comparison, subject, words
     from tickproof.conformance.compare import output as outputs
-    from tickproof.conformance.reports import whole_file
+    from tickproof.conformance.report import whole_file
 
     subjects = [one for session in sessions for one in subject.read(session)]
     if len(subjects) < 2:

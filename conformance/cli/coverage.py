@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.errors import HistoryError, RequestError
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK
 
 #: Missing pairs that are printed without --missing.
@@ -33,8 +33,8 @@ _SHOWN = 10
 @click.option("--missing", is_flag=True, help="Print all pairs that no session covered.")
 def coverage(sessions: tuple[Path, ...], at_least: float | None, missing: bool) -> int:
     """Add up what SESSIONs covered of the fault space: report.json files, or folders of them."""
-    from tickproof.conformance.reports import json_report
-    from tickproof.conformance.reports.coverage import added_up
+    from tickproof.conformance.report import json_report
+    from tickproof.conformance.report.coverage import added_up
 
     reports = []
     for session in sessions:

@@ -9,7 +9,7 @@ import click
 
 from tickproof.conformance.cli.options import RUN, Command, as_json
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 from tickproof.conformance.verdicts import EXIT_OK
 
 

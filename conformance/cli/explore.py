@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import FOLDER, Command
-from tickproof.conformance.reports import machine, style
+from tickproof.conformance.report import machine, style
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 

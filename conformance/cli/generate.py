@@ -21,9 +21,9 @@ from tickproof.conformance.cli.options import (
 )
 from tickproof.conformance.errors import SparkNotStarted
 from tickproof.conformance.history import json_lines
-from tickproof.conformance.reports import style
-from tickproof.conformance.reports.live import LiveView, bar
-from tickproof.conformance.reports.market import market_notes
+from tickproof.conformance.report import style
+from tickproof.conformance.report.live import LiveView, bar
+from tickproof.conformance.report.market import market_notes
 from tickproof.generators.market import EVENT_TIMES
 from tickproof.generators.numbers import KEY_SHAPES
 from tickproof.generators.reading import MissingSide, Reading, Ties

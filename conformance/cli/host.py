@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from tickproof.conformance.cli import options
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_OK, EXIT_UNKNOWN, EXIT_USAGE
 
 _LEVEL = click.Choice(["P0", "P1", "P2"], case_sensitive=False)

@@ -8,7 +8,7 @@ import click
 
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 
 
 @click.command(cls=Command)

@@ -15,7 +15,7 @@ from rich.text import Text
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 from tickproof.conformance.verdicts import EXIT_OK
 
 

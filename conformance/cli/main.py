@@ -40,7 +40,7 @@ from tickproof.conformance.cli import (
     survey,
 )
 from tickproof.conformance.engines import interruption
-from tickproof.conformance.reports import machine
+from tickproof.conformance.report import machine
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
-from tickproof.conformance.reports import machine, style
+from tickproof.conformance.report import machine, style
 
 
 @click.command(cls=Command)

@@ -13,7 +13,7 @@ from rich.text import Text
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import RUN, Command
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError, SparkNotStarted
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR
 
 
@@ -25,8 +25,8 @@ def check(run: Path, master: str | None) -> int:
     from tickproof.conformance import spark_check
     from tickproof.conformance.explain import with_stories
     from tickproof.conformance.pack import opened_run
-    from tickproof.conformance.reports import terminal
-    from tickproof.conformance.reports.json_report import result
+    from tickproof.conformance.report import terminal
+    from tickproof.conformance.report.json_report import result
     from tickproof.conformance.requirements import registry
     from tickproof.conformance.session import tiers
 
@@ -98,7 +98,7 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     """Play a RUN (a folder or a pack) again: same input, faults, seed; on its ENGINE or another."""
     from tickproof.conformance.history.folder import History
     from tickproof.conformance.pack import opened_run
-    from tickproof.conformance.reports import replay_report, terminal
+    from tickproof.conformance.report import replay_report, terminal
     from tickproof.conformance.requirements import registry
     from tickproof.conformance.session import replay, run_command
     from tickproof.conformance.session.runs_folder import runs_folder

@@ -26,9 +26,8 @@ def report(what: Path, output: Path | None) -> None:
     A run or a pack is judged again for it, from what it holds alone. A session of `run` that ended
     without reports, because it was killed, gets all of them, of what it had judged.
     """
-    from tickproof.conformance.html_report import page
     from tickproof.conformance.pack import opened_run
-    from tickproof.conformance.reports import json_report, whole_file
+    from tickproof.conformance.report import json_report, page, whole_file
     from tickproof.conformance.service_level import page as latency_page
     from tickproof.conformance.service_level import report as latency_report
     from tickproof.conformance.session import recorded_report, session_reports

@@ -12,7 +12,7 @@ from rich.text import Text
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import FILE, Command
 from tickproof.conformance.engines.isolation import Level
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 
 
 @click.command(cls=Command)

@@ -15,7 +15,7 @@ from rich.text import Text
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import RUN, Command
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 from tickproof.conformance.verdicts import Verdict
 
 _UNITS: Final = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 
 #: Reports count the ids instead of naming them where there are more than this.
 _NAMED: Final = 8
@@ -56,7 +56,7 @@ def selftest(
 ) -> int:
     """Try every mutant, which has to fail, and every sound engine, which must not."""
     from tickproof.conformance.engines import interruption
-    from tickproof.conformance.html_report.templates import as_extra
+    from tickproof.conformance.report.templates import as_extra
     from tickproof.conformance.resources import fixtures
     from tickproof.conformance.selftest import (
         markdown,

@@ -10,7 +10,7 @@ import click
 
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 
 #: A random first seed leaves room for the others.
 _FIRST: Final = 2**32

@@ -14,10 +14,9 @@ from rich.text import Text
 
 from tickproof.conformance.compare import subject, words
 from tickproof.conformance.compare.comparison import Comparison, FigureRow, compare
-from tickproof.conformance.html_report import templates
-from tickproof.conformance.reports import whole_file
-from tickproof.conformance.reports.json_report import PAGE_NAME
-from tickproof.conformance.reports.style import badge
+from tickproof.conformance.report import templates, whole_file
+from tickproof.conformance.report.json_report import PAGE_NAME
+from tickproof.conformance.report.style import badge
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import EXIT_OK
 

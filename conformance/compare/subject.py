@@ -15,8 +15,8 @@ from tickproof.conformance.errors import RequestError, TickproofError
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.latency.figures import QUANTILES
-from tickproof.conformance.reports import json_report, judged
-from tickproof.conformance.reports.json_report import Result
+from tickproof.conformance.report import json_report, judged
+from tickproof.conformance.report.json_report import Result
 from tickproof.conformance.service_level import report as latency_report
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Verdict

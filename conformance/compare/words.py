@@ -7,7 +7,7 @@ from typing import Final
 
 from tickproof.conformance.compare.comparison import Comparison, FigureCell, FigureRow, VerdictRow
 from tickproof.conformance.compare.ratio import Ratio
-from tickproof.conformance.reports.style import mark
+from tickproof.conformance.report.style import mark
 from tickproof.conformance.text import as_markdown
 from tickproof.conformance.verdicts import EXIT_OK, SEVERITY, Verdict
 

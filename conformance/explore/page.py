@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from tickproof.conformance.fault_space.sessions import Coverage
-from tickproof.conformance.html_report import templates
-from tickproof.conformance.html_report.page import MOST_PAIRS, entries
-from tickproof.conformance.reports import whole_file
-from tickproof.conformance.reports.json_report import PAGE_NAME, Result, this_host, this_kit
+from tickproof.conformance.report import templates, whole_file
+from tickproof.conformance.report.json_report import PAGE_NAME, Result, this_host, this_kit
+from tickproof.conformance.report.page import MOST_PAIRS, entries
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
 _SENTENCES: Final = {

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from tickproof.conformance.explore.attempts import Attempt
 from tickproof.conformance.fault_space.dimensions import Point
-from tickproof.conformance.reports.live import LiveView
-from tickproof.conformance.reports.style import badge, counts_line
+from tickproof.conformance.report.live import LiveView
+from tickproof.conformance.report.style import badge, counts_line
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Verdict
 

@@ -28,9 +28,8 @@ from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import Failure, from_scenario, to_toml
 from tickproof.conformance.history.folder import write_json
-from tickproof.conformance.html_report import templates
-from tickproof.conformance.reports import terminal
-from tickproof.conformance.reports.json_report import PAGE_NAME, result
+from tickproof.conformance.report import templates, terminal
+from tickproof.conformance.report.json_report import PAGE_NAME, result
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.text import shown

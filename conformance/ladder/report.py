@@ -14,12 +14,11 @@ from rich.text import Text
 
 from tickproof.conformance.bench.engines.report import number
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.html_report import svg, templates
-from tickproof.conformance.html_report.svg import LEFT, ROOM, label
 from tickproof.conformance.ladder.costs import Cost, RungCosts, said
 from tickproof.conformance.ladder.plan import Plan
-from tickproof.conformance.reports import whole_file
-from tickproof.conformance.reports.json_report import PAGE_NAME, this_kit
+from tickproof.conformance.report import svg, templates, whole_file
+from tickproof.conformance.report.json_report import PAGE_NAME, this_kit
+from tickproof.conformance.report.svg import LEFT, ROOM, label
 from tickproof.conformance.text import shown
 
 _ROW: Final = 30

@@ -24,7 +24,7 @@ from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.ladder import report
 from tickproof.conformance.ladder.costs import RungCosts, cost
 from tickproof.conformance.ladder.plan import LADDER, Plan
-from tickproof.conformance.reports import machine, style
+from tickproof.conformance.report import machine, style
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import out_folder
 from tickproof.conformance.session.run_command import engine_folders

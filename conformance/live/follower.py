@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from tickproof.conformance.history.json_lines import loads
-from tickproof.conformance.reports.session_log import FILE_NAME
+from tickproof.conformance.report.session_log import FILE_NAME
 
 #: Read at once, and the longest line that counts as one.
 _CHUNK: Final = 1 << 20

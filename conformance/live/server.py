@@ -16,11 +16,11 @@ from markupsafe import Markup
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from tickproof.conformance.html_report import templates
 from tickproof.conformance.live import metrics, snapshot
 from tickproof.conformance.live.follower import Follower
 from tickproof.conformance.live.watch import Watch
-from tickproof.conformance.reports.json_report import PAGE_NAME
+from tickproof.conformance.report import templates
+from tickproof.conformance.report.json_report import PAGE_NAME
 
 HOST: Final = "127.0.0.1"
 #: How often the log is read, and pages are told.

@@ -6,7 +6,7 @@ import math
 from typing import Any, Final
 
 from tickproof.conformance.live.watch import Watch, judged
-from tickproof.conformance.reports.style import TIER_NAMES
+from tickproof.conformance.report.style import TIER_NAMES
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
 #: Runs that are listed.

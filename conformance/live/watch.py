@@ -7,7 +7,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tickproof.conformance.reports.live import fault_text
+from tickproof.conformance.report.live import fault_text
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 

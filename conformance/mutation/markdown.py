@@ -11,7 +11,7 @@ from tickproof.conformance.mutation import equivalents
 from tickproof.conformance.mutation.equivalents import Equivalents
 from tickproof.conformance.mutation.results import Fate, Result, Results
 from tickproof.conformance.mutation.source import Mutation
-from tickproof.conformance.reports.json_report import this_host, this_kit
+from tickproof.conformance.report.json_report import this_host, this_kit
 from tickproof.conformance.selftest.markdown import escaped
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_NOT_JUDGED, EXIT_OK
 

@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tickproof.conformance.mutation.results import Fate, Result
-from tickproof.conformance.reports.live import LiveView, bar
+from tickproof.conformance.report.live import LiveView, bar
 
 
 class MutantProgress(LiveView):

@@ -15,8 +15,8 @@ from typing import Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tickproof.conformance.reports import whole_file
-from tickproof.conformance.reports.json_report import Host, Kit
+from tickproof.conformance.report import whole_file
+from tickproof.conformance.report.json_report import Host, Kit
 from tickproof.conformance.verdicts import (
     EXIT_FAIL,
     EXIT_KIT_ERROR,

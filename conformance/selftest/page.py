@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tickproof.conformance.html_report import templates
-from tickproof.conformance.reports import whole_file
-from tickproof.conformance.reports.json_report import PAGE_NAME
+from tickproof.conformance.report import templates, whole_file
+from tickproof.conformance.report.json_report import PAGE_NAME
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest import matrix
 from tickproof.conformance.selftest.model import SelfTest

@@ -10,7 +10,7 @@ from typing import Final
 
 from tickproof.conformance.engines import network, spec
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.reports import machine
+from tickproof.conformance.report import machine
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest import mutants
 from tickproof.conformance.selftest.mutants import Copy, Mutant, SoundVariant

@@ -13,7 +13,7 @@ from typing import Final
 
 from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.process_pool import process_pool
-from tickproof.conformance.reports.json_report import this_host, this_kit
+from tickproof.conformance.report.json_report import this_host, this_kit
 from tickproof.conformance.selftest import model, plan
 from tickproof.conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
 from tickproof.conformance.selftest.mutants import Mutant

@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tickproof.conformance.reports.live import LiveView, bar
-from tickproof.conformance.reports.style import counts_line
+from tickproof.conformance.report.live import LiveView, bar
+from tickproof.conformance.report.style import counts_line
 from tickproof.conformance.selftest import matrix
 from tickproof.conformance.selftest.model import SelfTest, Trial
 from tickproof.conformance.text import shown

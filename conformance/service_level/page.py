@@ -11,15 +11,14 @@ import numpy as np
 from markupsafe import Markup
 
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.html_report import latency_charts, processes, templates
-from tickproof.conformance.html_report.latency_charts import Percentiles, Seconds
-from tickproof.conformance.html_report.processes import ProcessUse
 from tickproof.conformance.latency.figures import QUANTILES, RunFigures
 from tickproof.conformance.latency.intervals import SECOND_NS
 from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.latency.samples import latencies
-from tickproof.conformance.reports import whole_file
-from tickproof.conformance.reports.json_report import PAGE_NAME
+from tickproof.conformance.report import latency_charts, processes, templates, whole_file
+from tickproof.conformance.report.json_report import PAGE_NAME
+from tickproof.conformance.report.latency_charts import Percentiles, Seconds
+from tickproof.conformance.report.processes import ProcessUse
 from tickproof.conformance.service_level import report, terminal
 from tickproof.conformance.service_level.measurement import RecordedRun, untouched
 from tickproof.conformance.usage import noise

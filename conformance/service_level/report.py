@@ -15,7 +15,7 @@ from tickproof.conformance.hosts.cores import Cores
 from tickproof.conformance.hosts.model import HostError, Reading, Status
 from tickproof.conformance.latency.figures import RunFigures, as_json
 from tickproof.conformance.latency.profiles import Profile
-from tickproof.conformance.reports import machine
+from tickproof.conformance.report import machine
 from tickproof.conformance.service_level.decision import Decision
 
 FORMAT: Final = 1

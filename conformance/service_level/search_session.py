@@ -11,7 +11,7 @@ from rich.console import Console
 from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.latency.figures import RunFigures, shown_us
 from tickproof.conformance.latency.profiles import Profile, measured_per_s
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 from tickproof.conformance.service_level import report, session, terminal
 from tickproof.conformance.service_level.decision import FLOOR_FACTOR
 from tickproof.conformance.service_level.rate_search import (

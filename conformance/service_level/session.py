@@ -25,10 +25,9 @@ from tickproof.conformance.hosts import realtime
 from tickproof.conformance.hosts.attestation import attest
 from tickproof.conformance.hosts.cores import Cores, assign
 from tickproof.conformance.hosts.model import HostError, Reading, Status
-from tickproof.conformance.html_report import templates
 from tickproof.conformance.latency.figures import RunFigures
 from tickproof.conformance.latency.profiles import Profile
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style, templates
 from tickproof.conformance.service_level import measurement, page, report, terminal
 from tickproof.conformance.service_level.decision import decide, more_runs
 from tickproof.conformance.service_level.rounds import Rounds

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from tickproof.conformance.latency.figures import QUANTILES
 from tickproof.conformance.latency.order_statistics import samples_needed
-from tickproof.conformance.reports.live import LiveView
-from tickproof.conformance.reports.style import badge, glyph
+from tickproof.conformance.report.live import LiveView
+from tickproof.conformance.report.style import badge, glyph
 from tickproof.conformance.service_level.run_bounds import RECOVERY
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Verdict

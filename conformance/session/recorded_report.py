@@ -9,8 +9,8 @@ from typing import Final
 
 from tickproof.conformance.explain import with_stories
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.reports import json_report
-from tickproof.conformance.reports.json_report import Engine, Report, Selection
+from tickproof.conformance.report import json_report
+from tickproof.conformance.report.json_report import Engine, Report, Selection
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.session import tiers
 

@@ -25,11 +25,11 @@ from tickproof.conformance.fault_space.offers import offers
 from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
-from tickproof.conformance.reports import json_report, machine, terminal
-from tickproof.conformance.reports.json_report import FaultSpace, Report
-from tickproof.conformance.reports.live import SessionProgress
-from tickproof.conformance.reports.market import market_notes
-from tickproof.conformance.reports.session_log import SessionLog
+from tickproof.conformance.report import json_report, machine, terminal
+from tickproof.conformance.report.json_report import FaultSpace, Report
+from tickproof.conformance.report.live import SessionProgress
+from tickproof.conformance.report.market import market_notes
+from tickproof.conformance.report.session_log import SessionLog
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.scenario import Scenario

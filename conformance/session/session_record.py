@@ -21,7 +21,7 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.history import plain_files
-from tickproof.conformance.reports import json_report, whole_file
+from tickproof.conformance.report import json_report, whole_file
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites.schedules import REQUIREMENT

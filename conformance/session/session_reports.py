@@ -14,9 +14,8 @@ from rich.console import Console
 from tickproof.conformance.engines import isolation
 from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.explain import with_stories
-from tickproof.conformance.html_report import page, templates, verdict_badge
-from tickproof.conformance.reports import json_report, junit
-from tickproof.conformance.reports.json_report import FaultSpace, Interrupted, Report, Selection
+from tickproof.conformance.report import json_report, junit, page, templates, verdict_badge
+from tickproof.conformance.report.json_report import FaultSpace, Interrupted, Report, Selection
 from tickproof.conformance.session import session_record, tiers
 from tickproof.conformance.session.runs_folder import RUNS, under_way
 from tickproof.conformance.session.session_record import SessionRecord

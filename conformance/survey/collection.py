@@ -11,8 +11,8 @@ from typing import Final
 from tickproof.conformance.engines.spec import Claims, EngineSpec
 from tickproof.conformance.fault_space.offers import APPS
 from tickproof.conformance.pack import writer
-from tickproof.conformance.reports import json_report, judged
-from tickproof.conformance.reports.json_report import Report, Result
+from tickproof.conformance.report import json_report, judged
+from tickproof.conformance.report.json_report import Report, Result
 from tickproof.conformance.survey import run_figures
 from tickproof.conformance.survey.promises import Promises
 from tickproof.conformance.survey.result import (

@@ -15,8 +15,8 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KafkaUnavailable
 from tickproof.conformance.kafka import jars
 from tickproof.conformance.kafka.cluster import client_library
-from tickproof.conformance.reports import json_report
-from tickproof.conformance.reports.json_report import Report
+from tickproof.conformance.report import json_report
+from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.session import run_command
 from tickproof.conformance.session.request import Request

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.reports import whole_file
+from tickproof.conformance.report import whole_file
 from tickproof.conformance.survey.result import (
     JUDGED,
     ClaimSet,

@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tickproof.conformance.reports import whole_file
-from tickproof.conformance.reports.json_report import Engine, Host, Kit
+from tickproof.conformance.report import whole_file
+from tickproof.conformance.report.json_report import Engine, Host, Kit
 from tickproof.conformance.verdicts import Verdict
 
 FORMAT: Final = 1

@@ -12,7 +12,7 @@ import numpy as np
 from tickproof.conformance.bench.engines.recovery import APPS, DEATHS, silences
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain.stories import opened
-from tickproof.conformance.reports.json_report import Report
+from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.survey.result import Recovery
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tickproof.conformance.bench import kit
 from tickproof.conformance.checkers.findings import Finding, Findings
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 
 MESSAGES = 20_000
 

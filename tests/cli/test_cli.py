@@ -11,7 +11,7 @@ import pytest
 
 from tickproof.conformance.cli import main
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.reports import json_report, machine
+from tickproof.conformance.report import json_report, machine
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.session import tiers
 from tickproof.conformance.session.request import Request

@@ -22,7 +22,7 @@ def test_a_session_leaves_its_page_and_report_makes_it_again(tickproof, engine, 
 
 
 def test_a_page_that_cannot_be_made_costs_no_verdict(tickproof, engine, session, monkeypatch):
-    monkeypatch.setattr("tickproof.conformance.html_report.page.html", lambda *_: 1 / 0)
+    monkeypatch.setattr("tickproof.conformance.report.page.html", lambda *_: 1 / 0)
     code, out, _ = tickproof("run", engine(), "--only", "PR-HELLO", "--seed", 7)
     assert code == 0
     assert "no report.html: ZeroDivisionError" in out

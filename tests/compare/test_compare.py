@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.conftest import tickproof as tickproof
-from tests.reports.conftest import hostile as hostile
-from tests.reports.conftest import make_report as make_report
-from tests.reports.conftest import outcome as outcome
+from tests.report.conftest import hostile as hostile
+from tests.report.conftest import make_report as make_report
+from tests.report.conftest import outcome as outcome
 from tickproof.conformance.compare import comparison, words
 from tickproof.conformance.compare.subject import Figure, Subject, read
 from tickproof.conformance.latency.figures import RunFigures
-from tickproof.conformance.reports import json_report
+from tickproof.conformance.report import json_report
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, JUDGED, Outcome, Verdict
 

@@ -15,7 +15,7 @@ from tickproof.conformance.cli import main
 from tickproof.conformance.explain import stories, text, with_stories
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import writer
-from tickproof.conformance.reports import json_report, junit
+from tickproof.conformance.report import json_report, junit
 from tickproof.conformance.session import tiers
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -110,7 +110,7 @@ def test_reports_hold_the_story(failed, tmp_path):
     assert wrong.story.lines == next(o.story["lines"] for o in found if o.requirement == wrong.id)
     (case,) = [
         case
-        for case in junit.document(_report(results)).iter("testcase")
+        for case in ElementTree.fromstring(junit.xml(_report(results))).iter("testcase")
         if case.get("name") == "EO-ENGINE-DEATH"
     ]
     whole = ElementTree.tostring(case, encoding="unicode")

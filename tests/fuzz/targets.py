@@ -23,7 +23,7 @@ from tickproof.conformance.faults import schedule_file
 from tickproof.conformance.log_server import frames
 from tickproof.conformance.log_server.frame_splitter import FrameReader, FrameTooLarge, Truncated
 from tickproof.conformance.pack import archive, opened_run
-from tickproof.conformance.reports import json_report
+from tickproof.conformance.report import json_report
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import tiers

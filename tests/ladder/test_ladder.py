@@ -14,7 +14,7 @@ from tickproof.conformance.errors import RequestError
 from tickproof.conformance.ladder import costs, report, session
 from tickproof.conformance.ladder.costs import Cost, RungCosts
 from tickproof.conformance.ladder.plan import LADDER, Plan
-from tickproof.conformance.reports import style
+from tickproof.conformance.report import style
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.scenario import Step
 

@@ -13,7 +13,7 @@ from tests.long import examples
 from tickproof.conformance.live import snapshot
 from tickproof.conformance.live.follower import Follower
 from tickproof.conformance.live.watch import SPAN_S, Watch
-from tickproof.conformance.reports.session_log import FILE_NAME, SessionLog
+from tickproof.conformance.report.session_log import FILE_NAME, SessionLog
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 EVENTS = ("session-started", "session-ended", "tier-started", "decided", "run-started",

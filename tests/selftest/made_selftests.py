@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tickproof.conformance.reports.json_report import this_host, this_kit
+from tickproof.conformance.report.json_report import this_host, this_kit
 from tickproof.conformance.selftest import model
 from tickproof.conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
 from tickproof.conformance.verdicts import Verdict

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.long import LONG
-from tickproof.conformance.reports import machine
+from tickproof.conformance.report import machine
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session.request import Request

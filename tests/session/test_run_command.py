@@ -30,7 +30,7 @@ def test_select_everything_by_default_and_tiers_by_number():
 
 
 def test_a_traceback_that_cannot_be_kept_is_printed(tmp_path, capsys):
-    from tickproof.conformance.reports import style
+    from tickproof.conformance.report import style
 
     blocked = tmp_path / "file"
     blocked.write_text("no folder")

@@ -11,7 +11,7 @@ from tests.long import LONG
 from tickproof.conformance.cli.main import cli
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.reports.json_report import result as report_result
+from tickproof.conformance.report.json_report import result as report_result
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session import run_command
 from tickproof.conformance.survey import collection, markdown, promises, result

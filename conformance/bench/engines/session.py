@@ -17,7 +17,7 @@ from tickproof.conformance.bench.engines.plan import Plan, recipe_of, steady_sce
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.history.folder import write_json
-from tickproof.conformance.reports import machine, style
+from tickproof.conformance.report import machine, style
 from tickproof.conformance.session import out_folder
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, worst_status

@@ -1,0 +1,1 @@
+"""Reports as JSON, JUnit and HTML, and on a terminal."""

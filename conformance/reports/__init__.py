@@ -1,1 +1,0 @@
-"""Reports of a session: JSON, JUnit, terminal summary, live progress."""
