@@ -7,10 +7,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import takewhile
 from typing import Any, Final, Literal, get_args
 
-import numpy as np
-
 from tickproof.conformance.text import counted
-from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER, VERDICT
 
 #: Apps that requirements ask for, and those that only a bench does.
 JudgedApp = Literal["passthrough", "double", "count", "market-spread"]
@@ -28,13 +25,6 @@ Step = Literal[
     "exactly-once",
     "audit",
 ]
-_POINTS: Final = frozenset(("state", "state-by-key", "checkpoint", "exactly-once", "audit"))
-
-_OUTPUT_SIZES: Final = {
-    "double": NUMBER.itemsize,
-    "count": COUNT_OUT.itemsize,
-    "market-spread": VERDICT.itemsize,
-}
 Do = Literal[
     "kill",
     "pause",
@@ -345,16 +335,6 @@ def within(
     return tuple(step for step, _ in zip(faults, takewhile(bool, fits), strict=False))
 
 
-def one_each(app: str, params: Mapping[str, str]) -> bool:
-    """Tell whether an app gives one output for each input record."""
-    return app in ("passthrough", "double") or params.get("emit") == "every"
-
-
-def ladder_output(step: str) -> np.dtype:
-    """Return the layout of a step's output: a point, as of count, or a record as it came in."""
-    return COUNT_OUT if step in _POINTS else COUNT_IN
-
-
 @dataclass(frozen=True)
 class SinkBehaviour:
     """What the sink does to an engine, as data.
@@ -437,13 +417,6 @@ class Scenario:
     point: dict[str, str] = field(default_factory=dict)
 
     @property
-    def output_size(self) -> int:
-        """Payload size in bytes of the app's output."""
-        if self.app == "ladder":
-            return ladder_output(self.params["step"]).itemsize
-        return _OUTPUT_SIZES.get(self.app) or int(self.recipe["size"])
-
-    @property
     def needs(self) -> frozenset[str]:
         """What an engine must claim to survive the schedule."""
         return needs_of(self.faults, self.workers)
@@ -452,11 +425,6 @@ class Scenario:
     def may_share(self) -> bool:
         """Whether an engine of an earlier run will do: its start and end are not looked at."""
         return self.ending == "stop" and not self.fresh
-
-    @property
-    def one_each(self) -> bool:
-        """Whether each input record gives one output: what is missing is still in the engine."""
-        return one_each(self.app, self.params)
 
     def longest_s(self, records: int, life_s: float) -> float:
         """Return how long a run may take if every limit is used up; ``life_s``: of one life."""

@@ -5,7 +5,7 @@ Checkers, latencies, explanations and the bench all ask this of a run; here it i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -98,12 +98,14 @@ def doubled(records: np.ndarray) -> np.ndarray:
     return twice
 
 
-def payload_words(payloads: np.ndarray, *, double: bool = False) -> np.ndarray:
-    """Return a u64 for each payload, or for each double; different ones have different words.
+def payload_words(
+    payloads: np.ndarray, answer: Callable[[np.ndarray], np.ndarray] = np.asarray
+) -> np.ndarray:
+    """Return a u64 for each payload, or for its answer; different ones have different words.
 
     Exact for up to 8 bytes; for longer ones up to a chance of n^2 / 2^65 for n payloads.
     """
-    found = [hash_records(doubled(piece) if double else piece) for _, piece in pieces(payloads)]
+    found = [hash_records(answer(piece)) for _, piece in pieces(payloads)]
     return np.concatenate([np.empty(0, np.uint64), *found])
 
 

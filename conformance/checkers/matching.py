@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -123,9 +123,11 @@ def match_count(inputs: Inputs, log: OutputLog, every: bool) -> Matching:
     return Matching(_parts(inputs), answers, wrong, owed, due)
 
 
-def match_payloads(inputs: Inputs, log: OutputLog, *, double: bool = False) -> Matching:
-    """Match outputs that equal their record (or twice its number), the k-th to the k-th."""
-    words = [payload_words(array, double=double) for *_, array in inputs]
+def match_payloads(
+    inputs: Inputs, log: OutputLog, answer: Callable[[np.ndarray], np.ndarray]
+) -> Matching:
+    """Match outputs that equal the answer to their record, the k-th to the k-th."""
+    words = [payload_words(array, answer) for *_, array in inputs]
     due = np.concatenate([np.empty(0, np.uint64), *words])
     answers = answered(due, payload_words(log.payloads))
     return Matching(_parts(inputs), answers, answers < 0, np.ones(len(due), bool))

@@ -37,7 +37,7 @@ def said(facts: Facts, index: int) -> str:
     """Say what a wrong output holds, and what was due."""
     out = facts.log.payloads[index]
     m = facts.matching
-    text = f"key {int(out['key'])}, n={int(out['n'])}, total={int(out['total'])}"
+    text = facts.app.words(out)
     if m is None or m.due is None or m.answers[index] < 0:
         held = int((m.due["key"] == out["key"]).sum()) if m is not None and m.due is not None else 0
         number = counted(held, "record") if held else "no record"

@@ -6,10 +6,15 @@ numbers they came, what HAVE had said.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import singledispatch
 from typing import Final
 
 import numpy as np
 
+from tickproof.conformance.apps.app import App
+from tickproof.conformance.apps.count import Count
+from tickproof.conformance.apps.double import Double
 from tickproof.conformance.checkers.matching import PLACES, Place, place_of
 from tickproof.conformance.explain import transactions
 from tickproof.conformance.explain.aftermath import (
@@ -91,7 +96,7 @@ def _frames(facts: Facts, where: np.ndarray) -> list[str]:
         if not facts.history.fetched:
             return ["Nothing was fetched: no process of the engine ever read its input."]
         return ["No output came at all: these are all records that must give one."]
-    if alike := _of_one_kind(facts, where):
+    if len(where) >= _ALIKE and (alike := _of_one_kind(facts.app, facts, where)):
         return [alike]
     if whole := _whole_partitions(facts, where):
         return [whole]
@@ -104,26 +109,35 @@ def _frames(facts: Facts, where: np.ndarray) -> list[str]:
     return [_LAST] if ends and len(where) > 1 else []
 
 
-def _of_one_kind(facts: Facts, where: np.ndarray) -> str:
-    """Say whether the missing records are those of one key, or such whose double wraps."""
-    if facts.history.app not in ("count", "double") or len(where) < _ALIKE:
-        return ""
+@singledispatch
+def _of_one_kind(app: App, facts: Facts, where: np.ndarray) -> str:
+    """Say what the missing records have in common as records of the app, "" for nothing."""
+    return ""
+
+
+@_of_one_kind.register
+def _of_doubles(app: Double, facts: Facts, where: np.ndarray) -> str:
+    wrap = wrapping(_records(facts, where, facts.history.inputs(NUMBER)))
+    return f"The double of {wrap:,} of them leaves 64 bits." * (10 * wrap > 9 * len(where))
+
+
+@_of_one_kind.register
+def _of_keys(app: Count, facts: Facts, where: np.ndarray) -> str:
+    arrays = facts.history.inputs(COUNT_IN)
+    keys = np.unique(_records(facts, where, arrays)["key"])
+    whole = sum(int((array["key"] == keys[0]).sum()) for array in arrays)
+    one = len(keys) == 1 and whole == len(where)
+    return f"They are all of the records of key {int(keys[0])}." if one else ""
+
+
+def _records(facts: Facts, where: np.ndarray, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the records that lie ``where`` in the partitions of a stream."""
     numbers = [p["partition"] for p in facts.history.partitions]
-    layout = COUNT_IN if facts.history.app == "count" else NUMBER
-    arrays = facts.history.inputs(layout)
     rows = [
         np.array(arrays[numbers.index(partition)][offsets_in(where, stream, partition)])
         for stream, partition in partitions_of(where)
     ]
-    missing = np.concatenate(rows)
-    if facts.history.app == "double":
-        wrap = wrapping(missing)
-        return f"The double of {wrap:,} of them leaves 64 bits." * (10 * wrap > 9 * len(missing))
-    keys = np.unique(missing["key"])
-    whole = sum(int((array["key"] == keys[0]).sum()) for array in arrays)
-    if len(keys) > 1 or whole != len(missing):
-        return ""
-    return f"They are all of the records of key {int(keys[0])}."
+    return np.concatenate(rows)
 
 
 def _relation(facts: Facts, where: np.ndarray, near: Aftermath | None) -> list[str]:

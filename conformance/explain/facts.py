@@ -9,14 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from tickproof.conformance.checkers.matching import (
-    Inputs,
-    Matching,
-    Place,
-    match_count,
-    match_market,
-    match_payloads,
-)
+from tickproof.conformance import apps
+from tickproof.conformance.checkers.matching import Matching, Place
 from tickproof.conformance.explain.aftermath import Aftermath, aftermaths, offsets_in, partitions_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
@@ -25,7 +19,6 @@ from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.scenario import Do
 from tickproof.conformance.suites.evidence import outputs_once
 from tickproof.conformance.text import counted
-from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER, ORDER, opaque
 
 #: Records in and out together; beyond this a story is told without matching them.
 _MOST_RECORDS: Final = 20_000_000
@@ -67,7 +60,7 @@ class Facts:
     """A history with times counted from its beginning and faults that have names."""
 
     def __init__(self, history: History) -> None:
-        self.history = history
+        self.history, self.app = history, apps.of(history)
         self.log = outputs_once(history)
         self.origin = _origin_ns(history)
         self.end = _end_ns(history)
@@ -176,22 +169,7 @@ def _matching(history: History, log: OutputLog) -> Matching | None:
     size = sum(p["records"] * p["record_size"] for p in history.partitions)
     if history.input_records + len(log) > _MOST_RECORDS or size > _MOST_BYTES:
         return None
-    if history.app == "count":
-        return match_count(_inputs(history, COUNT_IN), log, history.params["emit"] == "every")
-    if history.app == "market-spread":
-        merged = history.params["inputs"] == "merged"
-        inputs = _inputs(history, MESSAGE) if merged else _inputs(history, ORDER, 1)
-        emit, limit = history.params["emit"], history.spread_limit
-        return match_market(inputs, log, emit, merged=merged, limit=limit)
-    double = history.app == "double"
-    dtype = NUMBER if double else opaque(history.partitions[0]["record_size"])
-    return match_payloads(_inputs(history, dtype), log, double=double)
-
-
-def _inputs(history: History, dtype: np.dtype, stream: int = 0) -> Inputs:
-    numbers = [p["partition"] for p in history.partitions if p["stream"] == stream]
-    arrays = history.inputs(dtype, stream)
-    return [(stream, n, a) for n, a in zip(numbers, arrays, strict=True)]
+    return apps.of(history).match(history, log)
 
 
 def _origin_ns(history: History) -> int:

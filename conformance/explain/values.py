@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Final
 
 import numpy as np
 
+from tickproof.conformance.apps.app import App
+from tickproof.conformance.apps.count import Count
+from tickproof.conformance.apps.market_spread import MarketSpread
 from tickproof.conformance.checkers.expected import find
 from tickproof.conformance.checkers.market_rule import ANSWER, RECORD, show_answer, symbol_text
 from tickproof.conformance.checkers.matching import PLACES, place_of
@@ -47,13 +51,11 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     why: list[str] = []
     if ordered:
         why = shared(facts, near)
-    elif facts.history.app == "count":
-        why = count_values.tell(facts, index, near)
-    elif facts.history.app == "market-spread":
-        seen, why = _tell_market(facts, index, near)
+    else:
+        seen, why = _explained(facts.app, facts, index, near)
         point += seen
     point += why
-    plain = facts.history.app == "count" and not ordered
+    plain = facts.app.numbered and not ordered
     head = (*why, *(said[:1] if plain else [_first_seen(outcome, ordered)]))[0]
     if len(wrong):
         point.append(_all(facts, wrong, near))
@@ -69,7 +71,7 @@ def _first_seen(outcome: Outcome, ordered: bool) -> str:
 
 def _answers(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
     """Say which record a wrong output answers, and what became of that."""
-    m, count = facts.matching, facts.history.app == "count"
+    m, count = facts.matching, facts.app.numbered
     if m is None:
         return []
     place = count_values.stands(facts, index, near) if count else None
@@ -90,15 +92,36 @@ def _first(facts: Facts, outcome: Outcome, index: int, near: Aftermath | None) -
     number = "unnumbered" if int(seq[0]) == UNNUMBERED else f"seq {int(seq[0]):,}"
     what = "output out of order" if outcome.reason in _ORDER else "wrong output"
     head = f"The first {what} came {facts.since(t_ns, near)} (writer {int(writer[0])}, {number}): "
-    m, app = facts.matching, facts.history.app
+    m = facts.matching
     if m is None or not m.wrong[index]:
         return f"{head}{shown(outcome.actual, 300)}; due was {shown(outcome.expected, 160)}."
-    if app == "count":
-        return head + count_values.said(facts, index)
-    if app == "market-spread":
-        return head + _market_said(facts, index)
-    raw = facts.log.payloads[index].tobytes()[:16].hex()
-    return f"{head}{raw}, which is no payload that was due."
+    return head + _said(facts.app, facts, index)
+
+
+@singledispatch
+def _said(app: App, facts: Facts, index: int) -> str:
+    """Say what a wrong output holds, and what was due."""
+    return f"{app.words(facts.log.payloads[index])}, which is no payload that was due."
+
+
+@_said.register
+def _said_of_point(app: Count, facts: Facts, index: int) -> str:
+    return count_values.said(facts, index)
+
+
+@singledispatch
+def _explained(
+    app: App, facts: Facts, index: int, near: Aftermath | None
+) -> tuple[list[str], list[str]]:
+    """Say what was seen of a wrong output, and what explains all wrong outputs."""
+    return [], []
+
+
+@_explained.register
+def _explained_point(
+    app: Count, facts: Facts, index: int, near: Aftermath | None
+) -> tuple[list[str], list[str]]:
+    return [], count_values.tell(facts, index, near)
 
 
 def _all(facts: Facts, wrong: np.ndarray, near: Aftermath | None) -> str:
@@ -113,10 +136,10 @@ def _all(facts: Facts, wrong: np.ndarray, near: Aftermath | None) -> str:
 # -- verdicts of Market Spread ---------------------------------------------------------------
 
 
-def _market_said(facts: Facts, index: int) -> str:
-    """Say what a wrong verdict holds, and what was due."""
+@_said.register
+def _said_of_verdict(app: MarketSpread, facts: Facts, index: int) -> str:
     m = facts.matching
-    text = show_answer(_verdicts(facts, np.array([index]))[0])
+    text = app.words(facts.log.payloads[index])
     if m is None or m.due is None or m.answers[index] < 0:
         return f"{text}; there is no such order in the input."
     due = m.due[m.answers[index]]
@@ -125,7 +148,10 @@ def _market_said(facts: Facts, index: int) -> str:
     return f"{text}; due was {show_answer(due)}."
 
 
-def _tell_market(facts: Facts, index: int, near: Aftermath | None) -> tuple[list[str], list[str]]:
+@_explained.register
+def _explained_verdict(
+    app: MarketSpread, facts: Facts, index: int, near: Aftermath | None
+) -> tuple[list[str], list[str]]:
     """Say what became of the quote that was due, and what the wrong verdicts share.
 
     The second list explains them all, and is empty where nothing does.
@@ -133,7 +159,7 @@ def _tell_market(facts: Facts, index: int, near: Aftermath | None) -> tuple[list
     m = facts.matching
     if m is None:
         return [], []
-    if facts.history.params["inputs"] == "two":
+    if not app.merged:
         return _newest(facts, index, near), []
     if m.due is None or m.answers[index] < 0:
         return [], []

@@ -14,6 +14,7 @@ from typing import Any, Final
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from tickproof.conformance import apps
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.fault_space.offers import Offer, space_of
 from tickproof.conformance.fault_space.offers import offers as claimed
@@ -21,15 +22,7 @@ from tickproof.conformance.fault_space.scenarios import pace
 from tickproof.conformance.fault_space.scenarios import scenario as scenario_of
 from tickproof.conformance.fault_space.strikes import scale
 from tickproof.conformance.faults.schedule_file import KINDS, PREFIX, tick_for
-from tickproof.conformance.scenario import (
-    LASTING,
-    WAYS,
-    FaultStep,
-    Scenario,
-    one_each,
-    survived,
-    within,
-)
+from tickproof.conformance.scenario import LASTING, WAYS, FaultStep, Scenario, survived, within
 
 #: Schedules drawn at a time: beyond this number, hypothesis only varies earlier ones.
 BATCH: Final = 10
@@ -229,7 +222,7 @@ def _step(
         return replace(step, at="recovery")
     if kind == "losing" and step.target == "engine":
         return replace(step, at="losing", fraction=fraction, delay_s=0.25)
-    if kind == "checkpoint" and step.target == "engine" and one_each(offer.app, offer.params):
+    if kind == "checkpoint" and step.target == "engine" and apps.of(offer).one_each:
         return replace(step, at="checkpoint", fraction=fraction)
     at = kind if kind in _MOMENTS else "fetched"
     step = replace(step, at=at, fraction=fraction, cut=draw(st.booleans()))

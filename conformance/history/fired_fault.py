@@ -16,10 +16,10 @@ class FiredFault(Event, kind=EventKind.FAULT):
     moment: what it came at, as in the schedule. partitions, outputs (records), total (records
     of the input): at the moment. pids: processes that it met. connections: those that it met.
     connection: the one whose moment it was, 0 where it was no matter of one.
-    file, size and left (bytes before and after), how: the file that was damaged. owed: records
-    fetched whose output had not arrived, where each record gives one; else 0. cuts: of this life
-    until then, each seen by its RELEASE. idle_s: how long nothing had come, at "idle". writing: at
-    "cutting", the file of the state that was being written. host: the one that it was done to.
+    file, size and left (bytes before and after), how: the file that was damaged. cuts: of this
+    life until then, each seen by its RELEASE. idle_s: how long nothing had come, at "idle".
+    writing: at "cutting", the file of the state that was being written. host: the one that it was
+    done to.
     """
 
     step: FaultStep
@@ -37,7 +37,6 @@ class FiredFault(Event, kind=EventKind.FAULT):
     size: int = 0
     left: int = 0
     how: str = ""
-    owed: int = 0
     cuts: int = 0
     idle_s: float = 0.0
     writing: str = ""
@@ -49,16 +48,14 @@ class FiredFault(Event, kind=EventKind.FAULT):
         return super().from_row({**row, "t_ns": row.get("at_ns"), "struck_ns": row["t_ns"]})
 
     def to_row(self) -> dict[str, Any]:
-        """Return the fields of the event's line; ``owed`` is not one of them."""
+        """Return the fields of the event's line."""
         row = super().to_row()
-        del row["owed"]
         return row | {"at_ns": row["t_ns"], "t_ns": row.pop("struck_ns")}
 
     @property
-    def in_flight(self) -> int:
-        """Records that the engine held: fetched and not released, or owed."""
-        held = sum(max(0, one.fetched - one.released) for one in self.partitions)
-        return max(held, self.owed)
+    def held(self) -> int:
+        """Records fetched and not released."""
+        return sum(max(0, one.fetched - one.released) for one in self.partitions)
 
     @property
     def remaining(self) -> int:

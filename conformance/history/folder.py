@@ -11,7 +11,6 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
@@ -43,7 +42,6 @@ from tickproof.conformance.history.rows import (
     USAGE,
     of_partition,
 )
-from tickproof.conformance.scenario import one_each
 from tickproof.conformance.text import shown
 from tickproof.generators.layouts import framed
 from tickproof.generators.spread_rule import decimals_of, spread_limit
@@ -224,10 +222,7 @@ class History:
     @cached_property
     def faults(self) -> list[FiredFault]:
         """The faults that were carried out, in order."""
-        found = self.all(FiredFault)
-        if not one_each(self.app, self.params):
-            return found
-        return [replace(one, owed=max(0, one.fetched - one.outputs)) for one in found]
+        return self.all(FiredFault)
 
     @property
     def missed_faults(self) -> list[FaultMissed]:

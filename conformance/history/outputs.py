@@ -40,6 +40,11 @@ class OutputLog:
     def __len__(self) -> int:
         return len(self.payloads)
 
+    @property
+    def times(self) -> np.ndarray:
+        """The arrival time (int64, monotonic nanoseconds) of each record."""
+        return np.repeat(self.arrivals["t_ns"], self.arrivals["count"])
+
     def rows(self, index: np.ndarray) -> np.ndarray:
         """Return, for positions in the log, the row of ``arrivals`` of each."""
         return np.searchsorted(self.arrivals["index"], index, side="right") - 1

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tickproof.conformance import apps
 from tickproof.conformance.errors import KafkaUnavailable, KitStopped
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka import payloads
@@ -81,6 +82,7 @@ class Exchange:
         on_event: Callable[..., None],
     ) -> None:
         self._address, self._scenario, self._log = address, scenario, log
+        self._app = apps.of(scenario)
         self._startup_s, self._session_ms = startup_s, session_ms
         self._recorder, self._publisher, self._event = recorder, publisher, on_event
         self._partitions = list(partitions)
@@ -296,9 +298,9 @@ class Exchange:
             some = True
             stride = one.record_size + 4
             region = os.pread(files[number], count * stride, first * stride)
-            layout = payloads.input_layout(self._scenario.app, one.record_size)
+            layout = self._app.input_layouts(one.record_size)[one.stream]
             records = np.frombuffer(region, framed(layout))["payload"]
-            made = payloads.messages(self._scenario.app, records)
+            made = self._app.messages(records)
             topic = self._topic_of[one.stream]
             for key, value in zip(made.keys, made.values, strict=True):
                 self._send(producer, topic, one.partition, key, value)
@@ -357,9 +359,9 @@ class Exchange:
                 reached[message.partition()] = message.offset() + 1
             elif error.code() == self._kafka.KafkaError._PARTITION_EOF:
                 reached[message.partition()] = message.offset()
-        size = self._scenario.output_size
+        size = apps.output_size(self._scenario)
         for partition, values in found.items():
-            outputs = payloads.outputs(self._scenario.app, size, values)
+            outputs = payloads.outputs(self._app, size, values)
             self._append(partition, outputs.payloads, size)
             for odd in outputs.odd:
                 region = np.frombuffer(len(odd).to_bytes(4, "little") + odd, np.uint8)

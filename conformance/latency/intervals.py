@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from tickproof.conformance import apps
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.percentiles import Interval, histogram
 from tickproof.conformance.latency.phases import Phase
@@ -103,7 +104,7 @@ def loads(
     arrived = Steps.of_events(answers.arrived_ns[answers.answered])
     intended = Steps(answers.intended_ns, np.arange(1, len(answers) + 1))
     found = [Load(intended, arrived, weight)]
-    if history.app == "market-spread":
+    if apps.of(history).sparse:
         released = Steps.of_partitions(history.releases, "offset")
         steady = end_ns - start_ns
         regular = _longest_rest(released, start_ns, end_ns) <= steady / _RELEASES

@@ -7,31 +7,18 @@ the checkers: an output that answers no input is left out here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
 
-from tickproof.conformance.checkers.arrays import pieces
-from tickproof.conformance.checkers.expected import merged_verdicts, payload_words
+from tickproof.conformance import apps
+from tickproof.conformance.apps.app import Lane
+from tickproof.conformance.checkers.arrivals import first_covers
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.input_replay import recorded_plan
-from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import TICK, TICKS_FILE, of_partition
-from tickproof.conformance.latency.matching import first_arrivals, first_covers, nth_arrivals
-from tickproof.generators.layouts import (
-    COUNT_IN,
-    COUNT_OUT,
-    MESSAGE,
-    NUMBER,
-    ORDER,
-    ORDER_KIND,
-    VERDICT,
-    opaque,
-)
-from tickproof.generators.market import PROBE_TAG
 
 #: Something that never happened.
 NEVER: Final = -1
@@ -135,19 +122,15 @@ def steady_ns(history: History) -> int:
 
 
 def answers(history: History) -> Answers:
-    """Return what a run measures; raises HistoryError for a run without a pace.
-
-    passthrough, double, count: each record. The k-th input of a value is answered by its
-    k-th output; a record of count by the first output of its key with its n or, with emit
-    "some", a higher one. market-spread: each order with emit "verdicts"; each order that has
-    to be rejected with "rejects" on merged input; the probe orders with "rejects" on two.
-    """
+    """Return what a run measures; raises HistoryError for a run without a pace."""
     table = timetable(history)
-    lanes = list(_lanes(history))
-    arrived = _arrived(history, lanes)
+    app = apps.of(history)
+    lanes = list(app.lanes(history))
     if not lanes:
         none = np.empty(0, np.int64)
         return Answers(none, none, none, none, np.empty(0, bool))
+    words = np.concatenate([lane.words for lane in lanes])
+    arrived = app.arrivals(words, app.output(history))
     ticks = np.concatenate([table.tick_of(lane.column, lane.offsets) for lane in lanes])
     fetched = np.concatenate([_fetched(history, lane) for lane in lanes])
     tagged = np.concatenate([lane.tagged for lane in lanes])
@@ -162,100 +145,10 @@ def answers(history: History) -> Answers:
     )
 
 
-@dataclass(frozen=True)
-class _Lane:
-    """The measured records of one partition, ascending.
-
-    column: of the plan, and index in run.json's partitions. offsets: int64. words: u64 by
-    which an answer finds its record.
-    """
-
-    column: int
-    offsets: np.ndarray
-    words: np.ndarray
-    tagged: np.ndarray
-
-
-def _lanes(history: History) -> Iterator[_Lane]:
-    app = history.app
-    if app == "market-spread":
-        yield from _orders(history)
-        return
-    for column, part in enumerate(history.inputs(_input_dtype(history))):
-        if app == "count":
-            words = np.array(part["key"])
-        else:
-            words = payload_words(part, double=app == "double")
-        yield _Lane(column, np.arange(len(part)), words, np.zeros(len(part), bool))
-
-
-def _input_dtype(history: History) -> np.dtype:
-    fixed = {"double": NUMBER, "count": COUNT_IN}
-    return fixed.get(history.app) or opaque(history.partitions[0]["record_size"])
-
-
-def _orders(history: History) -> Iterator[_Lane]:
-    """Yield the measured orders of each partition that has any."""
-    merged = history.params["inputs"] == "merged"
-    rejects = history.params["emit"] == "rejects"
-    parts = history.inputs(MESSAGE if merged else ORDER, 0 if merged else 1)
-    places = (
-        _rejected(parts)
-        if merged and rejects
-        else [_chosen(part, probes_only=rejects) for part in parts]
-    )
-    first = 0 if merged else sum(row["stream"] == 0 for row in history.partitions)
-    for number, (part, offsets) in enumerate(zip(parts, places, strict=True)):
-        orders = part.view(ORDER)
-        tagged = orders["client_tag"][offsets] >= np.uint64(PROBE_TAG)
-        yield _Lane(first + number, offsets, np.array(orders["order_id"][offsets]), tagged)
-
-
-def _rejected(parts: list[np.ndarray]) -> list[np.ndarray]:
-    """Return, for each partition of a merged market, the offsets of orders to be rejected."""
-    found = [at[expected["tail"] == 1] for at, expected in merged_verdicts(parts)]
-    at = np.concatenate([np.empty(0, np.int64), *found])
-    offsets, partition = np.divmod(at, len(parts))
-    return [np.sort(offsets[partition == number]) for number in range(len(parts))]
-
-
-def _chosen(part: np.ndarray, *, probes_only: bool) -> np.ndarray:
-    """Return the offsets of orders among quotes and orders; or of the probes among them."""
-    found = [np.empty(0, np.int64)]
-    for start, piece in pieces(part):
-        orders = piece.view(ORDER)
-        chosen = orders["kind"] == ORDER_KIND
-        if probes_only:
-            chosen &= orders["client_tag"] >= np.uint64(PROBE_TAG)
-        found.append(start + np.flatnonzero(chosen))
-    return np.concatenate(found)
-
-
-def _fetched(history: History, lane: _Lane) -> np.ndarray:
+def _fetched(history: History, lane: Lane) -> np.ndarray:
     part = history.partitions[lane.column]
     rows = of_partition(history.fetches, part["stream"], part["partition"])
     return first_covers(rows, part["records"])[lane.offsets]
-
-
-def _arrived(history: History, lanes: list[_Lane]) -> np.ndarray:
-    """Return when each measured record was answered first, in the order of the lanes."""
-    words = np.concatenate([np.empty(0, np.uint64), *(lane.words for lane in lanes)])
-    if history.app == "count":
-        log = history.outputs(COUNT_OUT)
-        keys, n = np.array(log.payloads["key"]), np.array(log.payloads["n"])
-        return nth_arrivals(words, keys, n, _times(log), every=history.params["emit"] == "every")
-    if history.app == "market-spread":
-        log = history.outputs(VERDICT)
-        came = np.array(log.payloads["order_id"])
-    else:
-        log = history.outputs(_input_dtype(history))
-        came = payload_words(log.payloads)
-    return first_arrivals(words, came, _times(log))
-
-
-def _times(log: OutputLog) -> np.ndarray:
-    """Return the arrival time of each output (int64 ns)."""
-    return np.repeat(log.arrivals["t_ns"], log.arrivals["count"])
 
 
 def lateness_ns(ticks: np.ndarray, t0_ns: int, tick_ns: int) -> np.ndarray:

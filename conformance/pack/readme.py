@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from tickproof import conformance
-from tickproof.conformance import explain
+from tickproof.conformance import apps, explain
 from tickproof.conformance.explain import fault_sentences
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.history.folder import History
@@ -27,15 +27,6 @@ _ENDINGS: Final = {
     "completed": "The run went to its end.",
     "engine-failure": "The engine ended the run",
     "kit-error": "Tickproof itself could not go on",
-}
-#: What each app does to a record: the words of expected and seen.
-_APPS: Final = {
-    "passthrough": "passthrough gives every record back as it is.",
-    "double": "double gives for each number twice that number.",
-    "count": "count keeps a running total of each key: for a record (key, value) it gives "
-    "(key, n, total), where n counts the records of the key and total is their sum.",
-    "market-spread": "market-spread gives for each order a verdict, reject or accept, by the "
-    "latest quote of its symbol.",
 }
 #: The words of the protocol, for those who read the story before it.
 _WORDS: Final = {
@@ -132,7 +123,7 @@ def _done(history: History) -> list[str]:
     claims = history.claims
     lines = [
         _paragraph(f"Scenario {history.scenario}: {shown(stimulus(history), _TEXT)}."),
-        _paragraph(_APPS[history.app]),
+        _paragraph(apps.of(history).about),
         _paragraph(
             f"The engine claims: state {claims['state']}, delivery {claims['delivery']}; it "
             f"survives the loss of: {', '.join(claims['survives']) or 'nothing'}."
@@ -142,11 +133,12 @@ def _done(history: History) -> list[str]:
     facts = Facts.of(history)
     for fault in history.faults:
         met = f"{fault.fetched:,} of {history.input_records:,} records were fetched"
-        held = f"{fault.in_flight:,} in the engine's hands, {fault.outputs:,} outputs had come"
+        held = facts.app.in_flight(fault)
+        met_by = f"{held:,} in the engine's hands, {fault.outputs:,} outputs had come"
         lines.append(
             _paragraph(
                 f"- At {facts.at(fault.t_ns)}: {shown(fault.text, _TEXT)}. At that moment "
-                f"{met}{fault_sentences.armed(history, fault)}, {held}."
+                f"{met}{fault_sentences.armed(history, fault)}, {met_by}."
             )
         )
     lines += [

@@ -12,7 +12,6 @@ from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.explain.picture import moments, steps
 from tickproof.conformance.history.events import Recovered
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import one_each
 
 #: A close look begins and ends so long before and after a fault, in seconds ...
 BEFORE_S: Final = 0.05
@@ -70,7 +69,7 @@ class RunCurves:
             "fetched": self._sums(fetched, first + again),
             "outputs": self._sums(arrivals["t_ns"], arrivals["count"]),
         }
-        if one_each(history.app, history.params):
+        if facts.app.one_each:
             self._done = self._lanes["outputs"]
         else:
             released, done, _ = steps(history.releases, "offset")

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from tickproof.conformance import apps
+from tickproof.conformance.apps.app import App
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.faults.controller import FaultController
-from tickproof.conformance.kafka import expected_output, payloads, shared_broker
+from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.exchange import Exchange
 from tickproof.conformance.kafka.proxy import Proxy
 from tickproof.conformance.kafka.traffic import Roles
@@ -44,9 +46,9 @@ def open_over_kafka(
 ) -> tuple[Proxy, Exchange]:
     """Open both, in the ``stack`` that closes them; raises KafkaUnavailable, and OSError."""
     address = shared_broker.address()
-    inputs = [_payloads(scenario.app, one) for one in built.partitions]
-    limit = spread_limit(decimals_of(built.recipe))
-    expected = expected_output.of(scenario.app, scenario.params, inputs, limit)
+    app = apps.of(scenario)
+    inputs = [_payloads(app, one) for one in built.partitions]
+    expected = app.expected(inputs, spread_limit(decimals_of(built.recipe)))
     assert spec.kafka is not None
     exchange = Exchange(
         address,
@@ -81,6 +83,6 @@ def open_over_kafka(
     return proxy, exchange
 
 
-def _payloads(app: str, source: PartitionSource) -> np.ndarray:
-    layout = payloads.input_layout(app, source.record_size)
+def _payloads(app: App, source: PartitionSource) -> np.ndarray:
+    layout = app.input_layouts(source.record_size)[source.stream]
     return np.fromfile(source.path, framed(layout))["payload"]

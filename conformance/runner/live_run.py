@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from tickproof.conformance import apps
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.network import LOG, Network
@@ -66,6 +67,7 @@ class LiveRun:
     ) -> None:
         self.scenario, self.spec, self.folder, self.events = scenario, spec, folder, events
         self._seed, self._port, self._pool = seed, port, pool
+        self.app, self._output_size = apps.of(scenario), apps.output_size(scenario)
         self._id = uuid.uuid4().hex
         hidden = (folder.resolve(), *isolation.hidden)
         self._isolation = replace(isolation, hidden=_outermost(hidden))
@@ -83,7 +85,7 @@ class LiveRun:
         built = inputs(folder / "input")
         self.manifest.add_input(built)
         self.log = InputLog(built.partitions, folder, event, built.ended_early)
-        self.recorder = Recorder(folder / "output", {0: scenario.output_size}, event)
+        self.recorder = Recorder(folder / "output", {0: self._output_size}, event)
         self._stack.callback(self.recorder.close)
         self._control = ControlLog(folder / "control.jsonl")
         self._stack.callback(self._control.close)
@@ -98,7 +100,7 @@ class LiveRun:
             self._aim,
             event,
             self.spec.timeouts.cut_s,
-            scenario.one_each,
+            self.app.one_each,
         )
         opened = servers.open_servers(
             self.spec,
@@ -172,7 +174,7 @@ class LiveRun:
     def _position(self) -> tuple[int, ...]:
         """Return how far the engine is: counts that its progress raises, and that have an end."""
         log, recorder = self.log, self.recorder
-        most = log.total * self.scenario.output_size
+        most = log.total * self._output_size
         return (
             log.fetched,
             log.released,

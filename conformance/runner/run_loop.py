@@ -325,7 +325,7 @@ class RunLoop:
     def _processed(self) -> bool:
         """Say whether all that is published was processed, as far as it can be told."""
         published = self._log.published
-        if self._run.scenario.one_each and not self._run.fault_changed_at:  # then some come twice
+        if self._run.app.one_each and not self._run.fault_changed_at:  # then some come twice
             return self._recorder.records >= published
         # Where output does not tell: what is released was processed, and silence says so, too.
         silent = self._run.clock.fair_s(self._moved_at) > self._silent_s

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickproof.conformance import resources
+from tickproof.conformance import apps, resources
 from tickproof.conformance.engines import spec
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.scenario import Scenario
@@ -33,9 +33,9 @@ def scenario_of(scenario: Scenario, seconds: float | None = None) -> Scenario:
         tick = recipe["tick"]
         longest = int(scenario.rate * (scenario.pace.warm_up_s + seconds)) // tick * tick
         recipe["records"] = min(recipe["records"], longest)
-    if scenario.app != "market-spread":
+    if not apps.of(scenario).sparse:
         kept = ("seed", "records", "partitions", "tick")
         recipe = {key: recipe[key] for key in kept if key in recipe}
-        recipe |= {"kind": "payloads", "size": scenario.output_size}
+        recipe |= {"kind": "payloads", "size": apps.output_size(scenario)}
         scenario = replace(scenario, app="passthrough", params={})
     return replace(scenario, name="floor", recipe=recipe, faults=())

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tickproof.conformance.checkers.expected import doubled
+from tickproof.conformance import apps
+from tickproof.conformance.apps.app import App
+from tickproof.conformance.apps.count import Count
+from tickproof.conformance.apps.market_spread import MarketSpread
+from tickproof.conformance.apps.passthrough import Passthrough
 from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files
@@ -21,7 +25,7 @@ from tickproof.conformance.spark_check.blocks import Source
 from tickproof.conformance.suites import evidence
 from tickproof.conformance.suites.judge import Unknown
 from tickproof.conformance.verdicts import Reason
-from tickproof.generators.layouts import COUNT_IN, MESSAGE, ORDER, QUOTE, framed
+from tickproof.generators.layouts import framed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,19 +101,17 @@ class ScaledHistory(History):
     def files(self) -> judged.Files:
         """Return what Spark reads. Makes the input again where the folder lost it."""
         self._have_input()
-        dtype = evidence.output_dtype(self)
-        log = evidence.outputs(self)
-        merged = self.params.get("inputs") == "merged"
-        kinds = {"count": (COUNT_IN,), "market-spread": (MESSAGE,) if merged else (QUOTE, ORDER)}
+        log, app = evidence.outputs(self), apps.of(self)
+        size = self.partitions[0]["record_size"]
         streams = [
             [
                 self._source(row["file"], kind, row["records"])
                 for row in self.partitions
                 if row["stream"] == stream
             ]
-            for stream, kind in enumerate(kinds.get(self.app, (dtype,)))
+            for stream, kind in enumerate(app.input_layouts(size))
         ]
-        output = self._source("output/s0.log", dtype, len(log))
+        output = self._source("output/s0.log", app.output_layout(size), len(log))
         table = str(self.folder / "output" / "s0.arrivals")
         output = Source(
             output.path,
@@ -127,17 +129,31 @@ class ScaledHistory(History):
 
 
 def _values(history: ScaledHistory) -> Findings:
-    files = history.files()
-    emit = history.params.get("emit", "")
     if evidence.may_count_again(history):
-        return evidence.totals(history)  # it needs all records of a key, and where they lie
-    if history.app == "count":
-        return judged.count(files, emit, evidence.replay_allowed_after(history))
-    if history.app != "market-spread":
-        expected = doubled if history.app == "double" else _same
-        return judged.multiset(files, expected)
-    if history.params["inputs"] == "merged":
-        return judged.merged_market(files, emit, history.spread_limit)
+        return evidence.check(history)  # it needs all records of a key, and where they lie
+    return _judged(apps.of(history), history)
+
+
+@singledispatch
+def _judged(app: App, history: ScaledHistory) -> Findings:
+    raise TypeError(f"app {app.name} is not judged on Spark")
+
+
+@_judged.register
+def _multiset(app: Passthrough, history: ScaledHistory) -> Findings:
+    return judged.multiset(history.files(), app.answer)
+
+
+@_judged.register
+def _count(app: Count, history: ScaledHistory) -> Findings:
+    replay_ns = evidence.replay_allowed_after(history)
+    return judged.count(history.files(), app.params["emit"], replay_ns)
+
+
+@_judged.register
+def _market(app: MarketSpread, history: ScaledHistory) -> Findings:
+    if app.merged:
+        return judged.merged_market(history.files(), app.params["emit"], history.spread_limit)
     timing = judged.Timing(
         int(history.claims["freshness_s"] * 1e9),
         history.publishes,
@@ -146,11 +162,7 @@ def _values(history: ScaledHistory) -> Findings:
         history.claims["delivery"],
         history.spread_limit,
     )
-    return judged.two_stream_market(files, emit, timing)
-
-
-def _same(records: np.ndarray) -> np.ndarray:
-    return records
+    return judged.two_stream_market(history.files(), app.params["emit"], timing)
 
 
 def _sequences(history: ScaledHistory) -> Findings:

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from tickproof.conformance.checkers import (
-    count,
-    delivery,
-    ladder,
-    merged,
-    multiset,
-    recount,
-    two_streams,
-)
-from tickproof.conformance.checkers.expected import doubled
+from tickproof.conformance import apps
+from tickproof.conformance.apps.app import Leeway
+from tickproof.conformance.checkers import delivery, recount
 from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
-from tickproof.conformance.scenario import ladder_output
 from tickproof.conformance.usage import noise
-from tickproof.generators.layouts import (
-    COUNT_IN,
-    COUNT_OUT,
-    MESSAGE,
-    NUMBER,
-    ORDER,
-    ORDER_KIND,
-    QUOTE,
-    VERDICT,
-    opaque,
-)
+from tickproof.generators.layouts import COUNT_IN, NUMBER, ORDER
 
 #: Kinds of findings by what they break; see the checkers for each.
 STATE = ("unknown-key", "beyond-input", "wrong-total")
@@ -79,18 +61,10 @@ def cached(function: Callable[[History], Any]) -> Callable[[History], Any]:
     return lookup
 
 
-def output_dtype(history: History) -> np.dtype:
-    """Return the dtype of the app's output records."""
-    if history.app == "ladder":
-        return ladder_output(history.params["step"])
-    fixed = {"double": NUMBER, "count": COUNT_OUT, "market-spread": VERDICT}
-    return fixed.get(history.app) or opaque(history.partitions[0]["record_size"])
-
-
 @cached
 def outputs(history: History) -> OutputLog:
     """Return the output log."""
-    return history.outputs(output_dtype(history))
+    return apps.of(history).output(history)
 
 
 @cached
@@ -103,57 +77,29 @@ def outputs_once(history: History) -> OutputLog:
     log, since_ns = outputs(history), disturbed_ns(history)
     if since_ns is None or not may_count_again(history):
         return log
-    again = recount.rewinds(history.fetches, len(history.partitions), since_ns)
-    return recount.without_repeats(history.inputs(COUNT_IN), log, again, since_ns)
+    return apps.of(history).counted_once(history, log, since_ns)
 
 
 @cached
 def values(history: History) -> Findings:
     """Judge the values of the app's output against its input."""
-    log = outputs(history)
-    if history.app == "count":
-        return totals(history)
-    if history.app == "market-spread":
-        return _market(history, log)
-    if history.app == "ladder":
-        return ladder.check_ladder(history.params["step"], history.inputs(COUNT_IN), log)
-    return multiset.check_multiset(_expected(history), log)
+    return check(history)
 
 
-def totals(history: History) -> Findings:
-    """Judge the output of app count, by what is claimed of its state."""
-    log, once = outputs(history), outputs_once(history)
-    found = _count(history, log)
-    if once is log:
-        return found
-    # What is visible twice, and in which order, is a matter of the output as it came.
-    of_state = _count(history, once).only((*STATE, *LOSS))
-    return found.only((*TWICE, *CHANGED, *ORDER_KINDS)).merge(of_state)
-
-
-def _count(history: History, log: OutputLog) -> Findings:
-    return count.check_count(
-        history.inputs(COUNT_IN),
-        log,
-        history.params["emit"],
-        step_back_after=replay_allowed_after(history),
+def check(history: History) -> Findings:
+    """Judge the values of the output in this process."""
+    leeway = Leeway(
+        replay_allowed_after(history),
+        outputs_once(history),
+        lambda: [*history.pauses(), *noise.withheld(history)],
     )
+    return apps.of(history).check(history, outputs(history), leeway)
 
 
 @cached
 def due(history: History) -> int:
     """Return how many outputs the input asks for at least, as far as that is easily told."""
-    if history.app == "count":
-        return history.input_records if history.params["emit"] == "every" else 0
-    if history.app == "market-spread":
-        return _orders(history) if history.params["emit"] == "verdicts" else 0
-    return history.input_records
-
-
-def _orders(history: History) -> int:
-    if history.params["inputs"] == "two":
-        return sum(len(part) for part in history.inputs(ORDER, 1))
-    return sum(int((part["kind"] == ORDER_KIND).sum()) for part in history.inputs(MESSAGE))
+    return apps.of(history).due(history)
 
 
 @cached
@@ -171,7 +117,7 @@ def whole(history: History) -> Findings:
 def may_count_again(history: History) -> bool:
     """Tell whether records that were fetched again may count again in a total."""
     weak = history.claims["state"] == "at-least-once"
-    return history.app == "count" and weak and disturbed_ns(history) is not None
+    return apps.of(history).numbered and weak and disturbed_ns(history) is not None
 
 
 @cached
@@ -191,33 +137,6 @@ def disturbed_ns(history: History) -> int | None:
 def replay_allowed_after(history: History) -> int | None:
     """Return the time after which a key may go back to an earlier n, None: never."""
     return None if history.claims["delivery"] == "exactly-once" else disturbed_ns(history)
-
-
-def _expected(history: History, chunk: int = 1 << 17) -> Iterator[np.ndarray]:
-    dtype = output_dtype(history)
-    for partition in history.inputs(dtype):
-        for start in range(0, len(partition), chunk):
-            piece = np.array(partition[start : start + chunk])
-            yield doubled(piece) if history.app == "double" else piece
-
-
-def _market(history: History, log: OutputLog) -> Findings:
-    if history.params["inputs"] == "merged":
-        return merged.check_merged(
-            history.inputs(MESSAGE), log, history.params["emit"], limit=history.spread_limit
-        )
-    return two_streams.check_two_streams(
-        history.inputs(QUOTE, 0),
-        history.inputs(ORDER, 1),
-        log,
-        history.params["emit"],
-        freshness_ns=int(history.claims["freshness_s"] * 1e9),
-        publishes=history.publishes,
-        fetches=history.fetches_with_cause,
-        pauses=[*history.pauses(), *noise.withheld(history)],
-        delivery=history.claims["delivery"],
-        limit=history.spread_limit,
-    )
 
 
 def wrapping(records: np.ndarray) -> int:
@@ -249,7 +168,8 @@ def rejects_by_symbol(history: History) -> dict[str, list[int]]:
 
     Counts distinct orders, so that a duplicate delivery does not count twice.
     """
-    stream, kind = (0, MESSAGE) if history.params["inputs"] == "merged" else (1, ORDER)
+    stream = 0 if history.params["inputs"] == "merged" else 1
+    kind = apps.of(history).input_layouts(0)[stream]
     orders: dict[bytes, int] = {}
     for part in history.inputs(kind, stream):
         view = part.view(ORDER) if part.flags.contiguous else np.array(part).view(ORDER)

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from tickproof.conformance import apps
 from tickproof.conformance.fault_space.dimensions import Point
 from tickproof.conformance.fault_space.sessions import met
 from tickproof.conformance.faults.schedule_file import PREFIX, from_scenario, to_toml
 from tickproof.conformance.history import events
-from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
@@ -150,7 +150,7 @@ def _evidence(history: History) -> dict:
         "ended": history.ended["how"],
     }
     if history.faults:
-        evidence["faults"] = fault_facts(history.faults)
+        evidence["faults"] = _fault_facts(history)
     if history.faults or history.scenario.startswith(PREFIX):
         with contextlib.suppress(ValueError):  # it says more than a schedule can
             scenario = Scenario.from_json(history.run["scenario"])
@@ -188,18 +188,19 @@ def stimulus(history: History) -> str:
     return "; ".join(parts)
 
 
-def fault_facts(faults: Iterable[FiredFault]) -> list[dict[str, Any]]:
+def _fault_facts(history: History) -> list[dict[str, Any]]:
     """Return the evidence of faults for a report."""
+    app = apps.of(history)
     return [
         {
             "fault": f.text,
             "pids": list(f.pids),
             "fetched": f.fetched,
             "released": f.released,
-            "in_flight": f.in_flight,
+            "in_flight": app.in_flight(f),
             "backlog": f.backlog,
             "remaining": f.remaining,
             "outputs": f.outputs,
         }
-        for f in faults
+        for f in history.faults
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from tickproof.conformance import apps
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import (
     CHANGED,
@@ -42,7 +43,6 @@ _BY_DELIVERY: Final[Mapping[str, frozenset[str]]] = {
 }
 #: They tell an output by what it counts: where state may be lost, that says nothing.
 _BY_VALUE: Final = frozenset(("duplicate", "retracted", "step-back"))
-_STATELESS: Final = ("passthrough", "double")
 
 
 def ruled_out(history: History, kinds: Iterable[str]) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def ruled_out(history: History, kinds: Iterable[str]) -> tuple[str, ...]:
         return tuple(kinds)
     state, delivery = history.claims["state"], history.claims["delivery"]
     by_state, by_delivery = _BY_STATE[state], _BY_DELIVERY[delivery]
-    if history.app in _STATELESS:
+    if apps.of(history).stateless:
         by_state |= {"invented"}
     elif state not in LASTING_STATES:
         by_delivery -= _BY_VALUE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tickproof.conformance import apps
 from tickproof.conformance.checkers.findings import Finding, Findings
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
@@ -105,7 +106,7 @@ def require_fired(history: History, count: int = 1, *, in_flight: bool = True) -
             Reason.KILL_MISSED, f"{count} faults carried out", f"{len(history.faults)} ({why})"
         )
     for fault in history.faults[:count] if in_flight else ():
-        if fault.in_flight <= 0:
+        if apps.of(history).in_flight(fault) <= 0:
             raise Unknown(
                 Reason.NOTHING_IN_FLIGHT,
                 "records fetched and not yet released at the fault",

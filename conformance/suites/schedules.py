@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from tickproof.conformance import apps
 from tickproof.conformance.fault_space.scenarios import PREFIX as POINT_PREFIX
 from tickproof.conformance.faults.schedule_file import PREFIX
 from tickproof.conformance.history import events
@@ -40,7 +41,7 @@ def held(history: History, *, may_refuse: bool = False) -> None:
     wrong before, passes.
     """
     kinds = [*VALUES, *LOSS, *forbidden_repeats(history)]
-    if history.app == "count":
+    if apps.of(history).numbered:
         kinds += ORDER_KINDS
     if history.claims["delivery"] == "exactly-once":
         kinds += CHANGED
@@ -87,7 +88,7 @@ def _met(history: History, faults: list[FiredFault]) -> None:
                     "one did not",
                     fault=fault.text,
                 )
-        if not link and step.at not in _IDLE and fault.in_flight <= 0:
+        if not link and step.at not in _IDLE and apps.of(history).in_flight(fault) <= 0:
             raise Unknown(
                 Reason.NOTHING_IN_FLIGHT,
                 "records fetched and not yet released at each fault",

@@ -6,6 +6,7 @@ while data was in flight: without it a clean history proves nothing.
 
 from __future__ import annotations
 
+from tickproof.conformance import apps
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
@@ -172,7 +173,7 @@ def test_state_and_offsets_are_of_one_cut_after_two_deaths(history: History) -> 
 
 def _of_the_cut(history: History) -> tuple[str, ...]:
     """Return what state and offsets of different cuts make of an app's output."""
-    return STATE if history.app == "count" else (*VALUES, *LOSS)
+    return STATE if apps.of(history).numbered else (*VALUES, *LOSS)
 
 
 @decides("EO-RELEASED", "count-engine-death")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tickproof.conformance import apps
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import Activity, Event, FiredFault
 from tickproof.conformance.history.folder import History
@@ -18,7 +19,6 @@ from tickproof.conformance.history.work import Life, answerable, lives, work
 from tickproof.conformance.suites.evidence import cached, outputs
 from tickproof.conformance.suites.judge import Fail, Unknown
 from tickproof.conformance.verdicts import Reason
-from tickproof.generators.layouts import MESSAGE, ORDER
 
 #: Fewer records than this may be handled by anybody before the others have begun.
 LEAST_RECORDS = 1_000
@@ -136,8 +136,10 @@ def require_standstill(history: History) -> None:
         # None is continued before this time, however late the kit notes it.
         stopped_ns = max(row.from_ns for row in ended) + _GRACE_NS
         end_ns = min(row.from_ns for row in ended) + int(fault.step.seconds * 1e9)
-        fetched = _due(history, _reached(history.fetches, stopped_ns))
-        done = _processed(history, end_ns)
+        log, app = outputs(history), apps.of(history)
+        before = int(log.arrivals["count"][log.arrivals["t_ns"] < end_ns].sum())
+        done = app.processed(history, log.payloads[:before])
+        fetched = app.answerable(history, _reached(history.fetches, stopped_ns))
         if done > fetched and not _started_meanwhile(history, fault, ended[0].t_ns):
             raise Fail(
                 Reason.WORKERS_NOT_NEEDED,
@@ -145,7 +147,7 @@ def require_standstill(history: History) -> None:
                 f"{done:,} records were processed by the end of the pause, though only "
                 f"{fetched:,} were fetched when the {len(ended)} processes called workers stopped",
             )
-        if _due(history, _reached(history.publishes, end_ns)) <= done:
+        if app.answerable(history, _reached(history.publishes, end_ns)) <= done:
             raise Unknown(
                 Reason.NOTHING_IN_FLIGHT, "input to process while all workers stand still", "none"
             )
@@ -159,31 +161,6 @@ def _reached(table: np.ndarray, t_ns: int) -> dict[tuple[int, int], int]:
         (int(stream), int(partition)): int(of_partition(rows, stream, partition)["end"].max())
         for stream, partition in places
     }
-
-
-def _due(history: History, ends: dict[tuple[int, int], int]) -> int:
-    """Count the records with an answer among the first ones of each partition."""
-    if history.app != "market-spread":
-        return sum(ends.values())
-    stream, dtype = (0, MESSAGE) if history.params["inputs"] == "merged" else (1, ORDER)
-    parts = enumerate(history.inputs(dtype, stream))
-    return sum(
-        int((np.array(part[: ends.get((stream, at), 0)]).view(ORDER)["kind"] == 1).sum())
-        for at, part in parts
-    )
-
-
-def _processed(history: History, t_ns: int) -> int:
-    """Return how many records must have been processed for the output up to a time."""
-    log = outputs(history)
-    count = int(log.arrivals["count"][log.arrivals["t_ns"] < t_ns].sum())
-    if history.app != "count" or not count:
-        return count
-    points = np.array(log.payloads[:count][["key", "n"]])
-    points = points[np.lexsort((points["n"], points["key"]))]
-    last = np.append(points["key"][1:] != points["key"][:-1], True)
-    # A wrong n is for other requirements to find.
-    return int(np.minimum(points["n"][last], history.input_records).sum())
 
 
 def _started_meanwhile(history: History, fault: FiredFault, end_ns: int) -> bool:

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tickproof.conformance.apps.ladder import Ladder
 from tickproof.conformance.checkers.ladder import check_ladder
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
-from tickproof.conformance.scenario import Step, ladder_output
+from tickproof.conformance.scenario import Step
 from tickproof.generators.layouts import COUNT_IN
 
 NOBODY = 2**64 - 1
@@ -48,7 +49,7 @@ def owed(step, part):
 
 
 def log(step, rows):
-    payloads = np.array(rows, ladder_output(step))
+    payloads = np.array(rows, Ladder({"step": step}).output_layout(0))
     arrival = np.array([(1, 0, NOBODY, 0, len(rows), 1, 0, 0)], ARRIVAL)
     return OutputLog(payloads, arrival[: len(rows)])
 

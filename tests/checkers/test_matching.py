@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tickproof.conformance.checkers.expected import doubled
 from tickproof.conformance.checkers.matching import match_count, match_payloads
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER
@@ -67,7 +68,7 @@ def test_payloads_answer_the_kth_record_that_equals_them(partitions, more):
     came = flat[1::2] + more
     out = np.array([(value * 2,) for value in came], NUMBER)
 
-    m = match_payloads(addressed(numbers, NUMBER), output_log(out), double=True)
+    m = match_payloads(addressed(numbers, NUMBER), output_log(out), doubled)
 
     places = {}
     for row, value in enumerate(flat):

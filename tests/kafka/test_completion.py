@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tickproof.conformance.apps.count import Count
 from tickproof.conformance.errors import KitStopped
-from tickproof.conformance.kafka import completion, expected_output, output_end
+from tickproof.conformance.kafka import completion, output_end
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
 from tickproof.conformance.kafka.output_end import OutputEnd
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, NUMBER
@@ -48,7 +49,7 @@ def test_points_of_count(rows: list[tuple[int, int]]) -> None:
         last[key] = (key, ranks[key], totals[key])
         every.add(last[key])
     for emit, due in (("every", every), ("some", set(last.values()))):
-        found = expected_output.of("count", {"emit": emit}, [records])
+        found = Count({"emit": emit}).expected([records])
         assert found is not None and found.dtype == COUNT_OUT
         assert set(map(tuple, found.tolist())) == due
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tickproof.conformance import apps
 from tickproof.conformance.kafka import payloads
 
 VECTORS = Path(__file__).parents[2] / "fixtures" / "vectors"
@@ -29,8 +30,9 @@ def test_every_payload_has_its_message():
 @pytest.mark.parametrize("vector", named(one for one in MESSAGES["vectors"] if one["way"] != "out"))
 def test_an_input_record_becomes_its_message(vector):
     data = BYTES[vector["name"]]
-    records = np.frombuffer(data, payloads.input_layout(vector["app"], len(data)))
-    made = payloads.messages(vector["app"], records)
+    app = apps.APPS[vector["app"]]({"inputs": "merged"})
+    (layout,) = app.input_layouts(len(data))
+    made = app.messages(np.frombuffer(data, layout))
     assert list(made.values) == [vector["value"].encode()]
     assert list(made.keys) == [vector["key"] and vector["key"].encode()]
 
@@ -41,7 +43,7 @@ def test_an_input_record_becomes_its_message(vector):
 )
 def test_an_output_message_becomes_its_record(vector):
     data = BYTES[vector.get("as", vector["name"])]
-    found = payloads.outputs(vector["app"], len(data), [vector["value"].encode()])
+    found = payloads.outputs(apps.APPS[vector["app"]]({}), len(data), [vector["value"].encode()])
     assert found.odd == ()
     assert found.payloads["payload"].tobytes() == data
     assert found.payloads["size"].tolist() == [len(data)]
@@ -51,5 +53,5 @@ def test_an_output_message_becomes_its_record(vector):
 def test_what_is_no_output_is_kept_apart(vector):
     size = {"count": 24, "double": 8, "market-spread": 48, "passthrough": 1}[vector["app"]]
     value = vector["value"].encode()
-    found = payloads.outputs(vector["app"], size, [value])
+    found = payloads.outputs(apps.APPS[vector["app"]]({}), size, [value])
     assert (len(found.payloads), found.odd) == (0, (value,))

@@ -9,6 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tickproof.conformance.apps.count import Count
+from tickproof.conformance.apps.double import Double
+from tickproof.conformance.apps.market_spread import MarketSpread
+from tickproof.conformance.apps.passthrough import Passthrough
 from tickproof.conformance.kafka import payloads
 from tickproof.generators.layouts import (
     COUNT_IN,
@@ -36,7 +40,7 @@ def array(rows: list[tuple], dtype: np.dtype, names: tuple[str, ...]) -> np.ndar
 
 @given(st.lists(st.tuples(U64, I64), max_size=20))
 def test_count_goes_in_as_it_is(rows: list[tuple[int, int]]) -> None:
-    made = payloads.messages("count", array(rows, COUNT_IN, ("key", "value")))
+    made = Count({}).messages(array(rows, COUNT_IN, ("key", "value")))
     assert list(made.keys) == [str(key).encode() for key, _ in rows]
     assert [json.loads(value) for value in made.values] == [{"k": k, "v": v} for k, v in rows]
 
@@ -44,7 +48,7 @@ def test_count_goes_in_as_it_is(rows: list[tuple[int, int]]) -> None:
 @given(st.lists(st.tuples(U64, U64, I64), max_size=20))
 def test_count_comes_out_as_it_is(rows: list[tuple[int, int, int]]) -> None:
     said = [json.dumps({"total": t, "n": n, "k": k, "more": [1]}).encode() for k, n, t in rows]
-    found = payloads.outputs("count", COUNT_OUT.itemsize, said)
+    found = payloads.outputs(Count({}), COUNT_OUT.itemsize, said)
     assert not found.odd
     assert (found.payloads["payload"] == array(rows, COUNT_OUT, ("key", "n", "total"))).all()
     assert (found.payloads["size"] == COUNT_OUT.itemsize).all()
@@ -53,9 +57,9 @@ def test_count_comes_out_as_it_is(rows: list[tuple[int, int, int]]) -> None:
 @given(st.lists(I64, max_size=20))
 def test_double(values: list[int]) -> None:
     records = array([(value,) for value in values], NUMBER, ("x",))
-    made = payloads.messages("double", records)
+    made = Double({}).messages(records)
     assert set(made.keys) <= {None}
-    found = payloads.outputs("double", NUMBER.itemsize, made.values)
+    found = payloads.outputs(Double({}), NUMBER.itemsize, made.values)
     assert (found.payloads["payload"] == records).all()
 
 
@@ -63,8 +67,8 @@ def test_double(values: list[int]) -> None:
 def test_passthrough_of_any_size(size: int, values: list[bytes]) -> None:
     records = np.array([value[:size] for value in values], opaque(size)["bytes"])
     records = records.view(opaque(size)) if size else np.zeros(len(values), opaque(0))
-    made = payloads.messages("passthrough", records)
-    found = payloads.outputs("passthrough", size, made.values)
+    made = Passthrough({}).messages(records)
+    found = payloads.outputs(Passthrough({}), size, made.values)
     assert len(found.payloads) == len(values)
     assert found.payloads["payload"].tobytes() == records.tobytes()
 
@@ -80,7 +84,7 @@ def test_market_messages(rows: list[tuple[bool, str, int, int, int]]) -> None:
         one["bid" if is_quote else "price"] = price
         if not is_quote:
             one["side"] = 1
-    made = payloads.messages("market-spread", records)
+    made = MarketSpread({}).messages(records)
     for (is_quote, symbol, id_, event_ns, price), key, value in zip(
         rows, made.keys, made.values, strict=True
     ):
@@ -98,7 +102,7 @@ def test_market_messages(rows: list[tuple[bool, str, int, int, int]]) -> None:
 def test_verdicts(rows: list[tuple]) -> None:
     names = ("order_id", "symbol", "quote_id", "bid", "offer", "verdict")
     said = [json.dumps(dict(zip(names, row, strict=True))).encode() for row in rows]
-    found = payloads.outputs("market-spread", VERDICT.itemsize, said)
+    found = payloads.outputs(MarketSpread({}), VERDICT.itemsize, said)
     padded = [(row[0], row[1].ljust(8).encode(), *row[2:]) for row in rows]
     assert not found.odd
     assert found.payloads["payload"].tobytes() == array(padded, VERDICT, names).tobytes()
@@ -117,26 +121,25 @@ GOOD = b'{"k":1,"n":2,"total":3}'
     ],
 )  # fmt: skip
 def test_what_is_no_point_is_kept_apart_and_nothing_else(odd: bytes) -> None:
-    found = payloads.outputs("count", COUNT_OUT.itemsize, [GOOD, odd, GOOD])
+    found = payloads.outputs(Count({}), COUNT_OUT.itemsize, [GOOD, odd, GOOD])
     assert found.odd == (odd,)
     assert found.payloads["payload"]["total"].tolist() == [3, 3]
 
 
 @pytest.mark.parametrize("odd", ['{"data":"0a"}', '{"data":"zz"}', '{"data":"0a0"}', '{"data":1}'])
 def test_data_of_another_size_is_odd(odd: str) -> None:
-    found = payloads.outputs("passthrough", 2, [b'{"data":"0a0b"}', odd.encode()])
+    found = payloads.outputs(Passthrough({}), 2, [b'{"data":"0a0b"}', odd.encode()])
     assert len(found.payloads) == 1
     assert found.odd == (odd.encode(),)
 
 
 def test_white_space_in_a_message_is_none() -> None:
-    found = payloads.outputs(
-        "count", COUNT_OUT.itemsize, [GOOD, b'{\n "k": 1,\n"n":2,"total":3\n}']
-    )
+    said = [GOOD, b'{\n "k": 1,\n"n":2,"total":3\n}']
+    found = payloads.outputs(Count({}), COUNT_OUT.itemsize, said)
     assert len(found.payloads) == 2
 
 
 @given(st.lists(st.binary(max_size=30), max_size=6))
 def test_no_message_is_lost_whatever_it_holds(values: list[bytes]) -> None:
-    found = payloads.outputs("count", COUNT_OUT.itemsize, values)
+    found = payloads.outputs(Count({}), COUNT_OUT.itemsize, values)
     assert len(found.payloads) + len(found.odd) == len(values)

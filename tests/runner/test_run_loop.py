@@ -28,7 +28,7 @@ def loop():
 def test_records_that_come_twice_after_a_fault_do_not_count_as_processed(tmp_path, loop):
     with LogBench(tmp_path, records=100) as bench:
         loop._log, loop._recorder = bench.log, bench.recorder
-        loop._run.scenario = SimpleNamespace(one_each=True)
+        loop._run.app = SimpleNamespace(one_each=True)
         client = bench.connect()
         bench.log.publish([50])
         client.call(append(0, *range(50)))

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from tickproof.conformance import apps
 from tickproof.conformance.bench.engines.costs import STATE_AT, costs
 from tickproof.conformance.bench.engines.engine_samples import (
     PERIOD_S,
@@ -278,6 +279,6 @@ def kill_figures(history: History, _samples: EngineSamples) -> dict[str, Any]:
     fault = history.faults[0]
     return asdict(recovery(history)) | {
         "killed_at": fault.fetched,
-        "in_flight": fault.in_flight,
+        "in_flight": apps.of(history).in_flight(fault),
         "backlog": fault.backlog,
     }

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tickproof.conformance.checkers import arrivals
 from tickproof.conformance.checkers import expected as expected_outputs
+from tickproof.conformance.checkers.arrivals import first_arrivals, first_covers, nth_arrivals
 from tickproof.conformance.checkers.expected import payload_words
 from tickproof.conformance.history.rows import FETCH
-from tickproof.conformance.latency import matching
-from tickproof.conformance.latency.matching import first_arrivals, first_covers, nth_arrivals
 
 WORDS = st.lists(st.one_of(st.integers(0, 12), st.integers(0, 2**64 - 1)), max_size=60)
 QUIET = settings(
@@ -24,7 +24,7 @@ QUIET = settings(
 @pytest.fixture(params=[4, 1 << 16], autouse=True, ids=["small parts", "one part"])
 def parts(request, monkeypatch):
     monkeypatch.setattr(expected_outputs, "_PART", request.param)
-    monkeypatch.setattr(matching, "_PIECE", request.param)
+    monkeypatch.setattr(arrivals, "_PIECE", request.param)
 
 
 @given(WORDS, WORDS)
