@@ -24,7 +24,7 @@ def bench() -> None:
 @options.as_json
 def kit(as_json: bool) -> None:
     """Measure log server, recorder, checker, generators and memory on this machine."""
-    from tickproof.conformance.bench import kit as benchmark
+    from tickproof.conformance.performance import kit as benchmark
 
     benchmark.report(style.console(), as_json)
 
@@ -91,25 +91,25 @@ def bench_engines(
     **numbers: Any,
 ) -> int:
     """Measure each ENGINE in turn: rate, costs, memory, state, latency, time to recover."""
-    from tickproof.conformance.bench.engines import plan, session
+    from tickproof.conformance.performance import bench, bench_plan
     from tickproof.conformance.session import out_folder
 
     specs = options.load_engines(names, out)
-    chosen = plan.Plan(
-        apps=_known("--app", apps, plan.APPS),
-        kills=() if kills == ("none",) else _known("--kill", kills, plan.TARGETS, "none"),
+    chosen = bench_plan.Plan(
+        apps=_known("--app", apps, bench_plan.APPS),
+        kills=() if kills == ("none",) else _known("--kill", kills, bench_plan.TARGETS, "none"),
         **numbers,
     )
-    session.check(specs, chosen, out)
+    bench.check(specs, chosen, out)
     console = style.console()
     with out_folder.held(out):
-        status = session.bench(specs, chosen, out, keep=keep, as_json=as_json, console=console)
+        status = bench.bench(specs, chosen, out, keep=keep, as_json=as_json, console=console)
     if len(specs) > 1:
-        from tickproof.conformance.compare import output
+        from tickproof.conformance.performance import comparison_output
         from tickproof.conformance.report import templates
 
         said = style.console(stderr=True)
-        templates.as_extra(lambda: said.print(f"report  {output.write(out)}"), said)
+        templates.as_extra(lambda: said.print(f"report  {comparison_output.write(out)}"), said)
     return status
 
 

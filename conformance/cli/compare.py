@@ -58,8 +58,8 @@ def compare(
     """
     if output is not None and form == "terminal":
         raise click.UsageError("--output: expected together with --format markdown, html or json")
-    from tickproof.conformance.compare import comparison, subject, words
-    from tickproof.conformance.compare import output as outputs
+    from tickproof.conformance.performance import comparison, comparison_words, subject
+    from tickproof.conformance.performance import comparison_output as outputs
     from tickproof.conformance.report import whole_file
 
     subjects = [one for session in sessions for one in subject.read(session)]
@@ -71,7 +71,7 @@ def compare(
         outputs.show(style.console(), found, everything=everything)
         return status
     if form == "markdown":
-        text = words.markdown(found, everything=everything)
+        text = comparison_words.markdown(found, everything=everything)
     elif form == "html":
         text = outputs.html(found, everything=everything)
     else:

@@ -23,12 +23,12 @@ from tickproof.conformance.report import style
 @click.option("--keep", is_flag=True, help="Keep the folders of all runs.")
 def ladder(engine: str, out: Path, keep: bool, **numbers: int) -> int:
     """Measure what each small feature of ENGINE costs: decoding, state, checkpoints, ..."""
-    from tickproof.conformance.ladder import session
-    from tickproof.conformance.ladder.plan import Plan
+    from tickproof.conformance.performance import ladder as measuring
+    from tickproof.conformance.performance.ladder_costs import Plan
     from tickproof.conformance.session import out_folder
 
     (spec,) = options.load_engines([engine], out)
     plan = Plan(**numbers)
-    session.check(spec, plan, out)
+    measuring.check(spec, plan, out)
     with out_folder.held(out):
-        return session.ladder(spec, plan, out, keep=keep, console=style.console())
+        return measuring.ladder(spec, plan, out, keep=keep, console=style.console())

@@ -67,15 +67,15 @@ def latency(
 
     ENGINE is a name, a path to an engine.toml, mutant:ID or variant:ID.
     """
-    from tickproof.conformance.service_level import report, session
+    from tickproof.conformance.performance import latency_document, latency_session
 
     console = style.console()
     if again is not None:
         if engine is not None or profile is not None:
             raise click.UsageError("--again: expected without ENGINE and --profile")
         try:
-            return session.measure_again(again, console, as_json=as_json)
-        except report.SessionError as error:
+            return latency_session.measure_again(again, console, as_json=as_json)
+        except latency_document.SessionError as error:
             raise click.UsageError(f"--again: {error}") from error
     if engine is None or profile is None:
         raise click.UsageError("expected ENGINE and --profile NAME|PATH, or --again FOLDER")
@@ -98,12 +98,12 @@ def _played(
 ) -> int:
     """Check the whole request, then play it."""
     from tickproof.conformance.latency import profiles
-    from tickproof.conformance.service_level import search_session, session
+    from tickproof.conformance.performance import latency_session, search_session
 
     try:
         chosen = profiles.load(profile)
         if runs is not None:
-            chosen = session.with_runs(chosen, runs)
+            chosen = latency_session.with_runs(chosen, runs)
     except InvalidFile as error:
         raise click.UsageError(f"--profile: {error}") from error
     (spec,) = options.load_engines([engine], given["out"])
@@ -113,13 +113,13 @@ def _played(
     if search:
         words += ["--search", *(["--low", str(low)] if low else [])]
         words += ["--high", str(high)] if high else []
-    request = session.Request(
+    request = latency_session.Request(
         spec, chosen, seed, given["out"], given["anyway"], given["keep"], shlex.join(words)
     )
     if search:
         span = search_session.span(chosen, low, high)
         return search_session.play(request, span, console, as_json=as_json)
-    return session.play(request, console, as_json=as_json)
+    return latency_session.play(request, console, as_json=as_json)
 
 
 @click.command(cls=Command)

@@ -27,9 +27,9 @@ def report(what: Path, output: Path | None) -> None:
     without reports, because it was killed, gets all of them, of what it had judged.
     """
     from tickproof.conformance.pack import opened_run
+    from tickproof.conformance.performance import latency_document as latency_report
+    from tickproof.conformance.performance import latency_page
     from tickproof.conformance.report import json_report, page, whole_file
-    from tickproof.conformance.service_level import page as latency_page
-    from tickproof.conformance.service_level import report as latency_report
     from tickproof.conformance.session import recorded_report, session_reports
 
     lost = None if output or not what.is_dir() else session_reports.ended_early(what)

@@ -17,7 +17,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.percentiles import Interval, histogram
 from tickproof.conformance.latency.phases import Phase
 from tickproof.conformance.latency.samples import Answers, Timetable, latencies
-from tickproof.conformance.latency.trend import least_slope, theil_sen
+from tickproof.conformance.latency.statistics import least_slope, theil_sen
 
 SECOND_NS: Final = 1_000_000_000
 #: Backlog is looked at so often, and its highest point taken over at least so long.

@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.latency.figures import QUANTILES, shown_us
-from tickproof.conformance.latency.order_statistics import samples_needed
 from tickproof.conformance.latency.profile_model import Load, ProfileFile
+from tickproof.conformance.latency.statistics import samples_needed
 from tickproof.conformance.scenario import FaultStep, Pace, Scenario
 from tickproof.conformance.text import shown
 from tickproof.generators.partitions import MAX_TICKS

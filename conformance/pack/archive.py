@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from tickproof import conformance
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.session.out_folder import folder_name
 from tickproof.conformance.text import shown
 
 FORMAT: Final = 1
@@ -185,5 +186,5 @@ def _extract(
 
 def top_folder(text: str) -> str:
     """Return ``text`` as the name of a pack's folder."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:80]
+    name = folder_name(text, 80)
     return name if _FOLDER.fullmatch(name) else "run"

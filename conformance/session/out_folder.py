@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,14 @@ def check(out: Path, option: str = "--out") -> None:
     except OSError as error:
         expected = f"{option}: expected a folder that can be written, got {out}"
         raise RequestError(f"{expected}: {error.strerror}") from error
+
+
+def folder_name(text: str, most: int = 60) -> str:
+    """Return the name of a folder that stands for a text: at most ``most`` characters, maybe none.
+
+    No dots at the ends, so that no name leads out of its folder.
+    """
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:most]
 
 
 @contextlib.contextmanager

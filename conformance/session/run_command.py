@@ -256,8 +256,7 @@ def engine_folders(specs: Sequence[EngineSpec], out: Path) -> list[Path]:
     """
     folders: list[Path] = []
     for spec in specs:
-        # No dots at the ends, so that no name leads out of the folder.
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", spec.name).strip("-.")[:60] or "engine"
+        name = out_folder.folder_name(spec.name) or "engine"
         number, folder = 1, out / name
         while folder in folders or _owner(folder) not in (None, spec.path):
             number += 1

@@ -17,9 +17,9 @@ from tickproof.conformance.errors import HistoryError, InvalidFile
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.figures import QUANTILES, shown_us
 from tickproof.conformance.latency.intervals import Load, Steps, growth
-from tickproof.conformance.latency.order_statistics import samples_needed
 from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.latency.samples import Answers, Timetable, answers, timetable
+from tickproof.conformance.latency.statistics import samples_needed
 from tickproof.conformance.suites.evidence import cached
 from tickproof.conformance.suites.judge import Unknown
 from tickproof.conformance.usage import noise

@@ -13,7 +13,7 @@ import numpy as np
 
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.figures import QUANTILES, shown_us
-from tickproof.conformance.latency.order_statistics import samples_needed
+from tickproof.conformance.latency.statistics import samples_needed
 from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown, decides
 from tickproof.conformance.suites.require import require_completed, require_fired
 from tickproof.conformance.suites.service import (

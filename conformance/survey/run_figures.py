@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tickproof.conformance.bench.engines.recovery import APPS, DEATHS, silences
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain.stories import opened
+from tickproof.conformance.performance.recovery import APPS, DEATHS, silences
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.survey.result import Recovery
 

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from tickproof.conformance.bench.engines.measurement import EngineResult, Series
-from tickproof.conformance.bench.engines.plan import Plan
-from tickproof.conformance.bench.engines.report import document, show
+from tickproof.conformance.performance.bench import EngineResult, document
+from tickproof.conformance.performance.bench_plan import Plan
+from tickproof.conformance.performance.bench_report import show
+from tickproof.conformance.performance.rounds import Series
 
 ENGINE = SimpleNamespace(name="toy", version="1", language="none")
 MACHINE = {"cpu": "a processor", "cpus": 2}

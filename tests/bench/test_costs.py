@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.bench.handmade import Moves
-from tickproof.conformance.bench.engines.costs import costs
-from tickproof.conformance.bench.engines.engine_samples import SAMPLE
-from tickproof.conformance.bench.engines.throughput import Window
+from tickproof.conformance.performance.costs import costs
+from tickproof.conformance.performance.engine_samples import SAMPLE
+from tickproof.conformance.performance.throughput import Window
 
 SECOND = 1_000_000_000
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tickproof.conformance.bench import kit
 from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.performance import kit
 from tickproof.conformance.report import style
 
 MESSAGES = 20_000

@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tickproof.conformance.bench.engines import measurement
-from tickproof.conformance.bench.engines.engine_samples import EngineSamples, children_cpu_s
-from tickproof.conformance.bench.engines.measurement import EngineResult, Series
-from tickproof.conformance.bench.engines.plan import (
+from tickproof.conformance.engines.spec import load
+from tickproof.conformance.engines.workspace import folder_size
+from tickproof.conformance.performance import bench, rounds
+from tickproof.conformance.performance.bench_plan import (
     Plan,
     kill_scenario,
     latency_scenario,
     steady_scenario,
 )
-from tickproof.conformance.bench.engines.session import exit_status
-from tickproof.conformance.engines.spec import load
-from tickproof.conformance.engines.workspace import folder_size
+from tickproof.conformance.performance.engine_samples import EngineSamples, children_cpu_s
+from tickproof.conformance.performance.rounds import Series
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.limits import patient
 from tickproof.conformance.runner.run import play
@@ -91,11 +90,13 @@ def test_one_wrong_round_takes_the_figures_of_all(tmp_path, monkeypatch):
         if not next(right):
             raise Fail("lost", "one", "none")
 
-    monkeypatch.setattr(measurement, "earns_figures", judged)
+    monkeypatch.setattr(rounds, "earns_figures", judged)
     spec = load(fixtures() / "engines" / "minimal")
     plan = Plan(apps=("passthrough",), latency=False, kills=(), messages=2_000, rounds=3)
     said = []
-    (result,) = measurement.measure_all([spec], plan, tmp_path, keep=False, tell=said.append)
+    (result,) = bench.measure_all(
+        [spec], plan, tmp_path, keep=False, announce=lambda what, _: said.append(what)
+    )
     (series,) = result.apps
     assert (series.status, series.rounds) == ("failed", [])
     assert series.why == "lost: expected one; got none"
@@ -116,7 +117,7 @@ def test_one_wrong_round_takes_the_figures_of_all(tmp_path, monkeypatch):
 )
 def test_the_worst_series_decides_the_exit_status(statuses, status):
     series = [Series("x", status=one) for one in statuses]
-    assert exit_status([EngineResult(None, series[:1], [], series[1:])]) == status
+    assert bench.exit_status([bench.EngineResult(None, series[:1], [], series[1:])]) == status
 
 
 def test_engines_are_asked_for_what_they_offer():

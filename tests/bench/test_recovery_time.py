@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bench.handmade import Moves
-from tickproof.conformance.bench.engines.recovery import beyond, recovery, silence, silences
 from tickproof.conformance.history.events import FiredFault
+from tickproof.conformance.performance.recovery import beyond, recovery, silence, silences
 from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import COUNT_OUT, opaque

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bench.handmade import Moves
-from tickproof.conformance.bench.engines.throughput import (
+from tickproof.conformance.performance.throughput import (
     WARM_UP,
     drained_ns,
     progress,

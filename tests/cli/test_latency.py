@@ -13,12 +13,12 @@ from tickproof.conformance.cli import main
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.latency.figures import RunFigures
-from tickproof.conformance.service_level import (
+from tickproof.conformance.performance import (
+    latency_terminal,
     measurement,
     rate_search,
     rounds,
     search_session,
-    terminal,
 )
 
 LEVELS = {name: 1_000.0 for name in ("p50", "p90", "p95", "p99", "p99.9", "p99.99", "max")}
@@ -46,7 +46,7 @@ def figures(number: int = 1, **changed) -> RunFigures:
 def played(monkeypatch) -> list[RunFigures]:
     """Let rounds be played by nobody; give the figures that they return, to be filled."""
     script: list[RunFigures] = []
-    monkeypatch.setattr(rounds.Rounds, "play", lambda *_: script.pop(0))
+    monkeypatch.setattr(rounds.Rounds, "timed", lambda *_: script.pop(0))
     return script
 
 
@@ -245,7 +245,7 @@ def test_a_search_says_rate_and_steps(tickproof, monkeypatch):
         slow = LEVELS if profile.load.rate <= 30_000 else LEVELS | {"p99": 9e5, "p99.9": 9e5}
         return figures(number, percentiles=slow, quiet_percentiles=slow)
 
-    monkeypatch.setattr(rounds.Rounds, "play", play)
+    monkeypatch.setattr(rounds.Rounds, "timed", play)
     status, out, _ = tickproof(
         "latency", "miniature", "--profile", "ci", "--search", "--seed", 3, "--out", "out"
     )
@@ -270,13 +270,16 @@ def test_a_slower_rate_is_played_for_longer_where_a_percentile_needs_it():
 
 
 def test_milliseconds_have_three_figures_that_count():
-    said = [terminal.milliseconds(us) for us in (0.0, 0.5, 81.24, 1_000, 12_345, 1_234_567)]
+    said = [latency_terminal.milliseconds(us) for us in (0.0, 0.5, 81.24, 1_000, 12_345, 1_234_567)]
     assert said == ["0", "0.000500", "0.0812", "1.00", "12.3", "1,235"]
-    assert terminal.milliseconds(None) == "-" and terminal.milliseconds(float("inf")) == "never"
+    assert (
+        latency_terminal.milliseconds(None) == "-"
+        and latency_terminal.milliseconds(float("inf")) == "never"
+    )
 
 
 def test_a_status_line_says_what_and_how_long(capsys):
-    with terminal.Status(Console(force_terminal=False)) as status:
+    with latency_terminal.Status(Console(force_terminal=False)) as status:
         status("run 1 of 5", 8.0)
         status("run 1 of 5: judging", 0)
     assert capsys.readouterr().out == "run 1 of 5, 8 s\nrun 1 of 5: judging\n"

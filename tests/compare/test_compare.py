@@ -12,9 +12,10 @@ from tests.cli.conftest import tickproof as tickproof
 from tests.report.conftest import hostile as hostile
 from tests.report.conftest import make_report as make_report
 from tests.report.conftest import outcome as outcome
-from tickproof.conformance.compare import comparison, words
-from tickproof.conformance.compare.subject import Figure, Subject, read
 from tickproof.conformance.latency.figures import RunFigures
+from tickproof.conformance.performance import comparison
+from tickproof.conformance.performance import comparison_words as words
+from tickproof.conformance.performance.subject import Figure, Subject, read
 from tickproof.conformance.report import json_report
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, JUDGED, Outcome, Verdict

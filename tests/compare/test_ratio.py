@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.compare.ratio import _ways, ratio
+from tickproof.conformance.latency.statistics import _ways, ratio
 
 VALUES = st.floats(1e-3, 1e6, allow_nan=False)
 

@@ -8,12 +8,12 @@ from typing import get_args
 
 import pytest
 
-from tickproof.conformance.compare.ratio import Ratio
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.ladder import costs, report, session
-from tickproof.conformance.ladder.costs import Cost, RungCosts
-from tickproof.conformance.ladder.plan import LADDER, Plan
+from tickproof.conformance.latency.statistics import Ratio
+from tickproof.conformance.performance import ladder, ladder_costs, ladder_report
+from tickproof.conformance.performance.ladder_costs import LADDER, Cost, Plan, RungCosts
+from tickproof.conformance.performance.rounds import exit_status_of
 from tickproof.conformance.report import style
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.scenario import Step
@@ -31,11 +31,11 @@ def test_every_step_has_its_rung_and_stands_on_one_below():
 
 
 def test_the_miniature_gives_the_right_answer_at_every_step(tmp_path, capsys):
-    status = session.ladder(
+    status = ladder.ladder(
         spec.load(MINIATURE), PLAN, tmp_path, keep=False, console=style.console()
     )
     assert status == 0, capsys.readouterr().out
-    found = json.loads((tmp_path / session.FILE_NAME).read_text())
+    found = json.loads((tmp_path / ladder.FILE_NAME).read_text())
     assert [one["status"] for one in found["steps"]] == ["measured"] * len(LADDER)
     assert all(one["clock"]["median_ns"] > 0 for one in found["steps"])
     kept = {one["step"]: one["rounds"][0]["state_bytes"]["end"] for one in found["steps"]}
@@ -63,18 +63,18 @@ def test_a_step_that_is_not_done_has_no_figures(tmp_path, old, new, step, why):
     toml = engine / "engine.toml"
     others = toml.read_text().partition("[apps.ladder]")[0]
     toml.write_text(f'{others}[apps.ladder]\nstep = ["{step}"]')
-    series = session.play(spec.load(toml), PLAN, tmp_path, keep=False, tell=lambda _: None)
+    series = ladder.play(spec.load(toml), PLAN, tmp_path, keep=False, announce=lambda *_: None)
     found = {one.what: one for one in series}
     assert (found[step].status, found[step].rounds) == ("failed", [])
     assert why in found[step].why
     assert {one.status for one in series if one.what != step} == {"not-offered"}
-    assert session.exit_status_of(series) == 1
+    assert exit_status_of(series) == 1
 
 
 def test_an_engine_without_a_ladder_is_told_so(tmp_path):
     single = spec.load(fixtures() / "engines" / "single")
     with pytest.raises(RequestError, match=r"single: expected \[apps\.ladder\]"):
-        session.check(single, PLAN, tmp_path)
+        ladder.check(single, PLAN, tmp_path)
 
 
 def rounds(*microseconds):
@@ -85,15 +85,18 @@ def test_a_cost_is_a_ratio_with_an_interval_or_said_not_to_be_shown():
     below, above, same = rounds(1, 1.1, 1.2, 1.3), rounds(2, 2.1, 2.2, 2.3), rounds(1, 1.4, 1.1, 1)
     measured = {"passthrough": below, "decode": above, "compute": above, "state": same}
     decode, compute, state = LADDER[1], LADDER[2], LADDER[5]
-    found = costs.cost(measured, decode, "processor")
+    found = ladder_costs.cost(measured, decode, "processor")
     assert found.median == pytest.approx(2150)
-    assert costs.said(found, decode).startswith("1.8")
-    assert costs.cost(measured, decode, "clock").rounds == pytest.approx(found.rounds)
-    assert costs.said(costs.cost(measured, compute, "clock"), compute) == "no cost shown"
-    assert costs.cost(measured, state, "clock").against.high < 1
-    few = costs.cost(measured | {"decode": rounds(2, 2)}, decode, "processor")
-    assert costs.said(few, decode) == "too few rounds"
-    assert costs.cost({"passthrough": rounds(None)}, LADDER[0], "processor") is None
+    assert ladder_report.said(found, decode).startswith("1.8")
+    assert ladder_costs.cost(measured, decode, "clock").rounds == pytest.approx(found.rounds)
+    assert (
+        ladder_report.said(ladder_costs.cost(measured, compute, "clock"), compute)
+        == "no cost shown"
+    )
+    assert ladder_costs.cost(measured, state, "clock").against.high < 1
+    few = ladder_costs.cost(measured | {"decode": rounds(2, 2)}, decode, "processor")
+    assert ladder_report.said(few, decode) == "too few rounds"
+    assert ladder_costs.cost({"passthrough": rounds(None)}, LADDER[0], "processor") is None
 
 
 def page():
@@ -109,7 +112,7 @@ def page():
         RungCosts(LADDER[4], "not-offered", "not in [apps.ladder]"),
     ]
     facts = {"cpu": "a processor", "cpus": 2}
-    return report.html(spec.load(MINIATURE), PLAN, facts, found)
+    return ladder_report.html(spec.load(MINIATURE), PLAN, facts, found)
 
 
 def test_the_page_says_what_was_measured_and_escapes_the_rest():

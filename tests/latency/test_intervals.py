@@ -24,7 +24,7 @@ from tickproof.conformance.latency.intervals import (
 from tickproof.conformance.latency.percentiles import histogram, percentiles_us
 from tickproof.conformance.latency.phases import Phase, phases
 from tickproof.conformance.latency.samples import NEVER, Answers, answers, latencies, timetable
-from tickproof.conformance.latency.trend import least_slope, theil_sen
+from tickproof.conformance.latency.statistics import least_slope, theil_sen
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.generators.layouts import VERDICT
 

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.compare.ratio import ratio
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.latency.statistics import ratio
 
 ROUNDS: Final = 10
 _ONLY: Final = "ST-MANY-KEYS"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.service_level.made_figures import CI, FAST, NAMES, RECOVERY, SLOW, run, runs
 from tickproof.conformance.latency import profiles
-from tickproof.conformance.service_level import decision
+from tickproof.conformance.performance import decision
 from tickproof.conformance.verdicts import Verdict
 
 VERDICTS_PAGE = Path(__file__).parents[2] / "docs" / "verdicts.md"

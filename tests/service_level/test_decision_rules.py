@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.long import examples
 from tests.service_level.made_figures import CI, FAST, NAMES, RECOVERY, run
-from tickproof.conformance.service_level import decision
+from tickproof.conformance.performance import decision
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
 #: Factors on FAST: under every limit, over p99 only or over others too, over all.

@@ -7,7 +7,7 @@ import pytest
 
 from tests.long import ASKED
 from tests.service_level.made_figures import CI, FAST, run
-from tickproof.conformance.service_level import decision
+from tickproof.conformance.performance import decision
 from tickproof.conformance.verdicts import Verdict
 
 TRIALS = 400 if ASKED else 200

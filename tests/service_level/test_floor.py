@@ -12,9 +12,9 @@ from tickproof.conformance.cli.main import main
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.samples import answers
+from tickproof.conformance.performance.rounds import floor_scenario, null_engine
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.scenario import FaultStep, Pace, Scenario
-from tickproof.conformance.service_level import floor
 from tickproof.generators.layouts import VERDICT
 
 PACE = Pace(1_000, 0.2, (0,), (1,), 5)
@@ -43,7 +43,7 @@ def test_an_app_that_answers_every_record_is_stood_for_by_as_much_output(app):
     if app == "passthrough":
         recipe |= {"kind": "payloads", "size": 77}
     made = scenario(app, {"emit": "every"} if app == "count" else {}, recipe)
-    found = floor.scenario_of(made)
+    found = floor_scenario(made)
     assert found.app == "passthrough" and found.params == {}
     assert apps.output_size(found) == apps.output_size(made) == found.recipe["size"]
     assert found.faults == ()
@@ -54,24 +54,24 @@ def test_an_app_that_answers_every_record_is_stood_for_by_as_much_output(app):
 
 def test_market_spread_stays_itself():
     made = scenario("market-spread", {"inputs": "merged", "emit": "rejects"}, MARKET)
-    found = floor.scenario_of(made)
+    found = floor_scenario(made)
     assert replace(found, name=made.name, faults=made.faults) == made
 
 
 def test_seconds_shorten_it_to_whole_ticks_and_never_lengthen_it():
     made = scenario()
-    assert floor.scenario_of(made, 0.30005).recipe["records"] == 10_000
-    assert floor.scenario_of(made, 60).recipe["records"] == 20_000
+    assert floor_scenario(made, 0.30005).recipe["records"] == 10_000
+    assert floor_scenario(made, 60).recipe["records"] == 20_000
 
 
 @pytest.mark.parametrize("change", [{"pace": None}, {"rate": None}])
 def test_without_a_pace_there_is_no_floor(change):
     with pytest.raises(ValueError, match="scenario s: expected a pace and a rate"):
-        floor.scenario_of(replace(scenario(), **change))
+        floor_scenario(replace(scenario(), **change))
 
 
 def test_the_null_engine_is_no_engine_to_be_judged(capsys):
-    assert floor.engine().name == "floor"
+    assert null_engine().name == "floor"
     with pytest.raises(SystemExit) as ended:
         main(["engines"])
     assert not ended.value.code
@@ -81,7 +81,7 @@ def test_the_null_engine_is_no_engine_to_be_judged(capsys):
 
 
 def played(folder, made):
-    play_isolated(floor.scenario_of(made), floor.engine(), folder, seed=1)
+    play_isolated(floor_scenario(made), null_engine(), folder, seed=1)
     history = History(folder)
     assert history.ended["how"] == "completed", history.ended
     assert len(history.all(events.Drained)) == 1

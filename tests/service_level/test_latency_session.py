@@ -16,7 +16,7 @@ from hdrh.log import HistogramLogReader
 from tests.service_level import session_profiles
 from tests.suites import tampering
 from tickproof.conformance.latency.samples import latencies
-from tickproof.conformance.service_level.measurement import RecordedRun
+from tickproof.conformance.performance.measurement import RecordedRun
 
 HOLDING = Path(__file__).parent / "engines" / "holding" / "engine.toml"
 HELD_NS = 20_000_000

@@ -10,8 +10,8 @@ from tickproof.conformance.history.rows import HICCUP, MACHINE, PUBLISH
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.latency.percentiles import percentiles_us
 from tickproof.conformance.latency.samples import latencies
+from tickproof.conformance.performance.measurement import RecordedRun
 from tickproof.conformance.scenario import Pace, Scenario
-from tickproof.conformance.service_level.measurement import RecordedRun
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.generators.layouts import NUMBER

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.service_level.rate_search import (
+from tickproof.conformance.performance.rate_search import (
     NARROW,
     Attempt,
     SearchResult,

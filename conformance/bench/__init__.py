@@ -1,1 +1,0 @@
-"""Benchmarks: the kit itself, and engines side by side."""

@@ -1,1 +1,0 @@
-"""`tickproof bench engines`: engines side by side, on the same inputs and machine."""

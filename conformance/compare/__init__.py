@@ -1,1 +1,0 @@
-"""Sessions held against each other: verdicts that changed, figures that differ."""

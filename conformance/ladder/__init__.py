@@ -1,1 +1,0 @@
-"""`tickproof ladder`: what each small feature of an engine costs a record."""

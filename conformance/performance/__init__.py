@@ -1,0 +1,1 @@
+"""Measurements of engines and the kit: bench, ladder of costs, latency, comparison."""

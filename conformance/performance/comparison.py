@@ -1,0 +1,258 @@
+"""Subjects side by side: the first is the one that the others are held against."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+
+from tickproof.conformance.errors import RequestError
+from tickproof.conformance.latency.statistics import Ratio, ratio
+from tickproof.conformance.performance.subject import Figure, Subject
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_NOT_JUDGED, EXIT_OK, JUDGED, Verdict
+
+#: How good a verdict is for a user of the engine, best first. A gap that is fixed is a promise
+#: that holds; one that is not made, or said not to hold, is worth the same.
+_GOOD: Final = {
+    Verdict.PASS: 0, Verdict.GAP_FIXED: 0, Verdict.NOT_CLAIMED: 1, Verdict.KNOWN_GAP: 1,
+    Verdict.UNKNOWN: 2, Verdict.BLOCKED: 2, Verdict.FAIL: 3, Verdict.KIT_ERROR: 4,
+}  # fmt: skip
+#: What is worse than this does not hold, whatever it is held against.
+_NO_WORSE: Final = _GOOD[Verdict.UNKNOWN]
+
+
+@dataclass(frozen=True)
+class VerdictRow:
+    """One requirement; ``verdicts`` of all subjects, None if one says nothing of it.
+
+    applies: whether it could say something of each subject.
+    """
+
+    id: str
+    title: str
+    tier: int
+    verdicts: tuple[Verdict | None, ...]
+    applies: tuple[bool, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether two subjects that say something of it differ."""
+        return len({one for one in self.verdicts if one is not None}) > 1
+
+    def worse(self) -> list[int]:
+        """Return which subjects are worse off than the first."""
+        first, *rest = self.verdicts
+        return [
+            number
+            for number, one in enumerate(rest, 1)
+            if first is not None and one is not None and _GOOD[one] > _GOOD[first]
+        ]
+
+    def compared(self, at: int) -> bool:
+        """Whether it was judged for the first subject and for another one, or is worse there."""
+        return {self.verdicts[0], self.verdicts[at]} <= JUDGED or at in self.worse()
+
+    def lacks(self, at: int) -> bool:
+        """Whether it was judged for the first subject and, though it applies, not for another."""
+        return self.verdicts[0] in JUDGED and self.applies[at] and not self.compared(at)
+
+    def alone(self, at: int) -> bool:
+        """Whether only another subject than the first was asked for it."""
+        return self.verdicts[0] is None and self.applies[0] and self.verdicts[at] is not None
+
+
+@dataclass(frozen=True)
+class FigureCell:
+    """A figure of one subject: its median over ``runs``, and over that of the first.
+
+    ratio: None for the first, and where there are too few runs for an interval.
+    """
+
+    median: float
+    runs: int
+    ratio: Ratio | None
+    worse: bool = False
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """One figure of all subjects, None where one has none."""
+
+    name: str
+    unit: str
+    better: str
+    cells: tuple[FigureCell | None, ...]
+
+    def compared(self, at: int) -> bool:
+        """Whether another subject has enough runs for a ratio to the first."""
+        cell = self.cells[at]
+        return cell is not None and cell.ratio is not None
+
+    def lacks(self, at: int) -> bool:
+        """Whether the first subject has the figure, and another has no ratio to it."""
+        return self.cells[0] is not None and not self.compared(at)
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What of the first subject was compared with ``engine``, by requirement or figure.
+
+    missing: judged or measured for the first alone. extra: requirements of the engine alone;
+    failed: those of them that do not hold.
+    """
+
+    engine: str
+    compared: tuple[str, ...]
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+    failed: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of the first is missing, and nothing fails that it cannot be held to."""
+        return not self.missing and not self.failed
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that is compared. threshold: a figure has to be worse by more than this part.
+
+    names: of the subjects, none twice. basis: under what load figures were measured.
+    only_common: pass over what was not judged for all.
+    """
+
+    names: tuple[str, ...]
+    verdicts: tuple[VerdictRow, ...]
+    figures: tuple[FigureRow, ...]
+    threshold: float
+    basis: str = ""
+    only_common: bool = False
+
+    @property
+    def regressions(self) -> list[tuple[str, str]]:
+        """(subject, requirement or figure) of all that is worse than with the first subject."""
+        found = [(self.names[at], row.id) for row in self.verdicts for at in row.worse()]
+        return found + [
+            (self.names[at], row.name)
+            for row in self.figures
+            for at, cell in enumerate(row.cells)
+            if cell is not None and cell.worse
+        ]
+
+    @property
+    def overlaps(self) -> list[Overlap]:
+        """What of the first subject was compared with each of the others."""
+        return [self._overlap(at) for at in range(1, len(self.names))]
+
+    def _overlap(self, at: int) -> Overlap:
+        rows, figures = self.verdicts, self.figures
+        extra = [row for row in rows if row.alone(at)]
+        return Overlap(
+            self.names[at],
+            (
+                *(one.id for one in rows if one.compared(at)),
+                *(one.name for one in figures if one.compared(at)),
+            ),
+            (
+                *(one.id for one in rows if one.lacks(at)),
+                *(one.name for one in figures if one.lacks(at)),
+            ),
+            tuple(row.id for row in extra),
+            tuple(row.id for row in extra if (one := row.verdicts[at]) and _GOOD[one] > _NO_WORSE),
+        )
+
+    @property
+    def status(self) -> int:
+        """The exit status: nothing that was not compared is green."""
+        if self.regressions:
+            return EXIT_FAIL
+        overlaps = self.overlaps
+        if not all(one.compared for one in overlaps):
+            return EXIT_NOT_JUDGED
+        whole = self.only_common or all(one.whole for one in overlaps)
+        return EXIT_OK if whole else EXIT_NOT_JUDGED
+
+    @property
+    def same(self) -> Counter[Verdict]:
+        """Requirements that came out the same for all subjects."""
+        rows = [row.verdicts for row in self.verdicts if not row.changed]
+        return Counter(row[0] for row in rows if row[0] is not None and None not in row)
+
+
+def compare(
+    subjects: Sequence[Subject], threshold: float, *, only_common: bool = False
+) -> Comparison:
+    """Hold subjects against the first of them.
+
+    Raises RequestError where figures were measured under different loads.
+    """
+    loads = {one.basis: one for one in subjects if one.basis}
+    if len(loads) > 1:
+        said = "; ".join(f"{one.where}: {basis}" for basis, one in loads.items())
+        raise RequestError(f"SESSION: figures of different loads cannot be compared: {said}")
+    results = {id_: one for subject in subjects for id_, one in subject.results.items()}
+    verdicts = [
+        VerdictRow(
+            id_,
+            one.title,
+            one.tier,
+            tuple(
+                subject.results[id_].verdict if id_ in subject.results else None
+                for subject in subjects
+            ),
+            tuple(id_ not in subject.excused for subject in subjects),
+        )
+        for id_, one in results.items()
+    ]
+    figures = {name: one for subject in subjects for name, one in subject.figures.items()}
+    rows = [
+        FigureRow(
+            one.name,
+            one.unit,
+            one.better,
+            tuple(
+                _cell(
+                    subjects[0].figures.get(name),
+                    subject.figures.get(name),
+                    threshold,
+                    first=number == 0,
+                )
+                for number, subject in enumerate(subjects)
+            ),
+        )
+        for name, one in figures.items()
+    ]
+    verdicts.sort(key=lambda row: row.tier)
+    basis = next(iter(loads), "")
+    return Comparison(_names(subjects), tuple(verdicts), tuple(rows), threshold, basis, only_common)
+
+
+def _cell(
+    before: Figure | None, after: Figure | None, threshold: float, *, first: bool
+) -> FigureCell | None:
+    if after is None:
+        return None
+    median, runs = float(np.median(after.values)), len(after.values)
+    found = None if first or before is None else ratio(before.values, after.values)
+    if found is None:
+        return FigureCell(median, runs, None)
+    beyond = found.low if after.better == "lower" else 1 / found.high
+    return FigureCell(median, runs, found, worse=beyond > 1 + threshold)
+
+
+def _names(subjects: Sequence[Subject]) -> tuple[str, ...]:
+    """Name each subject after its engine, numbered where several have the same name."""
+    numbers: Counter[str] = Counter()
+    often = {
+        name: len(list(same)) for name, same in groupby(sorted(one.engine for one in subjects))
+    }
+    found = []
+    for subject in subjects:
+        numbers[subject.engine] += 1
+        number = f" #{numbers[subject.engine]}" if often[subject.engine] > 1 else ""
+        found.append(f"{subject.engine}{number}")
+    return tuple(found)

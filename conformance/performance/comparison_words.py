@@ -1,0 +1,167 @@
+"""A comparison in words, and as a Markdown page for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tickproof.conformance.latency.statistics import Ratio
+from tickproof.conformance.performance.comparison import (
+    Comparison,
+    FigureCell,
+    FigureRow,
+    VerdictRow,
+)
+from tickproof.conformance.report.style import mark
+from tickproof.conformance.text import as_markdown
+from tickproof.conformance.verdicts import EXIT_OK, SEVERITY, Verdict
+
+_LIMIT: Final = 200
+#: Ids of one list that are named; `--all` and JSON have all of them.
+_NAMED: Final = 12
+
+
+def rows(found: Comparison, *, everything: bool) -> list[VerdictRow]:
+    """Return the requirements to show: those that differ, or all of them."""
+    return [row for row in found.verdicts if everything or row.changed]
+
+
+def median(row: FigureRow, cell: FigureCell) -> str:
+    """Return "1.25 ms", or "1,235,000 /s": four digits of what varies in more."""
+    value, unit = cell.median, row.unit
+    if unit == "us" and value >= 1000:
+        value, unit = value / 1000, "ms"
+    number = f"{float(f'{value:.4g}'):,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{number} {unit}"
+
+
+def against(row: FigureRow, cell: FigureCell) -> str:
+    """Return what is known of the ratio to the first subject."""
+    if cell.ratio is None:
+        return f"{cell.runs} runs are too few"
+    said = times(cell.ratio)
+    if not cell.ratio.differs:
+        return f"no difference shown: {said}"
+    good = (cell.ratio.estimate < 1) == (row.better == "lower")
+    return f"{said}, {'better' if good else 'worse'}"
+
+
+def times(found: Ratio) -> str:
+    """Return "1.10 times (1.05 to 1.21)"."""
+    return f"{found.estimate:.2f} times ({found.low:.2f} to {found.high:.2f})"
+
+
+def name(row: FigureRow) -> str:
+    """Return what a figure is, and which end of it is good."""
+    return f"{row.name} ({row.better} is better)"
+
+
+def rule(found: Comparison) -> str:
+    """Say what the ratios are, and what counts as worse."""
+    beyond = f"{found.threshold * 100:.3g} %"
+    return (
+        f"Ratios are to {found.names[0]}: the median of all ratios of a run of one to a run of "
+        "the other, which need not be the ratio of the medians, with an interval that covers it "
+        f"with at least 95 %. Worse is what is worse by more than {beyond} at either end of its "
+        "interval. No difference shown is not the same as no difference."
+    )
+
+
+def same(found: Comparison) -> str:
+    """Return "the same for all: 90 pass, 2 unknown", "" where nothing is."""
+    counts = found.same
+    said = [f"{counts[one]} {one.value}" for one in reversed(SEVERITY) if counts[one]]
+    return f"the same for all: {', '.join(said)}" if said else ""
+
+
+def one_sided(found: Comparison) -> list[str]:
+    """Return a sentence for each subject and what was judged for one side alone."""
+    first, said = found.names[0], []
+    for one in found.overlaps:
+        if one.missing:
+            of = len(one.missing) + len(one.compared)
+            said.append(
+                f"Not compared with {one.engine}, {len(one.missing)} of {of} of {first}: "
+                f"{_listed(one.missing)}."
+            )
+        if one.extra:
+            named = f"{len(one.extra)}: {_listed(one.extra)}"
+            failed = f"; these do not hold: {_listed(one.failed)}" if one.failed else ""
+            said.append(f"Asked of {one.engine} and not of {first}, {named}{failed}.")
+    return said
+
+
+def _listed(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return f"{', '.join(ids[:_NAMED])}{more}"
+
+
+def verdict(found: Comparison) -> str:
+    """Return the last line: what is worse than with the first subject, or was not compared."""
+    first, worse = found.names[0], found.regressions
+    if worse:
+        whose = [name for name in found.names if any(name == one for one, _ in worse)]
+        said = [
+            f"{name} is worse in {', '.join(what for one, what in worse if one == name)}"
+            for name in whose
+        ]
+        return f"Against {first}: {'; '.join(said)}."
+    least = min(len(one.compared) for one in found.overlaps)
+    if not least:
+        return f"Nothing was compared: expected what was judged for {first} and for all others."
+    if found.status != EXIT_OK:
+        rest = "--only-common passes over the rest"
+        part = f"nothing is worse in the {least} that were"
+        return f"Not all of {first} was compared ({rest}); {part}."
+    common = f" in the {least} that were compared" if found.only_common else ""
+    return f"Nothing is worse than with {first}{common}."
+
+
+def markdown(found: Comparison, *, everything: bool) -> str:
+    """Return a page with the tables; whatever an engine said is plain text."""
+    return "\n".join(_page(found, everything)) + "\n"
+
+
+def _page(found: Comparison, everything: bool) -> Iterator[str]:
+    names = [as_markdown(name, _LIMIT) for name in found.names]
+    yield f"**{as_markdown(verdict(found), 4000)}**"
+    if shown := rows(found, everything=everything):
+        yield ""
+        yield from _head(["requirement", *names])
+        for row in shown:
+            cells = [_verdict(one) for one in row.verdicts]
+            yield _row([f"{row.id} {as_markdown(row.title, _LIMIT)}", *cells])
+    for said in one_sided(found):
+        yield ""
+        yield as_markdown(said, 4000)
+    if said := same(found):
+        yield ""
+        yield f"{said[0].upper()}{said[1:]}."
+    if found.figures:
+        yield ""
+        yield from _head(["median over runs", *names])
+        for figure in found.figures:
+            yield _row([as_markdown(name(figure), _LIMIT), *_figures(figure)])
+        yield ""
+        yield as_markdown(rule(found), 1000)
+
+
+def _figures(row: FigureRow) -> Iterator[str]:
+    for number, cell in enumerate(row.cells):
+        if cell is None:
+            yield ""
+        else:
+            said = median(row, cell)
+            yield said if number == 0 else f"{said}: {against(row, cell)}"
+
+
+def _verdict(found: Verdict | None) -> str:
+    return "" if found is None else f"{mark(found)} {found.value}"
+
+
+def _head(cells: Sequence[str]) -> list[str]:
+    return [_row(cells), "|---" * len(cells) + "|"]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

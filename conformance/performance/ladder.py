@@ -1,0 +1,143 @@
+"""`tickproof ladder`: plays all steps in turns, and says what each of them costs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import RequestError
+from tickproof.conformance.history.folder import History, write_json
+from tickproof.conformance.performance import ladder_report
+from tickproof.conformance.performance.bench import steady_figures
+from tickproof.conformance.performance.bench_plan import KEYS, PARTITIONS
+from tickproof.conformance.performance.bench_report import say_nothing_measured
+from tickproof.conformance.performance.engine_samples import EngineSamples
+from tickproof.conformance.performance.ladder_costs import LADDER, Cost, Plan, RungCosts, costs
+from tickproof.conformance.performance.rounds import (
+    Announce,
+    Rounds,
+    Series,
+    check_room,
+    exit_status_of,
+)
+from tickproof.conformance.report import machine, style
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session import out_folder
+from tickproof.conformance.session.run_command import engine_folders
+from tickproof.conformance.suites.judge import Fail
+from tickproof.conformance.verdicts import EXIT_NOT_JUDGED
+
+FILE_NAME: Final = "ladder.json"
+#: Steps from which on a cut is on disk.
+_DURABLE: Final = ("checkpoint", "exactly-once", "audit")
+#: Input and output of one record on disk, at most (audit: two points of 24 bytes, framed).
+_RECORD_BYTES: Final = 20 + 2 * 28
+#: Runs are short, and a window needs samples.
+_PERIOD_S: Final = 0.05
+
+
+def check(spec: EngineSpec, plan: Plan, out: Path) -> None:
+    """Raise RequestError for what cannot be measured, before anything is started."""
+    out_folder.check(out)
+    if "ladder" not in spec.apps:
+        raise RequestError(f"{spec.name}: expected [apps.ladder] with its steps in engine.toml")
+    check_room(out, plan.messages * _RECORD_BYTES, "--messages: input and output of one run take")
+
+
+def ladder(spec: EngineSpec, plan: Plan, out: Path, *, keep: bool, console: Console) -> int:
+    """Measure all steps that the engine offers; returns the exit status.
+
+    Writes ladder.json and ladder_report.html to ``out``.
+    """
+    facts = machine.facts()
+    with style.console(stderr=True).status("measuring") as status:
+        series = play(spec, plan, out, keep=keep, announce=lambda what, _: status.update(what))
+    found = costs(series)
+    write_json(out / FILE_NAME, document(spec, plan, facts, series, found))
+    ladder_report.show(console, found)
+    path = ladder_report.write(out, spec, plan, facts, found)
+    console.print(f"  report     {path}", style="dim", soft_wrap=True, highlight=False)
+    if (found_status := exit_status_of(series)) == EXIT_NOT_JUDGED:
+        say_nothing_measured(spec, "offers none of the steps")
+    return found_status
+
+
+def play(
+    spec: EngineSpec, plan: Plan, out: Path, *, keep: bool, announce: Announce
+) -> list[Series]:
+    """Play rounds of all steps; in each round they come in an order of its own.
+
+    So what changes on the machine meanwhile changes all steps alike.
+    """
+    (folder,) = engine_folders([spec], out / "runs")
+    rounds = Rounds(spec, folder, keep, announce)
+    series = {rung.step: Series(rung.step) for rung in LADDER}
+    for one in series.values():
+        if not spec.offers("ladder", {"step": one.what}):
+            one.status, one.why = "not-offered", "not in [apps.ladder]"
+    for number in range(plan.rounds):
+        order = list(series.values())
+        random.Random(f"{plan.seed}:{number}").shuffle(order)
+        for one in order:
+            scenario, name = scenario_of(one.what, plan, number), f"{one.what}-{number}"
+            rounds.sampled(one, scenario, name, figures, _PERIOD_S)
+    return list(series.values())
+
+
+def scenario_of(step: str, plan: Plan, number: int) -> Scenario:
+    """Return a run of a step: keyed input of round ``number``, all of it published at once."""
+    recipe = {
+        "kind": "keyed",
+        "keys": KEYS,
+        "records": plan.messages,
+        "partitions": PARTITIONS,
+        "seed": plan.seed + number,
+    }
+    return Scenario(f"ladder-{step}", "ladder", {"step": step}, recipe, workers=plan.workers)
+
+
+def figures(history: History, samples: EngineSamples) -> dict[str, Any]:
+    """Return the figures of a run. Raises Fail where a cut should be on disk, and nothing is."""
+    found = steady_figures(history, samples)
+    step = history.params["step"]
+    if step in _DURABLE and not found["state_bytes"]["end"]:
+        raise Fail(f"step {step}", "a cut under state_dir", "no file")
+    return found
+
+
+def document(
+    spec: EngineSpec,
+    plan: Plan,
+    facts: dict[str, Any],
+    series: Sequence[Series],
+    found: Sequence[RungCosts],
+) -> dict[str, Any]:
+    """Return what was measured as JSON values; see docs/bench.md for each."""
+    fixed = {"partitions": PARTITIONS, "keys": KEYS}
+    steps = [
+        asdict(one.rung)
+        | {"status": one.status, "why": one.why, "run": one.run}
+        | {name: _cost(getattr(one, name)) for name in ("processor", "clock")}
+        | {"rounds": rows.rounds}
+        for one, rows in zip(found, series, strict=True)
+    ]
+    return {
+        "format": 1,
+        "machine": facts,
+        "parameters": asdict(plan) | fixed,
+        "engine": {"name": spec.name, "version": spec.version},
+        "steps": steps,
+    }
+
+
+def _cost(found: Cost | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    against = asdict(found.against) if found.against else None
+    return {"median_ns": found.median, "rounds_ns": list(found.rounds), "to_step_before": against}

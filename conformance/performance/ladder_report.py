@@ -1,0 +1,109 @@
+"""The ladder on a terminal and as an HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from markupsafe import Markup
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.performance.bench_report import number
+from tickproof.conformance.performance.ladder_costs import Cost, Plan, Rung, RungCosts
+from tickproof.conformance.report import svg, templates, whole_file
+from tickproof.conformance.report.json_report import PAGE_NAME, this_kit
+from tickproof.conformance.report.svg import LEFT, ROOM, label
+from tickproof.conformance.text import shown
+
+_ROW: Final = 30
+_TOP: Final = 8
+_RULE: Final = (
+    "Medians over rounds; in brackets a 95 % interval. Each step is held against the one above "
+    "it, state against compute."
+)
+#: Room for the names of steps, right of the picture's own.
+_NAMES: Final = 60
+
+
+def show(console: Console, found: Sequence[RungCosts]) -> None:
+    """Print a row for each step, and what went wrong."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("step", no_wrap=True)
+    for name in ("processor,\nns a record", "clock,\nns a record"):
+        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("times the\nstep before", no_wrap=True)
+    for one in found:
+        cells = [cell for cost in (one.processor, one.clock) for cell in _cells(cost, one)]
+        table.add_row(one.rung.step, *map(Text, cells))
+    console.print(table)
+    console.print(Text(_RULE, style="dim"), soft_wrap=True)
+    for one in found:
+        if one.run:
+            text = f"{one.rung.step}: {one.status}: {one.why}\n  run kept in {one.run}"
+            console.print(Text(shown(text, 4000), style="bold red"), soft_wrap=True)
+
+
+def said(found: Cost, rung: Rung) -> str:
+    """Return how a step compares with the one before, in a few words."""
+    if rung.before is None:
+        return ""
+    if found.against is None:
+        return "too few rounds"
+    if not found.against.differs:
+        return "no cost shown"
+    return f"{found.against.estimate:.2f} [{found.against.low:.2f} {found.against.high:.2f}]"
+
+
+def _cells(cost: Cost | None, one: RungCosts) -> tuple[str, str]:
+    if cost is None:
+        return "-", "" if one.status == "measured" else one.status
+    return number(cost.median), said(cost, one.rung)
+
+
+def write(
+    folder: Path, spec: EngineSpec, plan: Plan, facts: Mapping[str, Any], found: Sequence[RungCosts]
+) -> Path:
+    """Write report.html; returns its path. Raises OSError."""
+    return whole_file.write(folder / PAGE_NAME, html(spec, plan, facts, found))
+
+
+def html(spec: EngineSpec, plan: Plan, facts: Mapping[str, Any], found: Sequence[RungCosts]) -> str:
+    """Return the ladder as a page that needs nothing beside it; facts: of the machine."""
+    return templates.render(
+        "ladder.html.j2",
+        engine=f"{spec.name} {spec.version}",
+        plan=asdict(plan),
+        facts=facts,
+        found=found,
+        said=said,
+        number=number,
+        picture=picture(found),
+        kit=this_kit(),
+    )
+
+
+def picture(found: Sequence[RungCosts]) -> Markup | None:
+    """Return a bar for each step's processor time, the lowest on top; None without any."""
+    rows = [(one, one.processor) for one in found if one.processor]
+    if not rows:
+        return None
+    left, room = LEFT + _NAMES, ROOM - _NAMES - 90
+    most = max(max(cost.rounds) for _, cost in rows)
+    parts, top = [], _TOP
+    for one, cost in rows:
+        low = top + _ROW - 10
+        end = left + room * cost.median / most
+        tooltip = f"{one.rung.step}: {one.rung.adds}"
+        parts.append(svg.shade("bar", left, end, top, low, tooltip))
+        middle = (top + low) / 2
+        spread = [(left + room * ns / most, middle) for ns in (min(cost.rounds), max(cost.rounds))]
+        parts.append(svg.line("spread", spread, "the smallest and the largest round"))
+        parts.append(label(left - 6, middle + 4, one.rung.step, "end"))
+        parts.append(label(spread[1][0] + 6, middle + 4, f"{number(cost.median)} ns", "start"))
+        top += _ROW
+    return svg.picture(top, "processor time of each step, nanoseconds a record", parts)

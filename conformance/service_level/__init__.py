@@ -1,1 +1,0 @@
-"""Latency sessions: rounds on an attested host, until a profile is decided."""
