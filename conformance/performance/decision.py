@@ -6,6 +6,7 @@ latency.statistics its statistics; docs/verdicts.md says what each reason means.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median
@@ -25,8 +26,7 @@ from tickproof.conformance.performance.limits import (
     RECOVERY,
     TOO_FEW_RUNS,
     Bounds,
-    Comparison,
-    comparisons,
+    bounds_of,
     interval_ends,
     judge_limit,
     percentile_bounds,
@@ -131,29 +131,22 @@ def decide(
     """
     played = _judgeable(figures)
     runs = counted(profile, played)
-    broken = _broken_reasons(figures)
     rate = _rate_reason(profile, runs)
     limits = [_percentile_decision(profile, name, runs, floor) for name in profile.limits]
     if profile.recovering:
-        limits.append(_recovery_decision(profile, runs))
+        limits.append(_recovery_decision(profile, profile.recovering.within_s * 1e6, runs))
     if rate and rate.code == "UNSUSTAINABLE":
-        limits = [
-            one
-            if one.reason == KIT_FLOOR
-            else replace(one, verdict=Verdict.FAIL, reason=rate.code, text=rate.text)
-            for one in limits
-        ]
-    reasons = [*broken, *_host_reasons(problems)]
-    if not problems and not broken:
-        reasons += [*_merged_reasons(profile, rate, limits, runs), *_trend_reasons(profile, runs)]
-    elif problems:
-        code = _host_reasons(problems)[0].code
-        limits = [
-            one if one.reason == KIT_FLOOR else replace(one, verdict=Verdict.UNKNOWN, reason=code)
-            for one in limits
-        ]
-        if texts := [one.text for one in limits if one.reason == KIT_FLOOR]:
-            reasons.append(Reason(KIT_FLOOR, "; ".join(dict.fromkeys(texts))))
+        limits = _overruled(limits, Verdict.FAIL, rate)
+    broken, host = _broken_reasons(figures), _host_reasons(problems)
+    found: list[Reason] = []
+    if host:
+        limits = _overruled(limits, Verdict.UNKNOWN, Reason(host[0].code, ""))
+        found = [Reason(KIT_FLOOR, one.text) for one in limits if one.reason == KIT_FLOOR]
+    elif not broken:
+        found = [rate] if rate else []
+        found += [Reason(one.reason, one.text) for one in limits if one.reason]
+        found = [*_of_whole_runs(profile, found, runs), *_trend_reasons(profile, runs)]
+    reasons = [*broken, *host, *_joined(found)]
     reasons.sort(key=lambda one: list(REASONS).index(one.code))
     verdicts = [Verdict.PASS, *(one.verdict for one in reasons)]
     return Decision(
@@ -164,6 +157,26 @@ def decide(
         | {run.number: code for run in runs if (code := _set_aside_code(profile, run))},
         tuple(run.number for run in runs if unsustained(run)),
     )
+
+
+def _overruled(
+    limits: Sequence[LimitDecision], verdict: Verdict, by: Reason
+) -> list[LimitDecision]:
+    """Return the limits with another verdict, except those that the floor leaves undecided."""
+    return [
+        one
+        if one.reason == KIT_FLOOR
+        else replace(one, verdict=verdict, reason=by.code, text=by.text or one.text)
+        for one in limits
+    ]
+
+
+def _joined(reasons: Sequence[Reason]) -> list[Reason]:
+    """Return one reason for each code, with each text once."""
+    texts: dict[str, dict[str, None]] = {}
+    for one in reasons:
+        texts.setdefault(one.code, {})[one.text] = None
+    return [Reason(code, "; ".join(said)) for code, said in texts.items()]
 
 
 def more_runs(profile: Profile, figures: Sequence[RunFigures]) -> int:
@@ -202,22 +215,22 @@ def _wants_most(profile: Profile, runs: Sequence[RunFigures]) -> bool:
     fell = [rate_bounds(profile, run) for run in runs]
     if any(one.high for one in fell):
         # All of them for certain: more of the same would say nothing new.
-        return not all(one.surely(0) or one.void or one.excuse == KIT_FLOOR for one in fell)
+        return not all(one.surely or one.void or one.excuse == KIT_FLOOR for one in fell)
     closed = {
         name
         for name, limit in profile.limits.items()
         if _floor_us(name, runs) * FLOOR_FACTOR > limit or _short_counts(profile, name, runs)
     }
-    found = [one for run in runs for one in comparisons(profile, run)]
-    return any(one.over for one in found if one.name not in closed)
+    found = [one for run in runs for one in bounds_of(profile, run).items()]
+    return any(bounds.over for name, bounds in found if name not in closed)
 
 
 def _set_aside_code(profile: Profile, run: RunFigures) -> str:
     """Return the code of why a run is to be played again, "" where it counts."""
-    found = comparisons(profile, run)
-    found.insert(len(profile.limits), Comparison("rate", rate_bounds(profile, run), 0.0))
-    set_aside = (one.bounds for one in found if one.bounds.set_aside(one.limit_us))
-    return next((one.void or one.excuse for one in set_aside), "")
+    found = bounds_of(profile, run)
+    recovery = found.pop(RECOVERY, None)
+    seen = [*found.values(), rate_bounds(profile, run), *([recovery] if recovery else [])]
+    return next((one.void or one.excuse for one in seen if one.set_aside), "")
 
 
 def _broken_reasons(figures: Sequence[RunFigures]) -> list[Reason]:
@@ -248,9 +261,9 @@ def _host_reasons(problems: Sequence[Reading]) -> list[Reason]:
 def _rate_reason(profile: Profile, runs: Sequence[RunFigures]) -> Reason | None:
     """Return why the rate was not sustained, or not known to be; None where it was."""
     seen = [rate_bounds(profile, run) for run in runs]
-    verdict, code = judge_limit(seen, 0, profile.runs.least, profile.runs.most)
-    count = tally(seen, 0)
-    surely = sum(not one.void and one.surely(0) for one in seen)
+    verdict, code = judge_limit(seen, profile.runs.least, profile.runs.most)
+    count = tally(seen)
+    surely = sum(not one.void and one.surely for one in seen)
     if not count.over or (verdict is Verdict.PASS and not surely):
         return None
     fell = [run for run in runs if unsustained(run)]
@@ -270,98 +283,94 @@ def _rate_reason(profile: Profile, runs: Sequence[RunFigures]) -> Reason | None:
 def _percentile_decision(
     profile: Profile, name: str, runs: Sequence[RunFigures], floor: Mapping[str, float] | None
 ) -> LimitDecision:
-    limit = profile.limits[name]
-    floor_us = None if floor is None else floor.get(name, float("inf"))
+    values = tuple(None if unsustained(run) else run.percentiles.get(name) for run in runs)
+    seen = [percentile_bounds(profile, name, run) for run in runs]
+    found = _judged(profile, name, profile.limits[name], values, seen)
+    if runs and (short := _short_counts(profile, name, runs)):
+        needed = samples_needed(QUANTILES[name])
+        text = f"{name} needs {needed:,} samples a run; got {short[0]:,}"
+        found = replace(found, verdict=Verdict.UNKNOWN, reason="TOO_FEW_SAMPLES", text=text)
+    floor_us = None if floor is None else floor.get(name, math.inf)
     if runs:
         floor_us = _floor_us(name, runs)
-    seen = [percentile_bounds(profile, name, run) for run in runs]
-    values = tuple(None if unsustained(run) else run.percentiles.get(name) for run in runs)
-    verdict, code = judge_limit(seen, limit, profile.runs.least, profile.runs.most)
-    text = _sentence(name, seen, limit, code)
-    if runs and (short := _short_counts(profile, name, runs)):
-        verdict, code = Verdict.UNKNOWN, "TOO_FEW_SAMPLES"
-        text = f"{name} needs {samples_needed(QUANTILES[name]):,} samples a run; got {short[0]:,}"
-    if floor_us is not None and floor_us * FLOOR_FACTOR > limit:
-        verdict, code = Verdict.UNKNOWN, KIT_FLOOR
-        text = f"{name}: limit {shown_us(limit)}, below twice the kit's own {shown_us(floor_us)}"
-        if floor_us == float("inf"):
-            text = f"{name}: the null engine could not keep the rate either"
-    return LimitDecision(
-        name,
-        limit,
-        values,
-        interval_ends(seen, limit),
-        floor_us,
-        verdict,
-        "OVER_LIMIT" if verdict is Verdict.FAIL else code,
-        text,
+    if floor_us is None or floor_us * FLOOR_FACTOR <= found.limit_us:
+        return replace(found, floor_us=floor_us)
+    text = (
+        f"{name}: limit {shown_us(found.limit_us)}, below twice the kit's own {shown_us(floor_us)}"
     )
+    if math.isinf(floor_us):
+        text = f"{name}: the null engine could not keep the rate either"
+    return replace(found, floor_us=floor_us, verdict=Verdict.UNKNOWN, reason=KIT_FLOOR, text=text)
 
 
-def _recovery_decision(profile: Profile, runs: Sequence[RunFigures]) -> LimitDecision:
-    assert profile.recovering is not None
-    limit = profile.recovering.within_s * 1e6
-    seen = [recovery_bounds(profile, run) for run in runs]
-    verdict, code = judge_limit(seen, limit, profile.runs.least, profile.runs.most)
+def _recovery_decision(
+    profile: Profile, within_us: float, runs: Sequence[RunFigures]
+) -> LimitDecision:
     values = tuple(None if run.recovery_s is None else run.recovery_s * 1e6 for run in runs)
-    text = _sentence(RECOVERY, seen, limit, code)
-    code = "SLOW_RECOVERY" if verdict is Verdict.FAIL else code
-    ends = interval_ends(seen, limit)
-    return LimitDecision(RECOVERY, limit, values, ends, None, verdict, code, text)
+    seen = [recovery_bounds(profile, run, within_us) for run in runs]
+    return _judged(profile, RECOVERY, within_us, values, seen)
+
+
+def _judged(
+    profile: Profile,
+    name: str,
+    limit_us: float,
+    values_us: tuple[float | None, ...],
+    seen: Sequence[Bounds],
+) -> LimitDecision:
+    """Return the verdict on a limit by what the runs say of it alone."""
+    verdict, code = judge_limit(seen, profile.runs.least, profile.runs.most)
+    text = _sentence(name, seen, limit_us, code)
+    if verdict is Verdict.FAIL:
+        code = "SLOW_RECOVERY" if name == RECOVERY else "OVER_LIMIT"
+    ends = interval_ends(seen)
+    return LimitDecision(name, limit_us, values_us, ends, None, verdict, code, text)
 
 
 def _sentence(name: str, seen: Sequence[Bounds], limit: float, code: str) -> str:
     """Say in words and figures what the runs show of a limit."""
     if not seen:
         return f"{name}: no run"
-    over = sum(one.over(limit) for one in seen)
+    over = sum(one.over for one in seen)
     text = f"{name}: {over} of {len(seen)} runs over {shown_us(limit)}"
     text += f", median {shown_us(median(one.high for one in seen))}"
-    if code == CI_STRADDLES and (found := interval_ends(seen, limit)):
+    if code == CI_STRADDLES and (found := interval_ends(seen)):
         text += f", interval {shown_us(found[0])} to {shown_us(found[1])}"
-    excused = sum(one.over(limit) and not one.surely(limit) and not one.void for one in seen)
+    excused = sum(one.over and not one.surely and not one.void for one in seen)
     if code == HOST_NOISE:
         text += f"; {excused} of them not in their quiet seconds"
     void = sum(bool(one.void) for one in seen)
     return text + (f"; {void} void" if void else "")
 
 
-def _merged_reasons(
-    profile: Profile,
-    rate: Reason | None,
-    limits: Sequence[LimitDecision],
-    runs: Sequence[RunFigures],
+def _of_whole_runs(
+    profile: Profile, reasons: Sequence[Reason], runs: Sequence[RunFigures]
 ) -> list[Reason]:
-    """Return one reason for each code, with the words of the rate and of all its limits."""
-    said = [(rate.code, rate.text)] if rate else []
-    said += [(one.reason, one.text) for one in limits if one.reason]
-    texts: dict[str, list[str]] = {}
-    for code, text in said:
-        found = texts.setdefault(code, _run_figure(code, profile, runs))
-        if text not in found and code not in (GENERATOR_LATE, HOST_CHANGED):
-            found.append(text)
-    return [Reason(code, "; ".join(found)) for code, found in texts.items()]
+    """Return the reasons, with the figures of whole runs that some rest on before them.
+
+    What is the same for all limits of a run is said once, in place of their words.
+    """
+    found, codes = [], {one.code for one in reasons}
+    if HOST_NOISE in codes:
+        noisy = max(run.noisy for run in runs)
+        found.append(Reason(HOST_NOISE, f"up to {noisy:.0%} of the seconds of a run were noisy"))
+    whole = {
+        GENERATOR_LATE: _lateness(profile, runs),
+        HOST_CHANGED: "changed during a run: "
+        + shown(", ".join(sorted({probe for run in runs for probe in run.host_changed})), 200),
+    }
+    for code in whole.keys() & codes:
+        void = sum(void_code(profile, run) == code for run in runs)
+        found.append(Reason(code, f"{whole[code]}; {void} of {len(runs)} runs void"))
+    return found + [one for one in reasons if one.code not in whole]
 
 
-def _run_figure(code: str, profile: Profile, runs: Sequence[RunFigures]) -> list[str]:
-    """Return the figure that a reason rests on, where it is one of the whole run."""
-    if code == GENERATOR_LATE:
-        late = [run.late["p99"] for run in runs if "p99" in run.late]
-        bound = shown_us(profile.generator.late_p99_us)
-        worst = f"late by up to {shown_us(max(late))}" if late else "not looked at"
-        text = f"at p99 the generator was {worst}, its bound is {bound}"
-        return [f"{text}; {_count(code, profile, runs)}"]
-    if code == HOST_CHANGED:
-        probes = sorted({probe for run in runs for probe in run.host_changed})
-        text = f"changed during a run: {shown(', '.join(probes), 200)}"
-        return [f"{text}; {_count(code, profile, runs)}"]
-    if code == HOST_NOISE:
-        return [f"up to {max(run.noisy for run in runs):.0%} of the seconds of a run were noisy"]
-    return []
-
-
-def _count(code: str, profile: Profile, runs: Sequence[RunFigures]) -> str:
-    return f"{sum(void_code(profile, run) == code for run in runs)} of {len(runs)} runs void"
+def _lateness(profile: Profile, runs: Sequence[RunFigures]) -> str:
+    late = [run.late["p99"] for run in runs if "p99" in run.late]
+    worst = f"late by up to {shown_us(max(late))}" if late else "not looked at"
+    return (
+        f"at p99 the generator was {worst}, its bound is {shown_us(profile.generator.late_p99_us)}"
+    )
 
 
 def _trend_reasons(profile: Profile, runs: Sequence[RunFigures]) -> list[Reason]:
@@ -376,7 +385,7 @@ def _trend_reasons(profile: Profile, runs: Sequence[RunFigures]) -> list[Reason]
 
 def _floor_us(name: str, runs: Sequence[RunFigures]) -> float:
     """Return the median over runs of the floor at a percentile; 0 without runs."""
-    return median([run.floor.get(name, float("inf")) for run in runs] or [0.0])
+    return median([run.floor.get(name, math.inf) for run in runs] or [0.0])
 
 
 def _short_counts(profile: Profile, name: str, runs: Sequence[RunFigures]) -> list[int]:

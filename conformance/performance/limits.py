@@ -30,30 +30,34 @@ RECOVERY: Final = "recovery"
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one run says of one limit.
+    """What one run says of one limit; microseconds, or of the rate 0 and 1 with the limit 0.
 
     high: at most so much; low: at least so much, and low <= high. void: the code of why the
-    run does not count, "" where it does. excuse: the code of why low is below high. beyond:
+    run does not count, "" if it does. excuse: the code of why low is below high. beyond:
     the host was noisier than the profile allows.
     """
 
+    limit: float
     high: float
     low: float
     void: str = ""
     excuse: str = ""
     beyond: bool = False
 
-    def over(self, limit: float) -> bool:
-        """Whether it was over the limit, by whoever's fault."""
-        return self.high > limit
+    @property
+    def over(self) -> bool:
+        """Whether it was over the limit, whatever the cause."""
+        return self.high > self.limit
 
-    def surely(self, limit: float) -> bool:
+    @property
+    def surely(self) -> bool:
         """Whether the engine was over the limit, whatever is excused."""
-        return self.low > limit
+        return self.low > self.limit
 
-    def set_aside(self, limit: float) -> bool:
+    @property
+    def set_aside(self) -> bool:
         """Whether the run tells nothing of this limit and is to be played again."""
-        return bool(self.void) or (self.beyond and self.over(limit) and not self.surely(limit))
+        return bool(self.void) or (self.beyond and self.over and not self.surely)
 
 
 @dataclass(frozen=True)
@@ -74,22 +78,22 @@ class Tally:
     ambiguous: int
 
 
-def tally(seen: Sequence[Bounds], limit: float) -> Tally:
+def tally(seen: Sequence[Bounds]) -> Tally:
     """Count the runs by what they say of a limit."""
     valid = sum(not one.void for one in seen)
-    over = [one for one in seen if one.over(limit)]
-    of_under = [one for one in seen if not (one.void and one.over(limit))]
+    over = [one for one in seen if one.over]
+    of_under = [one for one in seen if not (one.void and one.over)]
     return Tally(
         valid=valid,
         over=len(over),
         of_over=valid + sum(bool(one.void) for one in over),
-        under=sum(not one.surely(limit) for one in of_under),
+        under=sum(not one.surely for one in of_under),
         of_under=len(of_under),
-        ambiguous=sum(not one.void and not one.surely(limit) for one in over),
+        ambiguous=sum(not one.void and not one.surely for one in over),
     )
 
 
-def judge_limit(seen: Sequence[Bounds], limit: float, least: int, most: int) -> tuple[Verdict, str]:
+def judge_limit(seen: Sequence[Bounds], least: int, most: int) -> tuple[Verdict, str]:
     """Return the verdict on one limit, and the code of why where it is unknown.
 
     Pass at once when at least ``least`` runs are all under: a median at the limit does that
@@ -97,33 +101,33 @@ def judge_limit(seen: Sequence[Bounds], limit: float, least: int, most: int) -> 
     each run finds what he looks for. Then the order-statistics interval for the median over
     runs (statistics.tolerated) decides: under, over, or around the limit.
     """
-    count = tally(seen, limit)
+    count = tally(seen)
     if count.valid >= most and count.under <= tolerated(count.of_under):
         return Verdict.FAIL, ""
     enough = count.valid >= most and count.over <= tolerated(count.of_over)
     if enough or (count.valid >= least and not count.over):
         return Verdict.PASS, ""
-    return Verdict.UNKNOWN, _why(seen, limit, count, most)
+    return Verdict.UNKNOWN, _why(seen, count, most)
 
 
-def interval_ends(seen: Sequence[Bounds], limit: float) -> tuple[float, float] | None:
+def interval_ends(seen: Sequence[Bounds]) -> tuple[float, float] | None:
     """Return the ends of the interval for the median over runs, None below 6 valid runs."""
-    highs = median_interval([one.high for one in seen if not one.void or one.over(limit)])
+    highs = median_interval([one.high for one in seen if not one.void or one.over])
     lows = median_interval([one.low for one in seen if not one.void])
     return (lows.low, highs.high) if highs and lows else None
 
 
-def _why(seen: Sequence[Bounds], limit: float, count: Tally, most: int) -> str:
+def _why(seen: Sequence[Bounds], count: Tally, most: int) -> str:
     """Return the code of what stands between the runs and an answer."""
     void = [one for one in seen if one.void]
     if count.valid < most:
         return _commonest([one.void for one in void]) or TOO_FEW_RUNS
     valid = [one for one in seen if not one.void]
     bears = tolerated(count.valid)
-    over = sum(one.over(limit) for one in valid)
+    over = sum(one.over for one in valid)
     surely = over - count.ambiguous
     if count.ambiguous and (surely <= bears or count.valid - over <= bears):
-        excuses = [one.excuse for one in valid if one.over(limit) and not one.surely(limit)]
+        excuses = [one.excuse for one in valid if one.over and not one.surely]
         return _commonest(excuses) or CI_STRADDLES
     if void and (over <= bears or count.valid - surely <= bears):
         return _commonest([one.void for one in void])
@@ -134,25 +138,6 @@ def _commonest(codes: Sequence[str]) -> str:
     """Return the code that most runs have, "" where none has one; of as many, the first by name."""
     counts = Counter(filter(None, codes))
     return min(counts, key=lambda code: (-counts[code], code), default="")
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One run against one limit: a percentile, or RECOVERY; microseconds."""
-
-    name: str
-    bounds: Bounds
-    limit_us: float
-
-    @property
-    def over(self) -> bool:
-        """Whether it was over the limit, by whoever's fault."""
-        return self.bounds.over(self.limit_us)
-
-    @property
-    def surely(self) -> bool:
-        """Whether the engine was over the limit, whatever is excused."""
-        return self.bounds.surely(self.limit_us)
 
 
 def unsustained(run: RunFigures) -> bool:
@@ -170,7 +155,7 @@ def rate_bounds(profile: Profile, run: RunFigures) -> Bounds:
     behind = run.achieved < ACHIEVED_LEAST * (1 - run.noisy) or run.backlog_growth > growth
     surely = behind and bool(run.floor)
     excuse = HOST_NOISE if run.floor else KIT_FLOOR
-    return _bounds(profile, run, float(unsustained(run)), float(surely), excuse)
+    return _bounds(profile, run, 0.0, float(unsustained(run)), float(surely), excuse)
 
 
 def percentile_bounds(profile: Profile, name: str, run: RunFigures) -> Bounds:
@@ -191,7 +176,7 @@ def percentile_bounds(profile: Profile, name: str, run: RunFigures) -> Bounds:
         surely = rate_bounds(profile, run).low > 0
         excuse = HOST_NOISE if run.floor else KIT_FLOOR
         high, low = math.inf, math.inf if surely else low
-    return _bounds(profile, run, high, low, excuse)
+    return _bounds(profile, run, profile.limits[name], high, low, excuse)
 
 
 def _with_unanswered(name: str, run: RunFigures) -> float:
@@ -205,30 +190,28 @@ def _with_unanswered(name: str, run: RunFigures) -> float:
     return run.percentiles.get(higher[0] if higher else "max", math.inf)
 
 
-def recovery_bounds(profile: Profile, run: RunFigures) -> Bounds:
-    """Return how long a run took to recover, microseconds."""
+def recovery_bounds(profile: Profile, run: RunFigures, within_us: float) -> Bounds:
+    """Return how long a run took to recover."""
     if run.recovery_s is None:
-        return Bounds(0.0, 0.0, void=KILL_MISSED)
+        return Bounds(within_us, 0.0, 0.0, void=KILL_MISSED)
     quiet_s = 0.0 if run.quiet_recovery_s is None else run.quiet_recovery_s
     low_s = min(quiet_s, run.recovery_s) if run.noisy > 0 else run.recovery_s
-    return _bounds(profile, run, run.recovery_s * 1e6, low_s * 1e6, HOST_NOISE)
+    return _bounds(profile, run, within_us, run.recovery_s * 1e6, low_s * 1e6, HOST_NOISE)
 
 
-def comparisons(profile: Profile, run: RunFigures) -> list[Comparison]:
-    """Return what a run says of each limit of its profile: the percentiles, then the recovery."""
-    found = [
-        Comparison(name, percentile_bounds(profile, name, run), limit_us)
-        for name, limit_us in profile.limits.items()
-    ]
+def bounds_of(profile: Profile, run: RunFigures) -> dict[str, Bounds]:
+    """Return what a run says of each limit of its profile: the percentiles, then RECOVERY."""
+    found = {name: percentile_bounds(profile, name, run) for name in profile.limits}
     if profile.recovering:
-        within_us = profile.recovering.within_s * 1e6
-        found.append(Comparison(RECOVERY, recovery_bounds(profile, run), within_us))
+        found[RECOVERY] = recovery_bounds(profile, run, profile.recovering.within_s * 1e6)
     return found
 
 
-def _bounds(profile: Profile, run: RunFigures, high: float, low: float, excuse: str) -> Bounds:
+def _bounds(
+    profile: Profile, run: RunFigures, limit: float, high: float, low: float, excuse: str
+) -> Bounds:
     beyond = run.noisy > profile.host.noisy
-    return Bounds(high, low, void_code(profile, run), excuse if low < high else "", beyond)
+    return Bounds(limit, high, low, void_code(profile, run), excuse if low < high else "", beyond)
 
 
 def void_code(profile: Profile, run: RunFigures) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from tickproof.conformance.latency.figures import RunFigures, shown_us
 from tickproof.conformance.latency.profiles import Profile, measured_per_s
 from tickproof.conformance.performance import latency_document, latency_session, latency_terminal
 from tickproof.conformance.performance.decision import FLOOR_FACTOR
-from tickproof.conformance.performance.limits import Comparison, comparisons, rate_bounds
+from tickproof.conformance.performance.limits import Bounds, bounds_of, rate_bounds
 from tickproof.conformance.performance.rate_search import (
     AGAIN,
     NEAR,
@@ -165,28 +166,31 @@ def attempt_of(profile: Profile, run: RunFigures) -> Attempt:
     if run.ended != "completed" or run.wrong:
         result: StepResult = "void" if run.ended == "kit-error" else "broken"
         return Attempt(result, run.wrong or run.ended, **facts)
-    fell = rate_bounds(profile, run)
-    limits = comparisons(profile, run)
-    over = [one for one in limits if one.over]
-    if void := next((one.bounds.void for one in limits if one.bounds.void), ""):
+    fell, limits = rate_bounds(profile, run), bounds_of(profile, run)
+    over = {name: one for name, one in limits.items() if one.over}
+    if void := next((one.void for one in limits.values() if one.void), ""):
         return Attempt("void", void, **facts)
     if fell.high:
         why = f"{run.achieved:.1%} of the rate was done"
         if run.backlog_growth:
             why += f", the backlog grew by {run.backlog_growth:,.0f} a second"
-        return Attempt(*(("over", why) if fell.surely(0) else ("void", fell.excuse)), **facts)
+        return Attempt(*(("over", why) if fell.surely else ("void", fell.excuse)), **facts)
+    near = _near(limits.values())
     if not over:
-        return Attempt("ok", "", near=_near(limits), **facts)
-    over = [one for one in over if run.floor.get(one.name, 0.0) * FLOOR_FACTOR <= one.limit_us]
+        return Attempt("ok", "", near=near, **facts)
+    floor = run.floor
+    over = {
+        name: one for name, one in over.items() if floor.get(name, 0.0) * FLOOR_FACTOR <= one.limit
+    }
     if not over:
         return Attempt("void", "KIT_FLOOR", **facts)
-    first = next((one for one in over if one.surely), None)
-    if first is None:
-        return Attempt("void", over[0].bounds.excuse, **facts)
-    why = f"{first.name} {shown_us(first.bounds.high)}, limit {shown_us(first.limit_us)}"
-    return Attempt("over", why, near=_near(limits), **facts)
+    for name, one in over.items():
+        if one.surely:
+            why = f"{name} {shown_us(one.high)}, limit {shown_us(one.limit)}"
+            return Attempt("over", why, near=near, **facts)
+    return Attempt("void", next(iter(over.values())).excuse, **facts)
 
 
-def _near(limits: list[Comparison]) -> bool:
+def _near(limits: Iterable[Bounds]) -> bool:
     """Whether the figure that is furthest up its limit lies close to it."""
-    return 1 / NEAR <= max(one.bounds.high / one.limit_us for one in limits) <= NEAR
+    return 1 / NEAR <= max(one.high / one.limit for one in limits) <= NEAR
