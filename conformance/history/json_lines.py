@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from tickproof.conformance.history import plain_files
 
@@ -48,6 +49,21 @@ class LineFile:
                 self._file.close()
             except OSError as error:  # what a full disk did not take is tried once more
                 self.failure = self.failure or error
+
+
+class Tail:
+    """The lines that are added to an open file; a line above ``longest`` bytes is dropped."""
+
+    def __init__(self, file: BinaryIO, longest: int = 1 << 20) -> None:
+        self._file, self._longest, self._torn = file, longest, b""
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        """Yield the complete lines since the last look, some at a time."""
+        while data := self._file.read(self._longest):
+            *lines, self._torn = (self._torn + data).split(b"\n")
+            if len(self._torn) > self._longest:
+                self._torn = b""
+            yield lines
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:

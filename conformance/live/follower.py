@@ -6,13 +6,10 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
-from tickproof.conformance.history.json_lines import loads
+from tickproof.conformance.history.json_lines import Tail, loads
 from tickproof.conformance.report.session_log import FILE_NAME
-
-#: Read at once, and the longest line that counts as one.
-_CHUNK: Final = 1 << 20
 
 
 class Follower:
@@ -25,7 +22,7 @@ class Follower:
         self._folder = folder
         self._file: BinaryIO | None = None
         self._path: Path | None = None
-        self._rest = b""
+        self._tail: Tail | None = None
 
     @property
     def session(self) -> Path | None:
@@ -35,10 +32,7 @@ class Follower:
     def new(self) -> Iterator[tuple[bool, list[dict[str, Any]]]]:
         """Yield (whether another session began, its events), until there is no more."""
         began = self._look()
-        while self._file is not None and (data := self._file.read(_CHUNK)):
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            if len(self._rest) > _CHUNK:
-                self._rest = b""
+        for lines in self._tail or ():
             yield began, [row for line in lines if (row := _row(line)) is not None]
             began = False
         if began:
@@ -67,7 +61,8 @@ class Follower:
         except OSError:
             return False
         self.close()
-        self._file, self._path, self._rest = os.fdopen(descriptor, "rb"), newest, b""
+        self._file, self._path = os.fdopen(descriptor, "rb"), newest
+        self._tail = Tail(self._file)
         return True
 
     def _is_open(self, facts: os.stat_result) -> bool:

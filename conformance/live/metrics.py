@@ -8,14 +8,14 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tickproof.conformance.live.watch import Watch
+from tickproof.conformance.report.session_state import SessionState
 from tickproof.conformance.verdicts import SEVERITY
 
 
 class SessionCollector(Collector):
     """Gives the metrics of the session that is watched now; each has the label ``engine``."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: SessionState) -> None:
         self.watch = watch
 
     def collect(self) -> Iterator[Metric]:
@@ -48,7 +48,7 @@ class SessionCollector(Collector):
         yield _gauge(
             "tickproof_requirements",
             "Requirements by verdict so far.",
-            {(one.value,): counts[one.value] for one in SEVERITY},
+            {(one.value,): counts[one] for one in SEVERITY},
             engine,
             "verdict",
         )

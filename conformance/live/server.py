@@ -18,9 +18,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from tickproof.conformance.live import metrics, snapshot
 from tickproof.conformance.live.follower import Follower
-from tickproof.conformance.live.watch import Watch
 from tickproof.conformance.report import templates
 from tickproof.conformance.report.json_report import PAGE_NAME
+from tickproof.conformance.report.session_state import SessionState
 
 HOST: Final = "127.0.0.1"
 #: How often the log is read, and pages are told.
@@ -34,7 +34,7 @@ class LiveServer:
 
     def __init__(self, folder: Path) -> None:
         self._follower = Follower(folder)
-        self._collector = metrics.SessionCollector(Watch())
+        self._collector = metrics.SessionCollector(SessionState())
         self._registry: CollectorRegistry = metrics.registry(self._collector)
         self._changed = asyncio.Condition()
         self._over = False
@@ -74,7 +74,7 @@ class LiveServer:
     def _read(self) -> None:
         for began, rows in self._follower.new():
             if began:
-                self._collector.watch = Watch()
+                self._collector.watch = SessionState()
             for row in rows:
                 self._collector.watch.take(row)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from tickproof.conformance.live.watch import Watch, judged
+from tickproof.conformance.report.session_state import SessionState
 from tickproof.conformance.report.style import TIER_NAMES
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
@@ -13,10 +13,9 @@ from tickproof.conformance.verdicts import SEVERITY, Verdict
 _RUNS: Final = 20
 
 
-def of(watch: Watch) -> dict[str, Any]:
+def of(watch: SessionState) -> dict[str, Any]:
     """Return what a page shows of a session; texts are bounded and not escaped."""
-    worst = judged(watch)
-    order = [one.value for one in SEVERITY]
+    worst = watch.worst
     counts = watch.counts
     return {
         "engine": watch.engine,
@@ -27,7 +26,7 @@ def of(watch: Watch) -> dict[str, Any]:
         if watch.tier is None
         else f"T{watch.tier} {TIER_NAMES.get(watch.tier, '')}".rstrip(),
         "verdict": watch.ended or (worst.value if worst else ""),
-        "counts": [[one, counts[one]] for one in reversed(order) if counts[one]],
+        "counts": [[one, counts[one]] for one in reversed(SEVERITY) if counts[one]],
         "runs": [
             {
                 "name": run.name,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from rich.console import Console, Group, RenderableType
@@ -18,10 +17,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tickproof.conformance.report.session_log import brief
+from tickproof.conformance.report.session_state import SessionState
 from tickproof.conformance.report.style import TIER_NAMES, badge, counts_line
 from tickproof.conformance.requirements.registry import LATENCY_TIER
 from tickproof.conformance.text import shown
-from tickproof.conformance.verdicts import SEVERITY, Verdict
+from tickproof.conformance.verdicts import Verdict
 
 _NAME_LIMIT: Final = 40
 _LINE_LIMIT: Final = 120
@@ -29,7 +30,6 @@ _LINE_LIMIT: Final = 120
 QUIET_PER_S: Final = 0.5
 #: Runs shown at once.
 _ROWS: Final = 8
-_SIGNALS: Final = {"kill": "SIGKILL", "pause": "SIGSTOP", "resume": "SIGCONT"}
 #: Verdicts that the summary lists; while the session runs they would only be noise.
 _SILENT: Final = frozenset((Verdict.PASS, Verdict.NOT_CLAIMED, Verdict.BLOCKED))
 
@@ -100,70 +100,6 @@ def bar(what: str, done: int, total: int | None, seconds: float) -> RenderableTy
     return grid
 
 
-@dataclass
-class _Run:
-    """What is known of one run so far."""
-
-    name: str
-    records: int = 0
-    served: int = 0
-    outputs: int = 0
-    fault: str = ""
-
-
-@dataclass
-class State:
-    """What the events of a session have said so far, bounded by the runs under way."""
-
-    tier: int | None = None
-    runs: dict[str, _Run] = field(default_factory=dict)
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
-    newest_fault: str = ""
-
-    @property
-    def counts(self) -> Counter[Verdict]:
-        """Requirements by verdict so far: the worst of those that have several tests."""
-        return Counter(self.verdicts.values())
-
-    def take(self, event: Event) -> _Run | None:
-        """Take over one event; returns the run it is about, if any."""
-        kind = event.get("event")
-        if kind == "tier-started":
-            self.tier = int(event["tier"])
-        elif kind == "decided":
-            id_, verdict = event["outcome"]["requirement"], Verdict(event["outcome"]["verdict"])
-            earlier = self.verdicts.get(id_, verdict)
-            self.verdicts[id_] = max(earlier, verdict, key=SEVERITY.index)
-        elif kind == "run-started":
-            scenario, app = str(event.get("scenario", "")), str(event.get("app", ""))
-            name = scenario if app in scenario else f"{scenario} {app}"
-            run = _Run(shown(name, _NAME_LIMIT), int(event.get("records") or 0))
-            self.runs[str(event["run"])] = run
-            return run
-        elif kind in ("progress", "fault", "run-ended"):
-            run = self.runs.get(str(event["run"])) or _Run(shown(str(event["run"]), _NAME_LIMIT))
-            run.served = int(event.get("served", run.served))
-            run.outputs = int(event.get("outputs", run.outputs))
-            run.records = int(event.get("records") or run.records)
-            if kind == "fault":
-                run.fault = fault_text(event, run.served, run.records)
-                self.newest_fault = f"{run.name}: {run.fault}"
-            if kind == "run-ended":
-                self.runs.pop(str(event["run"]), None)
-            return run
-        return None
-
-
-def fault_text(event: Event, served: int, records: int) -> str:
-    """Return "SIGKILL worker 4711 at 43,210 of 100,000 records"."""
-    words = [_SIGNALS.get(str(event.get("do")), str(event.get("do", "fault")))]
-    words += [str(event[key]) for key in ("target", "pid") if event.get(key)]
-    at = event.get("at") or (f"{served:,} of {records:,} records" if records else "")
-    if at:
-        words += ["at", str(at)]
-    return shown(" ".join(words), 100)
-
-
 class SessionProgress(LiveView):
     """Shows the events of `tickproof.conformance.session.tiers.run_session` while entered.
 
@@ -174,41 +110,40 @@ class SessionProgress(LiveView):
     def __init__(self, console: Console, *, verbose: bool = False) -> None:
         super().__init__(console, self.render, per_second=8)
         self._verbose = verbose
-        self._state = State()
+        self._state = SessionState()
         #: What was printed: a requirement of several runs is told of once.
         self._told: set[tuple[str, Verdict]] = set()
 
     @property
     def counts(self) -> Counter[Verdict]:
-        """Verdicts so far."""
+        """Requirements by verdict so far."""
         return self._state.counts
 
     def __call__(self, event: Event) -> None:
         """Show one event."""
-        run = self._state.take(event)
-        kind = event.get("event")
+        row = brief(event)
+        run = self._state.take(row)
+        kind = row.get("event")
         if kind == "tier-started":
             self.line(_tier(int(event["tier"])))
             if event["tier"] == LATENCY_TIER:
                 self.slow_down(QUIET_PER_S)
         elif kind == "decided":
-            self._decided(event["outcome"])
+            self._decided(row)
         elif run and self._verbose and kind == "fault":
-            self.keep(Text(f"  {run.name}: ").append(run.fault, style="bold red"))
+            self.keep(Text(f"  {run.name}: ").append(run.newest_fault, style="bold red"))
         elif run and self._verbose and kind == "run-ended":
             # What was served last is not known here: progress comes in steps.
             ended = shown(str(event.get("ended", "")), 60)
             self.line(Text(f"  {run.name}: {run.records:,} records, {ended}"))
 
-    def _decided(self, outcome: Mapping[str, Any]) -> None:
-        verdict = Verdict(outcome["verdict"])
-        id_ = str(outcome["requirement"])
+    def _decided(self, row: Event) -> None:
+        verdict, id_ = Verdict(row["verdict"]), str(row["requirement"])
         if verdict not in _SILENT and (id_, verdict) not in self._told:
             self._told.add((id_, verdict))
             line = Text("  ").append_text(badge(verdict, self.console))
-            text = f" {id_} {outcome.get('reason', '')}".rstrip()
-            line.append(shown(text, _LINE_LIMIT), style="default")
-            if scenario := outcome.get("scenario"):
+            line.append(shown(f" {id_} {row['reason']}".rstrip(), _LINE_LIMIT), style="default")
+            if scenario := row["scenario"]:
                 line.append(f"  {shown(str(scenario), 60)}", style="dim")
             self.keep(line)
 
@@ -226,15 +161,16 @@ class SessionProgress(LiveView):
         for run in running[:_ROWS]:
             table.add_row(
                 Text(run.name),
-                ProgressBar(total=max(run.records, 1), completed=run.served, width=16),
-                Text(f"{run.served:,} served"),
-                Text(f"{run.outputs:,} out"),
+                ProgressBar(total=max(run.records, 1), completed=run.counts["served"], width=16),
+                Text(f"{run.counts['served']:,} served"),
+                Text(f"{run.counts['outputs']:,} out"),
             )
         parts: list[RenderableType] = [head, table]
         if len(running) > _ROWS:
             parts.append(Text(f"and {len(running) - _ROWS} more", style="dim"))
-        if state.newest_fault:
-            parts.append(Text(state.newest_fault, style="red", no_wrap=True, overflow="ellipsis"))
+        if state.newest_faults:
+            newest = "{run}: {said}".format_map(state.newest_faults[-1])
+            parts.append(Text(newest, style="red", no_wrap=True, overflow="ellipsis"))
         return Group(*parts)
 
 

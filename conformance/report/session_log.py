@@ -44,7 +44,7 @@ class SessionLog:
 
     def __call__(self, event: dict[str, Any]) -> None:
         """Write an event, and hand it on."""
-        self._write(_brief(event))
+        self._write(brief(event))
         self._on_event(event)
 
     def came_out(self, verdict: str) -> None:
@@ -56,10 +56,10 @@ class SessionLog:
             self._file.write({"t": round(time.time(), 3), **row})
 
 
-def _brief(event: dict[str, Any]) -> dict[str, Any]:
-    """Leave out of an outcome what the reports say."""
+def brief(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an event as the log has it: of an outcome, without what the reports say."""
     outcome = event.get("outcome")
-    if not isinstance(outcome, dict):
-        return event
-    kept = {key: outcome[key] for key in ("requirement", "verdict", "reason", "scenario")}
-    return {"event": event["event"], **kept, "said": shown(outcome["actual"], _TEXT)}
+    if not isinstance(outcome, Mapping):
+        return dict(event)
+    kept = {key: outcome.get(key, "") for key in ("requirement", "verdict", "reason", "scenario")}
+    return {"event": event["event"], **kept, "said": shown(outcome.get("actual", ""), _TEXT)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -23,6 +24,7 @@ from tickproof.conformance.fault_space.offers import EVERYTHING, offers, space_o
 from tickproof.conformance.fault_space.scenarios import PREFIX
 from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.json_lines import Tail
 from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import pytest_plugin, session_record
@@ -258,7 +260,7 @@ class _Feed:
     """Reads the events that the processes append to a file, and hands them on."""
 
     def __init__(self, path: Path, on_event: OnEvent) -> None:
-        self._file = path.open(encoding="utf-8")
+        self._file = path.open("rb")
         self._file.seek(0, os.SEEK_END)  # what is there belongs to the tiers before
         self._on_event = on_event
         self._stop = threading.Event()
@@ -273,13 +275,10 @@ class _Feed:
         self._file.close()
 
     def _run(self) -> None:
-        rest = ""
-        stopped = False
+        tail, stopped = Tail(self._file), False
         while not stopped:
             stopped = self._stop.wait(FEED_S)
-            rest += self._file.read()
-            *lines, rest = rest.split("\n")
-            for line in lines:
+            for line in itertools.chain.from_iterable(tail):
                 self._on_event(json.loads(line))
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.long import examples
 from tickproof.conformance.live import snapshot
 from tickproof.conformance.live.follower import Follower
-from tickproof.conformance.live.watch import SPAN_S, Watch
 from tickproof.conformance.report.session_log import FILE_NAME, SessionLog
+from tickproof.conformance.report.session_state import SPAN_S, SessionState
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 EVENTS = ("session-started", "session-ended", "tier-started", "decided", "run-started",
@@ -28,8 +28,8 @@ ROWS = st.builds(
 )
 
 
-def watched(*rows: dict) -> Watch:
-    watch = Watch()
+def watched(*rows: dict) -> SessionState:
+    watch = SessionState()
     for row in ({"t": 100.0, "event": "session-started", "engine": "e 1"}, *rows):
         watch.take(row)
     return watch

@@ -1,13 +1,13 @@
-"""A session as it stands: what a page and metrics show of it, from its events alone."""
+"""A session so far, from its events alone: what a terminal, a page and metrics show of it."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tickproof.conformance.report.live import fault_text
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
@@ -16,6 +16,7 @@ MOST: Final = 30
 #: Seconds of rates that are kept, one value each.
 SPAN_S: Final = 120
 _NAME: Final = 60
+_SIGNALS: Final = {"kill": "SIGKILL", "pause": "SIGSTOP", "resume": "SIGCONT"}
 _COUNTS: Final = ("published", "served", "outputs", "released")
 _TOP: Final = 2**62
 
@@ -31,6 +32,7 @@ class Run:
     rates: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0.0))
     memory: int = 0
     faults: int = 0
+    newest_fault: str = ""
 
     @property
     def backlog(self) -> int:
@@ -44,7 +46,7 @@ class Run:
         return self.backlog / rate if rate > 0 else math.nan
 
 
-class Watch:
+class SessionState:
     """What the events of one session said so far; nothing in them is trusted."""
 
     def __init__(self) -> None:
@@ -67,12 +69,21 @@ class Watch:
         self._by_second: dict[int, Counter[str]] = {}
 
     @property
-    def counts(self) -> Counter[str]:
+    def counts(self) -> Counter[Verdict]:
         """Requirements by verdict."""
-        return Counter(one["verdict"] for one in self.verdicts.values())
+        return Counter(Verdict(one["verdict"]) for one in self.verdicts.values())
 
-    def take(self, row: dict[str, Any]) -> None:
-        """Take over one event; one that is not as it should be is passed over."""
+    @property
+    def worst(self) -> Verdict | None:
+        """The worst verdict so far, None before the first."""
+        return max(self.counts, key=SEVERITY.index, default=None)
+
+    def take(self, row: Mapping[str, Any]) -> Run | None:
+        """Take over one event, in brief (see `session_log`); return the run that it is about.
+
+        An event that is not as it should be is passed over.
+        """
+        run = self.runs.get(_text(row.get("run"), 500))
         self.now_s = max(self.now_s, _number(row.get("t")))
         takers = {
             "session-started": self._session_started,
@@ -86,6 +97,7 @@ class Watch:
         }
         if (take := takers.get(row["event"])) is not None:
             take(row)
+        return run
 
     def seconds(self) -> list[dict[str, float]]:
         """Return records by second over the last SPAN_S seconds, the current one left out."""
@@ -95,19 +107,19 @@ class Watch:
             for second in range(max(last - SPAN_S, int(self.began_s)), last)
         ]
 
-    def _session_started(self, row: dict[str, Any]) -> None:
+    def _session_started(self, row: Mapping[str, Any]) -> None:
         self.engine = _text(row.get("engine"))
         self.began_s = self.now_s
         self.facts = {key: _text(row.get(key)) for key in ("profile", "seed", "isolation")}
 
-    def _session_ended(self, row: dict[str, Any]) -> None:
+    def _session_ended(self, row: Mapping[str, Any]) -> None:
         self.ended = _text(row.get("verdict")) or "ended"
         self.runs.clear()
 
-    def _tier_started(self, row: dict[str, Any]) -> None:
+    def _tier_started(self, row: Mapping[str, Any]) -> None:
         self.tier = int(_number(row.get("tier")))
 
-    def _decided(self, row: dict[str, Any]) -> None:
+    def _decided(self, row: Mapping[str, Any]) -> None:
         id_, verdict = _text(row.get("requirement")), _text(row.get("verdict"))
         order = [one.value for one in SEVERITY]
         if verdict not in order:
@@ -118,39 +130,43 @@ class Watch:
         said = {key: _text(row.get(key), 300) for key in ("reason", "scenario", "said")}
         self.verdicts[id_] = {"verdict": verdict, **said}
 
-    def _run_started(self, row: dict[str, Any]) -> None:
-        name = _text(row.get("scenario"))
+    def _run_started(self, row: Mapping[str, Any]) -> None:
+        scenario, app = _text(row.get("scenario")), _text(row.get("app"))
+        name = scenario if app in scenario else f"{scenario} {app}"
         self.runs[_text(row.get("run"), 500)] = Run(name, _count(row.get("records")), self.now_s)
 
-    def _progress(self, row: dict[str, Any]) -> None:
+    def _progress(self, row: Mapping[str, Any]) -> None:
         if (run := self._run(row)) is None:
             return
         self._advance(run, row)
         run.memory = _count(row.get("rss"))
+        run.records = _count(row.get("records")) or run.records
 
-    def _fault(self, row: dict[str, Any]) -> None:
+    def _fault(self, row: Mapping[str, Any]) -> None:
         do, target = _text(row.get("do")), _text(row.get("target"))
         self.faults[do, target] += 1
         run = self._run(row)
-        served, records = _count(row.get("served")), _count(row.get("records"))
-        said = fault_text(
-            {"do": do, "target": target, "pid": _count(row.get("pid"))}, served, records
-        )
+        served = _count(row.get("served")) or (run.counts["served"] if run else 0)
+        records = _count(row.get("records")) or (run.records if run else 0)
+        words = [_SIGNALS.get(do, do), target, str(_count(row.get("pid")) or "")]
+        words.append(f"at {served:,} of {records:,} records" if records else "")
+        said = shown(" ".join(filter(None, words)), 100)
         at_s = self.now_s - self.began_s
         self.newest_faults.append({"at_s": at_s, "run": run.name if run else "", "said": said})
         if run is not None:
             run.faults += 1
+            run.newest_fault = said
 
-    def _run_ended(self, row: dict[str, Any]) -> None:
+    def _run_ended(self, row: Mapping[str, Any]) -> None:
         if (run := self._run(row)) is not None:
-            self._advance(run, row | {"published": row.get("records")})
+            self._advance(run, {**row, "published": row.get("records")})
         self.runs.pop(_text(row.get("run"), 500), None)
         self.runs_ended[_text(row.get("ended"))] += 1
 
-    def _run(self, row: dict[str, Any]) -> Run | None:
+    def _run(self, row: Mapping[str, Any]) -> Run | None:
         return self.runs.get(_text(row.get("run"), 500))
 
-    def _advance(self, run: Run, row: dict[str, Any]) -> None:
+    def _advance(self, run: Run, row: Mapping[str, Any]) -> None:
         """Take over how far a run is: it never goes back."""
         took_s = max(self.now_s - run.at_s, 1e-3)
         second = self._by_second.setdefault(int(self.now_s), Counter())
@@ -163,12 +179,6 @@ class Watch:
         run.at_s = self.now_s
         for old in [one for one in self._by_second if one < self.now_s - SPAN_S - 1]:
             del self._by_second[old]
-
-
-def judged(watch: Watch) -> Verdict | None:
-    """Return the worst verdict so far, None before the first."""
-    found = [Verdict(one) for one in watch.counts]
-    return max(found, key=SEVERITY.index, default=None)
 
 
 def _number(value: object) -> float:
