@@ -88,23 +88,24 @@ def _sysctl(name: str, value: int) -> Callable[[Context], Step]:
     return step
 
 
-def _quota(at: Context) -> Step:
-    if at.reading.status is not Status.NOT_OK:
-        raise Cannot(
-            "limits above a container are set by whoever starts it: no CPU limit, and "
-            "the cgroups of the host in sight (docker: --cgroupns=host)"
-        )
-    path = at.reading.path
-    free = "max" if path.endswith("cpu.max") else "-1"
-    old = at.host.text(path.lstrip("/"))
-    return at.step("take the CPU quota away", [write(free, path)], [write(old, path)])
+def _file(
+    what: str, value: str | Callable[[Context], str], path: str = "", *needs: str
+) -> Callable[[Context], Step]:
+    """Return what writes a value to a file, and back what it holds; path "": of the reading."""
+
+    def step(at: Context) -> Step:
+        file = path or at.reading.path.lstrip("/")
+        new = value if isinstance(value, str) else value(at)
+        return at.step(what, [write(new, file)], [write(at.host.text(file), file)], *needs)
+
+    return step
+
+
+def _no_quota(at: Context) -> str:
+    return "max" if at.reading.path.endswith("cpu.max") else "-1"
 
 
 def _pressure(at: Context) -> Step:
-    if at.reading.status is Status.UNOBSERVABLE:
-        raise Cannot(
-            "this kernel does not report pressure: psi=1 on its command line, or CONFIG_PSI"
-        )
     look_at = "ps -eo pcpu,psr,pid,comm --sort=-pcpu | head"
     return at.step("end what else uses the cores, and look again", [look_at], [], NOTHING)
 
@@ -161,15 +162,11 @@ def _affinity(at: Context) -> Step:
     )
 
 
-def _clock(at: Context) -> Step:
-    offered = at.host.text(f"{_CLOCKS}/available_clocksource").split()
-    path = f"{_CLOCKS}/current_clocksource"
-    if "tsc" not in offered:
+def _clock(at: Context) -> str:
+    if "tsc" not in at.host.text(f"{_CLOCKS}/available_clocksource").split():
         where = HYPERVISOR if at.host.guest else "the kernel found it unstable, see its log"
         raise Cannot(f"the clock tsc is not offered: {where}")
-    return at.step(
-        "tell time by the processor", [write("tsc", path)], [write(at.host.text(path), path)]
-    )
+    return "tsc"
 
 
 def _limits(at: Context) -> Step:
@@ -193,12 +190,6 @@ def _limits(at: Context) -> Step:
 
 def _governor(at: Context) -> Step:
     file = "cpufreq/scaling_governor"
-    if at.reading.status is Status.UNOBSERVABLE:
-        raise Cannot(
-            _hidden(
-                at, "no cpufreq driver: let the operating system set the frequency, in the firmware"
-            )
-        )
     old = {core: at.host.text(f"{CPU}/cpu{core}/{file}") for core in at.host.cores}
     old = {core: name for core, name in old.items() if name != "performance"}
     path = f"{CPU}/cpu$core/{file}"
@@ -211,29 +202,11 @@ def _governor(at: Context) -> Step:
     )
 
 
-def _turbo(at: Context) -> Step:
-    if at.reading.status is Status.UNOBSERVABLE:
-        raise Cannot(_hidden(at, "turbo cannot be seen here: switch it off in the firmware"))
-    path = at.reading.path
-    old = at.host.text(path.lstrip("/"))
-    return at.step(
-        "switch turbo off",
-        [write("1" if old == "0" else "0", path)],
-        [write(old, path)],
-        ROOT,
-        METAL,
-    )
+def _no_turbo(at: Context) -> str:
+    return "1" if at.host.text(at.reading.path.lstrip("/")) == "0" else "0"
 
 
 def _idle(at: Context) -> Step:
-    if at.reading.status is Status.UNOBSERVABLE:
-        raise Cannot(
-            _hidden(
-                at,
-                "no idle states can be seen: limit them in the firmware, or "
-                "idle=poll on the command line",
-            )
-        )
     states = {core: " ".join(deep_states(at.host, core)) for core in at.host.cores}
     commands: dict[str, list[str]] = {"1": [], "0": []}
     for held, cores in grouped(states).items():
@@ -246,8 +219,6 @@ def _idle(at: Context) -> Step:
 
 
 def _interrupts(at: Context) -> Step:
-    if at.reading.status is Status.UNOBSERVABLE:
-        raise Cannot("no interrupts can be seen here: look from outside the container")
     at.need_others()
     old: dict[str, str] = {}
     for number in at.host.numbered("proc/irq"):
@@ -273,20 +244,7 @@ def _interrupts(at: Context) -> Step:
     return at.step(what, apply, undo)
 
 
-def _threads(at: Context) -> Step:
-    if at.reading.status is Status.UNOBSERVABLE:
-        raise Cannot(_hidden(at, "switch it off in the firmware"))
-    path = f"{CPU}/smt/control"
-    return at.step(
-        "switch SMT off: half of the cores go",
-        [write("off", path)],
-        [write(at.host.text(path), path)],
-        ROOT,
-        METAL,
-    )
-
-
-def _pages(at: Context) -> Step:
+def _only_asked(at: Context) -> Step:
     path = at.reading.path
     return at.step(
         "give huge pages only to those that ask",
@@ -318,22 +276,9 @@ def _node(at: Context) -> Step:
     )
 
 
-def _queues(at: Context) -> Step:
+def _others(at: Context) -> str:
     at.need_others()
-    path = at.reading.path
-    return at.step(
-        "keep kernel work off the cores",
-        [write(mask(at.others), path)],
-        [write(at.host.text(path.lstrip("/")), path)],
-    )
-
-
-def _steal(at: Context) -> Step:
-    raise Cannot("give this machine cores of its own on the hypervisor, or use bare metal")
-
-
-def _hidden(at: Context, otherwise: str) -> str:
-    return HYPERVISOR if at.host.guest else otherwise
+    return mask(at.others)
 
 
 def each_core(cores: tuple[int, ...], value: str, path: str) -> str:
@@ -352,25 +297,24 @@ def grouped(values: Mapping) -> dict[str, tuple]:
 
 #: Those of the kernel command line are in `tuning_tools`: one step for all.
 STEPS: dict[str, Callable[[Context], Step]] = {
-    "cpu-quota": _quota,
+    "cpu-quota": _file("take the CPU quota away", _no_quota),
     "cpu-pressure": _pressure,
     "affinity": _affinity,
     "cpuset-partition": _partition,
     "real-time-policy": _limits,
     "real-time-throttling": _sysctl("kernel.sched_rt_runtime_us", -1),
-    "clock-source": _clock,
+    "clock-source": _file("tell time by the processor", _clock, f"{_CLOCKS}/current_clocksource"),
     "governor": _governor,
-    "turbo": _turbo,
+    "turbo": _file("switch turbo off", _no_turbo, "", ROOT, METAL),
     "c-states": _idle,
     "interrupts": _interrupts,
-    "smt": _threads,
-    "huge-pages": _pages,
+    "smt": _file("switch SMT off: half of the cores go", "off", f"{CPU}/smt/control", ROOT, METAL),
+    "huge-pages": _only_asked,
     "swap": _swap,
     "numa-node": _node,
     "numa-balancing": _sysctl("kernel.numa_balancing", 0),
     "memlock": _limits,
-    "work-queues": _queues,
-    "steal": _steal,
+    "work-queues": _file("keep kernel work off the cores", _others),
     "net-receive-buffer": _sysctl("net.core.rmem_max", comparability.LEAST_BUFFER),
     "net-send-buffer": _sysctl("net.core.wmem_max", comparability.LEAST_BUFFER),
     "net-backlog": _sysctl("net.core.netdev_max_backlog", comparability.LEAST_BACKLOG),
@@ -378,21 +322,36 @@ STEPS: dict[str, Callable[[Context], Step]] = {
 }
 
 
-#: Those with advice for a reading that is UNOBSERVABLE.
-_FOR_UNOBSERVABLE = frozenset({
-    "cpu-quota", "cpu-pressure", "cpuset-partition", "governor", "turbo", "c-states",
-    "interrupts", "smt", "steal",
-})  # fmt: skip
+#: What to do about a reading that is UNOBSERVABLE; of a guest, the first are its hypervisor's.
+_HARDWARE: dict[str, str] = {
+    "governor": "no cpufreq driver: let the operating system set the frequency, in the firmware",
+    "turbo": "turbo cannot be seen here: switch it off in the firmware",
+    "c-states": "no idle states can be seen: limit them in the firmware, or idle=poll on the "
+    "command line",
+    "smt": "switch it off in the firmware",
+}
+_ELSEWHERE: dict[str, str] = {
+    "cpu-quota": "limits above a container are set by whoever starts it: no CPU limit, and "
+    "the cgroups of the host in sight (docker: --cgroupns=host)",
+    "cpu-pressure": "this kernel does not report pressure: psi=1 on its command line, or "
+    "CONFIG_PSI",
+    "interrupts": "no interrupts can be seen here: look from outside the container",
+}
 
 
 def by_hand(at: Context) -> Step:
     """Return the step for a reading that is not OK; raises Cannot."""
     reading = at.reading
     what = f"{reading.path}: {reading.value}"
+    if reading.probe == "steal":
+        raise Cannot("give this machine cores of its own on the hypervisor, or use bare metal")
     if reading.probe not in STEPS:
         raise Cannot(f"nothing to set, it has to be readable: {what}")
-    if reading.status is Status.UNOBSERVABLE and reading.probe not in _FOR_UNOBSERVABLE:
-        raise Cannot(f"nothing to go back to: {what}")
+    # A partition that cannot be seen can still be made.
+    if reading.status is Status.UNOBSERVABLE and reading.probe != "cpuset-partition":
+        if reading.probe in _HARDWARE:
+            raise Cannot(HYPERVISOR if at.host.guest else _HARDWARE[reading.probe])
+        raise Cannot(_ELSEWHERE.get(reading.probe, f"nothing to go back to: {what}"))
     try:
         return STEPS[reading.probe](at)
     except Unobservable as error:

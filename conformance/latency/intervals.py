@@ -204,44 +204,6 @@ def sustained(found: list[Load], start_ns: int, end_ns: int) -> Sustained:
     )
 
 
-@dataclass(frozen=True)
-class PerSecond:
-    """A run by seconds of intended time, one element each.
-
-    starts_ns: monotonic. count: answered of the records due in it. unanswered: the others.
-    p50, p99, max: microseconds, exact, nan where count is 0. done: records of the input done
-    in that second. backlog: the most that were due and not done.
-    """
-
-    starts_ns: np.ndarray
-    count: np.ndarray
-    unanswered: np.ndarray
-    p50: np.ndarray
-    p99: np.ndarray
-    max: np.ndarray
-    done: np.ndarray
-    backlog: np.ndarray
-
-
-def per_second(answers: Answers, load: Load, start_ns: int, end_ns: int) -> PerSecond:
-    """Return the seconds from ``start_ns`` on that begin before ``end_ns``."""
-    starts = np.arange(start_ns, end_ns, SECOND_NS)
-    p50, p99, longest = figures = np.full((3, len(starts)), np.nan)
-    count, unanswered = np.zeros((2, len(starts)), np.int64)
-    backlog = np.zeros(len(starts))
-    for number, start in enumerate(starts.tolist()):
-        mine = answers.due(start, start + SECOND_NS)
-        values = np.sort(latencies(mine))
-        count[number], unanswered[number] = len(values), len(mine) - len(values)
-        if len(values):
-            ranks = [-(-len(values) * share // 100) - 1 for share in (50, 99, 100)]
-            figures[:, number] = values[ranks] / 1_000
-        looks = np.arange(start, min(start + SECOND_NS, end_ns), _LOOK_NS)
-        backlog[number] = load.backlog(looks).max()
-    done = np.diff(load.done.at(np.append(starts, starts[-1:] + SECOND_NS) - 1)) * load.weight
-    return PerSecond(starts, count, unanswered, p50, p99, longest, done, backlog)
-
-
 def interval_histograms(answers: Answers, phase: np.ndarray, start_ns: int) -> list[Interval]:
     """Return a histogram for each second from ``start_ns`` on and each phase with answers in it.
 

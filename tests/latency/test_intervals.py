@@ -18,7 +18,6 @@ from tickproof.conformance.latency.intervals import (
     growth,
     interval_histograms,
     loads,
-    per_second,
     sustained,
 )
 from tickproof.conformance.latency.percentiles import histogram, percentiles_us
@@ -235,31 +234,6 @@ def test_an_engine_that_fetches_all_and_falls_behind_is_seen_by_its_releases(mar
 
 
 # -- seconds -------------------------------------------------------------------
-
-
-def test_seconds_have_exact_percentiles_counts_and_backlog():
-    intended = due(3, 1000)
-    done = intended + (np.arange(3000) % 1000 + 1) * 1000
-    done[:1000][::10] = NEVER
-    one = answered(intended, done)
-    seconds = per_second(one, load(intended, done[done > 0]), 0, 3 * SECOND)
-    assert seconds.starts_ns.tolist() == [0, SECOND, 2 * SECOND]
-    assert seconds.count.tolist() == [900, 1000, 1000]
-    assert seconds.unanswered.tolist() == [100, 0, 0]
-    assert seconds.p50.tolist()[1:] == [500.0, 500.0]
-    assert seconds.p99.tolist()[1:] == [990.0, 990.0]
-    assert seconds.max.tolist() == [1000.0, 1000.0, 1000.0]
-    # The last record of a second is done 1 ms after it was due: just in the next second.
-    assert seconds.done.sum() == 2899 and seconds.done[0] in (899, 900)
-    assert seconds.backlog[1] == pytest.approx(101, abs=2)
-
-
-def test_a_second_without_answers_has_no_percentiles():
-    intended = due(2, 1000)
-    one = answered(intended, np.where(intended < SECOND, intended + 5, NEVER))
-    seconds = per_second(one, load(intended, intended[:1000] + 5), 0, 2 * SECOND)
-    assert seconds.count.tolist() == [1000, 0] and seconds.unanswered.tolist() == [0, 1000]
-    assert seconds.max[0] == 0.005 and np.isnan(seconds.p50[1])
 
 
 def test_intervals_of_a_phase_add_up_to_the_phase():
