@@ -34,7 +34,7 @@ def engines() -> None:
 @click.option("--json", "as_json", is_flag=True, help="As a JSON list.")
 def requirements(family: tuple[str, ...], tiers: tuple[int, ...], as_json: bool) -> int:
     """List the requirements of the registry."""
-    from tickproof.conformance.requirements import registry
+    from tickproof.conformance.suites import registry
 
     families = {name.upper() for name in family}
     unknown = sorted(families - registry.FAMILIES.keys())
@@ -50,7 +50,7 @@ def requirements(family: tuple[str, ...], tiers: tuple[int, ...], as_json: bool)
     if not chosen:
         raise click.UsageError("--family and --tier: no requirement is in both")
     if as_json:
-        click.echo(json.dumps([requirement.model_dump() for requirement in chosen], indent=2))
+        click.echo(json.dumps([requirement.to_json() for requirement in chosen], indent=2))
         return EXIT_OK
     table = Table(box=None, pad_edge=False)
     for column in ("requirement", "tier", "level", "title"):

@@ -256,9 +256,9 @@ def load_engines(names: Sequence[str], out: Path) -> list[EngineSpec]:
     the kit's engines (mutant:ID, variant:ID), which is made under ``out``.
     """
     from tickproof.conformance.engines import spec
-    from tickproof.conformance.requirements import registry
     from tickproof.conformance.resources import fixtures
     from tickproof.conformance.selftest import mutants
+    from tickproof.conformance.suites import registry
 
     if not names:
         found = ", ".join(engine.name for engine in spec.available(fixtures()))

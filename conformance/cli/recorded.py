@@ -27,8 +27,8 @@ def check(run: Path, master: str | None) -> int:
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.report import terminal
     from tickproof.conformance.report.json_report import result
-    from tickproof.conformance.requirements import registry
     from tickproof.conformance.session import tiers
+    from tickproof.conformance.suites import registry
 
     known = registry.load()
     try:
@@ -99,9 +99,9 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     from tickproof.conformance.history.folder import History
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.report import replay_report, terminal
-    from tickproof.conformance.requirements import registry
     from tickproof.conformance.session import replay, run_command
     from tickproof.conformance.session.runs_folder import runs_folder
+    from tickproof.conformance.suites import registry
     from tickproof.conformance.suites.outcomes import stimulus
 
     known = registry.load()

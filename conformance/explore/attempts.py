@@ -18,13 +18,13 @@ from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History, write_json
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.scenario_player import tidy
-from tickproof.conformance.suites import evidence
-from tickproof.conformance.suites.judge import KitError, check_claims
+from tickproof.conformance.suites import evidence, registry
+from tickproof.conformance.suites.judge import KitError
 from tickproof.conformance.suites.outcomes import cause_of, outcome_of
+from tickproof.conformance.suites.requirement import check_claims
 from tickproof.conformance.suites.schedules import REQUIREMENT, held
 from tickproof.conformance.verdicts import Outcome, Verdict
 

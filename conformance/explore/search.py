@@ -30,8 +30,8 @@ from tickproof.conformance.faults.schedule_file import Failure, from_scenario, t
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.report import templates, terminal
 from tickproof.conformance.report.json_report import PAGE_NAME, result
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.suites import registry
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
 

@@ -19,7 +19,7 @@ from tickproof.conformance.mutation.equivalents import Equivalents
 from tickproof.conformance.mutation.judge import Case
 from tickproof.conformance.mutation.results import FILE_NAME, Fate, Head, Result, Results
 from tickproof.conformance.mutation.source import Mutation
-from tickproof.conformance.requirements import registry
+from tickproof.conformance.suites import registry
 from tickproof.conformance.text import shown
 
 #: So many scenarios, those that killed most, are played of each mutant before any plays all.

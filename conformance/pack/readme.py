@@ -11,8 +11,8 @@ from tickproof.conformance import apps, explain
 from tickproof.conformance.explain import fault_sentences
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.requirements import registry
-from tickproof.conformance.requirements.hints import halves
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.hints import halves
 from tickproof.conformance.suites.outcomes import stimulus
 from tickproof.conformance.text import shortened, shown
 from tickproof.conformance.verdicts import Outcome, Verdict

@@ -34,7 +34,7 @@ from tickproof.conformance.verdicts import (
 )
 
 if TYPE_CHECKING:
-    from tickproof.conformance.requirements.registry import Requirement
+    from tickproof.conformance.suites.requirement import Requirement
 
 FORMAT: Final = 1
 FILE_NAME: Final = "report.json"

@@ -20,7 +20,7 @@ from rich.text import Text
 from tickproof.conformance.report.session_log import brief
 from tickproof.conformance.report.session_state import SessionState
 from tickproof.conformance.report.style import TIER_NAMES, badge, counts_line
-from tickproof.conformance.requirements.registry import LATENCY_TIER
+from tickproof.conformance.suites.registry import LATENCY_TIER
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Verdict
 

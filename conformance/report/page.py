@@ -30,7 +30,7 @@ from tickproof.conformance.report.processes import ProcessUse
 from tickproof.conformance.report.run_curves import RunCurves
 from tickproof.conformance.report.style import TIER_NAMES
 from tickproof.conformance.report.terminal import where
-from tickproof.conformance.requirements.hints import advice, halves
+from tickproof.conformance.suites.hints import advice, halves
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, SEVERITY, Verdict
 
 #: Most characters of evidence in one entry.

@@ -17,7 +17,7 @@ from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import SEVERITY, Outcome, Verdict
 
 if TYPE_CHECKING:
-    from tickproof.conformance.requirements.registry import Requirement
+    from tickproof.conformance.suites.requirement import Requirement
 
 _LIMIT: Final = 100
 _STIMULUS: Final = 600

@@ -17,7 +17,7 @@ from tickproof.conformance.explain.picture import plain
 from tickproof.conformance.report import judged, rejects_by_symbol, scale_costs
 from tickproof.conformance.report.json_report import PAGE_NAME, Report, Result, left
 from tickproof.conformance.report.style import TIER_NAMES, badge, counts_line, glyph, symbol
-from tickproof.conformance.requirements.hints import advice, halves
+from tickproof.conformance.suites.hints import advice, halves
 from tickproof.conformance.text import shortened, shown
 from tickproof.conformance.verdicts import (
     DOES_NOT_APPLY,

@@ -8,10 +8,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest import matrix
 from tickproof.conformance.selftest.model import SelfTest, Subject
 from tickproof.conformance.selftest.terminal import score
+from tickproof.conformance.suites import registry
 from tickproof.conformance.text import shown
 
 FILE_NAME: Final = "matrix.md"

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest.model import SelfTest, Subject
+from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import Verdict
 
 

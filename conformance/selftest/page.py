@@ -6,10 +6,10 @@ from pathlib import Path
 
 from tickproof.conformance.report import templates, whole_file
 from tickproof.conformance.report.json_report import PAGE_NAME
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest import matrix
 from tickproof.conformance.selftest.model import SelfTest
 from tickproof.conformance.selftest.terminal import score
+from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
 
 

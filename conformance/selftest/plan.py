@@ -11,11 +11,12 @@ from typing import Final
 from tickproof.conformance.engines import network, spec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.report import machine
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest import mutants
 from tickproof.conformance.selftest.mutants import Copy, Mutant, SoundVariant
 from tickproof.conformance.selftest.trial import Task, alone, on_hosts, tests_of
-from tickproof.conformance.suites.catalog import Context, draw, seconds
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.catalog import draw, seconds
+from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.text import shown
 
 #: Sound engines that are always tried; Spark only beside a mutant of it.

@@ -12,11 +12,11 @@ from typing import Any, Final
 from tickproof.conformance.engines.spec import EngineSpec, load
 from tickproof.conformance.explain import story
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest.model import Cell, Trial
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenario_player import ScenarioPlayer
-from tickproof.conformance.suites.judge import JUDGES, import_suites
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.catalog import JUDGES
 from tickproof.conformance.suites.outcomes import outcome_of, with_causes
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Outcome, Verdict
@@ -50,7 +50,6 @@ def tests_of(
 
     ``transport``: leave out what does not apply to an engine that speaks it.
     """
-    import_suites()
     known = registry.load()
     found = {}
     for scenario, judges in JUDGES.items():

@@ -18,20 +18,17 @@ from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.engines.spec import find, load
 from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenario_player import ScenarioPlayer
-from tickproof.conformance.suites.catalog import seconds
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.catalog import JUDGES, judges_of, seconds
 from tickproof.conformance.suites.outcomes import outcome_of, with_causes
-from tickproof.conformance.suites.schedules import COVERING, REQUIREMENT
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, JUDGED, Outcome, Reason, Verdict
 
 PROPERTY = "tickproof"
-#: The argument of a test that decides on a given schedule; no fixture of users has this name.
-GIVEN = "tickproof_schedule"
-#: ... and of one that decides on a point of the fault space.
-POINT = "tickproof_point"
+#: The argument of an item that decides a requirement; no fixture of users has this name.
+JUDGE = "tickproof_judge"
 
 __all__ = [
     "history",
@@ -118,20 +115,25 @@ _SETUP = pytest.StashKey[float]()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one test of each given schedule, and of each point of the fault space."""
+    """Make an item of each requirement and scenario; of given schedules or points, of no others."""
+    if JUDGE not in metafunc.fixturenames:
+        return
     player = metafunc.config.stash.get(_PLAYER, None)
-    points = player.points if player else []
-    if player and not player.request.points:
-        points = points[1:]  # the first has a test of its own
-    for argument, requirement, names in (
-        (GIVEN, REQUIREMENT, player.schedules if player else ()),
-        (POINT, COVERING, points),
-    ):
-        if argument in metafunc.fixturenames:
-            marked = [
-                pytest.param(name, marks=pytest.mark.decides(requirement, name)) for name in names
-            ]
-            metafunc.parametrize(argument, marked)
+    scenarios = [*JUDGES]
+    if player and player.request.schedules:
+        scenarios = [*player.schedules]
+    elif player and player.request.points:
+        scenarios = player.points
+    elif player:
+        scenarios = [*dict.fromkeys((*JUDGES, *player.schedules, *player.points))]
+    decided = [
+        pytest.param(
+            judge, id=f"{requirement}:{scenario}", marks=pytest.mark.decides(requirement, scenario)
+        )
+        for scenario in scenarios
+        for requirement, judge in judges_of(scenario)
+    ]
+    metafunc.parametrize(JUDGE, decided)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -149,15 +151,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def dropped(item: pytest.Item) -> bool:
         if item not in decided:
-            # With no schedule given, or no engine, there is none to decide on.
-            return not {GIVEN, POINT}.isdisjoint(getattr(item, "fixturenames", ()))
+            return False
         requirement, scenario = decided[item]
-        if request.again and scenario not in request.again:
-            return True
-        given = (request.schedules, GIVEN), (request.points, POINT)
-        if any(asked and name not in getattr(item, "fixturenames", ()) for asked, name in given):
-            return True
-        return requirement not in selected
+        again = not request.again or scenario in request.again
+        return not again or requirement not in selected
 
     def order(item: pytest.Item) -> tuple[int, float]:
         # In a tier the longest scenarios come first, so that none is left to the end.

@@ -11,8 +11,8 @@ from tickproof.conformance.explain import with_stories
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.report import json_report
 from tickproof.conformance.report.json_report import Engine, Report, Selection
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.session import tiers
+from tickproof.conformance.suites import registry
 
 #: What stands for the profile of a session.
 PROFILE: Final = "one run"

@@ -17,13 +17,14 @@ from tickproof.conformance.explain import with_stories
 from tickproof.conformance.history import provenance
 from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.history.input_replay import same_input
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import tiers
 from tickproof.conformance.session.scenario_player import add_facts, tidy
-from tickproof.conformance.suites.judge import NotClaimed, check_claims
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.judge import NotClaimed
+from tickproof.conformance.suites.requirement import check_claims
 from tickproof.conformance.verdicts import Outcome
 from tickproof.generators.spread_rule import DECIMALS, decimals_of
 

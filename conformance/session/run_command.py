@@ -30,14 +30,14 @@ from tickproof.conformance.report.json_report import FaultSpace, Report
 from tickproof.conformance.report.live import SessionProgress
 from tickproof.conformance.report.market import market_notes
 from tickproof.conformance.report.session_log import SessionLog
-from tickproof.conformance.requirements import registry
-from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import out_folder, session_reports
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.runs_folder import RUNS, runs_folder
 from tickproof.conformance.session.session_record import SessionRecord
 from tickproof.conformance.session.tiers import SessionCut, run_session
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.requirement import Requirement
 from tickproof.conformance.suites.schedules import COVERING
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, Outcome, worst_status
 from tickproof.generators import csv_market

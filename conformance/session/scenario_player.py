@@ -24,23 +24,18 @@ from tickproof.conformance.faults.schedule_file import load_all
 from tickproof.conformance.history.event import EventKind, PartitionState
 from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.latency import profiles
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import session_record
 from tickproof.conformance.session.request import Request
-from tickproof.conformance.suites import evidence
-from tickproof.conformance.suites.catalog import CATALOG, Context, draw, seconds, service, space
-from tickproof.conformance.suites.catalog.carriers import EVERY, STATE_FIRST, Carrier
-from tickproof.conformance.suites.judge import (
-    Blocked,
-    KitError,
-    NotClaimed,
-    check_claims,
-    check_hosts,
-    check_transport,
-)
+from tickproof.conformance.suites import evidence, registry, space
+from tickproof.conformance.suites.carriers import EVERY, STATE_FIRST, Carrier
+from tickproof.conformance.suites.catalog import CATALOG, seconds
+from tickproof.conformance.suites.families.lt_latency import service_recovery, within_s
+from tickproof.conformance.suites.judge import Blocked, KitError, NotClaimed
+from tickproof.conformance.suites.requirement import check_claims, check_hosts, check_transport
+from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.suites.selection import played_on
 from tickproof.conformance.usage.process_sample import scheduling
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
@@ -190,9 +185,9 @@ class ScenarioPlayer:
             **_timeouts(self.spec),
         )
         if name in self.points:
-            return draw(name, context, space.entry(name, self._given.get(name)))
+            return space.entry(name, self._given.get(name)).draw(context)
         if not CATALOG[name].carriers:
-            return draw(name, context)
+            return CATALOG[name].draw(context)
         return played_on(name, context, self._offered, self._registry)
 
     def _play(self, scenario: Scenario) -> History:
@@ -320,7 +315,7 @@ def level(spec: EngineSpec, scenario: str) -> str:
 
     A recovery is one of count: state takes time, and an engine may claim less for it.
     """
-    if scenario == service.RECOVERY and spec.offers(EVERY.app, EVERY.params):
+    if scenario == service_recovery.name and spec.offers(EVERY.app, EVERY.params):
         return spec.claims(EVERY.app, EVERY.params).latency or Context.latency
     return spec.service_level or Context.latency
 
@@ -332,7 +327,7 @@ def _service_facts(spec: EngineSpec, scenario: str) -> dict[str, Any]:
     assert own is not None
     return {
         "profile": profile.to_json(),
-        "within_s": service.within_s(profile, spec.timeouts.recovery_s),
+        "within_s": within_s(profile, spec.timeouts.recovery_s),
         # An engine inherits both from the kit.
         "manner": {key: value for key, value in scheduling(own).items() if key != "name"},
     }

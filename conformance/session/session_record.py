@@ -22,8 +22,8 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.report import json_report, whole_file
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.session.request import Request
+from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.schedules import REQUIREMENT
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Outcome

@@ -12,12 +12,11 @@ from tickproof.conformance.fault_space.dimensions import Point
 from tickproof.conformance.fault_space.offers import EVERYTHING, offers
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
-from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenario_player import BROKEN_FILE
-from tickproof.conformance.suites.catalog import space
-from tickproof.conformance.suites.judge import JUDGES, import_suites
-from tickproof.conformance.suites.schedules import judges_of
+from tickproof.conformance.suites import space
+from tickproof.conformance.suites.catalog import JUDGES, judges_of
+from tickproof.conformance.suites.requirement import Requirement
 from tickproof.conformance.verdicts import SEVERITY, WORTH_ANOTHER_RUN, Outcome, Reason, Verdict
 
 #: Verdicts of runs in which everything was done that was asked for.
@@ -223,7 +222,6 @@ def _expected(
     engine: Path, request: Request, selected: Mapping[str, Requirement]
 ) -> set[tuple[str, str]]:
     """Return requirement and scenario of each test that has to have an outcome."""
-    import_suites()
     given = list(load_all(request.schedules or regressions.beside(engine, request.hosts)))
     if not request.schedules:
         offered = offers(load(engine), on_hosts=request.hosts > 0) or EVERYTHING

@@ -25,17 +25,18 @@ from tickproof.conformance.fault_space.scenarios import PREFIX
 from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.json_lines import Tail
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import pytest_plugin, session_record
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.session_record import SessionRecord
 from tickproof.conformance.session.tier_order import OnEvent, TierOrder, by_requirement
-from tickproof.conformance.suites.catalog import space
+from tickproof.conformance.suites import registry, space
+from tickproof.conformance.suites.catalog import judges_of
 from tickproof.conformance.suites.evidence import SEEN
-from tickproof.conformance.suites.judge import Fail, Judge, KitError, check_claims, import_suites
+from tickproof.conformance.suites.judge import Fail, Judge, KitError
 from tickproof.conformance.suites.outcomes import outcome_of, with_causes
-from tickproof.conformance.suites.schedules import COVERING, judges_of
+from tickproof.conformance.suites.requirement import Needs, check_claims
+from tickproof.conformance.suites.schedules import COVERING
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, Outcome
 
 SUITES: Final = Path(suites.__file__).parent
@@ -141,7 +142,7 @@ def _judge(engine: Path, request: Request, order: TierOrder) -> None:
             # Each process takes a second or two to start: none that would find nothing to do.
             workers = max(1, min(workers, len(order.scenarios(tiers))))
             together = replace(request, tiers=tuple(sorted(tiers)), workers=workers)
-            if request.profile == "full" and (COVERING, space.FIRST) in order.awaited:
+            if request.profile == "full" and (COVERING, space.space_1.name) in order.awaited:
                 _run_covering(engine, together, order)
             else:
                 _run_tiers(engine, together, order)
@@ -182,9 +183,8 @@ def _run_suites(engine: Path, request: Request, order: TierOrder) -> None:
     """Run the suites of the tiers of a request under pytest, their scenarios side by side."""
     feed = request.out / "feed.jsonl"
     feed.touch()
-    files = [p for tier in request.tiers for p in sorted(SUITES.glob(f"test_t{tier}*.py"))]
     arguments = [
-        *map(str, files),
+        str(SUITES / "test_requirements.py"),
         "-s",
         # Plugins of others: to load them takes longer than many a scenario.
         "-p",
@@ -287,7 +287,6 @@ def recheck(folder: Path, opened: Callable[[Path], History] = History) -> list[O
 
     Raises HistoryError where the folder cannot be judged.
     """
-    import_suites()
     history = opened(folder)
     if not judges_of(history.scenario):
         raise HistoryError(f"{folder}: no test judges scenario {history.scenario!r}")
@@ -305,7 +304,7 @@ def recheck(folder: Path, opened: Callable[[Path], History] = History) -> list[O
     return by_requirement(with_causes(found, history.run.get("known_gaps", {})))
 
 
-def _raised(needs: registry.Needs, judge: Judge, history: History) -> Exception | None:
+def _raised(needs: Needs, judge: Judge, history: History) -> Exception | None:
     """Return what a judge raised on a recorded run, HistoryError excepted."""
     scenario = Scenario.from_json(history.run["scenario"])
     try:

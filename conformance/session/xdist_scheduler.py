@@ -6,25 +6,12 @@ pytest 9.2 no longer lets a plugin change; a scheduler is a documented extension
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from xdist.scheduler import LoadScopeScheduling
-
-from tickproof.conformance.suites.judge import JUDGES, import_suites
 
 
 class ScenarioScheduling(LoadScopeScheduling):
     """Groups tests by the scenario that they decide on."""
 
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)
-        import_suites()
-        self._scenarios = {
-            (judge.__module__.rpartition(".")[2], judge.__name__): scenario
-            for scenario, judges in JUDGES.items()
-            for _, judge in judges
-        }
-
     def _split_scope(self, nodeid: str) -> str:
-        path, _, name = nodeid.partition("::")
-        return self._scenarios.get((Path(path).stem, name), nodeid)
+        # test_requirements.py::test_requirement[EO-TAIL:count-tail]
+        return nodeid.partition("[")[2].partition(":")[2] or nodeid

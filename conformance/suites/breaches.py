@@ -15,10 +15,11 @@ from typing import Final
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Do, FaultStep, Moment, Scenario, Target
-from tickproof.conformance.suites.judge import NotClaimed, check_claims, import_suites
-from tickproof.conformance.suites.schedules import judges_of
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.catalog import judges_of
+from tickproof.conformance.suites.judge import NotClaimed
+from tickproof.conformance.suites.requirement import check_claims
 from tickproof.conformance.verdicts import Reason
 
 #: What is no matter of a moment: these requirements name it in any run, after a fault too.
@@ -195,7 +196,6 @@ def _by_op(history: History, code: str, op: str) -> str:
 
 def _decided(history: History) -> set[str]:
     """Return the requirements that the run decides, as far as the engine claims them."""
-    import_suites()
     known, scenario = registry.load(), Scenario.from_json(history.run["scenario"])
     found = set()
     for id_, _ in judges_of(history.scenario):

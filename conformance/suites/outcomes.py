@@ -13,9 +13,8 @@ from tickproof.conformance.fault_space.sessions import met
 from tickproof.conformance.faults.schedule_file import PREFIX, from_scenario, to_toml
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.suites import breaches, scales
+from tickproof.conformance.suites import breaches, registry, scales
 from tickproof.conformance.suites.judge import Blocked, BrokenOff, Fail, NotClaimed, Unknown
 from tickproof.conformance.suites.labels import labelled
 from tickproof.conformance.text import counted

@@ -11,7 +11,16 @@ from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, VALUES, outputs, whole
+from tickproof.conformance.scenario import Do, Target
+from tickproof.conformance.suites.evidence import (
+    CHANGED,
+    LOSS,
+    ORDER_KINDS,
+    VALUES,
+    outputs,
+    values,
+    whole,
+)
 from tickproof.conformance.suites.judge import BrokenOff, Fail, KitError, Unknown
 from tickproof.conformance.suites.promises import forbidden_repeats, ruled_out
 from tickproof.conformance.suites.workers import require_at_work
@@ -96,8 +105,15 @@ def raise_first(findings: Findings, kinds: Iterable[str]) -> None:
     )
 
 
-def require_fired(history: History, count: int = 1, *, in_flight: bool = True) -> list[FiredFault]:
-    """Return the faults of the run, or raise Unknown: they missed, or met nothing."""
+def require_fired(
+    history: History, count: int | None = None, *, in_flight: bool = True
+) -> list[FiredFault]:
+    """Return the faults of the run, or raise Unknown: they missed, or met nothing.
+
+    count: the number of faults that have to be carried out; None: all that were planned.
+    """
+    if count is None:
+        count = len(history.run["scenario"]["faults"])
     if history.ended["how"] == "engine-failure" and len(history.faults) < count:
         require_completed(history)
     if len(history.faults) < count:
@@ -155,6 +171,22 @@ def require_correct(history: History) -> None:
     require_no(history, whole(history), kinds)
 
 
+def require_exact(history: History) -> None:
+    """State is exact, and output comes as often as the claim allows; of order nothing is said."""
+    kinds = (*VALUES, *LOSS, *CHANGED, *forbidden_repeats(history))
+    require_no(history, whole(history), kinds)
+
+
+def require_once(history: History) -> None:
+    """Nothing is lost, nothing changed, and nothing comes twice if that is claimed."""
+    require_no(history, whole(history), (*LOSS, *CHANGED, *forbidden_repeats(history)))
+
+
+def require_values(history: History, kinds: Iterable[str]) -> None:
+    """Expect none of the given kinds among the findings about values."""
+    require_no(history, values(history), kinds)
+
+
 def require_acknowledged(history: History) -> None:
     """Nothing was open when drain was answered, and nothing came after it."""
     arrivals = outputs(history).arrivals
@@ -199,6 +231,27 @@ def not_fetched_below(
         raise Fail(Reason.FETCHED_AGAIN, f"no FETCH of what was durable once {what}", refusal.text)
 
 
+def require_met(history: History, do: Do, target: Target) -> None:
+    """Expect that a fault was carried out and met something, or raise Unknown."""
+    name = f"{do} of the {target}"
+    struck = [f for f in history.faults if (f.step.do, f.step.target) == (do, target)]
+    proofs = history.all(events.Link, do=do, target=target)
+    if not struck or not proofs:
+        if history.ended["how"] == "engine-failure":
+            require_completed(history)
+        missed: list[events.FaultMissed | events.LinkMissed]
+        missed = history.all(events.FaultMissed, events.LinkMissed)
+        whys = [
+            one.why for one in missed if one.step and (one.step.do, one.step.target) == (do, target)
+        ]
+        why = "; ".join(whys) or "its moment did not come"
+        raise Unknown(Reason.KILL_MISSED, f"{name} carried out", f"it was not ({why})")
+    if not proofs[0].count:
+        raise Unknown(Reason.NOTHING_IN_FLIGHT, f"{name} to meet something", "it met nothing")
+    if proofs[0].outcome == "dropped":
+        raise Unknown(Reason.KILL_MISSED, "a late frame handled", "the run was over before")
+
+
 def earns_figures(history: History) -> None:
     """Everything went right in a run whose speed or latency is measured.
 
@@ -206,7 +259,5 @@ def earns_figures(history: History) -> None:
     """
     require_completed(history)
     require_acknowledged(history)
-    faults = history.run["scenario"]["faults"]
     require_correct(history)
-    if faults:
-        require_fired(history, len(faults), in_flight=False)
+    require_fired(history, in_flight=False)

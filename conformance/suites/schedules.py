@@ -6,13 +6,11 @@ from collections import Counter
 from typing import Final
 
 from tickproof.conformance import apps
-from tickproof.conformance.fault_space.scenarios import PREFIX as POINT_PREFIX
-from tickproof.conformance.faults.schedule_file import PREFIX
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, SEEN, VALUES, whole
-from tickproof.conformance.suites.judge import JUDGES, Judge, Unknown
+from tickproof.conformance.suites.judge import Unknown
 from tickproof.conformance.suites.promises import forbidden_repeats
 from tickproof.conformance.suites.require import (
     raise_first,
@@ -62,7 +60,7 @@ def held(history: History, *, may_refuse: bool = False) -> None:
             history.ended["message"],
         )
     require_no(history, found, kinds)
-    _met(history, require_fired(history, len(history.run["scenario"]["faults"]), in_flight=False))
+    _met(history, require_fired(history, in_flight=False))
 
 
 def _met(history: History, faults: list[FiredFault]) -> None:
@@ -96,16 +94,6 @@ def _met(history: History, faults: list[FiredFault]) -> None:
                 fault=fault.text,
             )
     require_effect(history, faults)
-
-
-def judges_of(scenario: str) -> list[tuple[str, Judge]]:
-    """Return the (requirement, test) pairs that a scenario decides, by its name."""
-    given: list[tuple[str, Judge]] = []
-    if scenario.startswith(PREFIX):
-        given = [(REQUIREMENT, held)]
-    elif scenario.startswith(POINT_PREFIX):
-        given = [(COVERING, point_held)]
-    return JUDGES.get(scenario, given)
 
 
 def point_held(history: History) -> None:

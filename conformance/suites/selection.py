@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.suites.catalog import CATALOG, Context, draw
-from tickproof.conformance.suites.catalog.carriers import Carrier, named
-from tickproof.conformance.suites.judge import JUDGES, NotClaimed, check_claims, import_suites
+from tickproof.conformance.suites.carriers import Carrier, named
+from tickproof.conformance.suites.catalog import CATALOG, JUDGES
+from tickproof.conformance.suites.judge import NotClaimed
+from tickproof.conformance.suites.requirement import Requirement, check_claims
+from tickproof.conformance.suites.scenarios import Context
 
 #: Carrier -> claims as in run.json, for each carrier that an engine offers.
 Offered = Mapping[Carrier, Mapping[str, Any]]
@@ -25,7 +26,6 @@ def played_on(
     depend on the requirements that a session asks for. Raises NotClaimed where the engine
     offers none of them.
     """
-    import_suites()
     found: list[tuple[int, Scenario]] = []
     for carrier in CATALOG[name].carriers:
         claims = offered.get(carrier)
@@ -36,7 +36,7 @@ def played_on(
                 survives=tuple(claims["survives"]),
                 freshness_s=claims.get("freshness_s") or 0.0,
             )
-            drawn = draw(name, here)
+            drawn = CATALOG[name].draw(here)
             found.append((_judged(name, drawn, claims, known), drawn))
     if not found:
         carriers = CATALOG[name].carriers

@@ -17,9 +17,9 @@ from tickproof.conformance.kafka import jars
 from tickproof.conformance.kafka.cluster import client_library
 from tickproof.conformance.report import json_report
 from tickproof.conformance.report.json_report import Report
-from tickproof.conformance.requirements.registry import Requirement
 from tickproof.conformance.session import run_command
 from tickproof.conformance.session.request import Request
+from tickproof.conformance.suites.requirement import Requirement
 from tickproof.conformance.survey import collection, markdown, promises, result
 from tickproof.conformance.survey.collection import Judged
 from tickproof.conformance.survey.result import Software, Survey

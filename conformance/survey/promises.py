@@ -12,8 +12,8 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.strict_toml import Table, load
+from tickproof.conformance.suites import registry
 from tickproof.conformance.survey.result import Quote
 
 FILE_NAME: Final = "promises.toml"

@@ -16,14 +16,8 @@ import click
 from tickproof.conformance.cli.main import cli
 from tickproof.conformance.history.event import PartitionState
 from tickproof.conformance.history.events import EVENTS
-from tickproof.conformance.requirements.registry import (
-    FAMILIES,
-    Needs,
-    Requirement,
-    load,
-    load_exactly_once,
-    load_unchecked,
-)
+from tickproof.conformance.suites.registry import EXACTLY_ONCE, FAMILIES, UNCHECKED, load
+from tickproof.conformance.suites.requirement import Needs, Requirement
 from tickproof.conformance.verdicts import Reason
 
 DOCS: Final = Path(__file__).resolve().parents[1]
@@ -60,7 +54,7 @@ def requirements_page(requirements: Mapping[str, Requirement]) -> str:
         "## Exactly-once",
         "What every engine has to face that claims state and delivery exactly-once and to survive "
         "`engine`, on whatever app it offers:",
-        ", ".join(f"[{id_}](#{id_.lower()})" for id_ in load_exactly_once()) + ".",
+        ", ".join(f"[{id_}](#{id_.lower()})" for id_ in EXACTLY_ONCE) + ".",
         "",
     ]
     for family, title in FAMILIES.items():
@@ -88,7 +82,7 @@ def _entry(requirement: Requirement) -> list[str]:
 def asked_of(needs: Needs) -> str:
     """Return in words which engines a requirement is asked of."""
     parts = []
-    for key, values in needs:
+    for key, values in vars(needs).items():
         if values is True:
             parts.append(f"engines on several {key}")
         elif values:
@@ -114,11 +108,11 @@ def coverage_page(
             checkers[clause].append(requirement.id)
     stray = sorted(unchecked.keys() - text_of.keys())
     if stray:
-        raise ValueError(f"clauses.toml: {stray}: not in protocol.md")
+        raise ValueError(f"UNCHECKED: {stray}: not in protocol.md")
     for clause, ids in checkers.items():
         if bool(ids) == (clause in unchecked):
             state = "both checked and excused" if ids else "neither checked nor excused"
-            raise ValueError(f"clause {clause} is {state}: see clauses.toml")
+            raise ValueError(f"clause {clause} is {state}: see UNCHECKED in suites/registry.py")
     count = sum(bool(ids) for ids in checkers.values())
     lines = [
         _GENERATED,
@@ -238,7 +232,7 @@ def pages(docs: Path = DOCS) -> dict[Path, str]:
     text_of = clauses(protocol)
     return {
         docs / "requirements.md": requirements_page(requirements),
-        docs / "coverage.md": coverage_page(text_of, requirements, load_unchecked()),
+        docs / "coverage.md": coverage_page(text_of, requirements, UNCHECKED),
         docs / "commands.md": commands_page(),
         docs / "run-folder.md": with_events((docs / "run-folder.md").read_text("utf-8")),
         docs / "reasons.md": reasons_page(),

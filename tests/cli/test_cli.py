@@ -12,9 +12,9 @@ import pytest
 from tickproof.conformance.cli import main
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.report import json_report, machine
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.session import tiers
 from tickproof.conformance.session.request import Request
+from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import Outcome, Verdict
 from tickproof.generators.layouts import MESSAGE, NUMBER, framed
 

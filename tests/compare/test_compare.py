@@ -17,7 +17,7 @@ from tickproof.conformance.performance import comparison
 from tickproof.conformance.performance import comparison_words as words
 from tickproof.conformance.performance.subject import Figure, Subject, read
 from tickproof.conformance.report import json_report
-from tickproof.conformance.requirements import registry
+from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, JUDGED, Outcome, Verdict
 
 IDS = ("PR-HELLO", "ST-TOTALS", "EO-WORKER-DEATH")

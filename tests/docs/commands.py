@@ -15,7 +15,7 @@ import click
 
 from tests.docs.blocks import ROOT
 from tickproof.conformance.cli.main import cli
-from tickproof.conformance.requirements import registry
+from tickproof.conformance.suites import registry
 
 
 class NoSuchCommand(AssertionError):

@@ -9,7 +9,7 @@ import pytest
 
 from tickproof.conformance import verdicts
 from tickproof.conformance.engines import spec
-from tickproof.conformance.requirements import registry
+from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import Reason
 
 ROOT = Path(__file__).parents[2]

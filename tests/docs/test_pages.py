@@ -6,7 +6,8 @@ import pytest
 
 from docs.tools import pages as docs
 from tickproof.conformance.history.event import EventKind
-from tickproof.conformance.requirements import registry
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.requirement import Needs, Requirement
 
 PROTOCOL = (docs.DOCS / "protocol.md").read_text("utf-8")
 CLAUSES = docs.clauses(PROTOCOL)
@@ -16,14 +17,14 @@ AREAS = {
 
 
 def requirement(identity="PR-ONE", clauses=("ctl-one",), **needs):
-    return registry.Requirement(
+    return Requirement(
         id=identity,
         title="one | two",
         promise="It holds.",
         level="must",
         tier=0,
         clauses=clauses,
-        needs=registry.Needs(**needs),
+        needs=Needs(**needs),
     )
 
 
@@ -41,7 +42,7 @@ def test_no_rule_of_the_protocol_stands_outside_a_clause():
 
 def test_every_clause_is_checked_or_excused_and_never_both():
     named = {clause for one in registry.load().values() for clause in one.clauses}
-    excused = registry.load_unchecked().keys()
+    excused = registry.UNCHECKED.keys()
     assert named | excused == CLAUSES.keys()
     assert not named & excused
 
@@ -87,8 +88,8 @@ def test_coverage_rows_name_requirements_or_the_reason():
 
 
 def test_claims_in_words():
-    assert docs.asked_of(registry.Needs()) == "every engine"
-    needs = registry.Needs(app=("count",), survives=("worker", "engine"), emit=("every", "some"))
+    assert docs.asked_of(Needs()) == "every engine"
+    needs = Needs(app=("count",), survives=("worker", "engine"), emit=("every", "some"))
     assert docs.asked_of(needs) == "app count; survives worker and engine; emit every or some"
 
 

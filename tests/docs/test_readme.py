@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 from tests.docs.blocks import ROOT, blocks
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
+from tickproof.conformance.suites import registry
 
 
 def test_the_readme_is_short():

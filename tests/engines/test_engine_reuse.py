@@ -20,8 +20,9 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.require import require_correct
+from tickproof.conformance.suites.scenarios import Context
 
 #: The end of the miniature's own op undeploy.
 ANSWERS = """        self.draining.clear()

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tickproof.conformance.engines.spec import load
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.selftest import mutants
 from tickproof.conformance.session import tiers
+from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import Verdict
 
 # The recorded runs and the ways to tamper with them are those of the suites' tests.

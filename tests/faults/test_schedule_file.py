@@ -17,7 +17,8 @@ from tickproof.conformance.fault_space.offers import Offer
 from tickproof.conformance.faults import regressions, schedule_file
 from tickproof.conformance.faults.schedule_file import Failure, Input, Schedule, Step
 from tickproof.conformance.scenario import DAMAGE, LASTING, TARGETS, SinkBehaviour
-from tickproof.conformance.suites.catalog import CATALOG, Context, draw
+from tickproof.conformance.suites.catalog import CATALOG, draw
+from tickproof.conformance.suites.scenarios import Context
 from tickproof.generators.market import EVENT_TIMES
 from tickproof.generators.numbers import KEY_SHAPES
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.judging import judge_of
 from tests.long import LONG
 from tickproof.conformance.engines import network
 from tickproof.conformance.engines.isolation import Isolation
@@ -20,8 +21,8 @@ from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.suites import test_t4_hosts
-from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.catalog import draw
+from tickproof.conformance.suites.scenarios import Context
 
 pytestmark = pytest.mark.skipif(bool(network.obstacle()), reason=f"no hosts: {network.obstacle()}")
 
@@ -37,8 +38,8 @@ def test_a_host_of_workers_dies_and_is_back(miniature: EngineSpec, tmp_path: Pat
     scenario = replace(scenario, recipe=scenario.recipe | {"records": 40_000})
     play(scenario, miniature, tmp_path / "run", seed=5, isolation=Isolation(hosts=3))
     history = History(tmp_path / "run")
-    test_t4_hosts.test_processes_run_where_they_are_to(history)
-    test_t4_hosts.test_totals_after_the_death_of_a_host(history)
+    judge_of("NE-PLACES", "count-net-partition")(history)
+    judge_of("NE-HOST-DEATH", "count-host-death")(history)
     placed = history.all(events.Placed)[0].placed
     assert sorted(one.host for one in placed) == ["host-2", "host-3"]
     # The dead one's processes were on it, and whoever held the connection at that moment.

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import wait_until
+from tests.judging import judge_of
 from tests.long import LONG
 from tickproof.conformance.engines import fair_clock
 from tickproof.conformance.engines.spec import EngineSpec, load
@@ -30,11 +31,11 @@ from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner import live_run
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import FaultStep, Scenario
-from tickproof.conformance.suites import test_t3, test_t3_kafka
-from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.evidence import VALUES, outputs, whole
 from tickproof.conformance.suites.judge import Fail
 from tickproof.conformance.suites.require import require_correct, require_no
+from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.verdicts import Verdict
 
 TOML = """
@@ -132,7 +133,7 @@ def test_a_sound_engine_is_exact_though_it_is_killed_in_open_transactions(
 ) -> None:
     play(drawn("kafka-open-transactions", 12_000), miniature, tmp_path / "run", seed=5)
     history = History(tmp_path / "run")
-    test_t3_kafka.test_two_transactions_are_left_open(history)
+    judge_of("KA-OPEN-TRANSACTION", "kafka-open-transactions")(history)
     assert len(history.faults) == 2
     assert history.run["claims"]["transport"] == "kafka"
     assert history.run["kafka"]["transaction_s"] == 10
@@ -145,7 +146,7 @@ def test_a_sound_engine_is_exact_though_it_is_killed_in_open_transactions(
 def test_a_worker_that_dies_is_started_again(miniature: EngineSpec, tmp_path: Path) -> None:
     play(drawn("count-worker-death", 12_000), miniature, tmp_path / "run", seed=5)
     history = History(tmp_path / "run")
-    test_t3.test_totals_after_a_worker_death(history)
+    judge_of("EO-WORKER-DEATH", "count-worker-death")(history)
     (fault,) = history.faults
     assert fault.step.target == "worker" and len(fault.pids) == 1
     # A run over Kafka makes a pack like any other.

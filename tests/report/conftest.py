@@ -14,7 +14,7 @@ from tests.explain.conftest import mutant_run as mutant_run
 from tests.explain.conftest import recorded as recorded
 from tickproof.conformance.report import json_report
 from tickproof.conformance.report.json_report import Report
-from tickproof.conformance.requirements import registry
+from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 _IDS = {

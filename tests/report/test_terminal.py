@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from tickproof.conformance.report import json_report, terminal
-from tickproof.conformance.requirements import registry
-from tickproof.conformance.requirements.hints import halves
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.hints import halves
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 

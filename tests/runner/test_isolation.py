@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines.conftest import open_to_others
+from tests.judging import judge_of
 from tests.long import LONG
 from tickproof.conformance.engines import isolation
 from tickproof.conformance.engines.isolation import Isolation, Level
@@ -22,9 +23,9 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.suites import test_t3 as judges
-from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.judge import Fail
+from tickproof.conformance.suites.scenarios import Context
 
 ELSEWHERE = fixtures() / "rogues" / "elsewhere.py"
 
@@ -86,7 +87,7 @@ def server(address):
 @pytest.mark.parametrize("level", Level)
 def test_an_honest_engine_passes_at_each_level(tmp_path, level):
     history = played(engine(tmp_path / "e"), level)
-    judges.test_totals_after_an_engine_death(history)
+    judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
     assert history.run["isolation"] == level
     # What is recorded of its processes are the kit's pids, and each of its lives had one.
     started = [row.pid for row in history.all(events.Started)]
@@ -100,7 +101,7 @@ def test_an_honest_engine_passes_at_each_level(tmp_path, level):
 def test_working_directory_and_tmpdir_are_emptied_at_a_death(tmp_path, level, place):
     history = played(engine(tmp_path / "e", "file", place), level)
     with pytest.raises(Fail):
-        judges.test_totals_after_an_engine_death(history)
+        judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_what_is_written_elsewhere_is_lost_with_the_sandbox(tmp_path, place):
     before = set(place.glob("rogue-*"))
     history = played(engine(tmp_path / "e", "file", place), Level.SANDBOX)
     with pytest.raises(Fail):
-        judges.test_totals_after_an_engine_death(history)
+        judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
     assert set(place.glob("rogue-*")) == before
 
 
@@ -124,7 +125,7 @@ def test_a_service_that_was_started_before_is_out_of_reach(tmp_path, kind):
         # Without its service the engine never drains: that is waited for, and nothing else.
         history = played(engine(tmp_path / "e", "service", where, drain_s=5), Level.SANDBOX)
     with pytest.raises(Fail):
-        judges.test_totals_after_an_engine_death(history)
+        judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
 
 
 @pytest.mark.parametrize("level", [Level.SANDBOX, Level.USER])
@@ -132,7 +133,7 @@ def test_a_service_that_was_started_before_is_out_of_reach(tmp_path, kind):
 def test_the_run_folder_is_closed(tmp_path, cheat, level):
     history = played(engine(tmp_path / "e", cheat, tmp_path / "runs"), level)
     with pytest.raises(Fail):
-        judges.test_totals_after_an_engine_death(history)
+        judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
 
 
 def test_nothing_is_left_of_engines_folders(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.judging import judge_of
 from tests.long import LONG
 from tests.suites import tampering
 from tickproof.conformance.engines.spec import load
@@ -17,9 +18,9 @@ from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import DAMAGE, FaultStep
 from tickproof.conformance.selftest import mutants
-from tickproof.conformance.suites import test_t3_state as judges
-from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.judge import Fail, Unknown
+from tickproof.conformance.suites.scenarios import Context
 
 SEED = 3
 RECORDS = 20_000
@@ -72,7 +73,7 @@ def test_all_workers_die_at_once_and_the_engine_goes_on(tmp_path):
     assert set(history.faults[0].pids) == named(history, "worker")
     assert len(history.faults[0].pids) == 2
     assert len(history.all(events.Started)) == 1
-    judges.test_totals_after_the_death_of_all_workers(history)
+    judge_of("EO-ALL-WORKERS", "count-all-workers-death")(history)
 
 
 def test_with_the_coordinator_argv_dies_and_is_started_again(tmp_path):
@@ -81,7 +82,7 @@ def test_with_the_coordinator_argv_dies_and_is_started_again(tmp_path):
     assert set(history.faults[0].pids) == named(history, "coordinator")
     assert [row.resume for row in history.all(events.Started)] == [False, True]
     assert len(history.all(events.Recovered)) == 1
-    judges.test_totals_after_the_death_of_the_coordinator(history)
+    judge_of("EO-COORDINATOR-DEATH", "count-coordinator-death")(history)
 
 
 def test_a_supervisor_that_outlives_the_coordinator_is_left_to_recover(tmp_path):
@@ -92,7 +93,7 @@ def test_a_supervisor_that_outlives_the_coordinator_is_left_to_recover(tmp_path)
     assert len(history.all(events.Started)) == 1
     assert set(history.faults[0].pids) == named(history, "coordinator")
     assert history.all(events.Started)[0].pid not in history.faults[0].pids
-    judges.test_totals_after_the_death_of_the_coordinator(history)
+    judge_of("EO-COORDINATOR-DEATH", "count-coordinator-death")(history)
 
 
 def test_a_drain_that_died_with_its_coordinator_is_asked_for_again(tmp_path):
@@ -102,7 +103,7 @@ def test_a_drain_that_died_with_its_coordinator_is_asked_for_again(tmp_path):
     completed(history)
     assert len(history.all(events.Started)) == 1
     assert len(history.all(events.DrainAsked)) == 3
-    judges.test_totals_after_the_death_of_the_coordinator(history)
+    judge_of("EO-COORDINATOR-DEATH", "count-coordinator-death")(history)
 
 
 #: argv's process waits for the coordinator and ends with a status of its own.
@@ -129,14 +130,14 @@ def test_a_supervisor_that_ends_with_the_coordinator_is_started_again(tmp_path):
     completed(history)
     assert [row.resume for row in history.all(events.Started)] == [False, True]
     assert history.all(events.Exited)[0].returncode == 3
-    judges.test_totals_after_the_death_of_the_coordinator(history)
+    judge_of("EO-COORDINATOR-DEATH", "count-coordinator-death")(history)
 
 
 def test_a_supervisor_that_ends_as_if_all_were_well_is_at_fault(tmp_path):
     history = played(engine(tmp_path / "e", waiting(0)), "count-coordinator-death")
     assert (history.ended["how"], history.ended["code"]) == ("engine-failure", "EXITED")
     with pytest.raises(Fail, match="EXITED"):
-        judges.test_totals_after_the_death_of_the_coordinator(history)
+        judge_of("EO-COORDINATOR-DEATH", "count-coordinator-death")(history)
 
 
 @pytest.mark.parametrize("do", ["kill", "pause"])
@@ -150,7 +151,7 @@ def test_a_coordinator_that_is_not_there_is_a_missed_fault(tmp_path, do):
     history = played(engine(tmp_path / "e", one), "count-coordinator-death", step)
     assert [row.why for row in history.missed_faults] == ["topology names no living coordinator"]
     with pytest.raises(Unknown, match="KILL_MISSED"):
-        judges.test_totals_after_the_death_of_the_coordinator(history)
+        judge_of("EO-COORDINATOR-DEATH", "count-coordinator-death")(history)
 
 
 @pytest.mark.parametrize(("target", "role"), [("workers", "worker"), ("coordinator",) * 2])
@@ -184,7 +185,7 @@ def test_an_engine_that_waits_for_room_is_killed_while_there_is_none(tmp_path):
     assert full.t_ns < death.t_ns < over.to_ns
     assert over.empty
     assert "File too large" in over.words
-    judges.test_totals_over_a_full_disk(history)
+    judge_of("EO-FULL-DISK", "count-full-disk")(history)
 
 
 def test_an_engine_that_waits_for_room_goes_on_when_there_is_some(tmp_path):
@@ -201,7 +202,7 @@ def test_an_engine_that_ends_on_a_full_disk_is_started_again_and_has_room(tmp_pa
     assert history.ended == {"how": "completed"}
     assert history.all(events.Exited)[0].returncode == 1
     assert [row.resume for row in history.all(events.Started)][:2] == [False, True]
-    judges.test_totals_over_a_full_disk(history)
+    judge_of("EO-FULL-DISK", "count-full-disk")(history)
 
 
 def test_an_engine_that_ends_as_if_all_were_well_is_at_fault(tmp_path):
@@ -212,7 +213,7 @@ def test_an_engine_that_ends_as_if_all_were_well_is_at_fault(tmp_path):
     history = played(made, "count-full-disk", FULL)
     assert history.ended["code"] == "EXITED"
     with pytest.raises(Fail, match="EXITED"):
-        judges.test_totals_over_a_full_disk(history)
+        judge_of("EO-FULL-DISK", "count-full-disk")(history)
 
 
 def test_an_engine_that_wrote_nothing_shows_nothing(tmp_path):
@@ -221,7 +222,7 @@ def test_an_engine_that_wrote_nothing_shows_nothing(tmp_path):
     history = played(engine(tmp_path / "e", *RARE), "count-full-disk", step)
     completed(history)
     with pytest.raises(Unknown, match="NOTHING_HELD_BACK"):
-        judges.test_totals_over_a_full_disk(history)
+        judge_of("EO-FULL-DISK", "count-full-disk")(history)
 
 
 def test_drain_is_asked_again_where_it_was_refused_in_the_wake_of_a_fault(tmp_path):
@@ -264,12 +265,12 @@ def test_a_checkpoint_that_is_damaged_is_refused_clearly(tmp_path, kind):
     assert (event.step.damage, event.how) == (kind, DAMAGE[kind])
     assert history.all(events.DamageOver)[0].read is (None if kind == "missing" else True)
     assert history.ended["code"] == "EXITED"
-    judges.test_totals_after_the_newest_file_was_lost(history)
+    judge_of("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")(history)
     # An engine that reads its state after the answer to deploy says so when it is asked to drain.
     later = history.ended | {"code": "REFUSED", "status": None}
     tampering.in_run(ended=later, files={}, sha256={})(tmp_path / "e-run")
     tampering.without("not-restarted", "ended-unasked")(tmp_path / "e-run")
-    judges.test_totals_after_the_newest_file_was_lost(History(tmp_path / "e-run"))
+    judge_of("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")(History(tmp_path / "e-run"))
 
 
 def test_a_removed_file_counts_only_where_its_engine_could_know_of_it(tmp_path):
@@ -285,11 +286,11 @@ def test_a_removed_file_counts_only_where_its_engine_could_know_of_it(tmp_path):
     history = played(engine(tmp_path / "e", fresh), "count-lost-checkpoint", fault)
     completed(history)
     with pytest.raises(Fail, match="wrong-total"):
-        judges.test_totals_after_the_newest_file_was_lost(history)
+        judge_of("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")(history)
     tampering.in_run(files={}, sha256={})(tmp_path / "e-run")
     tampering.none_released(tmp_path / "e-run")
     with pytest.raises(Unknown, match=r"NO_CUT_BEFORE_KILL: .* none in partition 0 of stream 0"):
-        judges.test_totals_after_the_newest_file_was_lost(History(tmp_path / "e-run"))
+        judge_of("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")(History(tmp_path / "e-run"))
 
 
 #: Each cut is noted in a file that nobody reads.
@@ -308,7 +309,7 @@ def test_damage_to_a_file_that_nobody_reads_shows_nothing(tmp_path):
     completed(history)
     assert history.all(events.FiredFault)[0].file == "log"
     with pytest.raises(Unknown, match="DAMAGE_UNREAD"):
-        judges.test_totals_after_damage_to_the_newest_file(history)
+        judge_of("EO-DAMAGED-CHECKPOINT", "count-damaged-checkpoint")(history)
 
 
 def test_without_any_file_the_fault_missed(tmp_path):
@@ -317,4 +318,4 @@ def test_without_any_file_the_fault_missed(tmp_path):
     assert "no file with content" in history.missed_faults[0].why
     assert len(history.all(events.Started)) == 1
     with pytest.raises(Unknown, match="KILL_MISSED"):
-        judges.test_totals_after_damage_to_the_newest_file(history)
+        judge_of("EO-DAMAGED-CHECKPOINT", "count-damaged-checkpoint")(history)

@@ -17,7 +17,8 @@ from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner import run_loop
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import FaultStep
-from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.catalog import draw
+from tickproof.conformance.suites.scenarios import Context
 
 TOML = """
 [engine]

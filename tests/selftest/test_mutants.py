@@ -13,11 +13,11 @@ import pytest
 
 from tests.long import LONG
 from tickproof.conformance.engines import spec
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.selftest import mutants, plan, session
 from tickproof.conformance.selftest.mutants import Copy, Mutant
 from tickproof.conformance.selftest.trial import Task, attempt
+from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import EXIT_FAIL
 
 SEED = 20_260

@@ -9,10 +9,10 @@ import pytest
 
 from tests.long import LONG
 from tickproof.conformance.report import machine
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tiers import run_session
+from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import Verdict
 
 APPS = {
@@ -59,7 +59,7 @@ def test_without_a_cut_it_is_failed_on_whatever_app_it_offers(app, tmp_path):
 @pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("app", APPS)
 def test_seed_after_seed(app, seed, tmp_path):
-    found = verdicts(tmp_path, app, seed, registry.load_exactly_once())
+    found = verdicts(tmp_path, app, seed, registry.EXACTLY_ONCE)
     assert Verdict.FAIL in found.values()
     # It claims no checkpoint op, and for that it releases nothing it sends no RELEASE.
     not_claimed = {name for name, verdict in found.items() if verdict == Verdict.NOT_CLAIMED}

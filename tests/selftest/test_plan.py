@@ -8,10 +8,10 @@ import pytest
 
 from tests.selftest.houses import DEFECT, HARMLESS, house, mutant, sound_variant
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.selftest import mutants, plan
 from tickproof.conformance.selftest.mutants import Edit, Mutant
+from tickproof.conformance.suites import registry
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.selftest import session
 from tickproof.conformance.selftest import trial as trials
 from tickproof.conformance.selftest.model import Cell, Trial
 from tickproof.conformance.selftest.trial import Task
+from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import Verdict
 
 

@@ -15,7 +15,7 @@ from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session import tiers
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tier_order import TierOrder
-from tickproof.conformance.suites.catalog import space
+from tickproof.conformance.suites import space
 from tickproof.conformance.suites.schedules import COVERING
 from tickproof.conformance.verdicts import Outcome, Verdict
 

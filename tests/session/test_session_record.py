@@ -10,12 +10,12 @@ import pytest
 
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import HistoryError, RequestError
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session import out_folder, session_record, session_reports, tiers
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.session_record import SessionRecord
 from tickproof.conformance.session.tier_order import TierOrder
+from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 ENGINE = fixtures() / "engines" / "miniature" / "engine.toml"

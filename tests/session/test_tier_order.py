@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tier_order import TierOrder, combined, folded
-from tickproof.conformance.suites.judge import JUDGES, import_suites
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.catalog import JUDGES
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 LOW, HIGH = "PR-HELLO", "ST-TOTALS"
@@ -42,7 +42,6 @@ def test_scenarios_that_are_still_needed_are_known_by_tier(order: TierOrder) -> 
 
 
 def decide(order: TierOrder, requirement: str, verdict: Verdict) -> None:
-    import_suites()
     for scenario, judges in JUDGES.items():
         for id_, _ in judges:
             if id_ == requirement:

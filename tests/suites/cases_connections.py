@@ -13,16 +13,16 @@ ONCE: Cases = [LOST, TWICE, GAP, CONFLICT, FAILED]
 EXACT: Cases = [LOST, TWICE, GAP, WRONG_TOTAL, FAILED]
 
 REJECTS: dict[str, Cases] = {
-    "test_a_reply_of_the_source_is_cut": [LOST, WRONG_TOTAL, FAILED],
-    "test_a_reply_of_two_sources_is_cut": [LOST, WRONG_VERDICT, FAILED],
-    "test_the_acknowledgement_of_an_append_is_cut": EXACT,
-    "test_the_acknowledgement_of_a_transaction_is_cut": [LOST, TWICE, GAP, WRONG_VERDICT, FAILED],
-    "test_an_append_of_an_old_connection_is_late": ONCE,
-    "test_a_stage_of_an_old_connection_is_late": [LOST, TWICE, GAP, FAILED],
-    "test_connections_stand_still_and_break": EXACT,
-    "test_output_is_refused_for_a_time": ONCE,
-    "test_replies_are_late_slow_and_dripping": EXACT,
-    "test_the_source_is_silent_for_a_time": EXACT,
+    "EO-SOURCE-CUT:count-links-cut": [LOST, WRONG_TOTAL, FAILED],
+    "EO-SOURCE-CUT:market-two-links-cut": [LOST, WRONG_VERDICT, FAILED],
+    "EO-SINK-CUT:count-links-cut": EXACT,
+    "EO-SINK-CUT:market-two-links-cut": [LOST, TWICE, GAP, WRONG_VERDICT, FAILED],
+    "DL-LATE-BYTES:count-links-cut": ONCE,
+    "DL-LATE-BYTES:market-two-links-cut": [LOST, TWICE, GAP, FAILED],
+    "EO-HALF-OPEN:count-links-down": EXACT,
+    "DL-REFUSED:count-links-down": ONCE,
+    "BP-SLOW-LINKS:count-links-slow": EXACT,
+    "BP-SILENT-SOURCE:count-links-slow": EXACT,
 }
 
 
@@ -54,18 +54,16 @@ def _needs(*faults: tuple[str, str]) -> Cases:
 DROPPED = (_links("late", "sink", lambda row: row | {"outcome": "dropped"}), "KILL_MISSED")
 
 UNKNOWNS: dict[str, Cases] = {
-    "test_a_reply_of_the_source_is_cut": _needs(("cut", "source")),
-    "test_a_reply_of_two_sources_is_cut": _needs(("cut", "source")),
-    "test_the_acknowledgement_of_an_append_is_cut": _needs(("cut", "sink")),
-    "test_the_acknowledgement_of_a_transaction_is_cut": _needs(("cut", "sink")),
-    "test_an_append_of_an_old_connection_is_late": [*_needs(("late", "sink")), DROPPED],
-    "test_a_stage_of_an_old_connection_is_late": [*_needs(("late", "sink")), DROPPED],
-    "test_connections_stand_still_and_break": _needs(
-        ("half-open", "source"), ("half-open", "sink")
-    ),
-    "test_output_is_refused_for_a_time": _needs(("refuse", "sink")),
-    "test_replies_are_late_slow_and_dripping": _needs(
+    "EO-SOURCE-CUT:count-links-cut": _needs(("cut", "source")),
+    "EO-SOURCE-CUT:market-two-links-cut": _needs(("cut", "source")),
+    "EO-SINK-CUT:count-links-cut": _needs(("cut", "sink")),
+    "EO-SINK-CUT:market-two-links-cut": _needs(("cut", "sink")),
+    "DL-LATE-BYTES:count-links-cut": [*_needs(("late", "sink")), DROPPED],
+    "DL-LATE-BYTES:market-two-links-cut": [*_needs(("late", "sink")), DROPPED],
+    "EO-HALF-OPEN:count-links-down": _needs(("half-open", "source"), ("half-open", "sink")),
+    "DL-REFUSED:count-links-down": _needs(("refuse", "sink")),
+    "BP-SLOW-LINKS:count-links-slow": _needs(
         ("delay", "source"), ("drip", "sink"), ("throttle", "source"), ("delay", "sink")
     ),
-    "test_the_source_is_silent_for_a_time": _needs(("silence", "source")),
+    "BP-SILENT-SOURCE:count-links-slow": _needs(("silence", "source")),
 }

@@ -31,7 +31,7 @@ from tests.suites.cases import (
 )
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import PUBLISH
-from tickproof.conformance.suites.catalog.fault_free import BOUNDARIES
+from tickproof.conformance.suites.families.ms_market_spread import BOUNDARIES
 from tickproof.generators.layouts import ORDER, QUOTE, VERDICT
 
 
@@ -170,130 +170,127 @@ NOT_FRAMES: Cases = [
 
 REJECTS: dict[str, Cases] = {
     # tier 0
-    "test_hello_is_answered": [
+    "PR-HELLO:passthrough": [
         (t.in_run(hello=None), "NO_ANSWER"),
         (t.in_run(hello={"name": "x", "version": "1", "protocol": 2}), "BAD_ANSWER"),
     ],
-    "test_deploy_is_answered": [(t.without("deployed"), "NO_ANSWER")],
-    "test_stdout_holds_answers_only": [FAILED],
-    "test_topology_names_its_own_processes": [
+    "PR-DEPLOY:passthrough": [(t.without("deployed"), "NO_ANSWER")],
+    "PR-CONTROL-LINES:passthrough": [FAILED],
+    "PR-TOPOLOGY:passthrough": [
         (t.edited("topology", processes=[]), "BAD_ANSWER"),
         (t.unnamed, "UNNAMED"),
         (t.workers_as("coordinator"), "IDLE_WORKERS"),
         FAILED,
     ],
-    "test_every_connection_shows_the_token": [
+    "PR-TOKEN:passthrough": [
         (t.added("not-greeted", text="HELLO with a wrong token"), "NOT_GREETED"),
         (t.refused(8, "HELLO"), "NOT_ALLOWED"),
         FAILED,
     ],
-    "test_names_on_the_broker_are_of_the_run": [
+    "KA-NAMES:count": [
         (
             t.added("kafka-names", seen=1, groups=["mine"], transactional_ids=[], topics=[]),
             "FOREIGN_NAME",
         ),
         FAILED,
     ],
-    "test_frames_are_well_formed": NOT_FRAMES,
-    "test_only_known_streams_and_offsets_are_asked_for": [
+    "PR-FRAMES:passthrough": NOT_FRAMES,
+    "PR-ADDRESSES:passthrough": [
         (t.refused(2), "UNKNOWN_STREAM"),
         (t.refused(4), "BEYOND_END"),
         FAILED,
     ],
-    "test_an_unknown_op_is_refused_definitely": [
+    "PR-OPTIONAL-OPS:passthrough": [
         (t.edited("probe-refused", definite=False), "BAD_ANSWER"),
         (t.edited("probe-refused", event="probe-accepted"), "BAD_ANSWER"),
     ],
-    "test_requests_are_answered_while_a_drain_is_pending": [
+    "PR-CONCURRENT-ANSWERS:passthrough-drain-first": [
         (_drain_answered_first, "HELD_BACK"),
         (_no_answer_while_draining, "TIMEOUT"),
     ],
-    "test_drain_waits_for_end_and_for_all_output": [
+    "PR-DRAIN-WAITS:passthrough-drain-first": [
         (t.edited("drained", ended=False), "EARLY_DRAIN"),
         (t.edited("drained", outputs=3), "EARLY_DRAIN"),
         FAILED,
     ],
-    "test_drain_is_answered": [FAILED],
-    "test_the_engine_ends_only_when_asked": [FAILED],
-    "test_stop_ends_with_status_zero": [(t.edited("exited", returncode=3), "BAD_EXIT"), FAILED],
-    "test_end_of_stdin_ends_the_engine": [FAILED],
-    "test_no_process_is_left_after_stop": [
+    "PR-DRAIN:passthrough": [FAILED],
+    "PR-STAYS-UP:passthrough": [FAILED],
+    "PR-STOP:passthrough": [(t.edited("exited", returncode=3), "BAD_EXIT"), FAILED],
+    "PR-STDIN-EOF:stdin-eof": [FAILED],
+    "PR-NO-LEFTOVERS:passthrough": [
         (t.in_run(left_over=[{"pid": 1234, "name": "worker"}]), "LEFT_OVER"),
         FAILED,
     ],
-    "test_no_process_is_left_after_the_end_of_stdin": [
+    "PR-NO-LEFTOVERS:stdin-eof": [
         (t.in_run(left_over=[{"pid": 1234, "name": "worker"}]), "LEFT_OVER"),
         FAILED,
     ],
-    "test_released_records_are_not_asked_for": [(t.refused(3), "RELEASED"), FAILED],
-    "test_writers_number_without_gaps": [
+    "PR-RELEASE:passthrough-drain-first": [(t.refused(3), "RELEASED"), FAILED],
+    "PR-SEQUENCE:passthrough-drain-first": [
         GAP,
         CONFLICT,
         (t.refused(8, "APPEND"), "NOT_ALLOWED"),
         (_short_and_refused, "SEQUENCE_GAP"),
         FAILED,
     ],
-    "test_replies_in_pieces_are_understood": NOT_CORRECT_0,
-    "test_an_empty_input_drains": [(t.invent, "invented"), FAILED],
-    "test_empty_partitions_drain": [
+    "PR-PIECES:passthrough-pieces": NOT_CORRECT_0,
+    "PR-EMPTY-INPUT:empty-input": [(t.invent, "invented"), FAILED],
+    "PR-EMPTY-PARTITION:empty-partitions": [
         *NOT_CORRECT_0,
         (t.edited("drained", ended=False), "EARLY_DRAIN"),
     ],
-    "test_passthrough_gives_what_it_got": [*NOT_CORRECT_0, (t.drop_all, "lost")],
+    "SL-PASSTHROUGH:passthrough": [*NOT_CORRECT_0, (t.drop_all, "lost")],
     # Every byte occurs, so a wrong one shows as what is missing.
-    "test_payloads_of_one_byte": [
+    "SL-PAYLOAD-SIZES:tiny-payloads": [
         (tamper, "lost" if code == "invented" else code) for tamper, code in NOT_CORRECT_0
     ],
-    "test_payloads_of_a_mebibyte": NOT_CORRECT_0,
-    "test_one_worker_does_all_partitions": NOT_CORRECT_0,
+    "SL-PAYLOAD-SIZES:large-payloads": NOT_CORRECT_0,
+    "SL-ONE-WORKER:stdin-eof": NOT_CORRECT_0,
     # tier 1
-    "test_double_doubles": NOT_CORRECT_0,
-    "test_double_wraps": NOT_CORRECT_0,
-    "test_every_total_is_a_true_point": [WRONG_TOTAL, UNKNOWN_KEY, BEYOND, ODD, FAILED],
-    "test_the_last_point_of_each_key_is_there": [LOST, (t.drop_all, "lost"), FAILED],
-    "test_every_record_gives_its_point": [LOST, TWICE, FAILED],
-    "test_points_of_a_key_come_in_order": [STEP_BACK, FAILED],
-    "test_any_64_bit_key_is_a_key": NOT_CORRECT_COUNT,
-    "test_more_keys_than_16_bits_can_tell": NOT_CORRECT_COUNT,
-    "test_a_silence_changes_nothing": NOT_CORRECT_COUNT,
-    "test_totals_wrap": [WRONG_TOTAL, FAILED],
-    "test_one_key_gets_nearly_all_records": NOT_CORRECT_COUNT,
-    "test_some_points_are_enough": NOT_CORRECT_SOME,
-    "test_a_long_run_without_a_fault": NOT_CORRECT_COUNT,
-    "test_nothing_is_lost_or_repeated_without_faults": [LOST, TWICE, GAP, FAILED],
-    "test_a_number_names_one_record": [CONFLICT, FAILED],
-    "test_drain_waits_for_the_last_acknowledgement": [
+    "SL-DOUBLE:double": NOT_CORRECT_0,
+    "SL-DOUBLE-WRAPS:double": NOT_CORRECT_0,
+    "ST-TOTALS:count": [WRONG_TOTAL, UNKNOWN_KEY, BEYOND, ODD, FAILED],
+    "ST-LAST-POINT:count": [LOST, (t.drop_all, "lost"), FAILED],
+    "ST-EVERY-POINT:count": [LOST, TWICE, FAILED],
+    "ST-KEY-ORDER:count": [STEP_BACK, FAILED],
+    "ST-ALL-KEYS:count-edges": NOT_CORRECT_COUNT,
+    "ST-MANY-KEYS:count-many-keys": NOT_CORRECT_COUNT,
+    "ST-SILENCE:count-silence": NOT_CORRECT_COUNT,
+    "ST-WRAPS:count-edges": [WRONG_TOTAL, FAILED],
+    "ST-HOT-KEY:count-hot-key": NOT_CORRECT_COUNT,
+    "ST-SOME:count-some": NOT_CORRECT_SOME,
+    "ST-LONG-RUN:long-run": NOT_CORRECT_COUNT,
+    "DL-COMPLETE:count": [LOST, TWICE, GAP, FAILED],
+    "DL-NO-CONFLICT:count": [CONFLICT, FAILED],
+    "DL-ACKNOWLEDGED:count-slow-acks": [
         (t.edited("drained", open_acknowledgements=2), "EARLY_DRAIN"),
         (t.late, "EARLY_DRAIN"),
         LOST,
         FAILED,
     ],
-    "test_nothing_is_left_staged": [(t.edited("drained", staged_open=1), "STAGED_AT_DRAIN")],
-    "test_nothing_is_left_staged_under_some": [
-        (t.edited("drained", staged_open=1), "STAGED_AT_DRAIN"),
-        FAILED,
-    ],
-    "test_a_sink_that_stands_still_holds_the_engine_back": [
+    "DL-STAGED:count": [(t.edited("drained", staged_open=1), "STAGED_AT_DRAIN")],
+    "DL-STAGED:count-some": [(t.edited("drained", staged_open=1), "STAGED_AT_DRAIN"), FAILED],
+    "BP-SLOW-SINK:slow-sink": [
         (_looks(lambda i, row, _: {"rss": row["rss"] + (i << 27)}), "UNBOUNDED"),
         (_looks(lambda _i, _row, records: {"served": records}), "UNBOUNDED"),
         LOST,
         FAILED,
     ],
-    "test_a_fast_source_loses_nothing": NOT_CORRECT_COUNT,
+    "BP-FAST-SOURCE:fast-source": NOT_CORRECT_COUNT,
     # tier 2
-    "test_each_order_meets_the_latest_quote": NOT_CORRECT_MERGED,
-    "test_only_rejected_orders_come_out": [LOST, TWICE, WRONG_VERDICT, (t.drop_all, "lost")],
-    "test_one_order_in_seventy_thousand": [(t.invent, "invented"), FAILED],
-    "test_some_interleaving_explains_two_streams": [
+    "MS-MERGED:market-merged-verdicts": NOT_CORRECT_MERGED,
+    "MS-REJECTS:market-merged-rejects": [LOST, TWICE, WRONG_VERDICT, (t.drop_all, "lost")],
+    "MS-STANDARD-MIX:market-standard-mix": [(t.invent, "invented"), FAILED],
+    "MS-TWO-STREAMS:market-two-verdicts": [
         LOST,
         WRONG_VERDICT,
         (unknown_quote, "unknown-quote"),
         (before_all_quotes, "from-the-future"),
         FAILED,
     ],
-    "test_old_quotes_are_seen": [(stale, "stale-quote"), LOST, FAILED],
-    "test_a_few_old_quotes_are_seen": [(stale, "stale-quote"), LOST, FAILED],
-    "test_hidden_orders_of_two_streams_were_acceptable": [
+    "MS-FRESHNESS:market-two-fresh": [(stale, "stale-quote"), LOST, FAILED],
+    "MS-FRESHNESS:market-two-sparse": [(stale, "stale-quote"), LOST, FAILED],
+    "MS-TWO-REJECTS:market-two-rejects": [
         (t.drop_all, "must-reject"),
         TWICE,
         (unknown_quote, "unknown-quote"),
@@ -302,11 +299,11 @@ REJECTS: dict[str, Cases] = {
 }
 for _group in BOUNDARIES:
     _name = {
-        "absolute": "test_five_cents_reject",
-        "ratio": "test_five_per_cent_reject",
-        "no-quote": "test_no_quote_rejects",
-        "odd": "test_zero_crossed_and_huge_quotes",
-        "alike": "test_symbols_that_are_nearly_equal_are_not_mixed_up",
+        "absolute": "MS-ABSOLUTE-LIMIT:market-boundaries",
+        "ratio": "MS-RATIO-LIMIT:market-boundaries",
+        "no-quote": "MS-NO-QUOTE:market-boundaries",
+        "odd": "MS-ODD-QUOTES:market-boundaries",
+        "alike": "MS-MERGED:market-boundaries",
     }[_group]
     REJECTS[_name] = [
         (wrong_in(_group), "wrong-verdict"),
@@ -323,30 +320,30 @@ def _nothing_published(folder: Path) -> None:
 
 
 UNKNOWNS: dict[str, Cases] = {
-    "test_stdout_holds_answers_only": [(_nothing_from_engine, NOT_SEEN)],
-    "test_drain_is_answered": [(t.without("drained"), NOT_SEEN)],
-    "test_the_engine_ends_only_when_asked": [(t.without("exited"), NOT_SEEN)],
-    "test_every_connection_shows_the_token": [(t.without("connected"), NOT_SEEN)],
-    "test_frames_are_well_formed": [(t.without("connected"), NOT_SEEN)],
-    "test_only_known_streams_and_offsets_are_asked_for": [(t.without("connected"), NOT_SEEN)],
-    "test_an_unknown_op_is_refused_definitely": [(t.without("probe-refused"), NOT_SEEN)],
-    "test_requests_are_answered_while_a_drain_is_pending": [
+    "PR-CONTROL-LINES:passthrough": [(_nothing_from_engine, NOT_SEEN)],
+    "PR-DRAIN:passthrough": [(t.without("drained"), NOT_SEEN)],
+    "PR-STAYS-UP:passthrough": [(t.without("exited"), NOT_SEEN)],
+    "PR-TOKEN:passthrough": [(t.without("connected"), NOT_SEEN)],
+    "PR-FRAMES:passthrough": [(t.without("connected"), NOT_SEEN)],
+    "PR-ADDRESSES:passthrough": [(t.without("connected"), NOT_SEEN)],
+    "PR-OPTIONAL-OPS:passthrough": [(t.without("probe-refused"), NOT_SEEN)],
+    "PR-CONCURRENT-ANSWERS:passthrough-drain-first": [
         (_nothing_from_engine, NOT_SEEN)
     ],
-    "test_drain_waits_for_end_and_for_all_output": [(_asked_at_end, NOT_SEEN)],
-    "test_end_of_stdin_ends_the_engine": [(t.without("exited"), NOT_SEEN)],
-    "test_released_records_are_not_asked_for": [(t.without("connected"), NOT_SEEN)],
-    "test_writers_number_without_gaps": [(t.without("connected"), NOT_SEEN)],
-    "test_double_wraps": [(t.empty_input, NOT_SEEN)],
-    "test_any_64_bit_key_is_a_key": [(t.empty_input, NOT_SEEN)],
-    "test_more_keys_than_16_bits_can_tell": [(t.empty_input, NOT_SEEN)],
-    "test_a_silence_changes_nothing": [(_nothing_published, NOT_SEEN)],
-    "test_a_sink_that_stands_still_holds_the_engine_back": [
+    "PR-DRAIN-WAITS:passthrough-drain-first": [(_asked_at_end, NOT_SEEN)],
+    "PR-STDIN-EOF:stdin-eof": [(t.without("exited"), NOT_SEEN)],
+    "PR-RELEASE:passthrough-drain-first": [(t.without("connected"), NOT_SEEN)],
+    "PR-SEQUENCE:passthrough-drain-first": [(t.without("connected"), NOT_SEEN)],
+    "SL-DOUBLE-WRAPS:double": [(t.empty_input, NOT_SEEN)],
+    "ST-ALL-KEYS:count-edges": [(t.empty_input, NOT_SEEN)],
+    "ST-MANY-KEYS:count-many-keys": [(t.empty_input, NOT_SEEN)],
+    "ST-SILENCE:count-silence": [(_nothing_published, NOT_SEEN)],
+    "BP-SLOW-SINK:slow-sink": [
         (t.without("stall-ended"), "STALL_TOO_SHORT"),
         (_looks(lambda *_: {}, slice(2)), "STALL_TOO_SHORT"),
         (_looks(lambda i, *_: {"served": i}), "STALL_TOO_SHORT"),
     ],
-    "test_only_rejected_orders_come_out": [(t.empty_input, NOT_SEEN)],
-    "test_old_quotes_are_seen": [(_published_at_once, NOT_SEEN)],
-    "test_a_few_old_quotes_are_seen": [(_published_at_once, NOT_SEEN)],
+    "MS-REJECTS:market-merged-rejects": [(t.empty_input, NOT_SEEN)],
+    "MS-FRESHNESS:market-two-fresh": [(_published_at_once, NOT_SEEN)],
+    "MS-FRESHNESS:market-two-sparse": [(_published_at_once, NOT_SEEN)],
 }  # fmt: skip

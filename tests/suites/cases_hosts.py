@@ -28,17 +28,17 @@ _NOT_MET: Cases = [
 ]
 
 REJECTS: dict[str, Cases] = {
-    "test_processes_run_where_they_are_to": [(_on_the_first_host, "WRONG_HOST"), FAILED],
-    "test_totals_after_a_partition": _TOTALS,
-    "test_totals_after_partitions_in_one_direction": _TOTALS,
-    "test_totals_after_a_host_was_cut_off": _TOTALS,
-    "test_totals_after_a_host_was_mute": _TOTALS,
-    "test_verdicts_after_a_host_was_mute": _VERDICTS,
-    "test_totals_after_the_death_of_a_host": _TOTALS,
-    "test_totals_over_a_network_that_loses_and_is_slow": _TOTALS,
-    "test_totals_over_late_doubled_and_damaged_packets": _TOTALS,
+    "NE-PLACES:count-net-partition": [(_on_the_first_host, "WRONG_HOST"), FAILED],
+    "NE-PARTITION:count-net-partition": _TOTALS,
+    "NE-ONE-WAY:count-net-one-way": _TOTALS,
+    "NE-CUT-OFF:count-net-cut-off": _TOTALS,
+    "NE-MUTE:count-net-mute": _TOTALS,
+    "NE-MUTE:market-two-net-mute": _VERDICTS,
+    "NE-HOST-DEATH:count-host-death": _TOTALS,
+    "NE-SLOW:count-net-slow": _TOTALS,
+    "NE-PACKETS:count-net-packets": _TOTALS,
 }
 UNKNOWNS: dict[str, Cases] = {
-    "test_processes_run_where_they_are_to": [(t.without("placed"), "NOT_SEEN")],
-    **{name: _NOT_MET for name in REJECTS if name != "test_processes_run_where_they_are_to"},
+    "NE-PLACES:count-net-partition": [(t.without("placed"), "NOT_SEEN")],
+    **{name: _NOT_MET for name in REJECTS if name != "NE-PLACES:count-net-partition"},
 }

@@ -181,29 +181,25 @@ LATE = (published(lambda t_ns: t_ns + 60 * MS), "GENERATOR_LATE")
 FEW = (_shorter, "TOO_FEW_SAMPLES")
 
 REJECTS: dict[str, Cases] = {
-    "test_the_limits_hold": [
+    "LT-LIMITS:service": [
         (HELD, "OVER_LIMIT"),
         (HIDDEN, "OVER_LIMIT"),
         (both(HELD, noise(3, 5)), "OVER_LIMIT"),
         (both(HELD, _limits(p50=1_000, p99=150_000)), "OVER_LIMIT"),
         FAILED,
     ],
-    "test_waiting_at_the_source_counts": [
+    "LT-SOURCE:service": [
         (HIDDEN, "HIDDEN_WAIT"),
         (both(HIDDEN, noise(3, 5)), "HIDDEN_WAIT"),
         FAILED,
     ],
-    "test_probes_are_no_better_than_other_orders": [
+    "LT-PROBES:service": [
         (_probes_first, "PROBES_FIRST"),
         (both(_probes_first, noisy), "PROBES_FIRST"),
         FAILED,
     ],
-    "test_late_answers_are_as_quick_as_early_ones": [
-        (SLOWER, "NEW_LEVEL"),
-        (both(SLOWER, noise(4, 6)), "NEW_LEVEL"),
-        FAILED,
-    ],
-    "test_the_rate_is_sustained": [
+    "LT-STEADY:service": [(SLOWER, "NEW_LEVEL"), (both(SLOWER, noise(4, 6)), "NEW_LEVEL"), FAILED],
+    "LT-SUSTAINED:service": [
         (_unanswered, "UNANSWERED"),
         (both(_unanswered, noisy), "UNANSWERED"),
         (both(_unanswered, LATE[0]), "UNANSWERED"),
@@ -211,13 +207,13 @@ REJECTS: dict[str, Cases] = {
         (both(LESS, noise(3, 4)), "UNSUSTAINED"),
         FAILED,
     ],
-    "test_the_limit_holds_again_after_a_death": [(AT_LAST, "SLOW_RECOVERY"), FAILED],
-    "test_the_engine_stays_on_its_cores": [
+    "LT-RECOVERY:service-recovery": [(AT_LAST, "SLOW_RECOVERY"), FAILED],
+    "HO-CORES:pinned": [
         (_usage(affinity=3), "OFF_ITS_CORES"),
         (_usage(affinity=1), "OFF_ITS_CORES"),
         FAILED,
     ],
-    "test_the_engine_keeps_its_priority": [
+    "HO-PRIORITY:pinned": [
         (_manner(nice=5), "ANOTHER_PRIORITY"),
         (_manner(policy="SCHED_FIFO"), "ANOTHER_PRIORITY"),
         FAILED,
@@ -225,7 +221,7 @@ REJECTS: dict[str, Cases] = {
 }
 
 UNKNOWNS: dict[str, Cases] = {
-    "test_the_limits_hold": [
+    "LT-LIMITS:service": [
         (both(HELD, noisy), "HOST_NOISE"),
         (both(HELD, _hiccups), "HOST_NOISE"),
         (both(timed(after(13, 300)), noise(12, 17)), "HOST_NOISE"),
@@ -233,24 +229,24 @@ UNKNOWNS: dict[str, Cases] = {
         (both(published(lambda t_ns: t_ns + 3 * MS), _limits(p50=5_000)), "KIT_FLOOR"),
         LATE, FEW,
     ],
-    "test_waiting_at_the_source_counts": [
+    "LT-SOURCE:service": [
         (HELD, "NOT_SEEN"),
         (both(HIDDEN, noisy), "HOST_NOISE"),
         LATE, FEW,
     ],
-    "test_probes_are_no_better_than_other_orders": [
+    "LT-PROBES:service": [
         (both(SLOW, noisy), "HOST_NOISE"),
         LATE,
         FEW,
     ],
-    "test_late_answers_are_as_quick_as_early_ones": [
+    "LT-STEADY:service": [
         (both(SLOWER, noisy), "HOST_NOISE"),
         (both(SLOWER, noise(10, 17)), "HOST_NOISE"),
         (both(SLOW, noise(-1, 9)), "HOST_NOISE"),
         LATE,
     ],
-    "test_the_rate_is_sustained": [(both(LESS, noisy), "HOST_NOISE"), LATE],
-    "test_the_limit_holds_again_after_a_death": [
+    "LT-SUSTAINED:service": [(both(LESS, noisy), "HOST_NOISE"), LATE],
+    "LT-RECOVERY:service-recovery": [
         (both(AT_LAST, noisy), "HOST_NOISE"),
         (timed(stall), "HOST_NOISE"),
         (both(AT_LAST, published(after(5, 500))), "GENERATOR_LATE"),
@@ -259,12 +255,12 @@ UNKNOWNS: dict[str, Cases] = {
         (partial(t.run_json, change=lambda run: run["service"].update(within_s=60)),
          "NO_RECOVERY_SEEN"),
     ],
-    "test_the_engine_stays_on_its_cores": [
+    "HO-CORES:pinned": [
         (_no_cores, "TOO_FEW_CORES"),
         (_nowhere, "NOT_PINNED"),
         (_one_look, "TOO_FEW_SAMPLES"),
     ],
-    "test_the_engine_keeps_its_priority": [
+    "HO-PRIORITY:pinned": [
         (_one_look, "TOO_FEW_SAMPLES"),
         (_without_manners, "TOO_FEW_SAMPLES"),
     ],

@@ -24,13 +24,14 @@ from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.spec import EngineSpec, load
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.judge import Unknown
 from tickproof.conformance.suites.scales import require_scaled
+from tickproof.conformance.suites.scenarios import Context
 
 SEED = 11
 #: Short, so that the silence of market-two-fresh is short too.

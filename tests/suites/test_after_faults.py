@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.judging import judge_of
 from tickproof.conformance.history.event import Event, PartitionState
 from tickproof.conformance.history.events import (
     DamageOver,
@@ -19,7 +20,6 @@ from tickproof.conformance.history.events import (
 )
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import FaultStep, Scenario
-from tickproof.conformance.suites import test_t3
 from tickproof.conformance.suites.judge import BrokenOff, Judge, Unknown
 from tickproof.conformance.suites.schedules import held, point_held
 from tickproof.conformance.testing.output_log import output_log
@@ -192,7 +192,10 @@ def drained(t_ns: int) -> Drained:
 
 @pytest.mark.parametrize(
     "judge",
-    [test_t3.test_nothing_changes_after_drain, test_t3.test_recovery_after_drain_is_not_from_zero],
+    [
+        judge_of("EO-AFTER-DRAIN", "count-after-drain"),
+        judge_of("EO-FROM-CHECKPOINT", "count-after-drain"),
+    ],
 )
 def test_an_engine_that_did_not_come_back_after_drain_shows_nothing(
     tmp_path: Path, judge: Judge

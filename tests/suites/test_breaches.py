@@ -11,13 +11,11 @@ import pytest
 
 from tickproof.conformance.history import events
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import TARGETS, FaultStep, Scenario
 from tickproof.conformance.session import tiers
-from tickproof.conformance.suites import breaches
-from tickproof.conformance.suites.catalog import CATALOG, Context, draw
-from tickproof.conformance.suites.judge import import_suites
-from tickproof.conformance.suites.schedules import judges_of
+from tickproof.conformance.suites import breaches, registry
+from tickproof.conformance.suites.catalog import CATALOG, draw, judges_of
+from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import LEAST_CLAIMS, RunFolder
 from tickproof.conformance.verdicts import Verdict
@@ -192,7 +190,6 @@ def test_every_fault_has_a_requirement():
 
 
 def test_a_scenario_with_faults_names_its_own_end():
-    import_suites()
     named = {*breaches.BY_FAULT.values(), *breaches.BY_MOMENT.values(), *breaches.RECOVERY}
     named |= {breaches.SECOND_FAULT, breaches.RELEASED}
     for name in CATALOG:

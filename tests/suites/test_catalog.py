@@ -8,7 +8,8 @@ import json
 import pytest
 
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.suites.catalog import CATALOG, Context, draw
+from tickproof.conformance.suites.catalog import CATALOG, draw
+from tickproof.conformance.suites.scenarios import Context
 
 QUICK = Context(1, freshness_s=5.0)
 

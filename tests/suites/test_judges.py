@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 from collections import ChainMap
+from pkgutil import iter_modules
 
 import pytest
 
+from tests.judging import judge_of
 from tests.suites import (
     cases_connections,
     cases_fault_free,
@@ -19,28 +22,21 @@ from tests.suites import (
 )
 from tests.suites.cases import Cases
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import FaultStep
-from tickproof.conformance.suites.catalog import CATALOG
-from tickproof.conformance.suites.judge import (
-    JUDGES,
-    Fail,
-    KitError,
-    NotClaimed,
-    Unknown,
-    import_suites,
-)
+from tickproof.conformance.suites import families, registry
+from tickproof.conformance.suites.catalog import CATALOG, JUDGES
+from tickproof.conformance.suites.judge import Fail, KitError, NotClaimed, Unknown
 from tickproof.conformance.suites.outcomes import outcome_of
+from tickproof.conformance.suites.scenarios import Entry
 from tickproof.conformance.suites.workers import require_at_work
 from tickproof.conformance.verdicts import Verdict
 
-import_suites()
 TABLES = (
     cases_fault_free, cases_faults, cases_connections, cases_state, cases_hosts, cases_service,
 )  # fmt: skip
 REJECTS: dict[str, Cases] = dict(ChainMap(*(table.REJECTS for table in TABLES)))
 UNKNOWNS: dict[str, Cases] = dict(ChainMap(*(table.UNKNOWNS for table in TABLES)))
-#: (requirement, scenario, judge), each test of the suites once.
+#: (requirement, scenario, judge), each pair once.
 ALL = [(id_, name, judge) for name, rows in JUDGES.items() for id_, judge in rows]
 DAMAGED = (
     "count-damaged-checkpoint", "count-lost-checkpoint", "count-rotten-checkpoint",
@@ -48,23 +44,23 @@ DAMAGED = (
 )  # fmt: skip
 #: What they decide does not need the run to come to its end.
 DECIDED_EARLY = {
-    "test_hello_is_answered",
-    "test_deploy_is_answered",
-    "test_an_unknown_op_is_refused_definitely",
-    "test_requests_are_answered_while_a_drain_is_pending",
+    "PR-HELLO:passthrough",
+    "PR-DEPLOY:passthrough",
+    "PR-OPTIONAL-OPS:passthrough",
+    "PR-CONCURRENT-ANSWERS:passthrough-drain-first",
 }
 
 
 def _cases(table: dict[str, Cases]) -> list:
     return [
-        pytest.param(scenario, judge, tamper, code, id=f"{judge.__name__}-{number}-{code}")
-        for _, scenario, judge in ALL
-        for number, (tamper, code) in enumerate(table.get(judge.__name__, []))
+        pytest.param(scenario, judge, tamper, code, id=f"{id_}:{scenario}-{number}-{code}")
+        for id_, scenario, judge in ALL
+        for number, (tamper, code) in enumerate(table.get(f"{id_}:{scenario}", []))
     ]
 
 
 def _by_scenario(rows: list) -> list:
-    return [pytest.param(scenario, judge, id=judge.__name__) for _, scenario, judge in rows]
+    return [pytest.param(name, judge, id=f"{id_}:{name}") for id_, name, judge in rows]
 
 
 @pytest.fixture
@@ -129,7 +125,7 @@ def test_unknown(copy_of, recorded, scenario, judge, tamper, reason):
 
 @pytest.mark.parametrize(
     ("scenario", "judge"),
-    _by_scenario([row for row in ALL if row[2].__name__ not in DECIDED_EARLY]),
+    _by_scenario([row for row in ALL if f"{row[0]}:{row[1]}" not in DECIDED_EARLY]),
 )
 def test_run_that_the_kit_broke_off_is_no_verdict(copy_of, scenario, judge):
     folder = copy_of(scenario)
@@ -145,43 +141,45 @@ def test_engine_without_checkpoint_op_does_not_claim_it(copy_of):
     tampering.no_fault(folder)
     step = FaultStep("kill", "engine", "checkpoint").to_json()
     tampering.added("fault-missed", step=step, why="the engine has no checkpoint op")(folder)
-    (judge,) = [judge for _, judge in JUDGES["count-checkpoint"]]
     with pytest.raises(NotClaimed):
-        judge(History(folder))
+        judge_of("EO-CHECKPOINT-OP", "count-checkpoint")(History(folder))
 
 
 def test_mended_gap_is_no_failure(copy_of):
     folder = copy_of("passthrough-drain-first")
     tampering.refused(6, "APPEND")(folder)
-    judge = next(j for _, j in JUDGES["passthrough-drain-first"] if "without_gaps" in j.__name__)
-    judge(History(folder))
+    judge_of("PR-SEQUENCE", "passthrough-drain-first")(History(folder))
 
 
 # -- nothing is left out ---------------------------------------------------------------------
 
 
 def test_every_judge_has_a_history_that_it_rejects():
-    assert {judge.__name__ for *_, judge in ALL} == set(REJECTS)
-    assert len({judge.__name__ for *_, judge in ALL}) == len(ALL)
+    assert {f"{id_}:{scenario}" for id_, scenario, _ in ALL} == set(REJECTS)
     assert all(REJECTS.values())
 
 
 def test_every_judge_of_tier_3_needs_its_fault():
-    tier_3 = {j.__name__ for *_, j in ALL if ".test_t3" in j.__module__}
-    for name in tier_3:
-        assert "KILL_MISSED" in {reason for _, reason in UNKNOWNS[name]}, name
+    known = registry.load()
+    for id_, scenario, _ in ALL:
+        if known[id_].tier == 3:
+            reasons = {reason for _, reason in UNKNOWNS[f"{id_}:{scenario}"]}
+            assert "KILL_MISSED" in reasons, (id_, scenario)
 
 
 def test_cases_name_judges_that_exist():
-    assert set(UNKNOWNS) <= {judge.__name__ for *_, judge in ALL}
+    assert set(UNKNOWNS) <= {f"{id_}:{scenario}" for id_, scenario, _ in ALL}
 
 
-def test_registry_judges_and_catalog_name_each_other():
-    known = registry.load()
-    assert {id_ for id_, *_ in ALL} == set(known)
+def test_every_scenario_of_a_family_decides_something():
+    modules = [
+        importlib.import_module(one.name)
+        for one in iter_modules(families.__path__, f"{families.__name__}.")
+    ]
+    written = {one for module in modules for one in vars(module).values() if isinstance(one, Entry)}
+    assert written <= set(CATALOG.values())
+    assert len({entry.name for entry in written}) == len(written)
     assert set(JUDGES) == set(CATALOG)
-    for id_, _, judge in ALL:
-        assert f".test_t{known[id_].tier}" in judge.__module__, id_
 
 
 def test_who_is_struck_at_a_moment_of_its_own_connection_was_at_work(copy_of):

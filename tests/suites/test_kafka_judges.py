@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.judging import judge_of
 from tickproof.conformance.history.events import (
     Drained,
     KafkaNames,
@@ -18,22 +19,14 @@ from tickproof.conformance.history.fired_fault import FiredFault
 from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown
 from tickproof.conformance.suites.require import not_fetched_below
-from tickproof.conformance.suites.test_t1_kafka import (
-    test_names_on_the_broker_are_of_the_run as judge_names,
-)
-from tickproof.conformance.suites.test_t3_kafka import (
-    test_a_downtime_beyond_the_time_out_of_a_transaction as judge_downtime,
-)
-from tickproof.conformance.suites.test_t3_kafka import (
-    test_partitions_go_to_another_worker_and_come_back as judge_lost_session,
-)
-from tickproof.conformance.suites.test_t3_kafka import (
-    test_readers_are_held_up_no_longer_than_claimed as judge,
-)
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import LEAST_CLAIMS, RunFolder, given_input
 from tickproof.generators.layouts import NUMBER
 
+judge_names = judge_of("KA-NAMES", "count")
+judge_downtime = judge_of("KA-DOWNTIME", "kafka-long-downtime")
+judge_lost_session = judge_of("KA-LOST-SESSION", "kafka-partition-returns")
+judge = judge_of("KA-NOT-HELD-UP", "kafka-worker-in-transaction")
 RECORDS = 100
 SECOND = 1_000_000_000
 #: The session and the transaction that the engine claims, and what a busy machine may add.

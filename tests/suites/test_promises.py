@@ -9,14 +9,14 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from tests.judging import judge_of
 from tickproof.conformance.checkers.count import check_count
 from tickproof.conformance.engines.toml_model import Delivery, State
 from tickproof.conformance.history.event import PartitionState
 from tickproof.conformance.history.fired_fault import FiredFault
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Death, FaultStep, Scenario
-from tickproof.conformance.suites import test_t1, test_t3_delivery, test_t3_kafka
+from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.evidence import (
     CHANGED,
     LOSS,
@@ -26,8 +26,9 @@ from tickproof.conformance.suites.evidence import (
     disturbed_ns,
     values,
 )
-from tickproof.conformance.suites.judge import Fail, Judge, NotClaimed, check_claims
+from tickproof.conformance.suites.judge import Fail, Judge, NotClaimed
 from tickproof.conformance.suites.promises import forbidden_repeats, ruled_out
+from tickproof.conformance.suites.requirement import Requirement, check_claims
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import LEAST_CLAIMS, RunFolder
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT
@@ -203,16 +204,16 @@ def points(records: np.ndarray, *spans: tuple[int, int], skip: int = -1) -> np.n
 
 
 JUDGES_OF_THE_WEAK: list[Judge] = [
-    test_t3_delivery.test_nothing_is_lost_over_a_death,
-    test_t3_delivery.test_nothing_is_lost_over_a_death_in_mid_stream,
-    test_t3_delivery.test_nothing_is_lost_over_a_death_at_the_end,
-    test_t3_delivery.test_an_append_that_is_lost_with_the_engine,
-    test_t3_delivery.test_a_commit_that_is_lost_with_the_engine,
-    test_t3_kafka.test_a_downtime_within_the_time_out_of_a_transaction,
-    test_t3_kafka.test_a_downtime_beyond_the_time_out_of_a_transaction,
-    test_t3_kafka.test_partitions_go_to_another_worker_and_come_back,
-    test_t3_kafka.test_a_worker_comes_back_into_its_transaction,
-    test_t3_kafka.test_a_worker_comes_back_after_its_transaction,
+    judge_of("DL-NO-LOSS", "count-engine-death-backlog"),
+    judge_of("DL-NO-LOSS", "count-engine-death"),
+    judge_of("DL-NO-LOSS", "count-tail"),
+    judge_of("DL-UNANSWERED", "count-losing"),
+    judge_of("DL-UNANSWERED", "market-two-losing"),
+    judge_of("KA-DOWNTIME", "kafka-short-downtime"),
+    judge_of("KA-DOWNTIME", "kafka-long-downtime"),
+    judge_of("KA-LOST-SESSION", "kafka-partition-returns"),
+    judge_of("KA-LOST-SESSION", "kafka-lost-session"),
+    judge_of("KA-LOST-SESSION", "kafka-fenced"),
 ]
 
 
@@ -247,7 +248,7 @@ def test_nor_count_twice_what_was_not_fetched_again(tmp_path, judge):
 def test_exact_state_must_not_count_twice(tmp_path):
     history = counted(tmp_path / "run", "exactly-once", (0, 100), (60, RECORDS))
     assert values(history).counts["wrong-total"]
-    judge = test_t3_kafka.test_a_downtime_within_the_time_out_of_a_transaction
+    judge = judge_of("KA-DOWNTIME", "kafka-short-downtime")
     with pytest.raises(Fail, match=r"wrong-total|beyond-input"):
         judge(history)
 
@@ -259,7 +260,7 @@ def test_without_a_death_nothing_comes_twice_whatever_is_claimed(tmp_path):
     made.outputs(output_log(np.append(right, right[-1:])))
     assert check_count([records], output_log(right), "every").counts.total() == 0
     with pytest.raises(Fail, match="duplicate"):
-        test_t1.test_nothing_is_lost_or_repeated_without_faults(made.history())
+        judge_of("DL-COMPLETE", "count")(made.history())
 
 
 def test_each_requirement_follows_from_claims_that_can_be_judged():
@@ -281,7 +282,7 @@ def test_a_weak_claim_selects_nothing_that_it_does_not_promise(state, delivery):
     }
     scenario = Scenario("made", "count", {"emit": "every"}, {}, faults=(KILL,))
 
-    def asked(one: registry.Requirement, transport: str) -> bool:
+    def asked(one: Requirement, transport: str) -> bool:
         try:
             check_claims(one.needs, {**claims, "transport": transport}, scenario)
         except NotClaimed:

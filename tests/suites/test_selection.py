@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tickproof.conformance.fault_space.offers import APPS, Offer
-from tickproof.conformance.requirements import registry
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.suites.catalog import CATALOG, Context, draw
-from tickproof.conformance.suites.catalog.carriers import (
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.carriers import (
     EVERY,
     PASSTHROUGH,
     SOME,
@@ -17,12 +16,13 @@ from tickproof.conformance.suites.catalog.carriers import (
     TWO,
     Carrier,
 )
-from tickproof.conformance.suites.catalog.space import FIRST
-from tickproof.conformance.suites.judge import JUDGES, NotClaimed, check_claims, import_suites
+from tickproof.conformance.suites.catalog import CATALOG, JUDGES, draw
+from tickproof.conformance.suites.judge import NotClaimed
+from tickproof.conformance.suites.requirement import check_claims
+from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.suites.selection import played_on
 from tickproof.generators import recipes
 
-import_suites()
 KNOWN = registry.load()
 CARRIED = [name for name, entry in CATALOG.items() if entry.carriers]
 
@@ -71,9 +71,9 @@ def judged_on_points(offered: dict) -> set[str]:
     }
     if not here:
         return set()
-    drawn = draw(FIRST, Context(1, freshness_s=2.0, offers=tuple(here)))
+    drawn = draw("space-1", Context(1, freshness_s=2.0, offers=tuple(here)))
     held = next(h for o, h in here.items() if (o.app, o.params) == (drawn.app, drawn.params))
-    return decided(FIRST, held, drawn)
+    return decided("space-1", held, drawn)
 
 
 def decided(name: str, held: dict, scenario: Scenario) -> set[str]:
@@ -130,14 +130,14 @@ def test_what_a_requirement_needs_is_what_its_scenario_prefers(name):
 @pytest.mark.parametrize("carrier", STATE_FIRST, ids=str)
 def test_what_exactly_once_means_is_judged_on_every_app(carrier):
     found = judged({carrier: claims(carrier)})
-    assert set(registry.load_exactly_once()) <= found
+    assert set(registry.EXACTLY_ONCE) <= found
     assert {id_ for id_, one in KNOWN.items() if one.tier == 0 and not one.needs.app} <= found
 
 
 def test_a_weak_claim_for_one_app_does_not_hide_a_strong_one_for_another():
     weak = claims(EVERY, state="none", delivery="at-least-once", survives=[])
     offered = {EVERY: weak, TWO: claims(TWO), PASSTHROUGH: claims(PASSTHROUGH)}
-    assert set(registry.load_exactly_once()) <= judged(offered)
+    assert set(registry.EXACTLY_ONCE) <= judged(offered)
     assert scenario_for("count-engine-death", offered).params == TWO.params
     assert "ST-TOTALS" in judged(offered)
 

@@ -24,10 +24,9 @@ from tickproof.conformance.latency.samples import Answers, Timetable
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session.scenario_player import level
 from tickproof.conformance.suites import service
-from tickproof.conformance.suites.judge import JUDGES, import_suites
+from tickproof.conformance.suites.catalog import JUDGES
 from tickproof.conformance.suites.service import Service
 
-import_suites()
 SECOND = 1_000_000_000
 MS = 1_000_000
 PARTITIONS = 4

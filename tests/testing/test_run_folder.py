@@ -26,7 +26,8 @@ from tickproof.conformance.history.rows import FETCH, HICCUP, TICK
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import tiers
-from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.catalog import draw
+from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import LEAST_CLAIMS, RunFolder, given_input
 from tickproof.conformance.verdicts import Verdict

@@ -14,7 +14,8 @@ from tickproof.conformance.engines.spec import load
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.catalog import draw
+from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.usage.hiccups import HiccupRecorders
 from tickproof.conformance.usage.noise import SECOND_NS, noisy, seconds
 from tickproof.conformance.usage.processor_time import TICKS

@@ -26,7 +26,8 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import FaultStep
-from tickproof.conformance.suites.catalog import Context, draw
+from tickproof.conformance.suites.catalog import draw
+from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.usage import sampler
 from tickproof.conformance.usage.engine_pids import Reapers
 from tickproof.conformance.usage.sampler import SPARING, Periodic, UsageSampler

@@ -1,1 +1,0 @@
-"""The registry of requirements: what each promises, who is asked, which clauses it checks."""

@@ -1,0 +1,170 @@
+"""Back-pressure: a slow reader of the output, a fast or a silent source of the input."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+from tickproof.conformance import apps
+from tickproof.conformance.history import events
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.scenario import Scenario, SinkBehaviour
+from tickproof.conformance.suites.carriers import PASSTHROUGH, STATE_FIRST, STATELESS_FIRST
+from tickproof.conformance.suites.judge import Fail, Unknown
+from tickproof.conformance.suites.require import require_correct, require_exact, require_met
+from tickproof.conformance.suites.requirement import OVER_LOG, Family
+from tickproof.conformance.suites.scenarios import (
+    Context,
+    at_sink,
+    at_source,
+    carried,
+    deaths,
+    scenario,
+)
+from tickproof.conformance.verdicts import Reason
+
+BP: Final = Family("BP", "Back-pressure", tier=3)
+#: Growth of resident memory that no bounded engine needs while the sink stands still.
+UNBOUNDED_BYTES: Final = 96 << 20
+
+
+@scenario(*STATELESS_FIRST)
+def slow_sink(context: Context, _rng: random.Random) -> Scenario:
+    sink = SinkBehaviour(stall_after=2_000, stall_s=2.5, budget_s=5.0)
+    if context.carried_by == PASSTHROUGH:
+        # 160 MB of input: an engine that reads on while the sink stands still shows it.
+        return carried(context, 160_000, recipe={"size": 1_000}, sink=sink)
+    recipe: dict[str, Any] = {"tick": 256}
+    if context.carried_by.app == "market-spread":
+        recipe["reject_one_in"] = 2  # so that there is output to hold back
+    return carried(context, 1_400_000, keyed={"keys": 100_000}, recipe=recipe, sink=sink)
+
+
+def _held_back(history: History) -> None:
+    require_correct(history)
+    began, over = history.all(events.Stall), history.all(events.StallEnded)
+    if not began or not over:
+        raise Unknown(Reason.STALL_TOO_SHORT, "a stall from begin to end", "none")
+    inside = [
+        row for row in history.all(events.Progress) if began[0].t_ns <= row.t_ns <= over[0].t_ns
+    ]
+    if len(inside) < 3:
+        raise Unknown(
+            Reason.STALL_TOO_SHORT, "three looks at the engine in the stall", str(len(inside))
+        )
+    first, last = inside[0], inside[-1]
+    grown = max(row.rss for row in inside) - first.rss
+    evidence = {"fetched_in_stall": last.served, "rss_growth": grown}
+    if grown > UNBOUNDED_BYTES:
+        raise Fail(
+            Reason.UNBOUNDED,
+            f"memory that grows by less than {UNBOUNDED_BYTES >> 20} MiB in the stall",
+            f"{grown >> 20} MiB more, {last.served:,} records fetched",
+            **evidence,
+        )
+    if last.served >= history.input_records and not apps.of(history).any_size:
+        raise Unknown(
+            Reason.STALL_TOO_SHORT,
+            "more input than the engine may hold",
+            f"all {last.served:,} records fetched, which are small",
+            **evidence,
+        )
+    if last.served >= history.input_records:
+        raise Fail(
+            Reason.UNBOUNDED,
+            "FETCH to stop while nothing can be delivered",
+            f"all {last.served:,} records fetched",
+            **evidence,
+        )
+    if last.served != inside[len(inside) // 2].served:
+        raise Unknown(Reason.STALL_TOO_SHORT, "FETCH to stop", "it went on to the end of the stall")
+
+
+BP.requirement(
+    "BP-SLOW-SINK",
+    "a slow sink loses nothing, and memory stays bounded",
+    """With acknowledgements held back, the engine waits, holds a bounded amount of output, and
+    delivers all of it in the end.
+    If it fails, it kept fetching without end, gave up on a slow reply, or dropped what did not
+    fit.""",
+    tier=1,
+    clauses="eut-bounded out-append fair-bounded-delay",
+    needs=OVER_LOG,
+    judges={slow_sink: _held_back},
+)
+
+
+@scenario(*STATE_FIRST)
+def fast_source(context: Context, _rng: random.Random) -> Scenario:
+    # In one partition, so that what there is to fetch, and what comes of it, exceeds a frame.
+    return carried(
+        context,
+        700_000,
+        recipe={"partitions": 1, "tick": 1_024},
+        keyed={"key_shape": "same-low-16"},
+    )
+
+
+BP.requirement(
+    "BP-FAST-SOURCE",
+    "a source that is faster than the engine loses nothing",
+    """With the whole input published at once, the engine reads it at its own speed and processes
+    all of it.
+    If it fails, a queue overflowed, or a FETCH reply larger than expected was cut.""",
+    tier=1,
+    clauses="eut-reads-at-offsets eut-bounded log-fetch-max-bytes log-fetch",
+    judges={fast_source: require_correct},
+)
+
+
+#: Duration of a fault that has to meet the next batch of an engine, and of one that need not.
+_LONG_S: Final = 0.8
+_SHORT_S: Final = 0.5
+
+
+@scenario(*STATE_FIRST)
+def count_links_slow(context: Context, rng: random.Random) -> Scenario:
+    faults = (
+        at_source("delay", rng.uniform(0.08, 0.1), seconds=_LONG_S, lag_s=0.4),
+        at_sink("drip", rng.uniform(0.25, 0.27), seconds=_SHORT_S),
+        at_source("throttle", rng.uniform(0.42, 0.44), seconds=_SHORT_S, rate=50_000),
+        at_sink("delay", rng.uniform(0.59, 0.61), seconds=_LONG_S, lag_s=0.4),
+        at_source("silence", rng.uniform(0.76, 0.78), seconds=_SHORT_S),
+    )
+    return deaths(context, *faults)
+
+
+def _slow_links(history: History) -> None:
+    require_exact(history)
+    require_met(history, "delay", "source")
+    require_met(history, "drip", "sink")
+    require_met(history, "throttle", "source")
+    require_met(history, "delay", "sink")
+
+
+BP.requirement(
+    "BP-SLOW-LINKS",
+    "late, slow and dripping replies lose and double nothing",
+    """Replies of source and sink come late, slowly, or byte by byte for a time: the output is
+    complete and right.
+    If it fails, the engine gave up on a reply and asked or sent again, or took a part of it for the
+    whole.""",
+    clauses="conn-slow log-pieces fair-bounded-delay",
+    judges={count_links_slow: _slow_links},
+)
+
+
+def _silent_source(history: History) -> None:
+    require_exact(history)
+    require_met(history, "silence", "source")
+
+
+BP.requirement(
+    "BP-SILENT-SOURCE",
+    "a source that is silent for a time has not ended",
+    """FETCH and TAIL tell of nothing new for a time, though more is there: everything is still
+    processed.
+    If it fails, an empty reply was taken for END, or the engine stopped asking.""",
+    clauses="conn-silent log-fetch-wait log-end-flag",
+    judges={count_links_slow: _silent_source},
+)

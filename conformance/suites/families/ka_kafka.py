@@ -1,0 +1,319 @@
+"""Kafka: what an engine's transactions, sessions and timeouts are good for.
+
+The values are judged as everywhere. The proof that a fault met something is Kafka's own: output
+that was produced and never became visible, or input that another worker read meanwhile.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from typing import Final
+
+import numpy as np
+
+from tickproof.conformance.history import events
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.scenario import FaultStep, Moment, Scenario, Target, within
+from tickproof.conformance.suites.carriers import STATE_FIRST
+from tickproof.conformance.suites.evidence import LOSS, outputs, whole
+from tickproof.conformance.suites.families.st_state import count
+from tickproof.conformance.suites.judge import Fail, NotClaimed, Unknown
+from tickproof.conformance.suites.require import (
+    require_completed,
+    require_exact,
+    require_fired,
+    require_no,
+)
+from tickproof.conformance.suites.requirement import Family, Needs
+from tickproof.conformance.suites.scenarios import Context, carried, scenario
+from tickproof.conformance.usage import noise
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, Reason
+
+KA: Final = Family("KA", "Kafka", tier=3)
+#: What brokers, and the kit's reader, may add to the time that is claimed.
+_SPARE_S: Final = 10.0
+#: Time by which a fault outlasts a timeout of the engine.
+_BEYOND_S: Final = 2.0
+#: A down-time that is well within the timeout of a transaction, as a share of it.
+_WITHIN: Final = 0.25
+#: Slow enough that there is input left when a worker comes back.
+_SLOWLY: Final = 5_000
+
+
+def _kills(context: Context, *steps: FaultStep, rate: float = 60_000) -> Scenario:
+    return carried(context, context.records(90_000), rate=rate, faults=steps)
+
+
+def _kill(
+    rng: random.Random,
+    target: Target,
+    at: Moment,
+    low: float,
+    high: float,
+    *,
+    cut: bool = False,
+    down_s: float = 0.0,
+) -> FaultStep:
+    fraction = round(rng.uniform(low, high), 3)
+    return FaultStep("kill", target, at, fraction=fraction, cut=cut, down_s=down_s)
+
+
+def _exact(history: History) -> None:
+    require_exact(history)
+    require_fired(history)
+
+
+def _names_of_the_run(history: History) -> None:
+    expected = "names that contain TICKPROOF_GROUP or a UUID"
+    for event in history.all(events.KafkaNames):
+        for kind, names in (
+            ("group", event.groups),
+            ("transactional id", event.transactional_ids),
+            ("topic", event.topics),
+        ):
+            if names:
+                raise Fail(Reason.FOREIGN_NAME, expected, f"{kind} {', '.join(map(repr, names))}")
+    require_completed(history)
+
+
+KA.requirement(
+    "KA-NAMES",
+    "names on the broker are those of one run",
+    """Groups, transactional ids and topics of the engine contain the name that it was given, or a
+    UUID.
+    If it fails, two runs on one broker are taken for one: they fence each other, share partitions,
+    or read each other's state.""",
+    tier=1,
+    clauses="kafka-names",
+    needs=Needs(transport=("kafka",)),
+    judges={count: _names_of_the_run},
+)
+
+
+@scenario(*STATE_FIRST)
+def kafka_open_transactions(context: Context, rng: random.Random) -> Scenario:
+    # Both within one time-out: the first transaction may still be open at the second death.
+    return _kills(
+        context,
+        _kill(rng, "engine", "staged", 0.2, 0.35, cut=True),
+        _kill(rng, "engine", "staged", 0.55, 0.7),
+    )
+
+
+def _left_open(history: History) -> None:
+    """Expect that output was produced in a transaction that did not end well."""
+    _exact(history)
+    ended = history.all(events.KafkaOutput)[-1:]
+    if not any(one.aborted for one in ended):
+        raise Unknown(
+            Reason.NOTHING_IN_FLIGHT,
+            "output produced in a transaction that was left open",
+            "every record that the broker took was committed",
+        )
+
+
+KA.requirement(
+    "KA-OPEN-TRANSACTION",
+    "a transaction left open neither loses nor doubles",
+    """The engine is killed, twice, when the broker has taken output of a transaction and not its
+    end: state, offsets and output are of one cut after it.
+    If it fails, state or offsets are written outside of the transaction, or are read before the
+    open one has ended.""",
+    clauses="eut-one-cut eut-resumes kafka-open-transaction kafka-committed",
+    needs=Needs(
+        state=("at-least-once", "exactly-once"),
+        delivery=("exactly-once",),
+        survives=("engine",),
+        transport=("kafka",),
+    ),
+    judges={kafka_open_transactions: _left_open},
+)
+
+
+@scenario(*STATE_FIRST)
+def kafka_short_downtime(context: Context, rng: random.Random) -> Scenario:
+    down_s = round(min(context.transaction_s * _WITHIN, 3.0), 3)
+    return _kills(context, _kill(rng, "engine", "losing", 0.3, 0.6, cut=True, down_s=down_s))
+
+
+@scenario(*STATE_FIRST)
+def kafka_long_downtime(context: Context, rng: random.Random) -> Scenario:
+    down_s = max(context.transaction_s, context.session_s) + _BEYOND_S
+    return _kills(context, _kill(rng, "engine", "losing", 0.3, 0.6, cut=True, down_s=down_s))
+
+
+def _exact_after_an_abort(history: History) -> None:
+    _exact(history)
+    ended = history.all(events.KafkaTransactions)[-1:]
+    if not any(one.begun for one in ended):
+        return  # an engine without transactions leaves none open
+    struck_ns = history.faults[0].struck_ns
+    back_ns = min(one.t_ns for one in history.all(events.Started, resume=True))
+    if not any(struck_ns < t_ns < back_ns for t_ns in ended[0].aborted_ns):
+        raise Unknown(
+            Reason.NOTHING_IN_FLIGHT,
+            "a transaction that the broker aborted while it was down",
+            "the broker aborted none before the engine was started again",
+        )
+
+
+KA.requirement(
+    "KA-DOWNTIME",
+    "a downtime costs nothing, be it short or long",
+    """The engine is killed before its commit arrives, and stays down: once for less than its
+    transaction timeout, once for longer, so that the broker aborts what it left.
+    If it fails, what was written and then aborted was taken for delivered.""",
+    clauses="eut-one-cut eut-resumes kafka-downtime app-count-again",
+    needs=Needs(
+        state=("at-least-once", "exactly-once"), survives=("engine",), transport=("kafka",)
+    ),
+    judges={kafka_short_downtime: _exact, kafka_long_downtime: _exact_after_an_abort},
+)
+
+
+def _lost_session(context: Context, rng: random.Random, at: Moment, beyond_s: float) -> Scenario:
+    step = FaultStep(
+        "pause",
+        "worker",
+        at,
+        fraction=round(rng.uniform(0.2, 0.3), 3),
+        seconds=beyond_s + _BEYOND_S,
+    )
+    return _kills(context, step, rate=_SLOWLY)
+
+
+# As a commit is taken: nobody has to wait for the offsets of a transaction that is open.
+@scenario(*STATE_FIRST)
+def kafka_partition_returns(context: Context, rng: random.Random) -> Scenario:
+    return _lost_session(context, rng, "committing", 1.5 * context.session_s)
+
+
+# At a produce that is not answered yet, so that the one who is paused has a transaction open.
+@scenario(*STATE_FIRST)
+def kafka_lost_session(context: Context, rng: random.Random) -> Scenario:
+    return _lost_session(context, rng, "staged", 1.5 * context.session_s)
+
+
+@scenario(*STATE_FIRST)
+def kafka_fenced(context: Context, rng: random.Random) -> Scenario:
+    # The broker has aborted its transaction when it wakes, and fenced it.
+    return _lost_session(
+        context, rng, "staged", max(1.5 * context.session_s, context.transaction_s)
+    )
+
+
+def _session_lost(history: History) -> None:
+    """Everything is right, and somebody else read what the paused worker had."""
+    _exact(history)
+    fault = history.faults[0]
+    fetches = history.fetches[history.fetches["t_ns"] > fault.struck_ns]
+    read = {(one.stream, one.partition): one.fetched for one in fault.partitions}
+    again = any(row["base"] < read[int(row["stream"]), int(row["partition"])] for row in fetches)
+    if again:
+        return
+    if not history.run["kafka"]["session_s"]:
+        raise NotClaimed(f"{DOES_NOT_APPLY}: about members of a group; [kafka] names no session")
+    if not _taken_over(history, fault):
+        raise Unknown(
+            Reason.NOTHING_IN_FLIGHT,
+            "somebody who reads again what the paused one had",
+            "no input was read a second time: it kept its session",
+        )
+
+
+def _taken_over(history: History, fault: events.FiredFault) -> bool:
+    """Whether others read all partitions in the rest of a pause that outlasts the session.
+
+    The paused one reads nothing then: what it had asked for was answered long before.
+    """
+    since_ns = fault.struck_ns + history.run["kafka"]["session_s"] * 1e9
+    until_ns = fault.struck_ns + fault.step.seconds * 1e9
+    fetches = history.fetches
+    during = fetches[(fetches["t_ns"] > since_ns) & (fetches["t_ns"] < until_ns)]
+    read = set(zip(during["stream"].tolist(), during["partition"].tolist(), strict=True))
+    filled = {(row["stream"], row["partition"]) for row in history.partitions if row["records"]}
+    return filled <= read
+
+
+KA.requirement(
+    "KA-LOST-SESSION",
+    "a worker that returns after its session is fenced",
+    """A worker stands still for longer than its session, with a transaction open: others take over
+    its partitions, and what it does when it wakes counts for nothing.
+    If it fails, it went on with partitions, state or a transaction that were no longer its own.""",
+    clauses="eut-one-cut eut-resumes kafka-lost-session kafka-session",
+    needs=Needs(state=("exactly-once",), survives=("worker",), transport=("kafka",)),
+    judges={
+        kafka_partition_returns: _session_lost,
+        kafka_lost_session: _session_lost,
+        kafka_fenced: _session_lost,
+    },
+)
+
+
+def _two_workers_die(context: Context, rng: random.Random, at: Moment) -> Scenario:
+    deaths = _kill(rng, "worker", at, 0.2, 0.4), _kill(rng, "worker", at, 0.6, 0.8)
+    return _kills(context, *within(context.survives, deaths, 2) or deaths[:1])
+
+
+@scenario(*STATE_FIRST)
+def kafka_rebalance(context: Context, rng: random.Random) -> Scenario:
+    return _two_workers_die(context, rng, "committing")
+
+
+KA.requirement(
+    "KA-REBALANCE",
+    "a rebalance in the middle of a commit costs nothing",
+    """A worker dies while a commit is under way, and another later if all-workers is claimed: its
+    partitions move, with the state that belongs to their offsets.
+    If it fails, offsets of a lost partition were committed, or its state was read before they had
+    moved.""",
+    clauses="eut-one-cut eut-resumes kafka-rebalance app-count-again",
+    needs=Needs(
+        state=("at-least-once", "exactly-once"), survives=("worker",), transport=("kafka",)
+    ),
+    judges={kafka_rebalance: _exact},
+)
+
+
+@scenario(*STATE_FIRST)
+def kafka_worker_in_transaction(context: Context, rng: random.Random) -> Scenario:
+    return _two_workers_die(context, rng, "staged")
+
+
+def _not_held_up(history: History) -> None:
+    """A reader of what is committed waits for open transactions: no longer than they may last."""
+    require_no(history, whole(history), LOSS)
+    require_fired(history, 1)
+    claimed_s = history.run["kafka"]["session_s"] + history.run["kafka"]["transaction_s"]
+    arrivals = outputs(history).arrivals
+    for fault, partition in product(history.faults, np.unique(arrivals["writer"])):
+        of_one = arrivals["t_ns"][arrivals["writer"] == partition]
+        later = of_one[of_one > fault.struck_ns]
+        waited_s = float(later.min() - fault.struck_ns) / 1e9 if len(later) else 0.0
+        if waited_s <= claimed_s + _SPARE_S:
+            continue
+        expected = f"output that can be read within {claimed_s:g} s of a death"
+        actual = f"the next of partition {partition} came {waited_s:.1f} s after it"
+        lost_s = noise.withheld_between_s(history, fault.struck_ns, int(later.min()))
+        if waited_s - lost_s <= claimed_s + _SPARE_S:
+            raise Unknown(
+                Reason.MACHINE_BUSY,
+                expected,
+                f"{actual}, but the machine withheld {lost_s:.1f} s",
+                fault=fault.text,
+            )
+        raise Fail(Reason.HELD_UP, expected, actual, fault=fault.text)
+
+
+KA.requirement(
+    "KA-NOT-HELD-UP",
+    "readers wait no longer than the claimed timeouts",
+    """After a death, output that can be read comes again within the session and the transaction
+    timeout that engine.toml states.
+    If it fails, the timeouts are longer than stated, or a transaction is left open until then.""",
+    clauses="eut-resumes kafka-held-up",
+    needs=Needs(survives=("worker",), transport=("kafka",)),
+    judges={kafka_worker_in_transaction: _not_held_up},
+)
