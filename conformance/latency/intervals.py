@@ -55,6 +55,11 @@ class Steps:
             return np.zeros(len(place), np.int64)
         return np.where(place > 0, self.totals[place - 1], 0)
 
+    def reached(self, total: float) -> int | None:
+        """Return the first time at which the count is at least ``total``, None if never."""
+        at = int(np.searchsorted(self.totals, total))
+        return int(self.t_ns[at]) if at < len(self.t_ns) else None
+
     @classmethod
     def of_events(cls, t_ns: np.ndarray) -> Steps:
         """Count events at the given times, in any order."""

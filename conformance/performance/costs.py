@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.performance.throughput import Window, progress, reached
+from tickproof.conformance.performance.throughput import Window, progress
 
 #: Parts of the input after which the size of the state is taken; its size at the end is too.
 STATE_AT: Final = (0.2, 0.5)
@@ -61,8 +61,9 @@ def _slope(samples: np.ndarray, name: str) -> float:
 def _state(history: History, samples: np.ndarray) -> tuple[int | None, ...]:
     """Return the state's size in the first sample after each part of the input was done."""
     found: list[int | None] = []
+    done = progress(history)
     for part in STATE_AT:
-        t_ns = reached(*progress(history), part * history.input_records)
+        t_ns = done.reached(part * history.input_records)
         at = len(samples) if t_ns is None else int(np.searchsorted(samples["t_ns"], t_ns))
         found.append(int(samples["state"][at]) if at < len(samples) else None)
     return tuple(found)

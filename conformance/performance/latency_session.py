@@ -128,15 +128,7 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
     alone = bool(fit.problems) and not request.anyway
     check_disk(request, profile, 1 if alone else profile.runs.most + profile.runs.void_most)
     folder = new_folder(request)
-    known = latency_document.facts(
-        engine_facts(spec),
-        profile,
-        request.seed,
-        fit.cores,
-        fit.problems,
-        fit.attested,
-        request.asked,
-    )
+    known = facts(request, fit)
     status = latency_terminal.Status(style.console(stderr=True))
     rounds = Rounds(spec, folder, request.keep, status)
     runs: list[RunFigures] = []
@@ -185,6 +177,19 @@ def _why(error: BaseException) -> str:
 def engine_facts(spec: EngineSpec) -> dict[str, str]:
     """Return what a document says of an engine."""
     return {"name": spec.name, "version": spec.version, "language": spec.language}
+
+
+def facts(request: Request, fit: Fitness) -> dict[str, Any]:
+    """Return what is known of a session before its first run, as JSON values."""
+    return latency_document.facts(
+        engine_facts(request.spec),
+        request.profile,
+        request.seed,
+        fit.cores,
+        fit.problems,
+        fit.attested,
+        request.asked,
+    )
 
 
 def claimed(spec: EngineSpec, profile: Profile, console: Console, *, as_json: bool) -> bool:

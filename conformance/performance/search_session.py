@@ -103,15 +103,7 @@ def play(request: latency_session.Request, rates: Span, console: Console, *, as_
     steps = _Steps(rounds, fit.cores, profile, request.seed)
     with status:
         found = bisect(rates.low, rates.high, rates.unit, steps.attempt)
-    document = latency_document.facts(
-        latency_session.engine_facts(spec),
-        profile,
-        request.seed,
-        fit.cores,
-        fit.problems,
-        fit.attested,
-        request.asked,
-    )
+    document = latency_session.facts(request, fit)
     document["cores"] |= {"refused": latency_document.refused(folder)}
     document |= {
         "answer": answer(found, rates),

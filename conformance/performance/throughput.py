@@ -15,6 +15,7 @@ import numpy as np
 
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.latency.intervals import Steps
 
 WARM_UP: Final = 0.2
 
@@ -62,18 +63,17 @@ def window(history: History) -> Window | None:
     """
     records, closes_ns = WARM_UP * history.input_records, drained_ns(history)
     releases = history.releases[history.releases["t_ns"] <= closes_ns]
-    released = _advanced(releases, "offset")
-    opens_ns = reached(releases["t_ns"], released, records)
+    released = Steps.of_partitions(releases, "offset")
+    opens_ns = released.reached(records)
     if opens_ns is not None:
         # Drain says that all is done: where RELEASE does not, the window is open until then.
         last: tuple[int, Progress] = (closes_ns, "fetch")
-        if released[-1] >= history.input_records:
+        if released.totals[-1] >= history.input_records:
             last = int(releases["t_ns"].max()), "release"
         found = _counted(history, opens_ns, *last, releases)
         if found.records:
             return found
-    fetches = history.fetches
-    opens_ns = reached(fetches["t_ns"], _advanced(fetches, "end"), records)
+    opens_ns = Steps.of_partitions(history.fetches, "end").reached(records)
     if opens_ns is None:
         return None
     found = _counted(history, opens_ns, closes_ns, "fetch", releases)
@@ -95,18 +95,11 @@ def _counted(
     return Window(opens_ns, closes_ns, records, progress, most)
 
 
-def progress(history: History) -> tuple[np.ndarray, np.ndarray]:
-    """Return (t_ns, records done) of a run: released, or fetched where nothing is released."""
-    rows, name = history.releases, "offset"
-    if not len(rows):
-        rows, name = history.fetches, "end"
-    return rows["t_ns"], _advanced(rows, name)
-
-
-def reached(t_ns: np.ndarray, done: np.ndarray, records: float) -> int | None:
-    """Return when so many records were done, None if never."""
-    at = int(np.searchsorted(done, records, side="left"))
-    return int(t_ns[at]) if at < len(t_ns) else None
+def progress(history: History) -> Steps:
+    """Return the records done in a run: released, or fetched if nothing is released."""
+    if len(history.releases):
+        return Steps.of_partitions(history.releases, "offset")
+    return Steps.of_partitions(history.fetches, "end")
 
 
 def drained_ns(history: History) -> int:
@@ -115,17 +108,6 @@ def drained_ns(history: History) -> int:
     if not drained:
         raise ValueError(f"{history.folder}: drain was never answered")
     return drained[-1].t_ns
-
-
-def _advanced(rows: np.ndarray, name: str) -> np.ndarray:
-    """Return, after each row, the sum over all partitions of how far each has come."""
-    total = np.zeros(len(rows), np.int64)
-    where = rows["stream"].astype(np.int64) << 16 | rows["partition"]
-    for address in np.unique(where):
-        mine = where == address
-        ends = np.maximum.accumulate(rows[name][mine].astype(np.int64))
-        total[mine] += np.diff(ends, prepend=0)
-    return np.cumsum(total)
 
 
 def _of(rows: np.ndarray, partition: dict) -> np.ndarray:

@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bench.handmade import Moves
-from tickproof.conformance.performance.throughput import (
-    WARM_UP,
-    drained_ns,
-    progress,
-    reached,
-    window,
-)
+from tickproof.conformance.performance.throughput import WARM_UP, drained_ns, progress, window
 
 
 @st.composite
@@ -116,11 +110,12 @@ def test_a_run_without_a_drain_answer_is_refused(opened):
 
 @given(made=histories())
 def test_progress_rises_to_what_was_released_or_fetched(opened, made):
-    t_ns, done = progress(opened(made))
+    done = progress(opened(made))
     last = {}
     for row in made.released or [(t, p, end) for t, p, _, end in made.fetched]:
         last[row[1]] = max(last.get(row[1], 0), row[2])
-    assert done[-1] == sum(last.values())
-    assert (done[1:] >= done[:-1]).all()
-    assert reached(t_ns, done, done[-1]) <= t_ns[-1]
-    assert reached(t_ns, done, done[-1] + 1) is None
+    total = sum(last.values())
+    assert done.totals.max(initial=0) == total
+    assert (done.totals[1:] >= done.totals[:-1]).all()
+    assert total == 0 or done.reached(total) <= done.t_ns[-1]
+    assert done.reached(total + 1) is None
