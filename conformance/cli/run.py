@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from pathlib import Path
 from typing import Any
 
 import click
@@ -84,8 +85,10 @@ def run(
 ) -> int:
     """Judge each ENGINE: a name, a path to an engine.toml, mutant:ID or variant:ID.
 
-    `tickproof engines` lists the names.
+    `tickproof engines` lists the names. A path to a job.toml judges a job of your own.
     """
+    if jobs := [Path(one) for one in (*engines, *more) if _names_job(Path(one))]:
+        return _run_jobs(jobs, [*engines, *more], seed, parallel, verbose, given)
     if (given["quotes"] is None) != (given["orders"] is None):
         raise click.UsageError("--quotes and --orders: expected both or none")
     if given["quotes"] is None:
@@ -118,3 +121,39 @@ def run(
             address = stack.enter_context(beside.page(request.out, live_port))
             console.print(Text(f"live page {address}"), soft_wrap=True)
         return run_command.judge_all(specs, selected, request, console, verbose=verbose)
+
+
+#: Options that say something of a user's own job.
+_OF_JOBS = ("seed", "out", "parallel", "isolation", "verbose", "profile")
+
+
+def _names_job(path: Path) -> bool:
+    """Tell whether an argument names a job.toml, or a folder with one and no engine.toml."""
+    if path.is_dir():
+        return (path / "job.toml").is_file() and not (path / "engine.toml").is_file()
+    return path.name == "job.toml"
+
+
+def _run_jobs(
+    jobs: list[Path],
+    named: list[str],
+    seed: int | None,
+    parallel: int | None,
+    verbose: bool,
+    given: dict[str, Any],
+) -> int:
+    """Judge users' own jobs, one after the other; return the worst exit status."""
+    from tickproof.conformance.jobs import declaration, session
+    from tickproof.conformance.verdicts import worst_status
+
+    if len(jobs) < len(named):
+        raise click.UsageError("ENGINE: expected either jobs or engines in one command")
+    others = click.get_current_context().params.keys() - {*_OF_JOBS, "engines", "more"}
+    options.refuse_given(tuple(sorted(others)), "expected for engines only, not for a job.toml")
+    loaded = [declaration.load(path) for path in jobs]
+    console = style.console()
+    seed = secrets.randbelow(2**32) if seed is None else seed
+    console.print(Text(f"seed {seed}", style="dim"))
+    level = None if given["isolation"] == "auto" else Level(given["isolation"])
+    settings = session.Settings(given["out"], seed, given["profile"], level, parallel or 2)
+    return worst_status(session.run(job, settings, console, verbose=verbose) for job in loaded)

@@ -8,6 +8,9 @@ empty, ARGV is started once and is the whole engine, and a process has the role 
 is found in its command line. It touches no data. Only the standard library, and what is beside
 it: it starts with every engine.
 
+A user's own job has its argv, environment and working folder in the data of deploy, where
+{worker} stands for the number of the worker.
+
 Where deploy names hosts, worker N has its place on one of those that WHERE says (`[hosts]` of
 engine.toml: ``first``, ``others`` or ``any``), and stays there, as what a machine starts by itself
 does: one that is on a host which does not answer may live, and is not started a second time.
@@ -139,7 +142,7 @@ class Supervisor:
         places = {"first": hosts[:1], "others": hosts[1:], "any": hosts}[self._where]
         host = places[worker % len(places)] if places else {"start": []}
         if not host["start"]:
-            return self._argv, _STDERR
+            return [_numbered(word, worker) for word in self._argv], _STDERR
         tell = [sys.executable, "-I", "-S", host_starter.__file__, "tell", host["address"]]
         return [*tell, *self._argv], subprocess.PIPE
 
@@ -169,7 +172,9 @@ class Supervisor:
             stdin=subprocess.DEVNULL,
             stdout=output,
             bufsize=0,
+            cwd=data.get("cwd"),
             env=os.environ
+            | {name: _numbered(text, worker) for name, text in data.get("env", {}).items()}
             | topics
             | params
             | number
@@ -216,6 +221,10 @@ class Supervisor:
         """Kill every process of the engine, the daemons too."""
         ended = lambda: all(each.poll() is not None for each in self._workers.values())  # noqa: E731
         process_table.kill_all(_own, ended, _KILL_S)
+
+
+def _numbered(text: str, worker: int) -> str:
+    return text.replace("{worker}", str(worker))
 
 
 def _log(text: str) -> None:

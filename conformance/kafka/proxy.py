@@ -22,6 +22,7 @@ from typing import Final, TypeVar
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka.proxy_connection import Connection
 from tickproof.conformance.kafka.traffic import Roles, Topics, Traffic
+from tickproof.conformance.kafka.wire import Api
 from tickproof.conformance.log_server.connection_faults import Links
 from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.listener import listener
@@ -71,6 +72,8 @@ class Proxy:
         #: Kafka's clients say nothing of it; it is here because a run has one.
         self.token = secrets.token_bytes(32)
         self.topics, self.traffic = Topics(roles), Traffic()
+        #: Longest timeout in ms, of a session and of a transaction, that the broker is told.
+        self.longest_ms: dict[Api, int] = {}
         self.open_transactions: set[int] = set()
         self.connections = 0
         #: What ended the thread though it should not have, or the death of the broker.
@@ -128,6 +131,17 @@ class Proxy:
         """Wait until every connection was read to its end; False at the deadline."""
         with self._idle:
             return self._idle.wait_for(lambda: not self._open, timeout_s)
+
+    def reset_all(self) -> int:
+        """Reset every connection of the engine; return how many there were."""
+
+        def reset() -> int:
+            found = [connection for connection, _ in self._open.values()]
+            for connection in found:
+                connection.reset()
+            return len(found)
+
+        return self.call(reset)
 
     def close(self) -> None:
         """Stop listening, end every connection, wait for the thread."""

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import math
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -54,6 +55,8 @@ class Hub(Protocol):
     traffic: Traffic
     #: Producers whose transaction holds something.
     open_transactions: set[int]
+    #: Longest timeout in ms that the broker is told, by the request that says one.
+    longest_ms: dict[Api, int]
     #: Hears of records of input that leave: stream, partition, first offset, end offset.
     fetched: Callable[[int, int, int, int], None]
 
@@ -216,6 +219,8 @@ class Connection:
         if not self._greeted:
             self._greet(head)
         exchange = self._talk.understand(head, body)
+        if head.read and head.key in wire.TIMEOUTS:
+            frame = self._with_timeout(frame, head)
         if exchange.side:
             hub.links.joined(self.link, exchange.side)
         await self._may_pass()
@@ -229,6 +234,23 @@ class Connection:
             frame = sized(wire.harmless(head))
         self._talk.asked(exchange)
         await self._loop.sock_sendall(self._upstream, frame)
+
+    def _with_timeout(self, frame: memoryview, head: wire.Header) -> memoryview:
+        """Note the timeout that a request asks for; lower it in the request if it is too long."""
+        api = Api(head.key)
+        with self._counted():
+            at, asked_ms = wire.timeout(frame[4:], head)
+            self._hub.traffic.timeouts_ms.setdefault(api, set()).add(asked_ms)
+            if asked_ms > (most := self._hub.longest_ms.get(api, asked_ms)):
+                frame = memoryview(bytearray(frame))
+                frame[4 + at : 8 + at] = most.to_bytes(4, "big")
+        return frame
+
+    def reset(self) -> None:
+        """End the connection with a reset, as a fault of the network does."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
 
     def _greet(self, head: wire.Header) -> None:
         """Check the first request of a connection; raises Malformed."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tickproof.conformance.kafka.names import Name
-from tickproof.conformance.kafka.wire import Topic
+from tickproof.conformance.kafka.wire import Api, Topic
 
 #: So many names of an engine are kept.
 MOST_NAMES: Final = 10_000
@@ -57,7 +57,8 @@ class Traffic:
     transactional: records of output that the broker took. commits, aborts: transactions that
     it ended. unread: (api key, version) of requests that are passed on unread. malformed:
     frames of a known version that are not of its shape. errors: (api key, error) of answers.
-    names: what the engine calls its own, the first `MOST_NAMES` of them.
+    names: what the engine calls its own, the first `MOST_NAMES` of them. timeouts_ms: what
+    clients asked for, in ms, by the request that says it.
     """
 
     fetched: int = 0
@@ -70,6 +71,7 @@ class Traffic:
     unread: Counter[tuple[int, int]] = field(default_factory=Counter)
     errors: Counter[tuple[int, int]] = field(default_factory=Counter)
     names: set[Name] = field(default_factory=set)
+    timeouts_ms: dict[Api, set[int]] = field(default_factory=dict)
 
     def note(self, names: Iterable[Name]) -> None:
         """Take names that have passed."""

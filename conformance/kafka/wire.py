@@ -66,6 +66,8 @@ _FLEXIBLE: Final = {
     Api.ADD_OFFSETS_TO_TXN: 3, Api.END_TXN: 3, Api.TXN_OFFSET_COMMIT: 3,
     Api.CONSUMER_GROUP_HEARTBEAT: 0, Api.STREAMS_GROUP_HEARTBEAT: 0,
 }  # fmt: skip
+#: Requests that say after which time the broker gives up on a member, or on a transaction.
+TIMEOUTS: Final = (Api.JOIN_GROUP, Api.INIT_PRODUCER_ID)
 #: From which version on a topic goes by its id.
 _BY_ID: Final = {Api.PRODUCE: 13, Api.FETCH: 13, Api.OFFSET_COMMIT: 10}
 
@@ -92,6 +94,13 @@ def header(frame: memoryview) -> Header:
     if len(frame) < _HEADER.size:
         raise Malformed(f"a request of {len(frame)} bytes")
     return Header(*_HEADER.unpack_from(frame))
+
+
+def timeout(frame: memoryview, head: Header) -> tuple[int, int]:
+    """Return offset and value, in ms, of the timeout in one of `TIMEOUTS`."""
+    fields = request_fields(frame, head)
+    fields.text()
+    return fields.at, fields.i32()
 
 
 def correlation(frame: memoryview) -> int:

@@ -1,0 +1,195 @@
+"""job.toml: how a user's own job is started, what goes in, what comes out, what it claims."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from tickproof.conformance import strict_toml
+from tickproof.conformance.engines.toml_model import Argument, Partitioner, Seconds, Text
+from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.strict_toml import Table, did_you_mean, matching, quoted
+
+FILE_NAME: Final = "job.toml"
+#: Of a column or field, in the words of an error.
+_NAME: Final = r"[A-Za-z][A-Za-z0-9_-]*"
+_FUNCTION: Final = r"[^:]+\.py:[A-Za-z_]\w*"
+_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_.][\w.-]*)\}")
+#: What stands for a SQLite file in {state}, and for a PostgreSQL server of the kit.
+SQLITE, POSTGRESQL = "sqlite", "postgresql"
+
+Function = Annotated[str, matching(_FUNCTION, "FILE.py:FUNCTION")]
+Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "the name of a topic")]
+Claim = Literal["at-least-once", "exactly-once"]
+Death = Literal["worker", "engine"]
+
+
+def _named(tables: dict[str, Any]) -> dict[str, Any]:
+    for name in tables:
+        if not re.fullmatch(_NAME, name):
+            raise strict_toml.wrong("a name of letters, digits, _ and -", name)
+    return tables
+
+
+class JobTable(Table):
+    """[job]. group, keep_timeouts: see docs/own-job.md."""
+
+    argv: list[Argument] = Field(min_length=1)
+    name: Text = ""
+    workers: int = Field(default=1, ge=1, le=16)
+    env: dict[str, Argument] = Field(default_factory=dict)
+    group: Text = ""
+    startup_timeout_s: Seconds = 60.0
+    run_timeout_s: Seconds = 300.0
+    keep_timeouts: bool = False
+
+
+class InputTable(Table):
+    """[inputs.NAME]: records that are JSON objects, from a function or a file."""
+
+    make: Function | None = None
+    file: Text | None = None
+    key: Text
+    partitions: int = Field(default=4, ge=1, le=64)
+    rate: int = Field(default=1_000, ge=1, le=1_000_000)
+    topic: Topic | None = None
+    partitioner: Partitioner = "murmur2"
+
+
+class OutputTable(Table):
+    """[outputs.NAME]: a topic, or with ``sql`` the rows that a query gives.
+
+    identity: fields that say which row it is; of a topic, empty: the key of the message.
+    counts: the field that says how many records a row has counted. settled: a query for the
+    number of records of input whose effect is in the database.
+    """
+
+    sql: Text | None = None
+    url: Text = SQLITE
+    settled: Text | None = None
+    topic: Topic | None = None
+    partitions: int = Field(default=4, ge=1, le=64)
+    identity: list[Text] = Field(default_factory=list)
+    counts: Text | None = None
+    ignore: list[Text] = Field(default_factory=list)
+
+
+class ClaimsTable(Table):
+    """[claims]."""
+
+    state: Claim
+    delivery: Claim
+    survives: Annotated[list[Death], Field(min_length=1)]
+    oracle: Function | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether both claims are exactly-once."""
+        return self.state == self.delivery == "exactly-once"
+
+
+class JobFile(Table):
+    """A whole job.toml."""
+
+    job: JobTable
+    inputs: Annotated[dict[str, InputTable], Field(min_length=1), AfterValidator(_named)]
+    outputs: Annotated[dict[str, OutputTable], Field(min_length=1), AfterValidator(_named)]
+    claims: ClaimsTable
+
+
+class Job:
+    """One loaded job.toml; ``path`` is the absolute path of the file, ``folder`` where it lies."""
+
+    def __init__(self, path: Path, model: JobFile) -> None:
+        self.path, self.folder = path, path.parent
+        self.model, self.table = model, model.job
+        self.inputs, self.outputs, self.claims = model.inputs, model.outputs, model.claims
+        self.name = model.job.name or self.folder.name
+        self.workers = model.job.workers
+
+    def command(self, values: Mapping[str, str]) -> list[str]:
+        """Return argv with its placeholders filled, its first word an absolute path."""
+        argv = [filled(word, values) for word in self.table.argv]
+        where = (
+            shutil.which(argv[0], path=os.environ.get("PATH")) if os.sep not in argv[0] else None
+        )
+        return [where or str(self.folder / argv[0]), *argv[1:]]
+
+    def environment(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return the job's own variables with their placeholders filled."""
+        return {name: filled(text, values) for name, text in self.table.env.items()}
+
+    def error(self, text: str) -> InvalidFile:
+        """Return an error of this file."""
+        return InvalidFile(self.path, [text])
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Fill the placeholders of a text; {worker} is left to who starts the workers."""
+    return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
+
+
+def load(path: Path) -> Job:
+    """Load a job.toml, or the one in a folder; raises InvalidFile with all its errors."""
+    path = Path(os.path.abspath(path))  # noqa: PTH100 (resolve would follow links)
+    if path.is_dir():
+        path = path / FILE_NAME
+    data = strict_toml.read(path)
+    model = strict_toml.validated(data, path, JobFile)
+    job = Job(path, model)
+    if errors := [*_conflicts(job), *_files(job)]:
+        raise InvalidFile(path, errors)
+    return job
+
+
+def _conflicts(job: Job) -> Iterable[str]:
+    """Find what is wrong between keys."""
+    for name, one in job.inputs.items():
+        if (one.make is None) == (one.file is None):
+            yield f"[inputs.{name}]: expected either make or file"
+    for name, out in job.outputs.items():
+        where = f"[outputs.{name}]"
+        if out.sql is None:
+            for key in ("settled",):
+                if getattr(out, key) is not None:
+                    yield f"{where} {key}: expected only beside sql"
+        elif out.topic is not None:
+            yield f"{where} topic: expected either sql or topic"
+        elif not out.identity:
+            yield f"{where} identity: missing; required beside sql: the columns that name a row"
+    if job.claims.oracle and (len(job.inputs) > 1 or len(job.outputs) > 1):
+        yield "[claims] oracle: expected one input and one output, which it is a function of"
+    known = {"bootstrap", "group", "state", "worker", "here", "python"}
+    known |= {f"inputs.{name}" for name in job.inputs}
+    known |= {f"outputs.{name}" for name in job.outputs}
+    texts = {f"env.{name}": text for name, text in job.table.env.items()}
+    texts |= {f"argv[{at}]": word for at, word in enumerate(job.table.argv)}
+    for key, text in texts.items():
+        for found in _PLACEHOLDER.findall(text):
+            if found not in known:
+                expected = ", ".join(f"{{{one}}}" for one in sorted(known))
+                yield f"[job] {key}: expected one of {expected}; got {{{found}}}" + did_you_mean(
+                    found, known
+                )
+
+
+def _files(job: Job) -> Iterable[str]:
+    """Find files that are named and not there."""
+    named = [(f"[inputs.{n}] make", one.make) for n, one in job.inputs.items()]
+    named += [(f"[inputs.{n}] file", one.file) for n, one in job.inputs.items()]
+    for key, text in [*named, ("[claims] oracle", job.claims.oracle)]:
+        if (
+            text is not None
+            and not (job.folder / text.rpartition(":")[0 if ".py:" in text else 2]).is_file()
+        ):
+            yield f"{key}: expected a file beside job.toml; got {quoted(text)}"
+    words = job.table.argv[0].replace("{python}", sys.executable).replace("{here}", str(job.folder))
+    if shutil.which(words) is None and not os.access(job.folder / words, os.X_OK):
+        yield f"[job] argv[0]: expected a program on PATH or beside job.toml; got {quoted(words)}"

@@ -1,0 +1,312 @@
+"""From the runs of a job to outcomes: what each requirement of JB says of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tickproof.conformance.jobs import comparison
+from tickproof.conformance.jobs.comparison import Claims, Finding, Kind, Level, Rows
+from tickproof.conformance.jobs.declaration import Job
+from tickproof.conformance.jobs.records import Record
+from tickproof.conformance.jobs.requirements import CALM, JB
+from tickproof.conformance.jobs.trial import Run
+from tickproof.conformance.text import counted, shown
+from tickproof.conformance.verdicts import DOES_NOT_APPLY, Outcome, Reason, Verdict
+
+#: Requirement -> the run that decides it.
+BY_RUN: Final = {
+    "JB-RESTART": "restart",
+    "JB-COMMIT": "commit",
+    "JB-REBALANCE": "rebalance",
+    "JB-ALL": "all-at-once",
+    "JB-PAUSE": "pause",
+    "JB-CUT": "cut",
+}
+#: Requirement -> what it says must not be found, over all runs with faults.
+BY_KIND: Final = {
+    "JB-LOST": Kind.LOST,
+    "JB-TWICE": Kind.TWICE,
+    "JB-VALUES": Kind.VALUE,
+    "JB-ORDER": Kind.ORDER,
+}
+_WORDS: Final = {
+    Kind.LOST: (Reason.LOST, "{key}: something is lost"),
+    Kind.TWICE: (Reason.DUPLICATE, "{key}: something is there or was counted twice"),
+    Kind.VALUE: (Reason.WRONG_TOTAL, "{key}: values differ"),
+    Kind.ORDER: (Reason.SKIPPED_ORDER, "{key}: the order differs"),
+}
+_SHOWN: Final = 300
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What one output is held to."""
+
+    level: Level
+    due: Rows
+    claims: Claims
+    ignore: tuple[str, ...] = ()
+    records: Mapping[str, Sequence[Record]] = field(default_factory=dict)
+
+    def findings(self, run: Run, output: str) -> list[Finding]:
+        """Return what is wrong with an output of a run."""
+        got = comparison.grouped(run.rows.get(output, ()), self.ignore)
+        return comparison.compared(self.level, self.due, got, self.claims)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A run with what was found in it, by output."""
+
+    run: Run
+    folder: Path
+    findings: Sequence[tuple[str, Finding]]
+
+
+def unjudged(kind: Kind, baselines: Mapping[str, Baseline]) -> str:
+    """Say why nothing can be said of a kind of mistake, "" where something can."""
+    claims = [one.claims for one in baselines.values()]
+    if all(one.state == "at-least-once" for one in claims) and kind is not Kind.LOST:
+        return "state = at-least-once allows repeats and recounted values"
+    if all(one.delivery == "at-least-once" for one in claims) and kind in (Kind.TWICE, Kind.ORDER):
+        return "delivery = at-least-once allows repeats"
+    if kind is Kind.ORDER and all(one.level is not Level.SEQUENCE for one in baselines.values()):
+        return f"{DOES_NOT_APPLY}: the output has no order without faults"
+    return ""
+
+
+def unknown(kind: Kind, baselines: Mapping[str, Baseline]) -> str:
+    """Say what the comparison is too weak for, "" where it is strong enough."""
+    for name, one in baselines.items():
+        if one.level is Level.IDENTITIES and kind is not Kind.LOST:
+            return f"[outputs.{name}]: runs without faults agree on the set of identities alone"
+        blind = not (one.claims.knows or one.claims.counts or one.claims.ordered)
+        if one.level is Level.AT_LEAST and blind:
+            return (
+                f"[outputs.{name}]: under state = at-least-once a lost record shows only with "
+                'counts = "COLUMN"'
+            )
+    return ""
+
+
+def outcomes(
+    job: Job, baselines: Mapping[str, Baseline], runs: Mapping[str, Judged], reproduce: str
+) -> list[Outcome]:
+    """Return one outcome for each requirement but JB-CALM."""
+    made = []
+    for id_, kind in BY_KIND.items():
+        made.append(_of_kind(id_, kind, job, baselines, runs, reproduce))
+    for id_, name in BY_RUN.items():
+        made.append(_of_run(id_, name, job, baselines, runs.get(name), reproduce))
+    return made
+
+
+def blocked(why: Outcome) -> list[Outcome]:
+    """Return the outcomes of a job that gives nothing to judge faults by."""
+    said = f"{CALM} failed"
+    return [
+        Outcome(
+            id_,
+            Verdict.BLOCKED,
+            scenario=why.scenario,
+            reason=Reason.LOWER_TIER,
+            expected="a job that gives what is due without faults",
+            actual=said,
+            blocked_by=[CALM],
+        )
+        for id_ in JB
+        if id_ != CALM
+    ]
+
+
+def _of_kind(
+    id_: str,
+    kind: Kind,
+    job: Job,
+    baselines: Mapping[str, Baseline],
+    runs: Mapping[str, Judged],
+    reproduce: str,
+) -> Outcome:
+    if why := unjudged(kind, baselines):
+        return Outcome(id_, Verdict.NOT_CLAIMED, actual=why)
+    for name, judged in runs.items():
+        found = [(output, one) for output, one in judged.findings if one.kind is kind]
+        if found:
+            return _failed(id_, name, judged, found, baselines, reproduce)
+    struck = {name: one for name, one in runs.items() if _evidence(one.run)}
+    if not struck:
+        return _open(id_, "faults", Reason.NOTHING_IN_FLIGHT, "no fault met work under way", runs)
+    if why := unknown(kind, baselines):
+        return _open(id_, "faults", Reason.NOT_SEEN, why, runs)
+    faults = sum(len(one.run.fired) for one in struck.values())
+    return Outcome(
+        id_,
+        Verdict.PASS,
+        scenario="faults",
+        evidence={
+            "runs": sorted(struck),
+            "faults": faults,
+            "compared": {name: one.level.value for name, one in baselines.items()},
+        },
+        run=str(next(iter(struck.values())).folder),
+        seconds=sum(one.run.seconds for one in runs.values()),
+    )
+
+
+def _of_run(
+    id_: str,
+    name: str,
+    job: Job,
+    baselines: Mapping[str, Baseline],
+    judged: Judged | None,
+    reproduce: str,
+) -> Outcome:
+    if judged is None:
+        return Outcome(id_, Verdict.NOT_CLAIMED, scenario=name, actual=not_played(id_, job))
+    run = judged.run
+    claimed = [
+        (output, one)
+        for output, one in judged.findings
+        if not unjudged(one.kind, {output: baselines[output]})
+    ]
+    if claimed:
+        return _failed(id_, name, judged, claimed, baselines, reproduce)
+    if run.failure:
+        return Outcome(
+            id_,
+            Verdict.FAIL,
+            scenario=name,
+            reason=Reason.EXITED,
+            stimulus="; ".join(map(str, run.fired)),
+            expected="a job that goes on after a fault",
+            actual=run.failure,
+            run=str(judged.folder),
+            reproduce=reproduce,
+            seconds=run.seconds,
+        )
+    if not _evidence(run):
+        said = "; ".join([*map(str, run.fired), *(f"missed: {one}" for one in run.missed)])
+        reason = Reason.NOTHING_IN_FLIGHT if run.fired else Reason.KILL_MISSED
+        return _open(id_, name, reason, said or "the fault did not fire", {name: judged})
+    if why := unknown(Kind.LOST, baselines):
+        return _open(id_, name, Reason.NOT_SEEN, why, {name: judged})
+    return Outcome(
+        id_,
+        Verdict.PASS,
+        scenario=name,
+        evidence={
+            "faults": [str(one) for one in run.fired if one.counts],
+            "exits": run.exits,
+            "timeouts": run.timeouts,
+            "ended": run.ended,
+        },
+        run=str(judged.folder),
+        seconds=run.seconds,
+    )
+
+
+def not_played(id_: str, job: Job) -> str:
+    """Say why a run was not played: what is not claimed, or cannot be."""
+    if id_ in ("JB-ALL", "JB-REBALANCE") and job.workers == 1:
+        return f"{DOES_NOT_APPLY}: the job has one worker, which JB-COMMIT kills"
+    return f"survives = {list(job.claims.survives)} does not claim it"
+
+
+def _evidence(run: Run) -> bool:
+    return any(one.counts for one in run.fired)
+
+
+def _open(id_: str, name: str, reason: Reason, why: str, runs: Mapping[str, Judged]) -> Outcome:
+    return Outcome(
+        id_,
+        Verdict.UNKNOWN,
+        scenario=name,
+        reason=reason,
+        expected="faults that meet work under way, and output that shows what they did",
+        actual=why,
+        run=str(next(iter(runs.values())).folder) if runs else "",
+    )
+
+
+def _failed(
+    id_: str,
+    name: str,
+    judged: Judged,
+    found: Sequence[tuple[str, Finding]],
+    baselines: Mapping[str, Baseline],
+    reproduce: str,
+) -> Outcome:
+    output, first = found[0]
+    reason, words = _WORDS[first.kind]
+    baseline = baselines[output]
+    where = f"[outputs.{output}]"
+    said = words.format(key=shown(first.key, 100))
+    faults = [str(one) for one in judged.run.fired]
+    story = {
+        "headline": [f"{where} {said}"],
+        "lines": [
+            f"due: {shown(first.expected, _SHOWN) or 'nothing'}",
+            f"given: {shown(first.actual, _SHOWN) or 'nothing'}",
+            *explained(first, baseline),
+            f"{counted(len({one.key for _, one in found}), 'key')} of "
+            f"{len(baseline.due)} differ; compared: {baseline.level.value}",
+            *faults,
+            *judged.run.exits[:3],
+        ],
+        "brief": faults[:2],
+    }
+    return Outcome(
+        id_,
+        Verdict.FAIL,
+        scenario=name,
+        reason=reason,
+        stimulus="; ".join(faults),
+        expected=f"{where} {shown(first.expected, _SHOWN) or 'nothing more'}",
+        actual=f"{said}: {shown(first.actual, _SHOWN) or 'nothing'}",
+        evidence={
+            "keys": sorted({one.key for _, one in found})[:20],
+            "compared": baseline.level.value,
+            "ended": judged.run.ended,
+        },
+        run=str(judged.folder),
+        reproduce=reproduce,
+        seconds=judged.run.seconds,
+        story=story,
+    )
+
+
+def explained(finding: Finding, baseline: Baseline) -> list[str]:
+    """Say which records of the key the output leaves out, or has twice, if a count tells."""
+    records = baseline.records.get(finding.key, ())
+    field_ = baseline.claims.counts
+    if not (records and field_ and finding.expected and finding.actual):
+        return [f"the last record of the key: {records[-1]}"] if records else []
+    due, got = (json.loads(text).get(field_, 0) for text in (finding.expected, finding.actual))
+    word = "fewer" if got < due else "more"
+    return [
+        f"{abs(due - got)} {word} than the {counted(len(records), 'record')} of the key, "
+        f"the last of which is {records[-1]}"
+    ]
+
+
+def by_key(records: Iterable[Record], identity: Callable[[Record], str]) -> dict[str, list[Record]]:
+    """Return records by the identity of the row that they have an effect on."""
+    found: dict[str, list[Record]] = {}
+    for one in records:
+        found.setdefault(identity(one), []).append(one)
+    return found
+
+
+def as_evidence(run: Run) -> dict[str, Any]:
+    """Return what a report says of a run without faults."""
+    return {
+        "rows": {name: len(rows) for name, rows in run.rows.items()},
+        "ended": run.ended,
+        "timeouts": run.timeouts,
+        "exits": run.exits,
+        "seconds": round(run.seconds, 1),
+    }

@@ -1,0 +1,47 @@
+"""The user's oracle: a function of (state of the key, record) -> outputs, in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.jobs import user_code
+from tickproof.conformance.jobs.records import Record
+from tickproof.conformance.text import shown
+
+Expect = Callable[[dict[str, Any], dict[str, Any]], Any]
+
+
+def outputs(
+    expect: Expect, path: Path, records: Iterable[Record]
+) -> list[tuple[Record, dict[str, Any]]]:
+    """Return each output that is due, with the record that it answers, in the order of records.
+
+    The state of a key begins as {} and is the function's to change. It returns an object, a list
+    of objects, or None. Raises InvalidFile that names the record.
+    """
+    states: dict[str, dict[str, Any]] = {}
+    found = []
+    for record in records:
+        try:
+            given = expect(states.setdefault(record.key, {}), dict(record.value))
+        except Exception as error:
+            raise InvalidFile(
+                path, [f"the oracle, at {record}: {user_code.raised(error)}"]
+            ) from error
+        if given is None:
+            continue
+        for one in given if isinstance(given, list | tuple) else [given]:
+            if not isinstance(one, dict):
+                got = shown(repr(one), 80)
+                what = f"the oracle, at {record}: expected objects, or None; got {got}"
+                raise InvalidFile(path, [what])
+            found.append((record, dict(one)))
+    return found
+
+
+def last_of_each(rows: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the last row of each key: what a table holds in the end."""
+    return list(dict(rows).items())

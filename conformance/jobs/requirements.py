@@ -1,0 +1,105 @@
+"""JB: what is asked of a user's own job.
+
+Its output is held to an oracle, or to its own runs without faults.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickproof.conformance.suites.requirement import Needs, Requirement
+
+
+def _requirement(id_: str, tier: int, title: str, promise: str) -> Requirement:
+    clause = id_.lower().replace("jb-", "job-")
+    return Requirement(id_, title, promise, "must", tier, (clause,), Needs())
+
+
+CALM: Final = "JB-CALM"
+JB: Final = {
+    one.id: one
+    for one in (
+        _requirement(
+            "JB-CALM",
+            0,
+            "without faults the job gives what is due",
+            "The job starts, reads its input and gives output: what the oracle says, or in "
+            "each run the same. If it fails, the job, job.toml or the oracle is wrong "
+            "before any fault.",
+        ),
+        _requirement(
+            "JB-LOST",
+            3,
+            "nothing is lost",
+            "After faults the output holds all that is due. If it fails, offsets are "
+            "committed before the effect of their records is durable.",
+        ),
+        _requirement(
+            "JB-TWICE",
+            3,
+            "nothing is counted or given twice",
+            "After faults nothing of the output is there more often than is due. If it "
+            "fails, the effect of records is durable before their offsets are, and is no "
+            "part of the same transaction.",
+        ),
+        _requirement(
+            "JB-VALUES",
+            3,
+            "values are those that are due",
+            "After faults every value is the one that is due. If it fails, the state that a "
+            "restarted job goes on with is not the one at its offsets.",
+        ),
+        _requirement(
+            "JB-ORDER",
+            3,
+            "the output of a key keeps its order",
+            "After faults the output of each key comes in the order of runs without faults. "
+            "If it fails, a job that was taken for dead still wrote, or requests were sent "
+            "again behind later ones.",
+        ),
+        _requirement(
+            "JB-RESTART",
+            2,
+            "a restart with SIGTERM changes nothing",
+            "Every worker gets SIGTERM in mid-stream, and is started again. If it fails, "
+            "the job's own shutdown loses or repeats what it had under way.",
+        ),
+        _requirement(
+            "JB-COMMIT",
+            3,
+            "a kill at the commit changes nothing",
+            "A worker is killed at moments of its commits: before the broker or the "
+            "database has taken them, and before the job knows. If it fails, state, offsets "
+            "and output are not of one cut.",
+        ),
+        _requirement(
+            "JB-REBALANCE",
+            3,
+            "a rebalance changes nothing",
+            "One of several workers is killed with work under way: the others take over its "
+            "partitions, and give some back. If it fails, offsets of a lost partition were "
+            "committed, or the state of a new one was not read.",
+        ),
+        _requirement(
+            "JB-ALL",
+            3,
+            "a kill of all workers at once changes nothing",
+            "All workers are killed at the same time, with work under way. If it fails, "
+            "what one of them had to restore was held by another alone.",
+        ),
+        _requirement(
+            "JB-PAUSE",
+            3,
+            "a pause longer than the session changes nothing",
+            "A worker stands still for longer than its session, then goes on. If it fails, "
+            "it wrote with partitions or a transaction that were no longer its own.",
+        ),
+        _requirement(
+            "JB-CUT",
+            3,
+            "connections that are reset change nothing",
+            "All connections to the broker are reset, several times. If it fails, what was "
+            "under way on them was taken for done, or done again.",
+        ),
+    )
+}

@@ -1,0 +1,369 @@
+"""A job through its runs: without faults, what it is held to, with faults, and the report."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from tickproof.conformance.engines import isolation
+from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.jobs import comparison, judge, oracle, trial, user_code
+from tickproof.conformance.jobs.comparison import Claims, Level, Rows
+from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
+from tickproof.conformance.jobs.judge import Baseline, Judged
+from tickproof.conformance.jobs.records import Record, of_input
+from tickproof.conformance.jobs.requirements import CALM, JB
+from tickproof.conformance.jobs.sinks import Row
+from tickproof.conformance.jobs.trial import Plan, Run, Strike
+from tickproof.conformance.jobs.workers import JobSpec
+from tickproof.conformance.report import json_report, junit, terminal
+from tickproof.conformance.report.json_report import Report, Selection
+from tickproof.conformance.session.runs_folder import RUNS, runs_folder
+from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import Outcome, Reason, Verdict
+
+#: Moments of a commit, those first that show most. "transaction": one is open in a database.
+COMMITS: Final = (
+    "commit-received", "committed", "staged", "transaction", "offsets-received", "offsets-taken",
+    "append-received", "appended",
+)  # fmt: skip
+#: A kill needs so many of its moments in a run without faults.
+_FEWEST: Final = 3
+_KILLS: Final = 3
+
+
+class Refused(Exception):
+    """A job of which nothing can be judged; the text is the sentence that says why."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a job is judged."""
+
+    out: Path
+    seed: int
+    profile: str = "quick"
+    level: isolation.Level | None = None
+    at_once: int = 2
+    only: tuple[str, ...] = ()
+
+
+class Session:
+    """The runs of one job, in a folder of theirs."""
+
+    def __init__(
+        self, job: Job, settings: Settings, runs: Path, say: Callable[[str], None]
+    ) -> None:
+        self._job, self._settings, self._runs, self._say = job, settings, runs, say
+        self._inputs = {name: of_input(job, name, settings.seed) for name in job.inputs}
+        self._due = self._of_oracle()
+        self.level = settings.level or isolation.best(JobSpec(job, {}))
+        self._postgresql: Callable[[str, Path], tuple[str, str]] | None = None
+
+    def judge(self) -> list[Outcome]:
+        """Play all runs and judge them; raises KitStopped, KafkaUnavailable, InvalidFile."""
+        with contextlib.ExitStack() as stack:
+            if any(one.url == POSTGRESQL and one.sql for one in self._job.outputs.values()):
+                from tickproof.conformance.jobs.postgresql import Server
+
+                self._postgresql = stack.enter_context(Server()).database
+            return self._judge()
+
+    def _judge(self) -> list[Outcome]:
+        calm = [self._play(Plan("calm"))]
+        silence_s, startup_s = max(calm[0].silence_s, 0.1), calm[0].startup_s
+        tells = not calm[0].ended.startswith("silence")
+        again = partial(Plan, silence_s=silence_s, startup_s=startup_s, tells=tells)
+        try:
+            self._expect_output(calm[0])
+            if self._due is None:
+                calm.append(self._play(again("all-input-first", first=True)))
+                self._expect_output(calm[1])
+            baselines = {name: self._baseline(name, calm) for name in self._job.outputs}
+        except Refused as refused:
+            return self._refused(str(refused), calm[-1])
+        for run in calm:
+            self._say(f"{run.name}: {run.seconds:.0f} s, {run.ended}")
+        for name, one in baselines.items():
+            self._say(f"[outputs.{name}] is held to: {one.level.value}")
+        plans = list(self._plans(calm[0], again))
+        with ThreadPoolExecutor(self._settings.at_once) as pool:
+            runs = dict(zip((one.name for one in plans), pool.map(self._play, plans), strict=True))
+        judged = {
+            name: Judged(run, self._runs / name, self._findings(run, baselines))
+            for name, run in runs.items()
+        }
+        found = judge.outcomes(self._job, baselines, judged, self._reproduce())
+        return [self._calm_passed(calm, baselines), *found]
+
+    def _findings(
+        self, run: Run, baselines: Mapping[str, Baseline]
+    ) -> list[tuple[str, comparison.Finding]]:
+        return [(name, one) for name, base in baselines.items() for one in base.findings(run, name)]
+
+    # -- runs --------------------------------------------------------------------------------
+
+    def _play(self, plan: Plan) -> Run:
+        if self._due is not None:
+            plan = replace(plan, complete=self._complete)
+        folder = self._runs / plan.name
+        made = trial.Trial(self._job, self._inputs, plan, folder, self.level, self._postgresql)
+        run = made.play()
+        record = run.to_json() | {"format": 1, "job": str(self._job.path)}
+        (folder / "job-run.json").write_text(json.dumps(record, indent=1, default=str) + "\n")
+        if plan.strikes:
+            self._say(f"{plan.name}: {run.seconds:.0f} s, {len(run.fired)} faults, {run.ended}")
+        return run
+
+    def _plans(self, calm: Run, again: Callable[..., Plan]) -> Iterator[Plan]:
+        """Yield the runs with faults that the claims select."""
+        job, chance = self._job, random.Random(self._settings.seed)
+        moments = [one for one in COMMITS if calm.moments[one] >= _FEWEST]
+        if any(one.sql for one in job.outputs.values()):
+            moments = [one for one in moments if not one.startswith("append")]
+            moments.insert(0, "transaction")
+        if not moments:
+            moments = ["fetched"]
+        yield again("restart", strikes=[Strike("restart")])
+        yield again("cut", strikes=[Strike("cut")] * 3)
+        if not {"worker", "engine"} & set(job.claims.survives):
+            return
+        kills = [
+            Strike("kill", moments[n % len(moments)], chance.randint(1, 2)) for n in range(_KILLS)
+        ]
+        one_of_many = job.workers > 1
+        if one_of_many and "worker" not in job.claims.survives:
+            kills = [replace(one, whole=True) for one in kills]
+        yield again("commit", strikes=kills)
+        if "worker" in job.claims.survives:
+            at = moments[-1] if moments[-1] != "transaction" else "fetched"
+            yield again("pause", strikes=[Strike("pause", at, 2)])
+            if one_of_many:
+                yield again(
+                    "rebalance", strikes=[Strike("kill", at, 2), Strike("kill", moments[0], 1)]
+                )
+        if one_of_many and "engine" in job.claims.survives:
+            yield again(
+                "all-at-once", strikes=[Strike("kill", moments[0], n, whole=True) for n in (1, 2)]
+            )
+
+    # -- what output is held to ----------------------------------------------------------------
+
+    def _of_oracle(self) -> list[tuple[Record, dict]] | None:
+        name = self._job.claims.oracle
+        if name is None:
+            return None
+        (records,) = self._inputs.values()
+        expect = user_code.function(self._job.folder, name)
+        return oracle.outputs(expect, self._job.folder / name.rpartition(":")[0], records)
+
+    def _due_rows(self, name: str) -> list[Row]:
+        """Return the rows that the oracle gives an output: of a table, the last of each row."""
+        assert self._due is not None
+        table = self._job.outputs[name]
+        rows = []
+        for record, value in self._due:
+            if missing := [one for one in table.identity if one not in value]:
+                what = f"the oracle, at {record}: expected {', '.join(missing)} of identity"
+                raise InvalidFile(self._job.path, [f"{what}; got {shown(str(value), 100)}"])
+            key = comparison.canonical([value[one] for one in table.identity])
+            rows.append((key if table.identity else record.key, value))
+        return oracle.last_of_each(rows) if table.sql else rows
+
+    def _complete(self, rows: Mapping[str, Sequence[Row]]) -> bool:
+        """Say whether rows hold the last that is due of each key."""
+        for name in self._job.outputs:
+            ignore = self._job.outputs[name].ignore
+            due = comparison.grouped(self._due_rows(name), ignore)
+            got = comparison.grouped(rows[name], ignore)
+            if any(got.get(key, [""])[-1] != values[-1] for key, values in due.items()):
+                return False
+        return True
+
+    def _claims(self, name: str) -> Claims:
+        table, claims = self._job.outputs[name], self._job.claims
+        return Claims(
+            claims.state,
+            claims.delivery,
+            ordered=table.sql is None,
+            knows=self._due is not None,
+            counts=table.counts or "",
+        )
+
+    def _baseline(self, name: str, calm: Sequence[Run]) -> Baseline:
+        """Return what an output is held to; raises Refused."""
+        table, claims = self._job.outputs[name], self._claims(name)
+        given = [comparison.grouped(run.rows[name], table.ignore) for run in calm]
+        if self._due is not None:
+            return self._by_oracle(name, given[0], claims)
+        level = comparison.strongest(given, claims.levels)
+        if level is None:
+            told = _told(comparison.varying(given, claims.levels[-1]))
+            raise Refused(f"[outputs.{name}]: runs without faults agree on nothing: {told}")
+        if claims.counts and not any(claims.counts in row for _, row in calm[0].rows[name]):
+            raise InvalidFile(
+                self._job.path,
+                [f"[outputs.{name}] counts: expected a field of the output; no {claims.counts}"],
+            )
+        due: Rows = given[0]
+        if level is Level.AT_LEAST:
+            due = comparison.lower_bound(given, claims)
+        return Baseline(level, due, claims, tuple(table.ignore), self._records_of(name))
+
+    def _by_oracle(self, name: str, given: Rows, claims: Claims) -> Baseline:
+        table = self._job.outputs[name]
+        due = comparison.grouped(self._due_rows(name), table.ignore)
+        if claims.state == "at-least-once":
+            levels: tuple[Level, ...] = (Level.AT_LEAST,)
+            agrees = not comparison.compared(Level.AT_LEAST, due, given, claims)
+        else:
+            levels = tuple(one for one in claims.levels if one is not Level.IDENTITIES)
+            agrees = comparison.strongest([due, given], levels) is not None
+        if not agrees:
+            raise Refused(self._disagreement(name, due, given, levels[-1], claims))
+        level = comparison.strongest([due, given], levels) or Level.AT_LEAST
+        return Baseline(level, due, claims, tuple(table.ignore), self._records_of(name))
+
+    def _disagreement(self, name: str, due: Rows, given: Rows, level: Level, claims: Claims) -> str:
+        """Say on which record job and oracle disagree first."""
+        wrong = {one.key: one for one in comparison.compared(level, due, given, claims)}
+        by_row = self._records_of(name)
+        first = min(
+            wrong.values(), key=lambda one: by_row[one.key][-1].number if by_row.get(one.key) else 0
+        )
+        records = by_row.get(first.key, ())
+        where = str(records[-1]) if records else f"key {shown(first.key, 100)}"
+        return (
+            f"the job and the oracle disagree on {where} before any fault: the oracle says "
+            f"{shown(first.expected, 200) or 'nothing'}, the job gives "
+            f"{shown(first.actual, 200) or 'nothing'}"
+        )
+
+    def _records_of(self, name: str) -> dict[str, list[Record]]:
+        """Return records by the identity of the row that they have an effect on, if that shows."""
+        table = self._job.outputs[name]
+        if self._due is not None:
+            found: dict[str, list[Record]] = {}
+            for record, value in self._due:
+                key = record.key
+                if table.identity:
+                    key = comparison.canonical([value[one] for one in table.identity])
+                found.setdefault(key, []).append(record)
+            return found
+        records = [one for some in self._inputs.values() for one in some]
+        if not table.identity:
+            return judge.by_key(records, lambda one: one.key)
+        if not all(name in one.value for one in records[:1] for name in table.identity):
+            return {}
+        return judge.by_key(
+            records, lambda one: comparison.canonical([one.value.get(x) for x in table.identity])
+        )
+
+    # -- outcomes ------------------------------------------------------------------------------
+
+    def _expect_output(self, run: Run) -> None:
+        """Raise Refused for a job that fails, or gives nothing, without faults."""
+        if run.failure:
+            raise Refused(run.failure)
+        empty = [name for name in self._job.outputs if not run.rows.get(name)]
+        if empty:
+            said = run.stderr[0] if run.stderr else "nothing"
+            raise Refused(
+                f"[outputs.{empty[0]}]: the job gave nothing in {run.seconds:.0f} s without "
+                f"faults; the last that it said: {said}"
+            )
+
+    def _refused(self, why: str, run: Run) -> list[Outcome]:
+        failed = Outcome(
+            CALM,
+            Verdict.FAIL,
+            scenario=run.name,
+            reason=Reason.NOT_SEEN,
+            expected="the output that is due, without any fault",
+            actual=why,
+            run=str(self._runs / run.name),
+            reproduce=self._reproduce(),
+        )
+        return [failed, *judge.blocked(failed)]
+
+    def _calm_passed(self, calm: Sequence[Run], baselines: Mapping[str, Baseline]) -> Outcome:
+        compared = {name: one.level.value for name, one in baselines.items()}
+        return Outcome(
+            CALM,
+            Verdict.PASS,
+            scenario="calm",
+            evidence={run.name: judge.as_evidence(run) for run in calm} | {"compared": compared},
+            run=str(self._runs / "calm"),
+            seconds=sum(run.seconds for run in calm),
+        )
+
+    def _reproduce(self) -> str:
+        return f"tickproof run {shlex.quote(str(self._job.path))} --seed {self._settings.seed}"
+
+
+def _told(varying: tuple[str, str, str] | None) -> str:
+    """Say what varies, with two values, and what to do."""
+    if varying is None:
+        return "one of them is empty"
+    key, one, other = varying
+    fields = ""
+    with contextlib.suppress(ValueError, AttributeError):
+        names = comparison.varying_fields(one, other)
+        fields = f'; with ignore = ["{names[0]}"] that field does not count' if names else ""
+    return f"{shown(key, 100)} was {shown(one, 200)}, and {shown(other, 200)}{fields}"
+
+
+def run(job: Job, settings: Settings, console: Console, *, verbose: bool = False) -> int:
+    """Judge a job, write and print its reports; return the exit status."""
+    started = datetime.now(UTC)
+    folder = settings.out / job.name
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def say(text: str) -> None:
+        if verbose:
+            console.print(Text(text, style="dim"), soft_wrap=True)
+
+    with runs_folder(folder / RUNS, settings.seed) as runs:
+        session = Session(job, settings, runs, say)
+        outcomes = session.judge()
+        report = _report(job, settings, session, outcomes, started, folder, runs)
+    json_report.write(report, folder)
+    junit.write(report, folder)
+    terminal.summary(console, report, folder, verbose=verbose)
+    return report.exit_status
+
+
+def _report(
+    job: Job,
+    settings: Settings,
+    session: Session,
+    outcomes: Sequence[Outcome],
+    started: datetime,
+    folder: Path,
+    runs: Path,
+) -> Report:
+    report = json_report.build(
+        engine=json_report.engine_facts(job.name, "-", "-", job.path),
+        outcomes=outcomes,
+        selected=JB,
+        folder=folder,
+        profile=settings.profile,
+        seed=settings.seed,
+        isolation=session.level.value,
+        selection=Selection(tiers=[], only=[], require=[]),
+        started=started,
+        ended=datetime.now(UTC),
+    )
+    return json_report.of_session(report, runs.name, None)

@@ -1,0 +1,258 @@
+"""Where a job's output is read: a topic as those see it who read what is committed, or SQL."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tickproof.conformance.errors import InvalidFile, KitStopped
+from tickproof.conformance.jobs.comparison import canonical
+from tickproof.conformance.jobs.declaration import OutputTable
+from tickproof.conformance.kafka.cluster import client_library
+from tickproof.conformance.text import shown
+
+Row = tuple[str, dict[str, Any]]
+_BATCH = 5_000
+_WAIT_S = 10.0
+
+
+class BadOutput(Exception):
+    """Output that is not what job.toml says of it; the text names where it is."""
+
+
+class Sink(Protocol):
+    """One output of a job in one run; ``where`` is what the job is told of it."""
+
+    where: str
+
+    def take(self) -> None:
+        """Read what has come; raises BadOutput."""
+
+    def position(self) -> object:
+        """Return a value that changes as output comes."""
+
+    def rows(self) -> list[Row]:
+        """Return the rows that are there, each with its identity; raises BadOutput."""
+
+    def settled(self) -> int | None:
+        """Return how many records of input have had their effect, None where nothing tells."""
+
+    def in_transaction(self) -> bool:
+        """Say whether a transaction is open in it."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+def _identity(table: OutputTable, value: dict[str, Any], key: str, where: str) -> str:
+    if not table.identity:
+        return key
+    if missing := [name for name in table.identity if name not in value]:
+        raise BadOutput(f"{where}: expected {', '.join(missing)} of identity; got {_cut(value)}")
+    return canonical([value[name] for name in table.identity])
+
+
+def _cut(value: object) -> str:
+    return shown(value if isinstance(value, str) else canonical(value), 200)
+
+
+class TopicSink:
+    """A topic of JSON objects."""
+
+    def __init__(self, table: OutputTable, topic: str, bootstrap: str) -> None:
+        self._table, self.where = table, topic
+        kafka = client_library()
+        self._end = kafka.KafkaError._PARTITION_EOF
+        self._consumer = kafka.Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"{topic}-kit",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 20,
+                "log_level": 0,
+            }
+        )
+        places = [kafka.TopicPartition(topic, at, 0) for at in range(table.partitions)]
+        self._consumer.assign(places)
+        self._rows: list[Row] = []
+
+    def take(self) -> None:
+        """Read what has come."""
+        for message in self._consumer.consume(_BATCH, 0):
+            if message.error():
+                continue
+            where = (
+                f"topic {self.where}, partition {message.partition()}, offset {message.offset()}"
+            )
+            try:
+                value = json.loads(message.value() or b"null")
+            except ValueError:
+                value = None
+            if not isinstance(value, dict):
+                got = shown(repr(message.value()), 100)
+                raise BadOutput(f"{where}: expected a JSON object; got {got}")
+            key = (message.key() or b"").decode("utf-8", "backslashreplace")
+            self._rows.append((_identity(self._table, value, key, where), value))
+
+    def position(self) -> object:
+        """Return how many rows have come."""
+        return len(self._rows)
+
+    def rows(self) -> list[Row]:
+        """Return all rows, those of a partition in their order."""
+        return list(self._rows)
+
+    def settled(self) -> int | None:
+        """Return None: a topic says nothing of the input."""
+        return None
+
+    def in_transaction(self) -> bool:
+        """Return False: the proxy knows the transactions of Kafka."""
+        return False
+
+    def close(self) -> None:
+        """End the consumer."""
+        self._consumer.close()
+
+
+class SqliteSink:
+    """Rows of a query on a SQLite file in the folder of the job's state."""
+
+    def __init__(self, table: OutputTable, file: Path, job_toml: Path, where: str) -> None:
+        self._table, self._file, self._toml, self._name = table, file, job_toml, where
+        self.where = f"sqlite:///{file}"
+
+    def take(self) -> None:
+        """Do nothing: rows are read when the job stands still."""
+
+    def position(self) -> object:
+        """Return when its files changed last."""
+        found = []
+        for suffix in ("", "-wal"):
+            with contextlib.suppress(OSError):
+                facts = os.stat(f"{self._file}{suffix}")  # noqa: PTH116
+                found.append((facts.st_mtime_ns, facts.st_size))
+        return found
+
+    def rows(self) -> list[Row]:
+        """Return the rows of the query."""
+        return named_rows(self._table, self._asked(self._table.sql or "", "sql"), self._name)
+
+    def settled(self) -> int | None:
+        """Return what the query ``settled`` gives."""
+        if self._table.settled is None:
+            return None
+        found = self._asked(self._table.settled, "settled")
+        return int(next(iter(found[0].values())) or 0) if found else 0
+
+    def _asked(self, query: str, key: str) -> list[dict[str, Any]]:
+        if not self._file.exists():
+            return []
+        with contextlib.closing(sqlite3.connect(self._file, timeout=_WAIT_S)) as database:
+            try:
+                cursor = database.execute(query)
+                names = [one[0] for one in cursor.description or ()]
+                return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            except sqlite3.Error as error:
+                if "no such table" in str(error) and not _tables(database):
+                    return []
+                raise InvalidFile(self._toml, [f"[{self._name}] {key}: {error}"]) from error
+
+    def in_transaction(self) -> bool:
+        """Say whether its rollback journal, or its log, holds something."""
+        for suffix in ("-journal", "-wal"):
+            with contextlib.suppress(OSError):
+                if os.stat(f"{self._file}{suffix}").st_size:  # noqa: PTH116
+                    return True
+        return False
+
+    def close(self) -> None:
+        """Do nothing: each query has its own connection."""
+
+
+def _tables(database: sqlite3.Connection) -> list[Any]:
+    return database.execute("SELECT 1 FROM sqlite_master").fetchall()
+
+
+class SqlSink:
+    """Rows of a query on any database that SQLAlchemy reaches."""
+
+    def __init__(
+        self, table: OutputTable, kit_url: str, job_url: str, job_toml: Path, name: str
+    ) -> None:
+        try:
+            import sqlalchemy
+        except ImportError as error:
+            raise KitStopped(
+                "a database other than SQLite needs pip install 'tickproof[sql]'"
+            ) from error
+        self._table, self._toml, self._name, self.where = table, job_toml, name, job_url
+        self._alchemy = sqlalchemy
+        try:
+            engine = sqlalchemy.create_engine(kit_url, isolation_level="AUTOCOMMIT")
+            self._connection = engine.connect()
+        except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
+            said = shown(str(error).splitlines()[0], 200)
+            raise InvalidFile(
+                job_toml, [f"[{name}] url: the database is not there: {said}"]
+            ) from error
+        self._postgres = engine.dialect.name == "postgresql"
+
+    def take(self) -> None:
+        """Do nothing: rows are read when the job stands still."""
+
+    def position(self) -> object:
+        """Return what the database counts of transactions, or the rows themselves."""
+        if self._postgres:
+            counted = "select xact_commit, tup_inserted, tup_updated from pg_stat_database"
+            found = self._asked(f"{counted} where datname = current_database()", "sql")
+            return [one["tup_inserted"] + one["tup_updated"] for one in found]
+        return self._asked(self._table.sql or "", "sql")
+
+    def rows(self) -> list[Row]:
+        """Return the rows of the query."""
+        return named_rows(self._table, self._asked(self._table.sql or "", "sql"), self._name)
+
+    def settled(self) -> int | None:
+        """Return what the query ``settled`` gives."""
+        if self._table.settled is None:
+            return None
+        found = self._asked(self._table.settled, "settled")
+        return int(next(iter(found[0].values())) or 0) if found else 0
+
+    def _asked(self, query: str, key: str) -> list[dict[str, Any]]:
+        errors = self._alchemy.exc
+        try:
+            found = self._connection.execute(self._alchemy.text(query))
+            return [dict(row) for row in found.mappings()]
+        except errors.ProgrammingError as error:
+            if "does not exist" in str(error.orig) and "relation" in str(error.orig):
+                return []  # the job has not made its table yet
+            why = shown(str(error.orig).splitlines()[0], 200)
+            raise InvalidFile(self._toml, [f"[{self._name}] {key}: {why}"]) from error
+        except errors.SQLAlchemyError as error:
+            why = shown(str(error).splitlines()[0], 200)
+            raise InvalidFile(self._toml, [f"[{self._name}] {key}: {why}"]) from error
+
+    def in_transaction(self) -> bool:
+        """Say whether a client of a PostgreSQL database has a transaction that has written."""
+        if not self._postgres:
+            return False
+        open_ = "select 1 from pg_stat_activity where backend_xid is not null"
+        return bool(self._asked(f"{open_} and datname = current_database()", "sql"))
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+        self._connection.engine.dispose()
+
+
+def named_rows(table: OutputTable, rows: Sequence[dict[str, Any]], where: str) -> list[Row]:
+    """Return rows with their identities; raises BadOutput for one without."""
+    return [(_identity(table, row, "", f"[{where}]"), row) for row in rows]

@@ -1,0 +1,685 @@
+"""One run of a job: topics, proxy, workers, faults at their moments, the end, the output."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+import uuid
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from tickproof.conformance.engines import process_table
+from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.engines.isolation import Isolation, Level
+from tickproof.conformance.engines.process import Engine
+from tickproof.conformance.engines.workspace import Workspace
+from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.jobs.declaration import POSTGRESQL, SQLITE, Job
+from tickproof.conformance.jobs.records import Record
+from tickproof.conformance.jobs.sinks import BadOutput, Row, Sink, SqliteSink, SqlSink, TopicSink
+from tickproof.conformance.jobs.workers import JobSpec
+from tickproof.conformance.kafka import shared_broker
+from tickproof.conformance.kafka.broker import Broker, BrokerAddress
+from tickproof.conformance.kafka.cluster import Cluster, client_library
+from tickproof.conformance.kafka.proxy import Proxy
+from tickproof.conformance.kafka.traffic import Roles
+from tickproof.conformance.kafka.wire import Api
+from tickproof.conformance.log_server.connection_use import ConnectionUse
+from tickproof.conformance.text import shown
+from tickproof.conformance.usage.socket_holders import holders
+
+#: What sessions and transactions are lowered to.
+SESSION_MS, TRANSACTION_MS = 6_000, 10_000
+#: A strike that no output of the job is under way for is tried so often.
+MOST_TRIES: Final = 4
+#: After the end of a run was seen, so long nothing may move.
+_SETTLE_S: Final = 1.5
+#: Silence that ends a run of which no calm run has told how long its silences are.
+_FIRST_SILENCE_S: Final = 10.0
+_SHORTEST_SILENCE_S: Final = 5.0
+#: The same where a run without faults had another end than silence.
+_WITHOUT_END_S: Final = 20.0
+_TICK_S, _LOOK_S, _ASK_S = 0.005, 0.0005, 0.3
+_TERM_S: Final = 10.0
+#: What a busy machine may add to a recovery.
+_BUSY_S: Final = 10.0
+_ANSWER_S: Final = 10.0
+_MOST_STARTS: Final = 3
+_ENDED: Final = re.compile(r"supervisor: worker (\d+) ended with (-?\d+)")
+
+
+@dataclass(frozen=True)
+class Strike:
+    """One fault. at: a moment of the proxy, "transaction" (one is open in a database), or "".
+
+    nth: at so manieth such moment. whole: all workers at once, not the one at whose moment it is.
+    """
+
+    do: Literal["kill", "pause", "cut", "restart"]
+    at: str = ""
+    nth: int = 1
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Fired:
+    """A strike that was carried out. fetched: records that the lives it struck had been given.
+
+    under_way: what was under way: "an open transaction", "a held commit", ... ; "": nothing.
+    """
+
+    do: str
+    at: str
+    t_s: float
+    worker: str
+    fetched: int
+    under_way: str
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is evidence: what it ended was at work."""
+        return self.fetched > 0 and bool(self.under_way)
+
+    def __str__(self) -> str:
+        verb = {"kill": "killed", "pause": "paused", "cut": "cut off", "restart": "ended (SIGTERM)"}
+        where = f" at {self.at}" if self.at else ""
+        during = f", during {self.under_way}" if self.under_way else ""
+        return f"{self.t_s:.1f} s: {self.worker} {verb[self.do]}{where}{during}"
+
+
+@dataclass
+class Run:
+    """What one run of a job gave; rows by output."""
+
+    name: str
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    fired: list[Fired] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    moments: Counter[str] = field(default_factory=Counter)
+    exits: list[str] = field(default_factory=list)
+    timeouts: dict[str, str] = field(default_factory=dict)
+    startup_s: float = 0.0
+    silence_s: float = 0.0
+    seconds: float = 0.0
+    ended: str = ""
+    failure: str = ""
+    stderr: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-able dict."""
+        fired = [asdict(one) for one in self.fired]
+        return vars(self) | {"moments": dict(self.moments), "fired": fired}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run is played. first: all input is there before the start.
+
+    silence_s: the longest silence of calm runs, 0 in the first. complete: says of all rows
+    whether they are all that is due. tells: a calm run has had another end than silence.
+    """
+
+    name: str
+    tells: bool = False
+    strikes: Sequence[Strike] = ()
+    first: bool = False
+    silence_s: float = 0.0
+    startup_s: float = 0.0
+    complete: Callable[[dict[str, list[Row]]], bool] | None = None
+
+
+class Trial:
+    """One run; `play` it once. postgresql: makes a database, and returns kit's and job's URL."""
+
+    def __init__(
+        self,
+        job: Job,
+        inputs: dict[str, list[Record]],
+        plan: Plan,
+        folder: Path,
+        level: Level,
+        postgresql: Callable[[str, Path], tuple[str, str]] | None = None,
+    ) -> None:
+        self._job, self._inputs, self._plan, self._folder = job, inputs, plan, folder
+        self._level, self._postgresql = level, postgresql
+        self.run = Run(plan.name)
+        self._id = uuid.uuid4().hex
+        self._group = job.table.group or f"tickproof-{self._id[:12]}"
+        self._lock = threading.Lock()
+        self._pending = deque(plan.strikes)
+        self._tries, self._seen = 0, 0
+        self._due: deque[tuple[Strike, int, Future[bool]]] = deque()
+        self._uses: dict[int, ConnectionUse] = {}
+        self._over = threading.Event()
+        self._sent = 0
+        self._total = sum(map(len, inputs.values()))
+        self._ends: Counter[tuple[str, int]] = Counter()
+        for name, records in inputs.items():
+            self._ends.update((self._topic(name), one.partition) for one in records)
+        queues = [[(name, one) for one in records] for name, records in inputs.items()]
+        self._order = [one for some in _in_turn(queues) for one in some]
+        self._fed_from = 0.0
+        #: Offsets that the job has committed: their sum, and whether they are all.
+        self._released, self._committed = 0, False
+        self._struck_at = self._listed_at = 0.0
+        self._listed: list[process_table.Proc] = []
+        self._stderr_at = 0
+        self._engine: Engine | None = None
+        self._position: object = None
+
+    # -- its parts -------------------------------------------------------------------------
+
+    def play(self) -> Run:
+        """Play the run to its end; raises KitStopped, KafkaUnavailable, InvalidFile."""
+        self._folder.mkdir(parents=True)
+        began = self._t0 = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            address = self._address(stack)
+            cluster = Cluster(address.kit)
+            topics = {self._topic(n): t.partitions for n, t in self._job.inputs.items()}
+            out = {n: t for n, t in self._job.outputs.items() if t.sql is None}
+            topics |= {self._out_topic(n): t.partitions for n, t in out.items()}
+            cluster.create(topics)
+            stack.callback(cluster.delete, topics)
+            streams = {self._topic(n): at for at, n in enumerate(self._inputs)}
+            roles = Roles(streams, {self._out_topic(n) for n in out})
+            self._proxy = Proxy(address.engine_port, roles, lambda *_, **__: None, self._observe)
+            stack.enter_context(self._proxy)
+            self._proxy.greeted = self._greeted
+            if not self._job.table.keep_timeouts:
+                self._proxy.longest_ms = {
+                    Api.JOIN_GROUP: SESSION_MS, Api.INIT_PRODUCER_ID: TRANSACTION_MS,
+                }  # fmt: skip
+            self._workspace = Workspace()
+            stack.callback(self._workspace.remove)
+            self._state = self._workspace.state_dir(self._id)
+            self._sinks = {n: self._sink(n, address) for n in self._job.outputs}
+            for sink in self._sinks.values():
+                stack.callback(sink.close)
+            self._producer = _producer(address.kit)
+            self._watcher = _watcher(address.kit, self._group)
+            stack.callback(self._watcher.close)
+            try:
+                self._drive(stack)
+            except EngineFailure as failure:
+                self.run.failure = failure.message
+            except BadOutput as error:
+                self.run.failure = str(error)
+            self._note_end()
+        self.run.seconds = time.monotonic() - began
+        return self.run
+
+    def _address(self, stack: contextlib.ExitStack) -> BrokerAddress:
+        """Return the broker: one of its own where another run could use the same names."""
+        fixed = [table.topic for table in self._job.inputs.values()]
+        fixed += [table.topic for table in self._job.outputs.values()]
+        if self._job.table.group or any(fixed):
+            return stack.enter_context(Broker()).address
+        return shared_broker.address()
+
+    def _topic(self, name: str) -> str:
+        return self._job.inputs[name].topic or f"{self._group}-{name}"
+
+    def _out_topic(self, name: str) -> str:
+        return self._job.outputs[name].topic or f"{self._group}-{name}"
+
+    def _sink(self, name: str, address: BrokerAddress) -> Sink:
+        table = self._job.outputs[name]
+        if table.sql is None:
+            return TopicSink(table, self._out_topic(name), address.kit)
+        where, toml = f"outputs.{name}", self._job.path
+        if table.url == SQLITE:
+            return SqliteSink(table, self._state / f"{name}.db", toml, where)
+        if table.url == POSTGRESQL:
+            assert self._postgresql is not None
+            kit, told = self._postgresql(f"{name}_{self._id[:12]}", self._state)
+            return SqlSink(table, kit, told, toml, where)
+        url = table.url.replace("{state}", str(self._state))
+        return SqlSink(table, url, url, toml, where)
+
+    def _values(self, port: int) -> dict[str, str]:
+        """Return what the placeholders of job.toml stand for."""
+        values = {"bootstrap": f"127.0.0.1:{port}", "group": self._group, "state": str(self._state)}
+        values |= {"here": str(self._job.folder), "python": sys.executable}
+        values |= {f"inputs.{name}": self._topic(name) for name in self._inputs}
+        return values | {f"outputs.{name}": sink.where for name, sink in self._sinks.items()}
+
+    # -- the run ---------------------------------------------------------------------------
+
+    def _drive(self, stack: contextlib.ExitStack) -> None:
+        if self._plan.first:
+            self._feed(self._total)
+            self._producer.flush(30)
+        self._start(stack)
+        self._moved_at = time.monotonic()
+        asked_at, looked_at, ended_at = 0.0, 0.0, 0.0
+        deadline = time.monotonic() + self._job.table.run_timeout_s
+        while True:
+            now = time.monotonic()
+            self._check()
+            if self._due:
+                self._strike(*self._due.popleft())
+            elif self._pending and self._pending[0].at in ("", "transaction"):
+                self._look()
+            self._feed(self._allowed(now))
+            for sink in self._sinks.values():
+                sink.take()
+            if now - asked_at > _ASK_S:
+                asked_at = now
+                self._ask_offsets()
+                self._move(now)
+                self._note_exits()
+            if now > deadline:
+                self.run.ended = f"its limit of {self._job.table.run_timeout_s:g} s"
+                return
+            if now - looked_at > _ASK_S and self._all_sent():
+                looked_at = now
+                ended = self._end(now)
+                ended_at = ended_at or now if ended else 0.0
+                if ended and (now - self._moved_at >= _SETTLE_S or ended.startswith("silence")):
+                    self.run.ended = ended
+                    return
+            watching = self._pending and self._pending[0].at == "transaction"
+            self._over.wait(_LOOK_S if watching else _TICK_S)
+
+    def _start(self, stack: contextlib.ExitStack) -> None:
+        isolation = Isolation(self._level, hidden=(self._folder.resolve(),))
+        engine = self._engine = Engine(
+            JobSpec(self._job, self._values(self._proxy.port)),
+            self._id,
+            self._folder / "stderr.log",
+            lambda *_: None,
+            self._workspace,
+            isolation=isolation,
+        )
+        stack.callback(self._end_engine)
+        limit_s = self._job.table.startup_timeout_s
+        engine.start((), self._proxy.port)
+        engine.request("hello", limit_s, protocol=1)
+        self._state = engine.workspace.state_dir(self._id)
+        isolation.prepare(engine.workspace)
+        port = self._proxy.port
+        if engine.listener is not None:
+            self._proxy.listen_on(engine.listener.dup())
+            port = engine.listener.getsockname()[1]
+        values = self._values(port)
+        outputs = next(iter(self._sinks.values())).where
+        data = {
+            "host": "127.0.0.1",
+            "port": port,
+            "inputs": [self._topic(name) for name in self._inputs],
+            "output": outputs,
+            "group": self._group,
+            "env": self._job.environment(values),
+            "cwd": str(self._job.folder),
+        }
+        self._started_at = time.monotonic()
+        engine.request(
+            "deploy",
+            limit_s,
+            app="job",
+            workers=self._job.workers,
+            params={},
+            state_dir=str(self._state),
+            data=data,
+        )
+
+    def _end_engine(self) -> None:
+        self._over.set()
+        while self._due:
+            self._due.popleft()[2].set_result(False)
+        self._engine_now.end()
+
+    def _check(self) -> None:
+        """Raise EngineFailure for a job that is gone, KitStopped for a proxy or broker that is."""
+        if self._proxy.failure is not None:
+            raise KitStopped(f"the proxy stopped: {self._proxy.failure!r}")
+        if self._engine_now.returncode is not None:
+            raise EngineFailure(Code.EXITED, "the job cannot start: " + self._last_words())
+        if len(self.run.exits) >= _MOST_STARTS and not self._proxy.traffic.fetched:
+            raise EngineFailure(
+                Code.EXITED, "the job ends by itself before it reads: " + self._last_words()
+            )
+
+    def _last_words(self) -> str:
+        """Return the last line of the job's own standard error."""
+        with contextlib.suppress(OSError):
+            text = (self._folder / "stderr.log").read_text("utf-8", "backslashreplace")
+            own = [line for line in text.splitlines() if line.strip() and "supervisor:" not in line]
+            return shown(own[-1], 300) if own else "it said nothing"
+        return "it said nothing"
+
+    # -- input -----------------------------------------------------------------------------
+
+    def _allowed(self, now: float) -> int:
+        """Return how many records are due: by the rate, and by the strikes that still come."""
+        limit_s = self._job.table.startup_timeout_s
+        moments = self.run.moments
+        reads = moments["fetched"] + moments["fetched-nothing"]
+        if not self._fed_from and (reads or now - self._started_at > limit_s):
+            self.run.startup_s = now - self._started_at
+            self._fed_from = now
+        since = now - self._fed_from if self._fed_from else 0.0
+        rate = sum(table.rate for table in self._job.inputs.values())
+        strikes = len(self._plan.strikes)
+        share = (strikes - len(self._pending) + 1) / (strikes + 1)
+        return min(int(since * rate), int(self._total * share) if self._pending else self._total)
+
+    def _feed(self, until: int) -> None:
+        """Send records up to a number, those of several inputs in turn."""
+        while self._sent < until:
+            name, record = self._order[self._sent]
+            value = json.dumps(record.value, ensure_ascii=False).encode()
+            try:
+                self._producer.produce(
+                    self._topic(name), value, record.key.encode(), record.partition
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+                continue
+            self._sent += 1
+        self._producer.poll(0)
+
+    def _all_sent(self) -> bool:
+        return self._sent == self._total and not len(self._producer)
+
+    # -- progress and the end ----------------------------------------------------------------
+
+    def _ask_offsets(self) -> None:
+        kafka = client_library()
+        places = [kafka.TopicPartition(*place) for place in self._ends]
+        with contextlib.suppress(kafka.KafkaException):  # an open transaction, or a coordinator
+            found = self._watcher.committed(places, timeout=2)
+            self._released = sum(max(0, one.offset) for one in found)
+            self._committed = all(
+                one.offset >= self._ends[one.topic, one.partition] for one in found
+            )
+
+    def _move(self, now: float) -> None:
+        traffic = self._proxy.traffic
+        position = (
+            self._released,
+            traffic.commits,
+            traffic.produced,
+            [sink.position() for sink in self._sinks.values()],
+        )
+        if position != self._position:
+            if self._position is not None and self.run.startup_s and not self.run.fired:
+                self.run.silence_s = max(self.run.silence_s, now - self._moved_at)
+            self._position, self._moved_at = position, now
+
+    def _silence_limit_s(self) -> float:
+        plan = self._plan
+        limit_s = max(3 * max(plan.silence_s, self.run.silence_s), _SHORTEST_SILENCE_S)
+        if not plan.silence_s:
+            limit_s = max(limit_s, _FIRST_SILENCE_S)
+        if plan.tells:
+            limit_s = max(limit_s, _WITHOUT_END_S)
+        if self._struck_at and self._moved_at == self._struck_at:
+            limit_s += self._recovery_s  # nothing has moved since
+        return limit_s
+
+    @property
+    def _recovery_s(self) -> float:
+        """How long a sound job may stand still after a fault: sessions, transactions, a start."""
+        # As asked: clients wait that long, whatever the broker was told.
+        waits = [max(ms) / 1000 for ms in self._proxy.traffic.timeouts_ms.values()]
+        return _BUSY_S + sum(waits) + 3 * max(self._plan.startup_s, self.run.startup_s)
+
+    def _end(self, now: float) -> str:
+        """Say why the run is over, "" as long as it is not."""
+        quiet_s = now - self._moved_at
+        if quiet_s > self._silence_limit_s():
+            if not self._pending:
+                return f"silence of {quiet_s:.0f} s"
+            with self._lock:
+                strike = self._pending.popleft()
+                self.run.missed.append(f"{strike.do} at {strike.at or 'its time'}")
+            self._moved_at = now
+            return ""
+        if self._pending or self._due:
+            return ""
+        if self._committed:
+            return "committed offsets"
+        if quiet_s < _ASK_S or any(sink.in_transaction() for sink in self._sinks.values()):
+            return ""
+        settled = [done for sink in self._sinks.values() if (done := sink.settled()) is not None]
+        if settled and min(settled) >= self._total:
+            return "settled"
+        complete = self._plan.complete
+        if complete and complete({name: sink.rows() for name, sink in self._sinks.items()}):
+            return "the oracle's complete output"
+        return ""
+
+    def _note_exits(self) -> None:
+        """Note ends of workers that no fault brought about."""
+        with contextlib.suppress(OSError), (self._folder / "stderr.log").open("rb") as file:
+            file.seek(self._stderr_at)
+            text = file.read()
+            whole = text[: text.rfind(b"\n") + 1]
+            self._stderr_at += len(whole)
+            for worker, status in _ENDED.findall(whole.decode("utf-8", "backslashreplace")):
+                recently = time.monotonic() < self._struck_at + _TERM_S
+                ours = status == "-9" or (recently and self.run.fired[-1].do == "restart")
+                if not ours:
+                    self.run.exits.append(f"worker {worker} ended by itself with status {status}")
+
+    def _note_end(self) -> None:
+        """Read the output that is there in the end, once nothing of the job lives."""
+        if self._engine is not None:
+            self._engine.end()
+        run, traffic = self.run, self._proxy.traffic
+        run.missed += [f"{one.do} at {one.at or 'its time'}" for one in self._pending]
+        for api, what in ((Api.JOIN_GROUP, "session"), (Api.INIT_PRODUCER_ID, "transaction")):
+            if asked := traffic.timeouts_ms.get(api):
+                longest = max(asked)
+                most = self._proxy.longest_ms.get(api, longest)
+                said = f"{longest / 1000:g} s"
+                run.timeouts[what] = (
+                    said if most >= longest else f"{most / 1000:g} s, asked for {said}"
+                )
+        run.stderr = [self._last_words()]
+        try:
+            deadline = time.monotonic() + 5
+            before = None
+            while time.monotonic() < deadline:  # a topic's last committed rows
+                for sink in self._sinks.values():
+                    sink.take()
+                if (position := [sink.position() for sink in self._sinks.values()]) == before:
+                    break
+                before = position
+                time.sleep(_ASK_S)
+            run.rows = {name: sink.rows() for name, sink in self._sinks.items()}
+        except BadOutput as error:
+            run.failure = run.failure or str(error)
+
+    # -- faults ------------------------------------------------------------------------------
+
+    def _greeted(self, use: ConnectionUse) -> None:
+        self._uses[use.number] = use
+
+    def _observe(self, moment: str, connection: int) -> Future[bool] | None:
+        """Hear of a moment; hold the connection if a strike is due at it (proxy's thread)."""
+        with self._lock:
+            self.run.moments[moment] += 1
+            if not self._pending or self._pending[0].at != moment or self._over.is_set():
+                return None
+            self._seen += 1
+            if self._seen < self._pending[0].nth:
+                return None
+            self._seen = 0
+            held: Future[bool] = Future()
+            self._due.append((self._pending.popleft(), connection, held))
+            return held
+
+    def _look(self) -> None:
+        """Strike if its time has come, or a transaction is open in a database."""
+        strike = self._pending[0]
+        if strike.at == "":
+            strikes = len(self._plan.strikes)
+            share = (strikes - len(self._pending) + 1) / (strikes + 1)
+            if self._sent < int(self._total * share) or not self._proxy.traffic.fetched:
+                return
+        else:
+            now = time.monotonic()
+            if now - self._listed_at > 1.0:
+                self._listed_at, self._listed = now, self._processes()
+            if not self._listed or not self._fetched(None):
+                return
+            if not any(sink.in_transaction() for sink in self._sinks.values()):
+                return
+            _signal(self._listed, signal.SIGSTOP)  # quickly: a transaction is short
+            self._seen += 1
+            if self._seen < strike.nth or not any(s.in_transaction() for s in self._sinks.values()):
+                _signal(self._listed, signal.SIGCONT)
+                time.sleep(0.02)
+                return
+        self._seen = 0
+        with self._lock:
+            self._pending.popleft()
+        self._strike(strike, 0, None)
+
+    @property
+    def _engine_now(self) -> Engine:
+        assert self._engine is not None
+        return self._engine
+
+    def _living(self) -> list[process_table.Proc]:
+        return self._engine_now.living()
+
+    def _processes(self) -> list[process_table.Proc]:
+        """Return the processes of the job, without what the kit started to look after them."""
+        return [one for one in self._living() if one.pid != self._engine_now.pid]
+
+    def _workers(self) -> dict[str, list[process_table.Proc]]:
+        """Return worker -> its processes."""
+        engine = self._engine_now
+        named = {one.pid: one.name for one in engine.topology(_ANSWER_S)}
+        living = {one.pid: one for one in self._living()}
+        found = {}
+        for pid, name in named.items():
+            if pid in living and pid != engine.pid:
+                found[name] = [living[pid], *process_table.descendants(living, pid)]
+        return found
+
+    def _strike(self, strike: Strike, connection: int, held: Future[bool] | None) -> None:
+        try:
+            self._carry_out(strike, connection, held is not None)
+        finally:
+            self._struck_at = self._moved_at = time.monotonic()
+            if held is not None:
+                held.set_result(strike.at.endswith("-received") and strike.do == "kill")
+
+    def _carry_out(self, strike: Strike, connection: int, held: bool) -> None:
+        if strike.do == "cut":
+            fetched, count = self._fetched(None), self._proxy.reset_all()
+            what = f"{count} connections"
+            self._note(strike, what, fetched, "traffic" if count else "")
+            return
+        workers = self._workers()
+        who = self._owner(workers, connection) if not strike.whole else ""
+        struck = [one for name, some in workers.items() if who in ("", name) for one in some]
+        fetched = self._fetched([one.pid for one in struck])
+        under_way = self._under_way(strike, held)
+        what = who or ("all workers" if len(workers) > 1 else next(iter(workers), "no worker"))
+        if strike.do == "pause":
+            _signal(struck, signal.SIGSTOP)
+            self._note(strike, what, fetched, under_way)
+            asked = self._proxy.traffic.timeouts_ms.get(Api.JOIN_GROUP, {SESSION_MS})
+            session_s = (
+                min(max(asked), self._proxy.longest_ms.get(Api.JOIN_GROUP, max(asked))) / 1000
+            )
+            self._over.wait(session_s * 1.25 + 1)
+            _signal(struck, signal.SIGCONT)
+            return
+        _signal(struck, signal.SIGTERM if strike.do == "restart" else signal.SIGKILL)
+        if strike.do == "restart":
+            _signal(struck, signal.SIGCONT)
+        deadline = time.monotonic() + _TERM_S
+        while any(_lives(one) for one in struck) and time.monotonic() < deadline:
+            self._over.wait(0.01)
+        _signal([one for one in struck if _lives(one)], signal.SIGKILL)
+        self._note(
+            strike, what, fetched, under_way or ("its life" if strike.do == "restart" else "")
+        )
+        self._listed_at = 0.0
+
+    def _note(self, strike: Strike, what: str, fetched: int, under_way: str) -> None:
+        fired = Fired(strike.do, strike.at, time.monotonic() - self._t0, what, fetched, under_way)
+        self.run.fired.append(fired)
+        if not fired.counts and self._tries < MOST_TRIES:
+            self._tries += 1
+            with self._lock:
+                self._pending.appendleft(strike)
+
+    def _under_way(self, strike: Strike, held: bool) -> str:
+        found = []
+        if self._proxy.open_transactions:
+            found.append("an open transaction")
+        if any(sink.in_transaction() for sink in self._sinks.values()):
+            found.append("an open transaction of the database")
+        if held:
+            found.append(f"a held {strike.at.partition('-')[0]}")
+        return " and ".join(found)
+
+    def _owner(self, workers: dict[str, list[process_table.Proc]], connection: int) -> str:
+        """Return the worker that holds a connection; else of those that were given records one."""
+        if len(workers) < 2:
+            return next(iter(workers), "")
+        uses = [one for one in self._uses.values() if not one.over]
+        uses.sort(key=lambda one: (one.number != connection, -one.fetched))
+        for use in uses:
+            for name, some in workers.items():
+                if holders([one.pid for one in some], {use.port}, self._proxy.port):
+                    return name
+        return next(iter(workers))
+
+    def _fetched(self, pids: Sequence[int] | None) -> int:
+        """Return how many records the connections of processes were given; None: of all."""
+        uses = [one for one in self._uses.values() if not one.over]
+        if pids is None:
+            return sum(one.fetched for one in uses)
+        held = holders(pids, {one.port for one in uses}, self._proxy.port)
+        return sum(one.fetched for one in uses if one.port in held)
+
+
+def _in_turn(queues: list[list[Any]]) -> Iterator[list[Any]]:
+    for at in range(max(map(len, queues))):
+        yield [queue[at] for queue in queues if at < len(queue)]
+
+
+def _signal(processes: Sequence[process_table.Proc], number: int) -> None:
+    for one in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if _lives(one):
+                os.kill(one.pid, number)
+
+
+def _lives(one: process_table.Proc) -> bool:
+    now = process_table.read(one.pid)
+    return now is not None and now.started == one.started and process_table.living(now)
+
+
+def _producer(bootstrap: str) -> Any:
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": True,
+        "linger.ms": 2,
+        "log_level": 0,
+    }
+    return client_library().Producer(settings)
+
+
+def _watcher(bootstrap: str, group: str) -> Any:
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
+    return client_library().Consumer(settings | {"log_level": 0})
