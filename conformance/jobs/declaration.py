@@ -22,8 +22,8 @@ FILE_NAME: Final = "job.toml"
 _NAME: Final = r"[A-Za-z][A-Za-z0-9_-]*"
 _FUNCTION: Final = r"[^:]+\.py:[A-Za-z_]\w*"
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_.][\w.-]*)\}")
-#: What stands for a SQLite file in {state}, and for a PostgreSQL server of the kit.
-SQLITE, POSTGRESQL = "sqlite", "postgresql"
+#: What stands for a SQLite file in {state}.
+SQLITE: Final = "sqlite"
 
 Function = Annotated[str, matching(_FUNCTION, "FILE.py:FUNCTION")]
 Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "the name of a topic")]
@@ -89,11 +89,6 @@ class ClaimsTable(Table):
     survives: Annotated[list[Death], Field(min_length=1)]
     oracle: Function | None = None
 
-    @property
-    def exact(self) -> bool:
-        """Whether both claims are exactly-once."""
-        return self.state == self.delivery == "exactly-once"
-
 
 class JobFile(Table):
     """A whole job.toml."""
@@ -157,9 +152,8 @@ def _conflicts(job: Job) -> Iterable[str]:
     for name, out in job.outputs.items():
         where = f"[outputs.{name}]"
         if out.sql is None:
-            for key in ("settled",):
-                if getattr(out, key) is not None:
-                    yield f"{where} {key}: expected only beside sql"
+            if out.settled is not None:
+                yield f"{where} settled: expected only beside sql"
         elif out.topic is not None:
             yield f"{where} topic: expected either sql or topic"
         elif not out.identity:

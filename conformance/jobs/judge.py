@@ -99,7 +99,7 @@ def outcomes(
     """Return one outcome for each requirement but JB-CALM."""
     made = []
     for id_, kind in BY_KIND.items():
-        made.append(_of_kind(id_, kind, job, baselines, runs, reproduce))
+        made.append(_of_kind(id_, kind, baselines, runs, reproduce))
     for id_, name in BY_RUN.items():
         made.append(_of_run(id_, name, job, baselines, runs.get(name), reproduce))
     return made
@@ -126,7 +126,6 @@ def blocked(why: Outcome) -> list[Outcome]:
 def _of_kind(
     id_: str,
     kind: Kind,
-    job: Job,
     baselines: Mapping[str, Baseline],
     runs: Mapping[str, Judged],
     reproduce: str,
@@ -175,15 +174,16 @@ def _of_run(
     ]
     if claimed:
         return _failed(id_, name, judged, claimed, baselines, reproduce)
-    if run.failure:
+    if run.failure or run.stalled:
+        still = f"the job stood still with input left, until {run.ended}"
         return Outcome(
             id_,
             Verdict.FAIL,
             scenario=name,
-            reason=Reason.EXITED,
+            reason=Reason.EXITED if run.failure else Reason.NO_RECOVERY,
             stimulus="; ".join(map(str, run.fired)),
             expected="a job that goes on after a fault",
-            actual=run.failure,
+            actual=run.failure or still,
             run=str(judged.folder),
             reproduce=reproduce,
             seconds=run.seconds,

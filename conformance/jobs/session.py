@@ -20,8 +20,8 @@ from rich.text import Text
 from tickproof.conformance.engines import isolation
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.jobs import comparison, judge, oracle, trial, user_code
-from tickproof.conformance.jobs.comparison import Claims, Level, Rows
-from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
+from tickproof.conformance.jobs.comparison import Claims, Kind, Level, Rows
+from tickproof.conformance.jobs.declaration import Job
 from tickproof.conformance.jobs.judge import Baseline, Judged
 from tickproof.conformance.jobs.records import Record, of_input
 from tickproof.conformance.jobs.requirements import CALM, JB
@@ -30,6 +30,7 @@ from tickproof.conformance.jobs.trial import Plan, Run, Strike
 from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.report import json_report, junit, terminal
 from tickproof.conformance.report.json_report import Report, Selection
+from tickproof.conformance.session import session_reports
 from tickproof.conformance.session.runs_folder import RUNS, runs_folder
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
@@ -57,7 +58,6 @@ class Settings:
     profile: str = "quick"
     level: isolation.Level | None = None
     at_once: int = 2
-    only: tuple[str, ...] = ()
 
 
 class Session:
@@ -70,21 +70,12 @@ class Session:
         self._inputs = {name: of_input(job, name, settings.seed) for name in job.inputs}
         self._due = self._of_oracle()
         self.level = settings.level or isolation.best(JobSpec(job, {}))
-        self._postgresql: Callable[[str, Path], tuple[str, str]] | None = None
 
     def judge(self) -> list[Outcome]:
         """Play all runs and judge them; raises KitStopped, KafkaUnavailable, InvalidFile."""
-        with contextlib.ExitStack() as stack:
-            if any(one.url == POSTGRESQL and one.sql for one in self._job.outputs.values()):
-                from tickproof.conformance.jobs.postgresql import Server
-
-                self._postgresql = stack.enter_context(Server()).database
-            return self._judge()
-
-    def _judge(self) -> list[Outcome]:
         calm = [self._play(Plan("calm"))]
         silence_s, startup_s = max(calm[0].silence_s, 0.1), calm[0].startup_s
-        tells = not calm[0].ended.startswith("silence")
+        tells = "" if calm[0].ended.startswith("silence") else calm[0].ended
         again = partial(Plan, silence_s=silence_s, startup_s=startup_s, tells=tells)
         try:
             self._expect_output(calm[0])
@@ -111,7 +102,11 @@ class Session:
     def _findings(
         self, run: Run, baselines: Mapping[str, Baseline]
     ) -> list[tuple[str, comparison.Finding]]:
-        return [(name, one) for name, base in baselines.items() for one in base.findings(run, name)]
+        """Return what is wrong; what a job that stands still did not give is not lost."""
+        found = [
+            (name, one) for name, base in baselines.items() for one in base.findings(run, name)
+        ]
+        return [one for one in found if not (run.stalled and one[1].kind is Kind.LOST)]
 
     # -- runs --------------------------------------------------------------------------------
 
@@ -119,7 +114,7 @@ class Session:
         if self._due is not None:
             plan = replace(plan, complete=self._complete)
         folder = self._runs / plan.name
-        made = trial.Trial(self._job, self._inputs, plan, folder, self.level, self._postgresql)
+        made = trial.Trial(self._job, self._inputs, plan, folder, self.level)
         run = made.play()
         record = run.to_json() | {"format": 1, "job": str(self._job.path)}
         (folder / "job-run.json").write_text(json.dumps(record, indent=1, default=str) + "\n")
@@ -342,6 +337,7 @@ def run(job: Job, settings: Settings, console: Console, *, verbose: bool = False
     json_report.write(report, folder)
     junit.write(report, folder)
     terminal.summary(console, report, folder, verbose=verbose)
+    session_reports.write_pages(report, folder, console)
     return report.exit_status
 
 

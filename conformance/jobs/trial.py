@@ -24,7 +24,7 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
-from tickproof.conformance.jobs.declaration import POSTGRESQL, SQLITE, Job
+from tickproof.conformance.jobs.declaration import SQLITE, Job
 from tickproof.conformance.jobs.records import Record
 from tickproof.conformance.jobs.sinks import BadOutput, Row, Sink, SqliteSink, SqlSink, TopicSink
 from tickproof.conformance.jobs.workers import JobSpec
@@ -50,6 +50,8 @@ _SHORTEST_SILENCE_S: Final = 5.0
 #: The same where a run without faults had another end than silence.
 _WITHOUT_END_S: Final = 20.0
 _TICK_S, _LOOK_S, _ASK_S = 0.005, 0.0005, 0.3
+#: Ends of a run by which the job itself says that it has handled all input.
+_COMMITTED, _SETTLED = "committed offsets", "settled"
 _TERM_S: Final = 10.0
 #: What a busy machine may add to a recovery.
 _BUSY_S: Final = 10.0
@@ -113,6 +115,8 @@ class Run:
     seconds: float = 0.0
     ended: str = ""
     failure: str = ""
+    #: It stood still with input left, though a run without faults says when it is done.
+    stalled: bool = False
     stderr: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -126,11 +130,11 @@ class Plan:
     """How a run is played. first: all input is there before the start.
 
     silence_s: the longest silence of calm runs, 0 in the first. complete: says of all rows
-    whether they are all that is due. tells: a calm run has had another end than silence.
+    whether they are all that is due. tells: how a run without faults ended, "" for silence.
     """
 
     name: str
-    tells: bool = False
+    tells: str = ""
     strikes: Sequence[Strike] = ()
     first: bool = False
     silence_s: float = 0.0
@@ -139,19 +143,13 @@ class Plan:
 
 
 class Trial:
-    """One run; `play` it once. postgresql: makes a database, and returns kit's and job's URL."""
+    """One run; `play` it once."""
 
     def __init__(
-        self,
-        job: Job,
-        inputs: dict[str, list[Record]],
-        plan: Plan,
-        folder: Path,
-        level: Level,
-        postgresql: Callable[[str, Path], tuple[str, str]] | None = None,
+        self, job: Job, inputs: dict[str, list[Record]], plan: Plan, folder: Path, level: Level
     ) -> None:
         self._job, self._inputs, self._plan, self._folder = job, inputs, plan, folder
-        self._level, self._postgresql = level, postgresql
+        self._level = level
         self.run = Run(plan.name)
         self._id = uuid.uuid4().hex
         self._group = job.table.group or f"tickproof-{self._id[:12]}"
@@ -240,10 +238,6 @@ class Trial:
         where, toml = f"outputs.{name}", self._job.path
         if table.url == SQLITE:
             return SqliteSink(table, self._state / f"{name}.db", toml, where)
-        if table.url == POSTGRESQL:
-            assert self._postgresql is not None
-            kit, told = self._postgresql(f"{name}_{self._id[:12]}", self._state)
-            return SqlSink(table, kit, told, toml, where)
         url = table.url.replace("{state}", str(self._state))
         return SqlSink(table, url, url, toml, where)
 
@@ -281,6 +275,7 @@ class Trial:
                 self._note_exits()
             if now > deadline:
                 self.run.ended = f"its limit of {self._job.table.run_timeout_s:g} s"
+                self.run.stalled = True
                 return
             if now - looked_at > _ASK_S and self._all_sent():
                 looked_at = now
@@ -288,6 +283,8 @@ class Trial:
                 ended_at = ended_at or now if ended else 0.0
                 if ended and (now - self._moved_at >= _SETTLE_S or ended.startswith("silence")):
                     self.run.ended = ended
+                    told = self._plan.tells in (_COMMITTED, _SETTLED)
+                    self.run.stalled = told and ended.startswith("silence")
                     return
             watching = self._pending and self._pending[0].at == "transaction"
             self._over.wait(_LOOK_S if watching else _TICK_S)
@@ -450,12 +447,12 @@ class Trial:
         if self._pending or self._due:
             return ""
         if self._committed:
-            return "committed offsets"
+            return _COMMITTED
         if quiet_s < _ASK_S or any(sink.in_transaction() for sink in self._sinks.values()):
             return ""
         settled = [done for sink in self._sinks.values() if (done := sink.settled()) is not None]
         if settled and min(settled) >= self._total:
-            return "settled"
+            return _SETTLED
         complete = self._plan.complete
         if complete and complete({name: sink.rows() for name, sink in self._sinks.items()}):
             return "the oracle's complete output"

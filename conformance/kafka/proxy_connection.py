@@ -248,8 +248,8 @@ class Connection:
 
     def reset(self) -> None:
         """End the connection with a reset, as a fault of the network does."""
-        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it has ended by itself
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.sock.shutdown(socket.SHUT_RDWR)
 
     def _greet(self, head: wire.Header) -> None:
