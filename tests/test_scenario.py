@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tickproof.conformance.scenario import FaultStep, needs_of, within
+from tickproof.conformance.faults.kinds import needs_of, within
+from tickproof.conformance.scenario import FaultStep
 
 DEATH = FaultStep("kill", "worker", "fetched")
 PAUSE = FaultStep("pause", "worker", "fetched", seconds=2.0)

@@ -8,11 +8,11 @@ from typing import Final, Literal
 
 import numpy as np
 
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
-from tickproof.conformance.scenario import LASTING, FaultStep
 
 #: given-up: released before the fault. left: fetched before it, not released, not fetched
 #: again. again: fetched before and after it. never: not fetched at all. later: first fetched
@@ -83,11 +83,6 @@ class Aftermath:
         return any(place.base is not None for place in self.places)
 
 
-def deed(step: FaultStep) -> str:
-    """Return a fault in two or three words, as its schedule says it: "kill of engine"."""
-    return f"{step.do} of {step.target}"
-
-
 def aftermaths(history: History) -> list[Aftermath]:
     """Return what followed each fault that was carried out, in order."""
     found = []
@@ -116,17 +111,7 @@ def aftermaths(history: History) -> list[Aftermath]:
 
 def _over(history: History, fault: FiredFault) -> int | None:
     """Return when a fault that lasts was over, None for others and where that was not noted."""
-    step = fault.step
-    if step.do not in LASTING:
-        return None
-    if step.do == "pause":
-        return min((end for start, end in history.pauses() if start >= fault.t_ns), default=None)
-    over: Sequence[events.Event] = history.all(events.FillOver)
-    if step.target in ("source", "sink"):
-        over = history.all(events.Link, do=step.do, target=step.target)
-    elif step.target == "host":
-        over = history.all(events.Network, do=step.do, host=fault.host)
-    return min((one.t_ns for one in over if one.t_ns > fault.t_ns), default=None)
+    return min(fault_of(fault.step).ends(history, fault), default=None)
 
 
 def _times(history: History, kind: type[events.Event], since: int, until: int) -> list[int]:

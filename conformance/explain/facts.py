@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -12,11 +11,11 @@ import numpy as np
 from tickproof.conformance import apps
 from tickproof.conformance.checkers.matching import Matching, Place
 from tickproof.conformance.explain.aftermath import Aftermath, aftermaths, offsets_in, partitions_of
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
-from tickproof.conformance.scenario import Do
 from tickproof.conformance.suites.evidence import outputs_once
 from tickproof.conformance.text import counted
 
@@ -24,21 +23,6 @@ from tickproof.conformance.text import counted
 _MOST_RECORDS: Final = 20_000_000
 #: Bytes of input that are hashed for it at most.
 _MOST_BYTES: Final = 1 << 30
-#: Faults that a sentence cannot call by the word of their schedule.
-NOUNS: Final[Mapping[Do, str]] = {
-    "late": "late frame", "half-open": "silent connection", "throttle": "slow connection",
-    "drip": "drip", "refuse": "refusal", "fill": "full disk", "corrupt": "damage",
-}  # fmt: skip
-#: ... and where it is done to a host.
-HOST_NOUNS: Final[Mapping[str, str]] = {
-    "kill": "death of a host",
-    "throttle": "slow network",
-    "loss": "loss of packets",
-    "delay": "delay of packets",
-    "reorder": "disorder of packets",
-    "duplicate": "doubling of packets",
-    "garble": "damage to packets",
-}
 
 
 @dataclass(frozen=True)
@@ -84,10 +68,7 @@ class Facts:
 
     def name(self, after: Aftermath) -> str:
         """Return what a fault is called in a sentence: "the kill", "kill 2"."""
-        step = after.fault.step
-        noun = NOUNS.get(step.do, step.do)
-        if step.target == "host":
-            noun = HOST_NOUNS.get(step.do, noun)
+        noun = fault_of(after.fault.step).noun or after.fault.step.do
         return f"the {noun}" if len(self.aftermaths) == 1 else f"{noun} {after.number + 1}"
 
     def since(self, t_ns: int, after: Aftermath | None) -> str:

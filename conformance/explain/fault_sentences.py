@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickproof.conformance.explain.aftermath import Aftermath, deed
+from tickproof.conformance.explain.aftermath import Aftermath
 from tickproof.conformance.explain.facts import Facts, listed, seconds
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FaultMissed, FiredFault, LinkMissed
 from tickproof.conformance.history.folder import History
@@ -29,7 +30,7 @@ def faults(facts: Facts) -> list[str]:
 def missed(facts: Facts, event: FaultMissed | LinkMissed) -> str:
     """Say that a fault never came; the kit may have given it up when the engine was gone."""
     step, why = event.step, shown(event.why, 200)
-    what = deed(step) if step else "a fault"
+    what = fault_of(step).deed if step else "a fault"
     if facts.history.ended["how"] == "engine-failure" and event.t_ns > facts.ended:
         return (
             f"A further fault, {what}, never came: the engine had ended at "
@@ -60,7 +61,7 @@ def armed(history: History, fault: FiredFault) -> str:
 
 def _names(facts: Facts, fault: FiredFault) -> str:
     """Return the names of processes that were struck, where they are not the whole engine."""
-    if fault.step.target == "engine":
+    if fault_of(fault.step).of_engine:
         return ""
     earlier = [r for r in facts.history.all(events.Topology) if r.t_ns <= fault.t_ns]
     rows = earlier[-1].processes if earlier else []

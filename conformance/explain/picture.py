@@ -8,11 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tickproof.conformance.explain.aftermath import deed
 from tickproof.conformance.explain.facts import Facts
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import LASTING
 from tickproof.conformance.text import shown
 
 LEAST: Final = 60
@@ -248,13 +247,13 @@ def moments(history: History) -> list[Moment]:
 def _faults(history: History) -> list[Moment]:
     found = []
     for fault in history.faults:
-        mark = {"kill": "K", "corrupt": "K", "pause": "P"}.get(fault.step.do, "F")
-        found.append(Moment(fault.t_ns, mark, deed(fault.step), 0))
+        what = fault_of(fault.step)
+        found.append(Moment(fault.t_ns, what.mark, what.deed, 0))
     return found
 
 
 def _link(event: events.Link) -> tuple[str, str, int]:
-    over = " over" if event.do in LASTING else ""
+    over = " over" if event.from_ns is not None else ""
     return "f", f"{event.do} of {event.target}{over}, {len(event.connections)} met", 2
 
 

@@ -16,13 +16,18 @@ from hypothesis import strategies as st
 
 from tickproof.conformance import apps
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.fault_space.offers import Offer, space_of
-from tickproof.conformance.fault_space.offers import offers as claimed
-from tickproof.conformance.fault_space.scenarios import pace
-from tickproof.conformance.fault_space.scenarios import scenario as scenario_of
-from tickproof.conformance.fault_space.strikes import scale
+from tickproof.conformance.faults.host_fault import HostFault
+from tickproof.conformance.faults.kill import KILLS
+from tickproof.conformance.faults.kinds import fault_of, within
+from tickproof.conformance.faults.moments import FETCHED, moment_of
+from tickproof.conformance.faults.scale import Scale
 from tickproof.conformance.faults.schedule_file import KINDS, PREFIX, tick_for
-from tickproof.conformance.scenario import LASTING, WAYS, FaultStep, Scenario, survived, within
+from tickproof.conformance.faults.space.offers import Offer, space_of
+from tickproof.conformance.faults.space.offers import offers as claimed
+from tickproof.conformance.faults.space.scenarios import pace
+from tickproof.conformance.faults.space.scenarios import scenario as scenario_of
+from tickproof.conformance.faults.space.strikes import scale
+from tickproof.conformance.scenario import WAYS, FaultStep, Scenario, survived
 
 #: Schedules drawn at a time: beyond this number, hypothesis only varies earlier ones.
 BATCH: Final = 10
@@ -178,9 +183,9 @@ def _deeds(offer: Offer) -> list[FaultStep]:
     return [
         step
         for step in _DEEDS
-        if (step.needs is None or step.needs in offer.survives)
-        and (step.do != "scale" or offer.scales)
-        and (step.target != "host" or offer.hosts)
+        if ((fault := fault_of(step)).needs is None or fault.needs in offer.survives)
+        and (not isinstance(fault, Scale) or offer.scales)
+        and (not isinstance(fault, HostFault) or offer.hosts)
     ]
 
 
@@ -196,7 +201,7 @@ def _faults(draw: st.DrawFn, offer: Offer, number: int, records: int) -> list[Fa
         burst = int(0.3 * slot * records)
         steps.append(draw(_step(offer, draw(deeds), fraction, burst, before)))
     last = FaultStep("kill", "engine", "drained")
-    if last.needs in offer.survives and draw(st.integers(0, 9)) == 9:
+    if fault_of(last).needs in offer.survives and draw(st.integers(0, 9)) == 9:
         steps[-1] = last
     return steps
 
@@ -211,21 +216,22 @@ def _step(
     before: FaultStep | None,
 ) -> FaultStep:
     """Aim an action at a moment."""
-    if step.do in LASTING:
-        longer = (3.0,) if step.target == "host" else ()
+    fault = fault_of(step)
+    if fault.lasts:
+        longer = (3.0,) if isinstance(fault, HostFault) else ()
         seconds = draw(st.sampled_from((0.5, 0.2, 1.0, 2.0, *longer)))
         return replace(step, fraction=fraction, seconds=seconds)
-    if step.do != "kill":
+    if not isinstance(fault, KILLS):
         return replace(step, fraction=fraction)
     kind = draw(st.sampled_from((*_MOMENTS, "losing", "recovery", "checkpoint")))
-    if kind == "recovery" and before is not None and before.do == "kill":
+    if kind == "recovery" and before and isinstance(fault_of(before), KILLS):
         return replace(step, at="recovery")
-    if kind == "losing" and step.target == "engine":
+    if kind == "losing" and fault.ends_engine:
         return replace(step, at="losing", fraction=fraction, delay_s=0.25)
-    if kind == "checkpoint" and step.target == "engine" and apps.of(offer).one_each:
+    if kind == "checkpoint" and fault.ends_engine and apps.of(offer).one_each:
         return replace(step, at="checkpoint", fraction=fraction)
-    at = kind if kind in _MOMENTS else "fetched"
+    at = kind if kind in _MOMENTS else FETCHED.name
     step = replace(step, at=at, fraction=fraction, cut=draw(st.booleans()))
-    if at == "fetched" and draw(st.integers(0, 3)) == 3:
+    if moment_of(step) is FETCHED and draw(st.integers(0, 3)) == 3:
         return replace(step, burst=burst)
     return replace(step, delay_s=draw(st.sampled_from((0.0, 0.005, 0.03, 0.1))))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.fault_space.sessions import Coverage
+from tickproof.conformance.faults.space.sessions import Coverage
 from tickproof.conformance.report import templates, whole_file
 from tickproof.conformance.report.json_report import PAGE_NAME, Result, this_host, this_kit
 from tickproof.conformance.report.page import MOST_PAIRS, entries

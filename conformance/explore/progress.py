@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.explore.attempts import Attempt
-from tickproof.conformance.fault_space.dimensions import Point
+from tickproof.conformance.faults.space.dimensions import Point
 from tickproof.conformance.report.live import LiveView
 from tickproof.conformance.report.style import badge, counts_line
 from tickproof.conformance.text import shown

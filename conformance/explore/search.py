@@ -22,11 +22,11 @@ from tickproof.conformance.explore.confirmation import Confirmation
 from tickproof.conformance.explore.generation import led, offers
 from tickproof.conformance.explore.progress import SearchProgress, described
 from tickproof.conformance.explore.shrink import shrink
-from tickproof.conformance.fault_space.offers import Offer
-from tickproof.conformance.fault_space.offers import offers as space_offers
-from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import Failure, from_scenario, to_toml
+from tickproof.conformance.faults.space.offers import Offer
+from tickproof.conformance.faults.space.offers import offers as space_offers
+from tickproof.conformance.faults.space.sessions import coverage
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.report import templates, terminal
 from tickproof.conformance.report.json_report import PAGE_NAME, result

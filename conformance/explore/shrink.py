@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from tickproof.conformance.fault_space.scenarios import LASTING_TIMES, pace
-from tickproof.conformance.faults.schedule_file import PLACED, out_of_place, tick_for
+from tickproof.conformance.faults.moments import moment_of
+from tickproof.conformance.faults.schedule_file import out_of_place, tick_for
+from tickproof.conformance.faults.space.scenarios import LASTING_TIMES, pace
 from tickproof.conformance.scenario import FaultStep, Scenario
 
 #: Index of the first candidate that fails in the same way as the original; None: none does.
@@ -141,13 +142,13 @@ def _simplest(recipe: dict[str, Any], keys: Any) -> dict[str, Any]:
 
 def _plainest(step: FaultStep) -> FaultStep:
     plain = replace(step, burst=0, delay_s=0.0)
-    return replace(plain, fraction=round(step.fraction, 1)) if step.at in PLACED else plain
+    return replace(plain, fraction=round(step.fraction, 1)) if moment_of(step).placed else plain
 
 
 def _simpler(step: FaultStep) -> list[FaultStep]:
     """Return the step with one field simpler each, never one that is not simpler."""
     found = [replace(step, burst=0), replace(step, delay_s=0.0), replace(step, cut=False)]
-    if step.at in PLACED:
+    if moment_of(step).placed:
         found.append(replace(step, fraction=round(step.fraction, 1)))
         found.append(replace(step, at="fetched", cuts=0, idle_s=0.0))
     for seconds in (0.2, 1.0):

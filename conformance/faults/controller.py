@@ -11,10 +11,16 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from tickproof.conformance.faults import moments
+from tickproof.conformance.faults.fault import Fault
 from tickproof.conformance.faults.flight import Flight
-from tickproof.conformance.faults.moments import ANEW, MOMENTS, OF_OUTPUT
+from tickproof.conformance.faults.kill import KILLS
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.link_fault import LinkFault
+from tickproof.conformance.faults.moments import Moment, moment_of
+from tickproof.conformance.faults.scale import Scale
 from tickproof.conformance.faults.state_watch import StateWatch, await_writing
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server.connection_faults import Links
@@ -29,9 +35,32 @@ CUT_WAIT_S: Final = 1.0
 #: So often new records come to a step that waits for cuts, though nothing is left to cut.
 GRANT_S: Final = 0.02
 
-#: Finds whom a step is meant for, which may take time, and returns the strike itself, which
-#: gives facts for the event (pids). Both raise LookupError: no such process.
-Deed = Callable[[FaultStep], Callable[[], dict[str, Any]]]
+
+class Surroundings(Protocol):
+    """What a controller sees of the run that it is part of.
+
+    connections: how many were opened so far. links: faults of connections, None where there is no
+    server. scaling: a scale is not answered, or its workers were not seen; nothing but what comes
+    meanwhile fires then. draining: drain was asked for and is not answered.
+    """
+
+    @property
+    def connections(self) -> int: ...
+    @property
+    def links(self) -> Links | None: ...
+    @property
+    def scaling(self) -> bool: ...
+    @property
+    def draining(self) -> bool: ...
+
+    def aim(self, fault: Fault) -> Callable[[], dict[str, Any]]:
+        """Find whom a fault is meant for, which may take time, and return the strike itself.
+
+        That gives facts for the event (pids). Both raise LookupError: no such process.
+        """
+
+    def watch_state(self) -> StateWatch:
+        """Begin to watch the folder of the state; raises OSError."""
 
 
 class FaultController:
@@ -39,7 +68,8 @@ class FaultController:
 
     ``observe`` is the log server's observer; ``limit`` is the publisher's limit. Where a
     step asks for a cut, the first fault waits ``first_cut_s`` for one, or as long as it took the
-    engine to get there. ``one_each``: each record gives one output.
+    engine to get there. ``one_each``: each record gives one output. ``holds_connections``: a
+    connection is held during the strike; not where latency is measured.
     """
 
     def __init__(
@@ -48,14 +78,17 @@ class FaultController:
         log: InputLog,
         recorder: Recorder,
         rate: float | None,
-        deed: Deed,
+        run: Surroundings,
         on_event: Callable[..., None],
         first_cut_s: float,
+        *,
         one_each: bool = False,
+        holds_connections: bool = True,
     ) -> None:
         self._steps, self._log, self._recorder = tuple(steps), log, recorder
         self._margin = int((rate or 0) * MARGIN_S)
-        self._deed, self._event, self._first_cut_s = deed, on_event, first_cut_s
+        self._run, self._event, self._first_cut_s = run, on_event, first_cut_s
+        self._holds_connections = holds_connections
         self._flight = Flight(log, recorder, one_each)
         self._lock = threading.Lock()
         self._next = 0
@@ -64,8 +97,6 @@ class FaultController:
         self._late: FaultStep | None = None
         #: Connections with a higher number were opened after the last fault.
         self._connections_before = 0
-        #: How many connections were opened so far; the runner points it at the server.
-        self.opened: Callable[[], int] = lambda: 0
         self._recovered_at = self._released_before = 0.0
         self._killed_at, self._due_at, self._began_at = 0.0, 0.0, time.monotonic()
         #: Cuts of each partition when this life began, and where the input stood at the last step.
@@ -74,17 +105,6 @@ class FaultController:
         self._granted, self._granted_at = 0, 0.0
         #: Whether output was seen to be sent, and whether all input may go out before any is.
         self._emits = self._emits_at_end = False
-        #: Whether drain was asked for and is not answered; the runner says so.
-        self.draining = False
-        #: Watches the folder of the state; the runner points it there.
-        self.watch_state: Callable[[], StateWatch] | None = None
-        #: Faults of connections; the runner points it at the server's.
-        self.links: Links | None = None
-        #: Says whether a scale is not answered, or its workers were not seen; nothing but
-        #: what comes meanwhile fires then. The runner points it at the engine's.
-        self.scaling: Callable[[], bool] = lambda: False
-        #: Whether a connection is held during the strike; not where latency is measured.
-        self.holds_connections = True
         #: The connection at whose moment the current step fires, 0 where it is no matter of one.
         self.connection = 0
         #: What went wrong in a thread that fired; the runner raises it.
@@ -96,6 +116,17 @@ class FaultController:
         return self._busy
 
     @property
+    def moment(self) -> Moment | None:
+        """The moment of the step that is due next, None after the last one."""
+        step = self.current
+        return moment_of(step) if step is not None else None
+
+    @property
+    def _killed_last(self) -> bool:
+        """Whether the newest step was a kill."""
+        return self._newest is not None and isinstance(fault_of(self._newest), KILLS)
+
+    @property
     def _newest(self) -> FaultStep | None:
         """The step before the current one."""
         return self._steps[self._next - 1] if self._next else None
@@ -103,8 +134,8 @@ class FaultController:
     @property
     def nobody_came_back(self) -> bool:
         """Say whether the newest step killed somebody, and nothing new was fetched since."""
-        last, here = self._newest, self._log.fetched
-        return bool(last and last.do == "kill") and here == self._fetched_then < self._log.published
+        here = self._log.fetched
+        return self._killed_last and here == self._fetched_then < self._log.published
 
     @property
     def recovering(self) -> bool:
@@ -114,12 +145,13 @@ class FaultController:
         can tell whose FETCH it is; after drain there is nothing to fetch.
         """
         last = self._newest
-        return self._recovering and self._all_died and last is not None and last.at != "drained"
+        drained = last is None or moment_of(last) is moments.DRAINED
+        return self._recovering and self._all_died and not drained
 
     def engine_died(self) -> None:
         """Take note that no process of the engine is left, and none of its connections."""
         with self._lock:
-            self._connections_before = self.opened()
+            self._connections_before = self._run.connections
             self._recovering = self._all_died = True
             self._cuts_before = self._log.cuts()
 
@@ -138,20 +170,24 @@ class FaultController:
     def limit(self, due: int) -> int:
         """Return how many records may be published when ``due`` are due by the pace."""
         step, total = self.current, self._log.total
-        if self._striking and step is not None and step.do != "scale":
+        if self._striking and step is not None and not _is_scale(step):
             # On a slow machine a strike takes long: what comes after it has to find input.
             return min(due, self._log.published)
-        if step is None or step.at in ("drained", "scaling"):
+        if step is None or moment_of(step) in (moments.DRAINED, moments.SCALING):
             # Workers that come with a scale have to find input, too.
-            return min(due, total - total // 8 if self.scaling() else total)
-        if step.at == "recovery":
+            return min(due, total - total // 8 if self._run.scaling else total)
+        if moment_of(step) is moments.RECOVERY:
             # It may take long; what comes after it has to find input, too.
-            later = (s for s in self._steps[self._next :] if s.at not in ("recovery", "drained"))
+            later = (
+                s
+                for s in self._steps[self._next :]
+                if moment_of(s) not in (moments.RECOVERY, moments.DRAINED)
+            )
             after = next(later, None)
             # END is no input: with it, an engine may have nothing left to fetch.
             return min(due, total - 1 if after is None else int(after.fraction * total))
         threshold = self._threshold(step)
-        if step.at in OF_OUTPUT and not self._emits:
+        if moment_of(step).of_output and not self._emits:
             if self._emits_at_end:
                 return min(due, total)
             if self._log.released > threshold + total // 8 and self.stop_awaiting_output():
@@ -161,32 +197,37 @@ class FaultController:
 
     def _limit_for(self, step: FaultStep, threshold: int, due: int) -> int:
         """Return how many records may be published before a step that is due from a record on."""
-        total = self._log.total
-        if step.at == "cuts" and self.cuts < step.cuts:
+        total, moment = self._log.total, moment_of(step)
+        if moment is moments.CUTS and self.cuts < step.cuts:
             return min(due, self._bit_by_bit(step, threshold))
-        if self._follows_scale(step) and self.scaling():
+        if self._follows_scale(step) and self._run.scaling:
             return min(due, self._halfway(step))
         if due < threshold:
             return due
-        waits = step.at in ("checkpointing", "checkpoint", "idle") or self.scaling()
-        if waits or (step.at == "draining" and not self.draining):
+        waits = (
+            moment in (moments.CHECKPOINTING, moments.CHECKPOINT, moments.IDLE) or self._run.scaling
+        )
+        if waits or (moment is moments.DRAINING and not self._run.draining):
             return threshold
         if self._log.fetched:  # an engine that still starts cannot cut
             self._due_at = self._due_at or time.monotonic()
         room = max(self._margin, 1024) + step.burst
-        if self.links and self.links.lasting(step):  # it has to meet something, too
+        links = self._run.links
+        if links and links.lasting(fault_of(step)):  # it has to meet something, too
             return min(due, max(threshold, self._base + total // 32))
-        if step.at != "cuts" and not self._had_cut(step):
+        if moment is not moments.CUTS and not self._had_cut(step):
             return min(due, threshold)
         # What was fetched before there was time for a cut is past: the moment needs a new fetch.
         # What was cut, too: the next output, or commit, needs records that are not. But once the
         # moment has come, the strike must find some in flight, and not the end.
-        frozen = self._busy and step.at != "cutting"  # a file is written while input goes on
-        past = self._log.fetched if step.at in ANEW else 0 if frozen else self._log.released
+        frozen = (
+            self._busy and moment is not moments.CUTTING
+        )  # a file is written while input goes on
+        past = self._log.fetched if moment.anew else 0 if frozen else self._log.released
         # END comes with the last record, and lets drain be answered.
-        last = total - 1 if step.at == "draining" else total
+        last = total - 1 if moment is moments.DRAINING else total
         # Something is kept for each later step, and for this one where it may turn out to be late.
-        late = self._busy and step.at == "fetched"
+        late = self._busy and moment is moments.FETCHED
         left = len(self._steps) - self._next - (not late)
         least = 0 if late else min(last, threshold + total // 32 + 1)
         last = max(last - max(1, total // 32) * left, least)
@@ -195,7 +236,7 @@ class FaultController:
     def _threshold(self, step: FaultStep) -> int:
         """Return from which record on a step is due; where END would spoil it, not the last."""
         total = self._log.total
-        last = total - 1 if step.at in ("idle", "draining") else total
+        last = total - 1 if moment_of(step) in (moments.IDLE, moments.DRAINING) else total
         if step.cut and step.fraction == 1.0 and not self._had_cut(step):
             # An engine that fetches all before its first cut would fetch nothing after it.
             last -= total // 4
@@ -203,7 +244,7 @@ class FaultController:
 
     def _follows_scale(self, step: FaultStep) -> bool:
         """Say whether a scale comes after another: between them the new workers have to work."""
-        return step.do == "scale" and self._newest is not None and self._newest.do == "scale"
+        return _is_scale(step) and self._newest is not None and _is_scale(self._newest)
 
     def _halfway(self, step: FaultStep) -> int:
         """Return how many records may be out until the scale before a step is answered."""
@@ -231,21 +272,23 @@ class FaultController:
             self._recovering = False
             self._event(EventKind.RECOVERED, connection=connection)
         step = self.current
-        if step is None or moment not in self._moments(step) or self.scaling():
+        if step is None or moment not in self._moments(step) or self._run.scaling:
             return None
-        if step.at == "recovery":
+        waits_for = moment_of(step)
+        if waits_for is moments.RECOVERY:
             if self._next and not is_new:
                 return None
-        elif step.at == "cuts":
+        elif waits_for is moments.CUTS:
             if self.cuts < step.cuts or not self._back():
                 return None
         elif (
-            (step.at == "draining" and not self.draining)
+            (waits_for is moments.DRAINING and not self._run.draining)
             or not self._reached(step)
             or not self._had_cut(step)
         ):
             return None
-        if self.links and not self.links.ready(step):
+        links = self._run.links
+        if links and not links.ready(fault_of(step)):
             return None
         with self._lock:
             if self._busy or self.current is not step:
@@ -255,9 +298,11 @@ class FaultController:
         threading.Thread(
             target=self._strike, args=(step, moment, carried_out), name="fault", daemon=True
         ).start()
-        if step.at == "losing":
+        if waits_for is moments.LOSING:
             return carried_out
-        holds = self.holds_connections and step.at != "cutting" and not self._delayed(step)
+        holds = (
+            self._holds_connections and waits_for is not moments.CUTTING and not self._delayed(step)
+        )
         return carried_out if holds else None
 
     def _strike(self, step: FaultStep, moment: str, carried_out: Future[bool]) -> None:
@@ -267,17 +312,18 @@ class FaultController:
             if self._delayed(step):
                 threading.Event().wait(step.delay_s)
             # No connection is held: the engine may have done all that it had.
-            loose = step.at == "losing" or self._delayed(step) or not self.holds_connections
+            losing = moment_of(step) is moments.LOSING
+            loose = losing or self._delayed(step) or not self._holds_connections
             fired = self._fire(step, moment, awaits_flight=loose)
         finally:
-            carried_out.set_result(fired and step.at == "losing")
+            carried_out.set_result(fired and moment_of(step) is moments.LOSING)
         self._fire_while_scaling()
 
     def _fire_while_scaling(self) -> None:
         """Fire the steps that wait for a scale under way: it may be over soon."""
-        while (step := self.current) is not None and step.at == "scaling":
+        while (step := self.current) is not None and moment_of(step) is moments.SCALING:
             threading.Event().wait(step.delay_s)
-            if self.fire_now("scaling") is None:
+            if self.fire_now(moments.SCALING) is None:
                 return
 
     def _reached(self, step: FaultStep) -> bool:
@@ -312,16 +358,16 @@ class FaultController:
         # An engine may keep its connections over a worker's death: nobody sees it recover.
         return not self._all_died and time.monotonic() > self._killed_at + CUT_WAIT_S
 
-    def fire_now(self, at: str) -> FaultStep | None:
-        """Fire the current step if it waits for ``at``; returns it."""
+    def fire_now(self, moment: Moment) -> FaultStep | None:
+        """Fire the current step if it waits for ``moment``; returns it."""
         step = self.current
-        if step is None or step.at != at:
+        if step is None or moment_of(step) is not moment:
             return None
         with self._lock:
             if self._busy:
                 return None
             self._busy, self.connection = True, 0
-        self._fire(step, at)
+        self._fire(step, moment.name)
         return step
 
     def fire_if_idle(self, held_back: Callable[[], bool]) -> None:
@@ -330,11 +376,16 @@ class FaultController:
         held_back: says whether all is published that may come before the step.
         """
         step = self.current
-        if step is None or step.at != "idle":
+        if step is None or moment_of(step) is not moments.IDLE:
             return
         quiet = self._flight.quiet_s() >= step.idle_s and self._flight.answered
-        if quiet and held_back() and self._back() and not (self.links and self.links.busy):
-            self.fire_now("idle")
+        if (
+            quiet
+            and held_back()
+            and self._back()
+            and not (self._run.links and self._run.links.busy)
+        ):
+            self.fire_now(moments.IDLE)
 
     def stop_awaiting_output(self) -> bool:
         """Let a step that waits for output go by the input if none was ever sent.
@@ -344,17 +395,17 @@ class FaultController:
         out. Says whether something has changed.
         """
         step = self.current
-        if step is None or step.at not in OF_OUTPUT or self._emits or self._emits_at_end:
+        if step is None or not moment_of(step).of_output or self._emits or self._emits_at_end:
             return False
         with self._lock:
             if self._busy or self.current is not step:
                 return False
             done, later = self._steps[: self._next], self._steps[self._next + 1 :]
-            ready = tuple(one for one in later if one.at not in OF_OUTPUT)
-            if later and step.target not in ("source", "sink"):
+            ready = tuple(one for one in later if not moment_of(one).of_output)
+            if later and not isinstance(fault_of(step), LinkFault):
                 self._steps = (*done, replace(step, at="fetched"), *later)
             elif ready:
-                waiting = tuple(one for one in later if one.at in OF_OUTPUT)
+                waiting = tuple(one for one in later if moment_of(one).of_output)
                 self._steps = (*done, *ready, step, *waiting)
             else:
                 self._emits_at_end = True
@@ -379,22 +430,26 @@ class FaultController:
         """Return at which moments a step fires."""
         # What was fetched may be done before a late strike; an output that is held back is not.
         late = step is self._late and self._flight.one_each
-        return MOMENTS["losing"] if late else MOMENTS.get(step.at, ())
+        return (moments.LOSING if late else moment_of(step)).heard
 
     def _postponed(self, step: FaultStep) -> bool:
         """Put a delayed step off until input comes anew, if some can; says whether it did."""
-        if step.at == "fetched" and self._delayed(step) and self._log.fetched < self._log.total:
+        if (
+            moment_of(step) is moments.FETCHED
+            and self._delayed(step)
+            and self._log.fetched < self._log.total
+        ):
             self._late, self._busy = step, False
         return step is self._late
 
     def _fire(self, step: FaultStep, moment: str, *, awaits_flight: bool = False) -> bool:
         try:
-            strike = self._deed(step)
+            strike = self._run.aim(fault_of(step))
             if awaits_flight and not self._flight.wait() and self._postponed(step):
                 return False
             writing = ""
-            if step.at == "cutting":
-                writing = await_writing(self.watch_state, self._first_cut_s)
+            if moment_of(step) is moments.CUTTING:
+                writing = await_writing(self._run.watch_state, self._first_cut_s)
             before = self._evidence(step)  # in the moment before the strike
             self._striking = True
             facts = strike()
@@ -411,18 +466,19 @@ class FaultController:
             step=step.to_json(),
             moment=moment,
             number=self._next,
-            text=str(replace(step, host=facts.get("host", ""))),
+            text=str(fault_of(replace(step, host=facts.get("host", "")))),
             writing=writing,
             connection=self.connection,
             **facts,
             **before,
         )
-        if step.do == "kill" or step.ends_engine:
+        ends_engine = fault_of(step).ends_engine
+        dies = ends_engine or fault_of(step).kills
+        if dies:
             self._cuts_before = self._log.cuts()
         with self._lock:
-            self._connections_before = self.opened()
-            self._recovering = step.do == "kill" or step.ends_engine
-            self._all_died = step.ends_engine
+            self._connections_before = self._run.connections
+            self._recovering, self._all_died = dies, ends_engine
             self._killed_at, self._due_at = time.monotonic(), 0.0
             self._go_on()
         return True
@@ -440,7 +496,7 @@ class FaultController:
         self._fetched_then = self._log.fetched
 
     def _evidence(self, step: FaultStep) -> dict[str, Any]:
-        idle_s = round(self._flight.quiet_s(), 3) if step.at == "idle" else 0.0
+        idle_s = round(self._flight.quiet_s(), 3) if moment_of(step) is moments.IDLE else 0.0
         return {
             "at_ns": time.monotonic_ns(),
             "cuts": self.cuts,
@@ -449,3 +505,7 @@ class FaultController:
             "outputs": self._recorder.records,
             "total": self._log.total,
         }
+
+
+def _is_scale(step: FaultStep) -> bool:
+    return isinstance(fault_of(step), Scale)

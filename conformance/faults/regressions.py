@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from tickproof.conformance.faults.host_fault import HostFault
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.schedule_file import Schedule, load, to_toml
 
 FOLDER: Final = "regressions"
@@ -22,7 +24,7 @@ def beside(engine_toml: Path, hosts: int) -> list[Path]:
 
 def needs_hosts(schedule: Schedule) -> bool:
     """Tell whether a schedule is about several hosts."""
-    return any(step.target == "host" for step in schedule.fault)
+    return any(isinstance(fault_of(one.step()), HostFault) for one in schedule.fault)
 
 
 def save(schedule: Schedule, folder: Path, name: str) -> Path:

@@ -18,11 +18,9 @@ from pydantic import Field, model_validator
 
 from tickproof.conformance import strict_toml
 from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.faults.kinds import FAULTS, fault_of, targets_of
+from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.scenario import (
-    FIRST,
-    LASTING,
-    OF_CABLE,
-    TARGETS,
     Damaged,
     Do,
     FaultStep,
@@ -52,20 +50,17 @@ _PARAMS: Final[dict[JudgedApp, dict[str, tuple[str, ...]]]] = {
     "count": {"emit": ("every", "some")},
     "market-spread": {"inputs": recipes.INPUTS, "emit": ("rejects", "verdicts")},
 }
-#: Moments that a part of the input says: the others follow from the fault before, or the end.
-PLACED: Final = frozenset((
-    "fetched", "losing", "staged", "accepted", "committing", "checkpointing", "checkpoint",
-    "cuts", "cutting", "idle", "draining",
-))  # fmt: skip
-#: Keys of a step that only some faults have, and which.
-_ONLY: Final[dict[str, frozenset[str]]] = {
-    "seconds": LASTING, "lag_s": frozenset(("delay", "reorder")), "rate": frozenset(("throttle",)),
-    "workers": frozenset(("rescale", "scale")),
-    "share": frozenset(("loss", "reorder", "duplicate", "garble")),
-}  # fmt: skip
-
-#: Faults between a host and a peer.
-_BETWEEN: Final = frozenset(("partition", "loss")) | OF_CABLE
+#: Keys of a step that some faults need, and no others may have.
+_NEEDED: Final = ("seconds", "lag_s", "rate", "workers", "share")
+#: Keys that some faults may have, and where.
+_BETWEEN: Final = sorted(kind.do for kind in FAULTS if "peer" in kind.optional)
+_ONLY: Final = {
+    "down_s": "only with kill of the engine or of a host",
+    "host": "only with target host",
+    "peer": f"only with {', '.join(_BETWEEN)} of a host",
+    "way": f"only with {', '.join(_BETWEEN)} of a host",
+    "damage": "only with corrupt",
+}
 
 _Seconds = Annotated[float, Field(ge=0, le=3_600, allow_inf_nan=False)]
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -128,41 +123,28 @@ class Step(Table):
 
     @model_validator(mode="after")
     def _applies(self) -> Step:
-        if self.target not in TARGETS[self.do]:
-            expected = f"one of {', '.join(TARGETS[self.do])} for {self.do}"
-            raise wrong(expected, self.target, "target")
-        for key, those in _ONLY.items():
-            if self.do in those and getattr(self, key) <= 0:
-                raise wrong(f"a number above 0 for {self.do}", getattr(self, key), key)
-            if self.do not in those and getattr(self, key):
-                raise wrong(f"only with {', '.join(sorted(those))}", getattr(self, key), key)
-        if self.down_s and (self.do, self.target) not in (("kill", "engine"), ("kill", "host")):
-            raise wrong("only with kill of the engine or of a host", self.down_s, "down_s")
-        self._host_applies()
-        if self.do != "corrupt" and self.damage != FaultStep.damage:
-            raise wrong("only with corrupt", self.damage, "damage")
+        if self.target not in (targets := targets_of(self.do)):
+            raise wrong(f"one of {', '.join(targets)} for {self.do}", self.target, "target")
+        fault = fault_of(self.step())
+        for key in _NEEDED:
+            said = getattr(self, key)
+            if key in fault.required and said <= 0:
+                raise wrong(f"a number above 0 for {self.do}", said, key)
+            if key not in fault.required and said:
+                those = {kind.do for kind in FAULTS if key in kind.required}
+                raise wrong(f"only with {', '.join(sorted(those))}", said, key)
+        for key, expected in _ONLY.items():
+            if key not in fault.optional and getattr(self, key) != getattr(FaultStep, key):
+                raise wrong(expected, getattr(self, key), key)
+        if misfit := fault.misfit():
+            raise wrong(misfit[0], getattr(self, misfit[1]), misfit[1])
         for key in ("fraction", "burst", "cut"):
-            if self.at not in PLACED and getattr(self, key):
+            if not moment_of(self.step()).placed and getattr(self, key):
                 raise wrong(f"none at {self.at}", getattr(self, key), key)
         for key, at in (("cuts", "cuts"), ("idle_s", "idle")):
             if self.at != at and getattr(self, key):
                 raise wrong(f"only at {at}", getattr(self, key), key)
         return self
-
-    def _host_applies(self) -> None:
-        if self.target == "host" and self.do == "kill" and not self.down_s:
-            raise wrong("a number above 0 for kill of a host", self.down_s, "down_s")
-        if self.target == "host" and self.do == "kill" and self.host == FIRST:
-            raise wrong("another host than the first, which argv runs on", self.host, "host")
-        if self.target != "host" and self.host:
-            raise wrong("only with target host", self.host, "host")
-        if self.host == "log" or (self.host and self.host == self.peer):
-            raise wrong("the name of another host of the engine", self.host, "host")
-        for key in ("peer", "way"):
-            said = getattr(self, key)
-            between = self.target == "host" and self.do in _BETWEEN
-            if not between and said != getattr(FaultStep, key):
-                raise wrong(f"only with {', '.join(sorted(_BETWEEN))} of a host", said, key)
 
     def step(self) -> FaultStep:
         """Return the fault step."""

@@ -67,13 +67,12 @@ class StateWatch(contextlib.ExitStack):
         return found
 
 
-def await_writing(watch: Callable[[], StateWatch] | None, timeout_s: float) -> str:
+def await_writing(watch: Callable[[], StateWatch], timeout_s: float) -> str:
     """Return the file of the state that is being written now; raises LookupError: none is.
 
-    watch: begins to watch; None: there is nothing to watch.
+    watch: begins to watch.
     """
-    if watch is not None:
-        with watch() as begun:
-            if name := begun.wait(timeout_s):
-                return name
+    with watch() as begun:
+        if name := begun.wait(timeout_s):
+            return name
     raise LookupError(f"no file of the state was written within {timeout_s:g} s")

@@ -35,7 +35,7 @@ ACCEPT_AGAIN_S: Final = 0.1
 #: The loop may call a little before a time; what looks at the clock must not find it early.
 _LATER_S: Final = 0.001
 #: What comes late is turned away by producer epoch and sequence: that tries the broker alone.
-_IMPOSSIBLE: Final = {"late": "over Kafka, late output meets the broker's fencing, not the engine"}
+_NEVER_LATE: Final = "over Kafka, late output meets the broker's fencing, not the engine"
 _Result = TypeVar("_Result")
 
 
@@ -79,7 +79,7 @@ class Proxy:
         #: What ended the thread though it should not have, or the death of the broker.
         self.failure: BaseException | None = None
         self._on_withheld: Callable[[], None] | None = None
-        self.links = Links(self, on_event, self, _IMPOSSIBLE)
+        self.links = Links(self, on_event, self, _NEVER_LATE)
         own = listener(port)
         self.port: int = own.getsockname()[1]
         self._open: dict[int, tuple[Connection, asyncio.Task[None]]] = {}

@@ -389,8 +389,8 @@ class Connection:
     async def _send_slowly(self, frame: memoryview, slowing: list[Lasting]) -> None:
         for fault in slowing:
             self._hub.links.slowed(fault, len(frame))
-            if fault.step.do == "delay":
-                await self._rest(fault, fault.step.lag_s)
+            if fault.fault.lag_s:
+                await self._rest(fault, fault.fault.lag_s)
         await self._may_pass()
         for piece in pieces(frame, slowing):
             await self._loop.sock_sendall(self.sock, piece.data)
@@ -404,7 +404,7 @@ class Connection:
 
     def _cuts(self, side: str) -> bool:
         links = self._hub.links
-        return links.busy and not self._client_gone and links.takes(self.link, "cut", side)
+        return links.busy and not self._client_gone and links.takes(self.link, side)
 
     async def _cut(self, side: str, frame: memoryview) -> None:
         """Send half of an answer, reset all connections of the side."""

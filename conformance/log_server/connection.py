@@ -266,7 +266,7 @@ class Connection:
                 yield from self._held(deed)
             if sink.waits and (delay_s := sink.acknowledgement_delay(self._log)):
                 yield from self._pause(time.monotonic() + delay_s, lambda: sink.released)
-            if links.busy and links.takes(self.link, "cut", "sink"):
+            if links.busy and links.takes(self.link, "sink"):
                 yield from self._cut("sink", reply, len(reply) // 2)
             self._reply(reply)
             if full:
@@ -276,7 +276,7 @@ class Connection:
 
     def _hold_if_late(self, request: Append | Stage | Commit, append: Append) -> None:
         """Where a fault waits for output: it is taken only once its writer is back."""
-        if self._links.takes(self.link, "late", "sink"):
+        if self._links.takes(self.link, "sink", frame=True):
             address = append.stream, append.writer
             self._links.hold(self.link, address, lambda: self._answering.take(request))
             raise Broken
@@ -319,7 +319,7 @@ class Connection:
         part = self._log.fetch(request, frames.FETCHED_ROOM)
         head = frames.fetched_head(request, part.end, part.ended, part.count, part.length)
         self.use.fetched += part.count
-        if part.count and self._links.busy and self._links.takes(self.link, "cut", "source"):
+        if part.count and self._links.busy and self._links.takes(self.link, "source"):
             # In the middle of a record, in the middle of the reply.
             middle = (2 * (part.count // 2) + 1) * (part.length // part.count) // 2
             reply = head + os.pread(part.fd, part.length, part.position)
@@ -361,8 +361,8 @@ class Connection:
         data = self._outbox.take()
         for fault in slowing:
             self._links.slowed(fault, len(data))
-            if fault.step.do == "delay":
-                yield from self._rest(fault, fault.step.lag_s)
+            if fault.fault.lag_s:
+                yield from self._rest(fault, fault.fault.lag_s)
         if self.link.deaf:
             yield from self._stand_still()
         for piece in pieces(memoryview(data), slowing):

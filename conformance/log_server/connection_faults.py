@@ -11,30 +11,26 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
 from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server.frames import Code, Op
 from tickproof.conformance.log_server.recorder import Refused
-from tickproof.conformance.log_server.timed_faults import Lasting, Link
-from tickproof.conformance.scenario import FaultStep
+from tickproof.conformance.log_server.timed_faults import Lasting, Link, LinkEffect
 
 #: Where the first frame of an op makes its connection belong to.
 _SIDES: Final = {
     Op.FETCH: "source", Op.APPEND: "sink", Op.STAGE: "sink", Op.COMMIT: "sink", Op.HAVE: "sink",
 }  # fmt: skip
-_SLOW: Final = ("delay", "throttle", "drip")
 #: A late frame waits so long for the engine to come back at all, ...
 LATE_S: Final = 10.0
 #: ... and so long for its own writer, once the engine has sent other output again.
 LATE_MORE_S: Final = 0.5
 _RESET: Final = struct.pack("ii", 1, 0)
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _Result = TypeVar("_Result")
 
 
@@ -84,20 +80,16 @@ class Links:
     Used in the thread of the server alone, but for `aim` and what it returns.
     ``spent_s``: seconds of faults that the engine had to bear so far: deadlines grow by
     them. ``touched_at``: when the last fault struck or ended (time.monotonic), 0 before.
-    ``impossible``: faults that cannot be carried out, with the reason.
+    ``never_late``: why no frame can be late here, "" where it can.
     """
 
     def __init__(
-        self,
-        log: Withholds,
-        on_event: Callable[..., None],
-        loop: Loop,
-        impossible: Mapping[str, str] = _NOTHING,
+        self, log: Withholds, on_event: Callable[..., None], loop: Loop, never_late: str = ""
     ) -> None:
         self._log, self._event, self._loop = log, on_event, loop
-        self._impossible = impossible
+        self._never_late = never_late
         self._links: set[Link] = set()
-        self._armed: list[FaultStep] = []
+        self._armed: list[LinkEffect] = []
         #: Whose reply is being cut in the middle.
         self._breaking: Link | None = None
         self._lasting: list[Lasting] = []
@@ -142,30 +134,30 @@ class Links:
     def met_half_open(self, link: Link) -> None:
         """Hear of a frame or reply that stands still."""
         for fault in self._lasting:
-            if fault.step.do == "half-open" and link in fault.links:
+            if fault.fault.half_open and link in fault.links:
                 self._meet(fault)
 
     # -- carrying faults out ----------------------------------------------------------------------
 
-    def lasting(self, step: FaultStep) -> bool:
-        """Say whether a step for connections has to wait, because another fault lasts."""
-        return step.target in ("source", "sink") and bool(self._lasting or self._late)
+    def lasting(self, fault: object) -> bool:
+        """Say whether a fault of connections has to wait, because another one lasts."""
+        return isinstance(fault, LinkEffect) and bool(self._lasting or self._late)
 
-    def ready(self, step: FaultStep) -> bool:
-        """Say whether the fault before a step has met something, and the step can, too."""
-        if self._armed or self.lasting(step) or self._breaking in self._links:
+    def ready(self, fault: object) -> bool:
+        """Say whether the fault before another has met something, and that one can, too."""
+        if self._armed or self.lasting(fault) or self._breaking in self._links:
             return False
-        return step.target not in ("source", "sink") or bool(self._found(step.target))
+        return not isinstance(fault, LinkEffect) or bool(self._found(fault.step.target))
 
-    def aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
+    def aim(self, fault: LinkEffect) -> Callable[[], dict[str, Any]]:
         """Return what strikes; both raise LookupError where the side has no connection.
 
-        So does a fault that is impossible here.
+        So does a late frame where there can be none.
         """
-        if why := self._impossible.get(step.do):
-            raise LookupError(why)
-        self._loop.call(partial(self._present, step.target))
-        return partial(self._loop.call, partial(self._strike, step))
+        if fault.keeps_frame and self._never_late:
+            raise LookupError(self._never_late)
+        self._loop.call(partial(self._present, fault.step.target))
+        return partial(self._loop.call, partial(self._strike, fault))
 
     def _present(self, side: str) -> list[Link]:
         if found := self._found(side):
@@ -175,24 +167,24 @@ class Links:
     def _found(self, side: str) -> list[Link]:
         return [link for link in self._links if side in link.sides and not link.deaf]
 
-    def _strike(self, step: FaultStep) -> dict[str, Any]:
-        met = self._present(step.target)
+    def _strike(self, effect: LinkEffect) -> dict[str, Any]:
+        met = self._present(effect.step.target)
         self.touched_at = time.monotonic()
-        if step.do in ("cut", "late"):
+        if effect.breaks_reply or effect.keeps_frame:
             # It takes the next frame that it can break in the middle.
-            self._armed.append(step)
+            self._armed.append(effect)
         else:
-            self._begin(step, met)
+            self._begin(effect, met)
         return {"pids": [], "connections": [link.number for link in met]}
 
-    def _begin(self, step: FaultStep, met: list[Link]) -> None:
-        fault = Lasting(step, met)
+    def _begin(self, effect: LinkEffect, met: list[Link]) -> None:
+        fault = Lasting(effect, met)
         self._lasting.append(fault)
-        self.spent_s += step.seconds
-        if step.do == "half-open":
+        self.spent_s += effect.step.seconds
+        if effect.half_open:
             for link in met:
                 link.deaf = True
-        if step.do == "silence":
+        if effect.withholds:
             self._log.withhold_records(partial(self._meet, fault))
         self._loop.at(fault.until, partial(self._expire, fault))
         self._loop.look_again()
@@ -212,13 +204,13 @@ class Links:
         self._end(fault)
 
     def _end(self, fault: Lasting) -> None:
-        step = fault.step
+        step = fault.fault.step
         self._lasting.remove(fault)
         fault.over = True
-        if step.do == "half-open":
+        if fault.fault.half_open:
             self._break(fault.links, step.target)
-        if step.do == "silence":
-            others = [other for other in self._lasting if other.step.do == "silence"]
+        if fault.fault.withholds:
+            others = [other for other in self._lasting if other.fault.withholds]
             self._log.withhold_records(partial(self._meet, others[0]) if others else None)
         self.touched_at = time.monotonic()
         self._loop.look_again()
@@ -250,11 +242,13 @@ class Links:
 
     # -- cut ---------------------------------------------------------------------------
 
-    def takes(self, link: Link, do: str, side: str) -> bool:
-        """Say whether a fault that waits for such a frame takes this one: once."""
+    def takes(self, link: Link, side: str, *, frame: bool = False) -> bool:
+        """Say whether a fault that waits for a reply, or a frame, of a side takes this: once."""
         if not self._armed or link.deaf:
             return False
-        waiting = [s for s in self._armed if (s.do, s.target) == (do, side)]
+        waiting = [
+            one for one in self._armed if one.step.target == side and one.keeps_frame is frame
+        ]
         if not waiting:
             return False
         self._armed.remove(waiting[0])
@@ -339,7 +333,7 @@ class Links:
     def refuses(self) -> bool:
         """Say whether output that has come is refused, and note that it met the fault."""
         for fault in self._lasting:
-            if fault.step.do == "refuse":
+            if fault.fault.refuses:
                 self._meet(fault)
                 return True
         return False
@@ -348,7 +342,7 @@ class Links:
         """Return the faults that make the replies of this link slow now."""
         if not self._lasting:
             return []
-        return [f for f in self._lasting if f.step.do in _SLOW and f.step.target in link.sides]
+        return [f for f in self._lasting if f.fault.slows and f.fault.step.target in link.sides]
 
     def slowed(self, fault: Lasting, size: int) -> None:
         """Hear of replies that a fault slows down."""
@@ -373,6 +367,6 @@ class Links:
             self._end(fault)
         for late in tuple(self._late):
             self._settle(late, dropped)
-        for step in missed:
+        for effect in missed:
             why = "nothing came that it could meet"
-            self._event(EventKind.LINK_MISSED, step=step.to_json(), why=why)
+            self._event(EventKind.LINK_MISSED, step=effect.step.to_json(), why=why)

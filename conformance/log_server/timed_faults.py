@@ -12,11 +12,24 @@ from tickproof.conformance.scenario import FaultStep
 
 #: So long a fault that lasts waits for something that it can meet: a batch engine reads rarely.
 MEET_S: Final = 30.0
-#: Bytes at the beginning and at the end of a reply that drip; the middle leaves at once.
-_DRIPPING: Final = 128
-_DRIP_S: Final = 0.0002
-#: Seconds of a throttled reply that leave in one piece.
-_THROTTLE_S: Final = 0.01
+
+
+class LinkEffect:
+    """What a fault does to the connections of a side; `conformance.faults` has each such fault.
+
+    breaks_reply: they are reset in the middle of a reply. keeps_frame: they are reset, and a frame
+    of them is handled once its writer is back. half_open: they stand still, then they are reset.
+    withholds: FETCH finds nothing new. refuses: output is refused. slows: replies leave slowly,
+    lag_s later, or piece by piece.
+    """
+
+    step: FaultStep
+    breaks_reply = keeps_frame = half_open = withholds = refuses = slows = False
+    lag_s = 0.0
+
+    def piece(self, at: int, size: int) -> tuple[int, float]:
+        """Return how many bytes leave at once from ``at`` of ``size``, and the pause after (s)."""
+        return size - at, 0.0
 
 
 @dataclass(eq=False)
@@ -41,7 +54,7 @@ class Lasting:
     met it.
     """
 
-    step: FaultStep
+    fault: LinkEffect
     links: list[Link]
     from_ns: int = field(default_factory=time.monotonic_ns)
     until: float = field(default_factory=lambda: time.monotonic() + MEET_S)
@@ -53,7 +66,7 @@ class Lasting:
         """Count what it meets; the first starts its time."""
         self.count += 1
         if self.count == 1:
-            self.until = time.monotonic() + self.step.seconds
+            self.until = time.monotonic() + self.fault.step.seconds
 
 
 class Piece(NamedTuple):
@@ -70,15 +83,10 @@ def pieces(data: memoryview, faults: Sequence[Lasting]) -> Iterator[Piece]:
     What is left when that fault ends leaves whole.
     """
     at = 0
-    for fault in [fault for fault in faults if fault.step.do != "delay"][:1]:
-        while at < len(data) and not fault.over:
-            if fault.step.do == "throttle":
-                size = max(1, int(fault.step.rate * _THROTTLE_S))
-                pause_s = size / max(fault.step.rate, 1.0)
-            else:
-                middle = _DRIPPING <= at < len(data) - _DRIPPING
-                size, pause_s = (len(data) - _DRIPPING - at if middle else 1), _DRIP_S
-            yield Piece(data[at : at + size], fault, pause_s)
+    for lasting in [one for one in faults if not one.fault.lag_s][:1]:
+        while at < len(data) and not lasting.over:
+            size, pause_s = lasting.fault.piece(at, len(data))
+            yield Piece(data[at : at + size], lasting, pause_s)
             at += size
     if at < len(data):
         yield Piece(data[at:])

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain.stories import opened
@@ -22,7 +22,7 @@ from tickproof.conformance.history.input_replay import same_input, save_plan
 from tickproof.conformance.pack import archive, readme
 from tickproof.conformance.pack.reader import opened_run
 from tickproof.conformance.pack.redaction import Redactor
-from tickproof.conformance.scenario import TARGETS
+from tickproof.conformance.scenario import Do, Target
 from tickproof.conformance.session import tiers
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -169,7 +169,7 @@ def _spoken(history: History, folder: Path) -> Iterator[str]:
     """Give the words that judges read: they stay, even where a user or host is named so."""
     yield json.dumps({k: history.run.get(k) for k in ("engine", "claims", "scenario", "input")})
     yield from (str(row.get("event")) for row in history.events)
-    yield from (*Verdict, *TARGETS, *sum(TARGETS.values(), ()))
+    yield from (*Verdict, *get_args(Do), *get_args(Target))
     for path in _texts(folder):
         if path.suffix in _TEXTS:
             yield from _KEYS.findall(path.read_text(encoding="utf-8", errors="replace"))

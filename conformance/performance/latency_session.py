@@ -19,6 +19,7 @@ from rich.console import Console
 from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.faults.kinds import needs_of
 from tickproof.conformance.hosts import realtime
 from tickproof.conformance.hosts.attestation import attest
 from tickproof.conformance.hosts.cores import Cores, assign
@@ -199,7 +200,8 @@ def claimed(spec: EngineSpec, profile: Profile, console: Console, *, as_json: bo
     if not spec.offers(load.app, load.params):
         why = f"does not offer {words}"
     else:
-        needs = profile.scenario(0).needs
+        scenario = profile.scenario(0)
+        needs = needs_of(scenario.faults, scenario.workers)
         if needs <= set(spec.claims(load.app, load.params).survives):
             return True
         why = f"does not claim to survive a kill of {', '.join(sorted(needs))} with {words}"

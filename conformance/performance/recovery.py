@@ -12,8 +12,9 @@ from typing import Final
 import numpy as np
 
 from tickproof.conformance.checkers.expected import Groups, answered, payload_words
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import App, Do
+from tickproof.conformance.scenario import App
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.generators.layouts import opaque
 from tickproof.generators.placement import OWN, Placement
@@ -23,7 +24,6 @@ USUAL: Final = 0.5
 #: A run has fewer records than this many bits count.
 _N_BITS: Final = 36
 #: Faults that are the death of a process.
-DEATHS: Final[frozenset[Do]] = frozenset(("kill", "corrupt"))
 #: Apps of which it can be told what brings something new, and to which partition it belongs.
 APPS: Final[tuple[App, ...]] = ("passthrough", "count")
 
@@ -71,7 +71,7 @@ def silences(history: History) -> list[float]:
     t_ns, partition = _new_outputs(history)
     found = []
     for number, fault in enumerate(faults):
-        if fault.step.do not in DEATHS:
+        if not fault_of(fault.step).kills:
             continue
         until_ns = min(struck_ns[number + 1 :], default=np.iinfo(np.int64).max)
         times = [t_ns[partition == p] for p in np.unique(partition)]

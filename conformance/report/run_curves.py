@@ -10,6 +10,7 @@ import numpy as np
 
 from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.explain.picture import moments, steps
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history.events import Recovered
 from tickproof.conformance.history.folder import History
 
@@ -98,12 +99,12 @@ class RunCurves:
 
     def _recoveries(self, history: History) -> list[tuple[float, float]]:
         recovered = [self._at(one.t_ns) for one in history.all(Recovered)]
-        faults = [(self._at(one.t_ns), one.step.do) for one in history.faults]
+        faults = [(self._at(one.t_ns), fault_of(one.step)) for one in history.faults]
         found = []
-        for number, (at_s, do) in enumerate(faults):
+        for number, (at_s, fault) in enumerate(faults):
             until_s = faults[number + 1][0] if number + 1 < len(faults) else self.seconds
             back = next((one for one in recovered if at_s < one <= until_s), None)
-            if do in ("kill", "rescale", "corrupt") and back is not None:
+            if (fault.kills or fault.ends_engine) and back is not None:
                 found.append((at_s, back))
         return found
 

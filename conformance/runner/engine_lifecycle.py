@@ -24,13 +24,14 @@ from tickproof.conformance.engines.process_table import Proc
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member
 from tickproof.conformance.engines.workspace import Workspace, folder_size
-from tickproof.conformance.faults.state_watch import StateWatch
+from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
+from tickproof.conformance.faults.moments import SCALING, moment_of
+from tickproof.conformance.faults.process_fault import ProcessFault
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.kafka.completion import Completion
 from tickproof.conformance.runner.activity_watch import ActivityWatch
-from tickproof.conformance.runner.process_faults import Injection, ProcessFaultInjector
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 
 #: An op that no engine has: the answer must be a definite refusal.
 PROBE_OP: Final = "tickproof-probe"
@@ -239,23 +240,22 @@ class EngineUnderTest:
             self.injector.scaling.seen()
         return bool(scaled)
 
-    def aim(self, step: FaultStep, connection: int = 0) -> Injection:
-        """Find the targets of a fault step; raises LookupError where there are none.
+    def aim(self, fault: ProcessFault, connection: int = 0) -> Injection:
+        """Find the targets of a fault; raises LookupError where there are none.
 
         ``connection``: the one at whose moment it comes; of several workers its own is struck.
         May ask the engine for its topology first.
         """
         if self._process is None or self._process.returncode is not None:
             raise LookupError("the engine was not running")
-        if step.at == "scaling":
-            return partial(self._strike_while_scaling, step)
-        by_name = not step.ends_engine and step.target != "state" and step.do != "scale"
-        if by_name and not all(map(self.injector.intact, self._members)):
+        if moment_of(fault.step) is SCALING:
+            return partial(self._strike_while_scaling, fault)
+        if fault.of_members and not all(map(self.injector.intact, self._members)):
             self.topology(self._spec.timeouts.recovery_s)
-        elif by_name and not step.burst:
+        elif fault.of_members and not fault.step.burst:
             self.look()
-        holders = self._holders(connection) if by_name else ()
-        return self.injector.aim(step, self._process, self._members, holders)
+        holders = self._holders(connection) if fault.of_members else ()
+        return fault.aim(self.injector, Crew(self._process, self._members, holders))
 
     def host_of_worker(self, connection: int) -> str:
         """Return the host of the worker at whose moment a fault comes, of one that works, of any.
@@ -274,11 +274,11 @@ class EngineUnderTest:
                 return host
         raise LookupError("topology names no living worker on a host")
 
-    def _strike_while_scaling(self, step: FaultStep) -> dict[str, Any]:
+    def _strike_while_scaling(self, fault: ProcessFault) -> dict[str, Any]:
         """Strike whoever is there; as long as the scale is under way, others come and go."""
         while True:
             try:
-                return self.injector.aim(step, self.process, self._members)()
+                return fault.aim(self.injector, Crew(self.process, self._members))()
             except LookupError:
                 if not self.injector.scaling.under_way:
                     raise
@@ -290,10 +290,6 @@ class EngineUnderTest:
         if not self._watch.holders(connection):
             self._watch.look()  # it is newer than the last look
         return self._watch.holders(connection)
-
-    def watch_state(self) -> StateWatch:
-        """Watch the folder of the state; raises OSError."""
-        return StateWatch(self.injector.state_dir)
 
     def probe(self) -> None:
         """Send an op that does not exist and record the answer."""

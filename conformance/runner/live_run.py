@@ -21,9 +21,16 @@ from tickproof.conformance.engines.process import ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.faults.controller import FaultController
+from tickproof.conformance.faults.fault import Fault
+from tickproof.conformance.faults.host_fault import HostFault
+from tickproof.conformance.faults.link_fault import LinkFault
+from tickproof.conformance.faults.network_faults import NetworkFaults
+from tickproof.conformance.faults.process_fault import ProcessFault
+from tickproof.conformance.faults.state_watch import StateWatch
 from tickproof.conformance.history.control_log import ControlLog
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.history.input_replay import InputMaker
+from tickproof.conformance.log_server.connection_faults import Links
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
 from tickproof.conformance.log_server.server import LogServer
@@ -32,9 +39,8 @@ from tickproof.conformance.runner import servers
 from tickproof.conformance.runner.activity_watch import ActivityWatch
 from tickproof.conformance.runner.engine_lifecycle import EngineUnderTest
 from tickproof.conformance.runner.manifest import Manifest
-from tickproof.conformance.runner.network_faults import NetworkFaults
 from tickproof.conformance.runner.progress_snapshots import ProgressSnapshots
-from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.usage.pulse import Pulse
 
 STEP_S: Final = 0.01
@@ -78,6 +84,8 @@ class LiveRun:
         self._opened = False
         self._stack = contextlib.ExitStack()
         self._recording: list[_Records] = [events]
+        #: Whether drain was asked for and is not answered.
+        self.draining = False
 
     def open(self, inputs: InputMaker) -> None:
         """Make the input, open the log server, write the first run.json."""
@@ -97,10 +105,11 @@ class LiveRun:
             self.log,
             self.recorder,
             scenario.rate,
-            self._aim,
+            self,
             event,
             self.spec.timeouts.cut_s,
-            self.app.one_each,
+            one_each=self.app.one_each,
+            holds_connections=scenario.pace is None,
         )
         opened = servers.open_servers(
             self.spec,
@@ -144,8 +153,6 @@ class LiveRun:
             opened.exchange.completion if opened.exchange else None,
         )
         self._follow()
-        self.faults.watch_state = self.engine.watch_state
-        self.faults.scaling = lambda: self.engine.injector.scaling.under_way
         longest_s = scenario.longest_s(self.log.total, self.spec.timeouts.life_s)
         self.began_at, self.longest_s = time.monotonic(), longest_s + SPARE_S
         self._opened = True
@@ -192,15 +199,34 @@ class LiveRun:
         self._isolation = replace(self._isolation, network=network)
         self._pool = None  # an engine outlives no network
 
-    def _aim(self, step: FaultStep) -> Callable[[], dict[str, Any]]:
-        """Find the targets of a step; see `FaultController`."""
-        if step.target == "host":
+    def aim(self, fault: Fault) -> Callable[[], dict[str, Any]]:
+        """Find the targets of a fault; see `FaultController`."""
+        if isinstance(fault, HostFault):
             find = partial(self.engine.host_of_worker, self.faults.connection)
-            return self.network_faults.aim(step, find)
-        links = step.target in ("source", "sink")
-        if links:
-            return self.server.links.aim(step)
-        return self.engine.aim(step, self.faults.connection)
+            return self.network_faults.aim(fault, find)
+        if isinstance(fault, LinkFault):
+            return self.server.links.aim(fault)
+        assert isinstance(fault, ProcessFault)
+        return self.engine.aim(fault, self.faults.connection)
+
+    @property
+    def connections(self) -> int:
+        """How many connections the engine has opened so far."""
+        return self.server.connections
+
+    @property
+    def links(self) -> Links:
+        """Faults of the engine's connections."""
+        return self.server.links
+
+    @property
+    def scaling(self) -> bool:
+        """Whether a scale is not answered, or nobody has seen its workers."""
+        return self.engine.injector.scaling.under_way
+
+    def watch_state(self) -> StateWatch:
+        """Watch the folder of the state; raises OSError."""
+        return StateWatch(self.engine.injector.state_dir)
 
     def _on_line(self, direction: str, line: str, t_ns: int) -> None:
         """Record a control line; an answer is held against the run as it stands right now."""

@@ -13,7 +13,8 @@ from typing import Final
 from tickproof.conformance.engines.failures import Code
 from tickproof.conformance.engines.process import EngineFailure, Pending
 from tickproof.conformance.errors import KitStopped
-from tickproof.conformance.faults.moments import OF_OUTPUT
+from tickproof.conformance.faults import moments
+from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka.completion import Completion
 from tickproof.conformance.runner.live_run import STEP_S, LiveRun
@@ -87,7 +88,7 @@ class RunLoop:
 
     def _step(self) -> bool:
         """Do what is due; True when the run is over."""
-        if (step := self._faults.current) and step.at in ("checkpointing", "checkpoint"):
+        if self._faults.moment in (moments.CHECKPOINTING, moments.CHECKPOINT):
             self._checkpoint_when_quiet()
         self._hear_of_scales()
         self._look_before_a_burst()
@@ -109,9 +110,9 @@ class RunLoop:
         self._drained(self._drain)
         self._forget_drain()
         self._look_at_the_end()
-        if (step := self._faults.current) and step.at in OF_OUTPUT:
+        if (step := self._faults.current) and moment_of(step).of_output:
             self._faults.give_up("its moment did not come", step)
-        return self._faults.fire_now("drained") is None and not self._engine.killed
+        return self._faults.fire_now(moments.DRAINED) is None and not self._engine.killed
 
     def _hear_of_scales(self) -> None:
         """Take the answers to scales; a fault that was to come before the answer is too late."""
@@ -119,7 +120,12 @@ class RunLoop:
             return
         step = self._faults.current
         scaled = self._engine.hear_of_scales(self._run.fault_changed_at)
-        if scaled and step is not None and step.at == "scaling" and not self._faults.busy:
+        if (
+            scaled
+            and step is not None
+            and moment_of(step) is moments.SCALING
+            and not self._faults.busy
+        ):
             self._faults.give_up("the scale was answered before", step)
 
     def _look_before_a_burst(self) -> None:
@@ -154,8 +160,7 @@ class RunLoop:
             return False
         if time.monotonic() < self._drain_asked + ASK_AGAIN_S:
             return False  # it was refused in the aftermath of a fault
-        step = self._faults.current
-        if step is not None and step.at == "draining":
+        if self._faults.moment is moments.DRAINING:
             return self._run.publisher.held_back
         drain_at = self._run.scenario.drain_at
         if drain_at is not None:
@@ -165,7 +170,7 @@ class RunLoop:
     def _ask_drain(self) -> None:
         self._drain = self._engine.drain()
         self._drain_asked = time.monotonic()
-        self._faults.draining = True
+        self._run.draining = True
         self._events.add(EventKind.DRAIN_ASKED, published=self._log.published)
         if self._run.scenario.probes:
             self._engine.topology(self._timeouts.drain_s)
@@ -173,7 +178,7 @@ class RunLoop:
 
     def _forget_drain(self) -> None:
         self._drain = None
-        self._faults.draining = False
+        self._run.draining = False
 
     def _expect_drained(self, drain: Pending) -> None:
         """Expect an answer to drain in time; raises EngineFailure."""
@@ -286,7 +291,7 @@ class RunLoop:
         if position != self._position:
             self._position, self._moved_at = position, now
         step = self._faults.current
-        if step is None or step.at == "drained" or self._engine.killed:
+        if step is None or moment_of(step) is moments.DRAINED or self._engine.killed:
             return
         quiet_s = self._run.clock.fair_s(max(self._moved_at, self._run.fault_changed_at))
         silent = quiet_s > self._silent_s and self._log.fetched >= self._log.published > 0
@@ -309,7 +314,7 @@ class RunLoop:
             return
         states = [list(state) for state in self._log.states()]
         asked = self._engine.ask_checkpoint()
-        struck = self._faults.fire_now("checkpointing") is not None
+        struck = self._faults.fire_now(moments.CHECKPOINTING) is not None
         try:
             asked.wait(self._timeouts.drain_s)
         except EngineFailure as failure:
@@ -320,7 +325,7 @@ class RunLoop:
                 self._faults.give_up("the engine has no checkpoint op")
             return
         self._events.add(EventKind.CHECKPOINTED, asked.answered_ns, partitions=states)
-        self._faults.fire_now("checkpoint")
+        self._faults.fire_now(moments.CHECKPOINT)
 
     def _processed(self) -> bool:
         """Say whether all that is published was processed, as far as it can be told."""

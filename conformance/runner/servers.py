@@ -63,7 +63,6 @@ def open_servers(
         publisher = Publisher(log, built.plan, scenario.rate, faults.limit, scenario.hold)
     else:
         publisher = OpenLoop(log, built.plan, scenario.pace, faults.limit, folder, tell)
-        faults.holds_connections = False
     if spec.kafka is not None:
         from tickproof.conformance.runner.kafka_servers import open_over_kafka
 
@@ -89,6 +88,4 @@ def open_servers(
         servers = Servers(log_server, publisher, data)
     server = servers.server
     servers.data.update(host="127.0.0.1", port=server.port)
-    faults.opened = lambda: server.connections
-    faults.links = server.links
     return servers

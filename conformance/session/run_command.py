@@ -20,11 +20,13 @@ from tickproof.conformance.engines import disk_space, interruption, isolation, n
 from tickproof.conformance.engines.network import LOG
 from tickproof.conformance.engines.spec import FINER_PRICES_EXPECTED, EngineSpec
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.fault_space.dimensions import Point
-from tickproof.conformance.fault_space.offers import offers
-from tickproof.conformance.fault_space.sessions import coverage
 from tickproof.conformance.faults import regressions
+from tickproof.conformance.faults.host_fault import HostFault
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.schedule_file import load_all
+from tickproof.conformance.faults.space.dimensions import Point
+from tickproof.conformance.faults.space.offers import offers
+from tickproof.conformance.faults.space.sessions import coverage
 from tickproof.conformance.report import json_report, machine, terminal
 from tickproof.conformance.report.json_report import FaultSpace, Report
 from tickproof.conformance.report.live import SessionProgress
@@ -138,7 +140,7 @@ def _check_hosts(schedules: Mapping[str, Scenario], hosts: int) -> None:
     known = {LOG, *network.names(hosts)}
     for name, scenario in schedules.items():
         for number, step in enumerate(scenario.faults, 1):
-            if step.target == "host" and not hosts:
+            if isinstance(fault_of(step), HostFault) and not hosts:
                 raise RequestError(f"{name}: [[fault]] {number}: target host: it needs --hosts")
             for key in ("host", "peer"):
                 if (said := getattr(step, key)) and said not in known:

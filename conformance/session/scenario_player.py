@@ -17,10 +17,10 @@ from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped
-from tickproof.conformance.fault_space.dimensions import Point
-from tickproof.conformance.fault_space.offers import EVERYTHING, offers
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
+from tickproof.conformance.faults.space.dimensions import Point
+from tickproof.conformance.faults.space.offers import EVERYTHING, offers
 from tickproof.conformance.history.event import EventKind, PartitionState
 from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.latency import profiles

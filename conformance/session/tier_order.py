@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickproof.conformance.engines.spec import load
-from tickproof.conformance.fault_space.dimensions import Point
-from tickproof.conformance.fault_space.offers import EVERYTHING, offers
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
+from tickproof.conformance.faults.space.dimensions import Point
+from tickproof.conformance.faults.space.offers import EVERYTHING, offers
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenario_player import BROKEN_FILE
 from tickproof.conformance.suites import space

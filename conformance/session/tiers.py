@@ -20,9 +20,9 @@ from tickproof.conformance import suites
 from tickproof.conformance.engines import disk_space, interruption
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import HistoryError, TickproofError
-from tickproof.conformance.fault_space.offers import EVERYTHING, offers, space_of
-from tickproof.conformance.fault_space.scenarios import PREFIX
-from tickproof.conformance.fault_space.sessions import coverage
+from tickproof.conformance.faults.space.offers import EVERYTHING, offers, space_of
+from tickproof.conformance.faults.space.scenarios import PREFIX
+from tickproof.conformance.faults.space.sessions import coverage
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.json_lines import Tail
 from tickproof.conformance.scenario import Scenario

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.link_fault import LinkFault
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.log_server.frames import Code
@@ -160,7 +162,12 @@ def _to_blame(history: History) -> list[FaultStep]:
     """Return the faults that fired; what the log refused of the output is none of the source's."""
     fired = [fault.step for fault in history.faults]
     output = any(event.op in _OUTPUT_OPS for event in history.all(events.Refused))
-    return [step for step in fired if step.target != "source" or not output] or fired
+    return [step for step in fired if not (output and _of_source(step))] or fired
+
+
+def _of_source(step: FaultStep) -> bool:
+    fault = fault_of(step)
+    return isinstance(fault, LinkFault) and fault.of_source
 
 
 def _recovery(fired: list[FaultStep]) -> tuple[str, list[str]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickproof.conformance.fault_space.scenarios import PREFIX as POINT_PREFIX
 from tickproof.conformance.faults.schedule_file import PREFIX
+from tickproof.conformance.faults.space.scenarios import PREFIX as POINT_PREFIX
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import registry, schedules
 from tickproof.conformance.suites.judge import Judge

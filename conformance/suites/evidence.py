@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from tickproof.conformance import apps
 from tickproof.conformance.apps.app import Leeway
 from tickproof.conformance.checkers import delivery, recount
 from tickproof.conformance.checkers.findings import Findings
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import of_partition
@@ -28,8 +29,6 @@ ORDER_KINDS = ("step-back", "skipped-order")
 VALUES = (*STATE, *VERDICTS, "stale-quote")
 #: The lowest and the highest key of app count.
 ENDS = (0, 2**64 - 1)
-#: Faults that every engine has to bear, whatever it claims.
-_SLOW: Final = ("delay", "throttle", "drip", "silence")
 #: What stays wrong however the run ended: it needs no record that might still have come.
 SEEN = frozenset(
     (
@@ -127,7 +126,7 @@ def disturbed_ns(history: History) -> int | None:
     That is the first fault but for replies that are late or slow, which cost no engine anything.
     Over Kafka a group rebalances unasked, too, which shows by records that are fetched again.
     """
-    faults = [one for one in history.faults if one.step.do not in _SLOW]
+    faults = [one for one in history.faults if not fault_of(one.step).only_slows]
     if history.claims.get("transport") == "kafka":
         again = recount.rewinds(history.fetches, len(history.partitions), 0)
         return 0 if faults or again else None

@@ -8,9 +8,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from tickproof.conformance import apps
-from tickproof.conformance.fault_space.dimensions import Point
-from tickproof.conformance.fault_space.sessions import met
+from tickproof.conformance.faults.kinds import faults_of
 from tickproof.conformance.faults.schedule_file import PREFIX, from_scenario, to_toml
+from tickproof.conformance.faults.space.dimensions import Point
+from tickproof.conformance.faults.space.sessions import met
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario
@@ -183,7 +184,7 @@ def stimulus(history: History) -> str:
     parts += [
         f"on an engine kept from {counted(e.served, 'run')}" for e in history.all(events.TakenOver)
     ]
-    parts += [str(step) for step in scenario.faults]
+    parts += map(str, faults_of(scenario.faults))
     return "; ".join(parts)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tickproof.conformance import apps
 from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
@@ -234,16 +235,14 @@ def not_fetched_below(
 def require_met(history: History, do: Do, target: Target) -> None:
     """Expect that a fault was carried out and met something, or raise Unknown."""
     name = f"{do} of the {target}"
-    struck = [f for f in history.faults if (f.step.do, f.step.target) == (do, target)]
+    struck = [f for f in history.faults if fault_of(f.step).lane == (do, target)]
     proofs = history.all(events.Link, do=do, target=target)
     if not struck or not proofs:
         if history.ended["how"] == "engine-failure":
             require_completed(history)
         missed: list[events.FaultMissed | events.LinkMissed]
         missed = history.all(events.FaultMissed, events.LinkMissed)
-        whys = [
-            one.why for one in missed if one.step and (one.step.do, one.step.target) == (do, target)
-        ]
+        whys = [one.why for one in missed if one.step and fault_of(one.step).lane == (do, target)]
         why = "; ".join(whys) or "its moment did not come"
         raise Unknown(Reason.KILL_MISSED, f"{name} carried out", f"it was not ({why})")
     if not proofs[0].count:

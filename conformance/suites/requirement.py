@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal
 
+from tickproof.conformance.faults.kinds import faults_of, needs_of
 from tickproof.conformance.scenario import Death, JudgedApp, Scenario, survived
 from tickproof.conformance.suites.judge import Judge, NotClaimed
 from tickproof.conformance.suites.scenarios import Entry
@@ -138,9 +139,10 @@ def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) ->
             raise NotClaimed(f"claims {name} = {claims[name]}")
     if needs.latency and not claims.get("latency"):
         raise NotClaimed("claims no service level (latency)")
-    for do, claimed in (("rescale", ("restart", "live")), ("scale", ("live",))):
-        if any(step.do == do for step in scenario.faults) and claims["rescale"] not in claimed:
+    for fault in faults_of(scenario.faults):
+        if fault.rescale_claims and claims["rescale"] not in fault.rescale_claims:
             raise NotClaimed(f"claims rescale = {claims['rescale']}")
-    missing = {*needs.survives, *scenario.needs} - set(survived(claims["survives"]))
+    asked = {*needs.survives, *needs_of(scenario.faults, scenario.workers)}
+    missing = asked - set(survived(claims["survives"]))
     if missing:
         raise NotClaimed(f"does not claim to survive: {', '.join(sorted(missing))}")

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.moments import SCALING, moment_of
+from tickproof.conformance.faults.scale import Scale
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
@@ -24,7 +27,7 @@ def require_scaled(history: History) -> None:
     Raises Unknown where nobody saw that.
     """
     scaled = history.all(events.Scaled)
-    faults = [fault for fault in history.faults if fault.step.do == "scale"]
+    faults = [one for one in history.faults if isinstance(fault_of(one.step), Scale)]
     if len(scaled) < len(faults):
         raise Unknown(
             Reason.NOT_SEEN, f"{len(faults)} answers to scale", f"{len(scaled)} were noted"
@@ -145,9 +148,10 @@ def require_meanwhile(history: History) -> None:
     """
     asked = 0
     for fault in sorted(history.faults, key=lambda one: one.number):
-        if fault.step.do == "scale" and fault.step.at != "scaling":
+        meanwhile = moment_of(fault.step) is SCALING
+        if isinstance(fault_of(fault.step), Scale) and not meanwhile:
             asked = fault.t_ns
-        elif fault.step.at == "scaling":
+        elif meanwhile:
             answers = history.all(events.Scaled)
             if any(asked <= row.t_ns < fault.t_ns for row in answers):
                 raise Unknown(

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
-from tickproof.conformance.fault_space.offers import EVERYTHING, Offer
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.late import Late
+from tickproof.conformance.faults.space.offers import EVERYTHING, Offer
 from tickproof.conformance.scenario import Death, Do, FaultStep, Moment, Scenario
 from tickproof.conformance.suites.carriers import Carrier, named
 from tickproof.generators.market import EventTimes
@@ -114,7 +116,7 @@ def _over_kafka(drawn: Scenario) -> Scenario:
         faults=tuple(
             replace(step, burst=step.burst // KAFKA_SHARE)
             for step in drawn.faults
-            if step.do != "late"  # the broker fences what is late
+            if not isinstance(fault_of(step), Late)  # the broker fences what is late
         ),
     )
 

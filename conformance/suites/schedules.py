@@ -6,7 +6,9 @@ from collections import Counter
 from typing import Final
 
 from tickproof.conformance import apps
-from tickproof.conformance.history import events
+from tickproof.conformance.faults.corrupt import Corrupt
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import CHANGED, LOSS, ORDER_KINDS, SEEN, VALUES, whole
@@ -27,8 +29,6 @@ from tickproof.conformance.verdicts import Reason
 REQUIREMENT: Final = "EO-SCHEDULE"
 #: The requirement that every point of the fault space decides.
 COVERING: Final = "EO-COVERING"
-#: At these moments an engine may hold nothing.
-_IDLE: Final = frozenset(("recovery", "drained", "checkpoint", "idle", "scaling"))
 
 
 def held(history: History, *, may_refuse: bool = False) -> None:
@@ -44,7 +44,7 @@ def held(history: History, *, may_refuse: bool = False) -> None:
     if history.claims["delivery"] == "exactly-once":
         kinds += CHANGED
     found = whole(history)
-    damaged = [fault for fault in history.faults if fault.step.do == "corrupt"]
+    damaged = [one for one in history.faults if isinstance(fault_of(one.step), Corrupt)]
     if damaged and found.first(kinds):
         for fault in damaged:
             require_noticeable(fault)
@@ -65,33 +65,25 @@ def held(history: History, *, may_refuse: bool = False) -> None:
 
 def _met(history: History, faults: list[FiredFault]) -> None:
     """Expect that each fault met data, a frame or a process, and that those that last ended."""
-    proofs = Counter(
-        (row.do, row.target)
-        for row in history.all(events.Link)
-        if row.count and row.outcome != "dropped"
-    )
-    proofs += Counter((row.do, "host") for row in history.all(events.Network) if row.packets)
-    proofs["pause", ""] = len(history.all(events.Resumed))
-    proofs["fill", ""] = len(history.all(events.FillOver))
-    for fault in faults:
-        step = fault.step
-        link = step.target in ("source", "sink", "host")
-        kind = (step.do, step.target if link else "")
-        if link or kind in (("pause", ""), ("fill", "")):
-            proofs[kind] -= 1
-            if proofs[kind] < 0:
-                raise Unknown(
-                    Reason.KILL_MISSED,
-                    "each fault to meet something and to end",
-                    "one did not",
-                    fault=fault.text,
-                )
-        if not link and step.at not in _IDLE and apps.of(history).in_flight(fault) <= 0:
+    lanes: Counter[tuple[str, str]] = Counter()
+    for fired in faults:
+        fault = fault_of(fired.step)
+        lanes[fault.lane] += 1
+        proofs = fault.proofs(history)
+        if proofs is not None and len(proofs) < lanes[fault.lane]:
+            raise Unknown(
+                Reason.KILL_MISSED,
+                "each fault to meet something and to end",
+                "one did not",
+                fault=fired.text,
+            )
+        busy = fault.meets_records and not moment_of(fired.step).idle
+        if busy and apps.of(history).in_flight(fired) <= 0:
             raise Unknown(
                 Reason.NOTHING_IN_FLIGHT,
                 "records fetched and not yet released at each fault",
-                f"none: {fault.fetched} fetched, {fault.released} released",
-                fault=fault.text,
+                f"none: {fired.fetched} fetched, {fired.released} released",
+                fault=fired.text,
             )
     require_effect(history, faults)
 

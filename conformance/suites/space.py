@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from tickproof.conformance.fault_space import sessions
-from tickproof.conformance.fault_space.dimensions import Point
-from tickproof.conformance.fault_space.offers import Offer
-from tickproof.conformance.fault_space.scenarios import PREFIX
-from tickproof.conformance.fault_space.scenarios import scenario as scenario_of
+from tickproof.conformance.faults.space import sessions
+from tickproof.conformance.faults.space.dimensions import Point
+from tickproof.conformance.faults.space.offers import Offer
+from tickproof.conformance.faults.space.scenarios import PREFIX
+from tickproof.conformance.faults.space.scenarios import scenario as scenario_of
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.scenarios import Context, Entry
 

@@ -7,6 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from tickproof.conformance.faults.corrupt import Corrupt
+from tickproof.conformance.faults.fill import Fill
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
@@ -15,8 +19,6 @@ from tickproof.conformance.verdicts import Reason
 
 #: A RELEASE that stays away for this many of its longest usual gaps is held back.
 _QUIET_GAPS: Final = 2
-#: At these moments an engine that is right has no cut to make.
-_NOTHING_TO_WRITE: Final = ("idle", "drained")
 #: The exit status of a process that the kit killed.
 _KILLED: Final = -9
 
@@ -25,10 +27,10 @@ def require_effect(history: History, faults: Sequence[FiredFault]) -> None:
     """Expect that each full disk refused a write and each damage was read, or raise Unknown."""
     full, damage = iter(history.all(events.FillOver)), iter(history.all(events.DamageOver))
     for fault in faults:
-        over = next(full, None) if fault.step.do == "fill" else None
-        if over is not None and fault.step.at not in _NOTHING_TO_WRITE:
+        over = next(full, None) if isinstance(fault_of(fault.step), Fill) else None
+        if over is not None and moment_of(fault.step).writes:
             require_held_back(history, fault, over)
-        if fault.step.do == "corrupt":
+        if isinstance(fault_of(fault.step), Corrupt):
             _require_read(fault, next(damage, None) if fault.file else None)
 
 

@@ -11,6 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tickproof.conformance import apps
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.pause import Pause
+from tickproof.conformance.faults.process_fault import ProcessFault
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import Activity, Event, FiredFault
 from tickproof.conformance.history.folder import History
@@ -22,7 +25,6 @@ from tickproof.conformance.verdicts import Reason
 
 #: Fewer records than this may be handled by anybody before the others have begun.
 LEAST_RECORDS = 1_000
-_WORKERS = ("worker", "workers")
 #: What the threads of a stopped process had under way is over after so long.
 _GRACE_NS = 50_000_000
 
@@ -97,7 +99,10 @@ def require_working_workers(history: History) -> None:
 
 def require_at_work(history: History, fault: FiredFault) -> None:
     """Expect that a worker that was killed or paused had handled records in its life."""
-    if fault.step.target not in _WORKERS or not history.all(Activity):
+    struck_by = fault_of(fault.step)
+    if not (isinstance(struck_by, ProcessFault) and struck_by.of_workers):
+        return
+    if not history.all(Activity):
         return
     life = [one.until(fault.t_ns) for one in seen_lives(history)]
     life = [one for one in life if one.looks]
@@ -131,7 +136,8 @@ def require_standstill(history: History) -> None:
     """
     for fault in history.faults:
         ended = [row for row in history.all(events.Resumed) if row.pid in fault.pids]
-        if fault.step.do != "pause" or fault.step.target != "workers" or not ended:
+        by = fault_of(fault.step)
+        if not (isinstance(by, Pause) and by.of_all_workers and ended):
             continue
         # None is continued before this time, however late the kit notes it.
         stopped_ns = max(row.from_ns for row in ended) + _GRACE_NS

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tickproof.conformance.engines.spec import Claims, EngineSpec
-from tickproof.conformance.fault_space.offers import APPS
+from tickproof.conformance.faults.space.offers import APPS
 from tickproof.conformance.pack import writer
 from tickproof.conformance.report import json_report, judged
 from tickproof.conformance.report.json_report import Report, Result

@@ -11,23 +11,23 @@ import numpy as np
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain.stories import opened
-from tickproof.conformance.performance.recovery import APPS, DEATHS, silences
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.performance.recovery import APPS, silences
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.survey.result import Recovery
 
 
 @dataclass
 class RunFigures:
-    """What the runs of one engine add up to. silences_s: after each kill that shows it."""
+    """What the runs of one engine add up to.
+
+    deaths: faults that killed processes. silences_s: after each kill that shows it.
+    """
 
     runs: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    deaths: int = 0
     silences_s: list[float] = field(default_factory=list)
-
-    @property
-    def deaths(self) -> int:
-        """Faults that killed processes."""
-        return sum(self.faults[do] for do in DEATHS)
 
     @property
     def recovery(self) -> Recovery:
@@ -62,12 +62,14 @@ def of_sessions(sessions: Iterable[tuple[Path, Report]]) -> RunFigures:
 def _add(found: RunFigures, run: Path) -> None:
     try:
         with opened(run) as history:
-            faults = Counter(fault.step.do for fault in history.faults)
+            faults = [fault_of(fired.step) for fired in history.faults]
+            deaths = sum(fault.kills for fault in faults)
             completed = history.ended["how"] == "completed"
-            shows = completed and history.app in APPS and DEATHS & faults.keys()
+            shows = completed and history.app in APPS and deaths
             seen = silences(history) if shows else []
     except (HistoryError, OSError, ValueError):
         return
     found.runs += 1
-    found.faults += faults
+    found.faults.update(fault.do for fault in faults)
+    found.deaths += deaths
     found.silences_s += seen

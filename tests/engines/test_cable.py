@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from tests.engines.test_network import needs_hosts
 from tickproof.conformance.engines import cable
 from tickproof.conformance.engines.network import LOG, Network
-from tickproof.conformance.runner import network_rules as rules
-from tickproof.conformance.scenario import OF_CABLE, FaultStep
+from tickproof.conformance.faults import network_rules as rules
+from tickproof.conformance.faults.host_fault import CableFault
+from tickproof.conformance.faults.kinds import FAULTS
+from tickproof.conformance.scenario import FaultStep
 
 BYTES = 300_000
 #: Sends random bytes, and expects them back.
@@ -70,7 +72,7 @@ def refused(hosts: Network, name: str) -> int:
 
 
 @needs_hosts
-@pytest.mark.parametrize("do", sorted(OF_CABLE))
+@pytest.mark.parametrize("do", sorted(kind.do for kind in FAULTS if issubclass(kind, CableFault)))
 def test_all_bytes_arrive_over_a_bad_cable_and_packets_met_it(hosts, do):
     hosts.spoil("host-2", spoiled(do))
     there_and_back(hosts, "host-2")

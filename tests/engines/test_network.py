@@ -18,7 +18,7 @@ from tickproof.conformance.engines import network
 from tickproof.conformance.engines.network import LOG, Network, NetworkError
 from tickproof.conformance.engines.switch import FIRST_PORT, PORTS
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.runner import network_rules as rules
+from tickproof.conformance.faults import network_rules as rules
 from tickproof.conformance.scenario import FaultStep
 
 WAIT_S = 20.0

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.explore import generation
 from tickproof.conformance.explore.generation import MOST_FAULTS, MOST_RECORDS, drawn, offers
-from tickproof.conformance.fault_space.dimensions import Carrier, Point
-from tickproof.conformance.fault_space.offers import Offer, space_of
-from tickproof.conformance.fault_space.offers import offers as space_offers
-from tickproof.conformance.fault_space.sessions import coverage
+from tickproof.conformance.faults.kinds import FAULTS, faults_of
+from tickproof.conformance.faults.space.dimensions import Carrier, Point
+from tickproof.conformance.faults.space.offers import Offer, space_of
+from tickproof.conformance.faults.space.offers import offers as space_offers
+from tickproof.conformance.faults.space.sessions import coverage
 from tickproof.conformance.resources import fixtures
-from tickproof.conformance.scenario import TARGETS, WAYS
+from tickproof.conformance.scenario import WAYS
 from tickproof.generators import recipes
 
 TOML = """
@@ -59,7 +60,7 @@ def test_what_is_drawn_stays_within_the_claims(data, offer):
     assert (scenario.app, scenario.params) == (offer.app, offer.params)
     assert 1 <= len(scenario.faults) <= MOST_FAULTS
     assert 0 < scenario.recipe["records"] <= MOST_RECORDS
-    assert {step.needs for step in scenario.faults} - {None} <= set(offer.survives)
+    assert {fault.needs for fault in faults_of(scenario.faults)} - {None} <= set(offer.survives)
     assert offer.scales or all(step.do != "scale" for step in scenario.faults)
     assert offer.hosts or all(step.target != "host" for step in scenario.faults)
     recipes.complete(scenario.recipe)
@@ -84,8 +85,8 @@ def test_the_same_seed_draws_the_same_in_another_process():
     code = (
         "import itertools\n"
         "from tickproof.conformance.explore.generation import drawn\n"
-        "from tickproof.conformance.fault_space.dimensions import Carrier\n"
-        "from tickproof.conformance.fault_space.offers import Offer\n"
+        "from tickproof.conformance.faults.space.dimensions import Carrier\n"
+        "from tickproof.conformance.faults.space.offers import Offer\n"
         "offer = Offer(Carrier.COUNT_EVERY, ('worker', 'engine'))\n"
         "print(list(itertools.islice(drawn([offer], 7), 12)))\n"
     )
@@ -129,7 +130,7 @@ def test_on_hosts_every_fault_of_a_network_is_drawn():
     offered = offers(spec, on_hosts=True)
     steps = [s for scenario in itertools.islice(drawn(offered, 3), 300) for s in scenario.faults]
     of_hosts = [step for step in steps if step.target == "host"]
-    assert {step.do for step in of_hosts} == {do for do, on in TARGETS.items() if "host" in on}
+    assert {step.do for step in of_hosts} == {kind.do for kind in FAULTS if "host" in kind.targets}
     assert {(step.peer, step.way) for step in of_hosts if step.do == "partition"} == {
         (peer, way) for peer in ("", "log") for way in WAYS
     }

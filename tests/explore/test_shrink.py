@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tickproof.conformance.explore import generation, shrink
 from tickproof.conformance.explore.attempts import Attempt
 from tickproof.conformance.explore.confirmation import Confirmation
-from tickproof.conformance.fault_space.dimensions import Carrier
-from tickproof.conformance.fault_space.offers import Offer
+from tickproof.conformance.faults.space.dimensions import Carrier
+from tickproof.conformance.faults.space.offers import Offer
 from tickproof.conformance.scenario import FaultStep, Scenario
 from tickproof.conformance.verdicts import Outcome, Verdict
 

@@ -18,23 +18,32 @@ MOMENTS = ("fetched", "accepted", "committing", "recovery", "checkpoint", "drain
 
 
 class Bench:
-    """A controller over a log whose offsets the test sets."""
+    """A controller over a log whose offsets the test sets; it is the run around it, too."""
 
-    def __init__(self, steps, rate=None, deed=None, one_each=False):
+    def __init__(self, steps, rate=None, deed=None, one_each=False, holds_connections=True):
         self.log = SimpleNamespace(
             total=TOTAL, fetched=0, published=0, released=0, states=lambda: [], cuts=lambda: [0]
         )
         self.events, self.done = [], []
+        self.connections, self.links, self.scaling, self.draining = 0, None, False, False
+        self.strikes = deed or self.deed
         self.controller = FaultController(
             steps,
             self.log,
             SimpleNamespace(records=0),
             rate,
-            deed or self.deed,
+            self,
             self.note,
             FIRST_CUT_S,
-            one_each,
+            one_each=one_each,
+            holds_connections=holds_connections,
         )
+
+    def aim(self, fault):
+        return self.strikes(fault.step)
+
+    def watch_state(self):
+        raise LookupError("there is no state")
 
     def observe(self, moment, connection):
         """Hear of a moment as the log server does: hold the connection as long as asked."""

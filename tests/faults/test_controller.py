@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.faults.bench import DEADLINE_S, FIRST_CUT_S, TOTAL, Bench, schedules, steps, until
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.moments import CHECKPOINT, DRAINED
 from tickproof.conformance.history.event import PartitionState
 from tickproof.conformance.scenario import FaultStep
 
@@ -39,7 +41,7 @@ def test_steps_fire_in_order_each_once(schedule, moments):
             given_up += [bench.controller.current] if bench.controller.current else []
             bench.controller.give_up("tired")
         elif moment in ("drained", "checkpoint"):
-            bench.controller.fire_now(moment)
+            bench.controller.fire_now({one.name: one for one in (DRAINED, CHECKPOINT)}[moment])
         else:
             bench.observe(moment, connection)
     # A schedule is used up from its front: what fired and what was given up, in order.
@@ -85,8 +87,7 @@ def test_no_connection_is_held_where_latency_is_measured():
     strike = threading.Event()
     step = FaultStep("kill", "engine", "fetched")
     deed = lambda _step: lambda: {"pids": [1]} if strike.wait(DEADLINE_S) else {}  # noqa: E731
-    bench = Bench([step], deed=deed)
-    bench.controller.holds_connections = False
+    bench = Bench([step], deed=deed, holds_connections=False)
     bench.log.fetched = 1
     assert bench.controller.observe("fetched", 1) is None
     assert bench.controller.busy
@@ -97,7 +98,7 @@ def test_no_connection_is_held_where_latency_is_measured():
 def test_recovery_step_waits_for_a_connection_opened_after_the_fault():
     first = FaultStep("kill", "engine", "fetched")
     bench = Bench([first, FaultStep("kill", "engine", "recovery")])
-    bench.controller.opened = lambda: 4
+    bench.connections = 4
     bench.log.fetched = 1
     bench.observe("fetched", 2)
     for connection in (1, 4):
@@ -116,7 +117,7 @@ def test_after_the_death_of_a_coordinator_a_fetch_is_due_only_once_all_are_dead(
     bench.observe("fetched", 1)
     assert len(bench.done) == 1
     assert not bench.controller.recovering
-    bench.controller.opened = lambda: 3
+    bench.connections = 3
     bench.controller.engine_died()
     assert bench.controller.recovering
     bench.observe("fetched", 3)  # a connection of the dead engine
@@ -268,4 +269,4 @@ def test_step_that_is_given_up_lets_the_input_go_on():
 @given(steps)
 def test_step_round_trip_and_words(step):
     assert FaultStep.from_json(step.to_json()) == step
-    assert str(step).startswith(("SIGKILL of", "SIGSTOP for"))
+    assert str(fault_of(step)).startswith(("SIGKILL of", "SIGSTOP for"))

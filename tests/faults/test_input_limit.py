@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.faults.bench import DEADLINE_S, TOTAL, Bench, schedules
+from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.scenario import FaultStep
 
 
@@ -67,16 +68,15 @@ def test_a_part_is_kept_back_until_the_cut_that_a_step_at_the_last_record_needs(
 def test_between_two_scales_new_workers_find_input_and_make_a_cut_of_it():
     first = FaultStep("scale", "engine", "fetched", fraction=0.2, workers=3, cut=True)
     bench = Bench([first, replace(first, fraction=0.6, workers=1)], rate=1_000)
-    answered = threading.Event()
-    bench.controller.scaling = lambda: not answered.is_set() and bench.done == [first]
     bench.log.published = bench.log.fetched = bench.log.released = TOTAL // 5 + 1
     bench.observe("fetched", 1)
     assert bench.done == [first]
+    bench.scaling = True
     held = bench.controller.limit(TOTAL)
     assert bench.log.published < held < TOTAL * 6 // 10
     bench.log.published = bench.log.fetched = bench.log.released = held
     assert bench.controller.limit(TOTAL) == held  # however long the answer takes
-    answered.set()
+    bench.scaling = False
     assert bench.controller.limit(TOTAL) == TOTAL * 6 // 10
     bench.log.published = bench.log.fetched = TOTAL * 6 // 10 + 1
     bench.observe("fetched", 1)
@@ -142,7 +142,7 @@ def test_an_engine_that_takes_all_there_is_leaves_some_for_the_steps_behind(at):
             bench.log.published = bench.log.fetched = bench.log.released = out
             out = bench.controller.limit(TOTAL)
         assert out == TOTAL - left * (TOTAL // 32)
-        bench.controller.fire_now(at)
+        bench.controller.fire_now(moment_of(first))
 
 
 def test_while_a_strike_is_prepared_the_input_does_not_run_to_its_end():
@@ -204,10 +204,10 @@ def test_input_goes_on_while_a_step_waits_for_a_file_to_be_written():
 
 def test_workers_that_come_with_a_scale_find_input_though_no_step_is_left():
     bench = Bench([])
-    bench.controller.scaling = lambda: True
+    bench.scaling = True
     assert TOTAL // 2 < bench.controller.limit(TOTAL) < TOTAL
     assert bench.controller.limit(TOTAL // 2) == TOTAL // 2
-    bench.controller.scaling = lambda: False
+    bench.scaling = False
     assert bench.controller.limit(TOTAL) == TOTAL
 
 

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.explore import generation
-from tickproof.conformance.fault_space.dimensions import Carrier
-from tickproof.conformance.fault_space.offers import Offer
 from tickproof.conformance.faults import regressions, schedule_file
+from tickproof.conformance.faults.kinds import FAULTS, targets_of
 from tickproof.conformance.faults.schedule_file import Failure, Input, Schedule, Step
-from tickproof.conformance.scenario import DAMAGE, LASTING, TARGETS, SinkBehaviour
+from tickproof.conformance.faults.space.dimensions import Carrier
+from tickproof.conformance.faults.space.offers import Offer
+from tickproof.conformance.scenario import DAMAGE, SinkBehaviour
 from tickproof.conformance.suites.catalog import CATALOG, draw
 from tickproof.conformance.suites.scenarios import Context
 from tickproof.generators.market import EVENT_TIMES
@@ -51,17 +52,17 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 @st.composite
 def steps(draw):
-    do = draw(st.sampled_from(sorted(TARGETS)))
+    do = draw(st.sampled_from(sorted({kind.do for kind in FAULTS})))
     made = {
         "do": do,
-        "target": draw(st.sampled_from(TARGETS[do])),
+        "target": draw(st.sampled_from(targets_of(do))),
         "at": draw(st.sampled_from(MOMENTS)),
         "fraction": draw(SHARES),
         "burst": draw(st.integers(0, 2**32)),
         "cut": draw(st.booleans()),
         "delay_s": draw(st.floats(0, 10)),
     }
-    if do in LASTING:
+    if any(kind.do == do and "seconds" in kind.required for kind in FAULTS):
         made["seconds"] = draw(SECONDS)
     if do == "corrupt":
         made |= draw(st.fixed_dictionaries({}, optional={"damage": st.sampled_from(list(DAMAGE))}))

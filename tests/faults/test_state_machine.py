@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.faults.bench import TOTAL, Bench, until
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.faults import controller, flight
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.schedule_file import out_of_place
 from tickproof.conformance.runner import run_loop
 from tickproof.conformance.scenario import FaultStep
@@ -63,15 +64,23 @@ class Answer:
 class Engine:
     """An engine that does what it is told to: the engine of the loop, and its injector."""
 
-    def __init__(self, clock):
-        self.clock = clock
-        self.killed = self.lasting = self.under_way = False
+    def __init__(self, clock, bench):
+        self.clock, self.bench = clock, bench
+        bench.connections = 1
+        self.killed = self.lasting = False
         self.injector = self.scaling = self
         self.down_until = self.coordinator_died_at = 0.0
         self.process = SimpleNamespace(returncode=None, violations=[])
-        self.connection = 1
         self.asked = None
         self.checkpoints = True
+
+    @property
+    def under_way(self):
+        return self.bench.scaling
+
+    @under_way.setter
+    def under_way(self, yes):
+        self.bench.scaling = yes
 
     def end_due(self):
         pass
@@ -107,7 +116,7 @@ class Run:
         self.clock, self.schedule = Clock(), tuple(schedule)
         self.bench = Bench(schedule, rate=None, deed=self.deed, one_each=one_each)
         self.log, self.faults = self.bench.log, self.bench.controller
-        self.engine = Engine(self.clock)
+        self.engine = Engine(self.clock, self.bench)
         self.cuts = 0
         self.log.cuts = lambda: [self.cuts]
         self.log.bytes, self.log.ended = TOTAL, False
@@ -128,8 +137,6 @@ class Run:
         self.began_at, self.longest_s = self.clock.now, 1e9
         self.recorder_behind = False
         self.fault_changed_at = 0.0
-        self.faults.scaling = lambda: self.engine.under_way
-        self.faults.opened = lambda: self.engine.connection
         self.loop = run_loop.RunLoop(self)
         self.over = False
 
@@ -141,7 +148,7 @@ class Run:
         self.faults.engine_died()
         self.engine.killed, self.engine.process.returncode = False, None
         self.engine.under_way = False
-        self.engine.connection += 1
+        self.bench.connections += 1
         self.bench.note("restarted")
 
     def deed(self, step):
@@ -155,7 +162,7 @@ class Run:
 
         def strike():
             self.fault_changed_at = self.clock.monotonic()
-            if step.ends_engine:
+            if fault_of(step).ends_engine:
                 self.engine.killed, self.engine.process.returncode = True, -9
                 self.engine.asked = None
             self.engine.under_way |= step.do == "scale"
@@ -170,6 +177,14 @@ class Run:
         self.publisher.held_back = self.faults.limit(TOTAL) <= self.log.published < TOTAL
         self.log.ended = self.log.published == TOTAL
 
+    @property
+    def draining(self):
+        return self.bench.draining
+
+    @draining.setter
+    def draining(self, yes):
+        self.bench.draining = yes
+
     def tick(self):
         self.over = self.over or self.loop.tick()
         until(lambda: not self.faults.busy)
@@ -180,7 +195,7 @@ class Run:
         """Come to a moment; True where the frame counts as never sent, or nobody is left."""
         if self.engine.killed:
             return True
-        lost = self.bench.observe(moment, self.engine.connection)
+        lost = self.bench.observe(moment, self.bench.connections)
         until(lambda: not self.faults.busy)
         return lost or self.engine.killed
 
@@ -229,7 +244,7 @@ class Run:
         for one in fired:
             step = self.schedule[one["number"]]
             assert (one["step"]["do"], one["step"]["target"]) == (step.do, step.target)
-            assert one["text"].split(" of ")[0] == str(step).split(" of ")[0]
+            assert one["text"].split(" of ")[0] == str(fault_of(step)).split(" of ")[0]
         assert self.log.published <= TOTAL
         assert not self.faults.busy
         assert self.faults.failure is None

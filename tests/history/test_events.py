@@ -8,6 +8,7 @@ import pytest
 
 from tests.test_architecture import modules
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.event import EventKind, PartitionState
 from tickproof.conformance.history.events import EVENTS
@@ -46,7 +47,7 @@ def test_a_fault_is_read_with_the_moment_of_its_evidence() -> None:
         "step": step.to_json(),
         "at_ns": 5,
         "moment": "fetched",
-        "text": str(step),
+        "text": str(fault_of(step)),
         "outputs": 2,
         "partitions": [[0, 0, 10, 8, 6, 4], [0, 1, 5, 5, 5, 5]],
         "pids": [7],

@@ -10,6 +10,7 @@ import pytest
 
 from tests.log_server.linkbench import LONG_S, proof, proofs, reader, rest_of, strike, writer
 from tests.log_server.logbench import DEADLINE_S, LogBench, append, region, until
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.log_server.frames import Abort, Commit, Fetch, Have, Stage, Tail
 from tickproof.conformance.scenario import FaultStep
 
@@ -48,7 +49,7 @@ def test_output_and_have_make_a_connection_one_of_the_sink(bench, request_):
 
 def test_between_aim_and_strike_the_last_connection_may_go(bench):
     client = reader(bench)
-    hit = bench.server.links.aim(FaultStep("cut", "source", "fetched"))
+    hit = bench.server.links.aim(fault_of(FaultStep("cut", "source", "fetched")))
     client.close()
     until(lambda: bench.server.live == 0)
     with pytest.raises(LookupError):
@@ -293,10 +294,10 @@ def test_a_step_waits_for_a_connection_of_its_side(bench):
     links = bench.server.links
     step = FaultStep("refuse", "sink", "draining", seconds=LONG_S)
     reader(bench)
-    assert not links.ready(step)
-    assert links.ready(FaultStep("kill", "worker", "fetched"))
+    assert not links.ready(fault_of(step))
+    assert links.ready(fault_of(FaultStep("kill", "worker", "fetched")))
     writer(bench)
-    assert links.ready(step)
+    assert links.ready(fault_of(step))
 
 
 def test_a_step_waits_for_the_fault_before_it(bench):
@@ -304,21 +305,21 @@ def test_a_step_waits_for_the_fault_before_it(bench):
     step = FaultStep("cut", "source", "fetched")
     kill = FaultStep("kill", "worker", "fetched")
     client = reader(bench)
-    assert links.ready(step)
-    links.aim(step)()
-    assert not links.ready(step)
-    assert not links.ready(kill)  # it would be lost
+    assert links.ready(fault_of(step))
+    links.aim(fault_of(step))()
+    assert not links.ready(fault_of(step))
+    assert not links.ready(fault_of(kill))  # it would be lost
     client.send(Fetch(0, 0, 0, 120, 0))
     assert rest_of(client)[1]
     until(lambda: bench.server.live == 0)
-    assert not links.ready(step)  # nobody is back
-    assert links.ready(kill)
+    assert not links.ready(fault_of(step))  # nobody is back
+    assert links.ready(fault_of(kill))
     client = reader(bench)
-    assert links.ready(step)
-    links.aim(FaultStep("silence", "source", "fetched", seconds=LONG_S))()
-    assert links.lasting(step)
-    assert not links.ready(step)
-    assert links.ready(kill)
+    assert links.ready(fault_of(step))
+    links.aim(fault_of(FaultStep("silence", "source", "fetched", seconds=LONG_S)))()
+    assert links.lasting(fault_of(step))
+    assert not links.ready(fault_of(step))
+    assert links.ready(fault_of(kill))
 
 
 def test_threads_and_sockets_are_gone_after_all_of_it(tmp_path):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.log_server.linkbench import LONG_S, proof, proofs, reader, strike, writer
 from tests.log_server.logbench import DEADLINE_S, LogBench, append, region, until
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.log_server.frames import Code, Commit, Stage, Tail
 from tickproof.conformance.log_server.timed_faults import Lasting, pieces
 from tickproof.conformance.scenario import FaultStep
@@ -72,13 +73,13 @@ def test_a_large_reply_is_slow_too(bench):
 
 @given(st.binary(max_size=2_000), st.sampled_from(["drip", "throttle"]), st.integers(0, 10**7))
 def test_pieces_are_the_whole(data, do, rate):
-    fault = Lasting(FaultStep(do, "sink", "fetched", seconds=0.001, rate=rate), [])
+    fault = Lasting(fault_of(FaultStep(do, "sink", "fetched", seconds=0.001, rate=rate)), [])
     fault.meet()
     assert b"".join(piece.data for piece in pieces(memoryview(data), [fault])) == data
 
 
 def test_drips_are_single_bytes_at_both_ends():
-    fault = Lasting(FaultStep("drip", "sink", "fetched", seconds=LONG_S), [])
+    fault = Lasting(fault_of(FaultStep("drip", "sink", "fetched", seconds=LONG_S)), [])
     fault.meet()
     sizes = [len(piece.data) for piece in pieces(memoryview(os.urandom(1_000)), [fault])]
     assert sizes == [1] * 128 + [744] + [1] * 128

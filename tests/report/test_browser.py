@@ -11,8 +11,8 @@ from tests.selftest.made_selftests import wrong as wrong_selftest
 from tickproof.conformance.engines import spec
 from tickproof.conformance.explore import page as search_page
 from tickproof.conformance.explore.page import Failure, SearchReport
-from tickproof.conformance.fault_space.offers import offers
-from tickproof.conformance.fault_space.sessions import coverage
+from tickproof.conformance.faults.space.offers import offers
+from tickproof.conformance.faults.space.sessions import coverage
 from tickproof.conformance.report import page
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.selftest import page as selftest_page

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tickproof.conformance.engines.spec import load
-from tickproof.conformance.fault_space.covering import pairs_of
-from tickproof.conformance.fault_space.dimensions import Point
-from tickproof.conformance.fault_space.offers import offers, space_of
-from tickproof.conformance.fault_space.sessions import points_of
+from tickproof.conformance.faults.space.covering import pairs_of
+from tickproof.conformance.faults.space.dimensions import Point
+from tickproof.conformance.faults.space.offers import offers, space_of
+from tickproof.conformance.faults.space.sessions import points_of
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session import tiers
 from tickproof.conformance.session.request import Request

@@ -14,6 +14,7 @@ import numpy as np
 
 from tickproof.conformance.checkers.arrays import pieces
 from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history.event import PartitionState
 from tickproof.conformance.history.events import FiredFault, Started
 from tickproof.conformance.history.rows import FETCH, HICCUP, MACHINE, PUBLISH, RELEASE, USAGE
@@ -99,7 +100,7 @@ def _kill(step: FaultStep, plan: np.ndarray, due: np.ndarray) -> FiredFault:
         t_ns=int(due[tick]),
         struck_ns=T0,
         moment="",
-        text=str(step),
+        text=str(fault_of(step)),
         outputs=0,
         pids=PIDS,
         partitions=tuple(states),

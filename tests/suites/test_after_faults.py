@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.judging import judge_of
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history.event import Event, PartitionState
 from tickproof.conformance.history.events import (
     DamageOver,
@@ -126,7 +127,7 @@ def test_a_schedule_whose_fault_had_no_effect_shows_nothing(
         struck_ns=S,
         step=step,
         moment="fetched",
-        text=str(step),
+        text=str(fault_of(step)),
         outputs=0,
         total=100,
         partitions=(PartitionState(0, 0, 100, 60, 50, 20),),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickproof.conformance.fault_space.offers import APPS, Offer
+from tickproof.conformance.faults.space.offers import APPS, Offer
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.carriers import (

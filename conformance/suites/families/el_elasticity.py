@@ -8,9 +8,10 @@ from dataclasses import replace
 from itertools import cycle
 from typing import Final
 
-from tickproof.conformance.fault_space.strikes import scale
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.space.strikes import scale
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FaultStep, Moment, Scenario, Target
+from tickproof.conformance.scenario import FaultStep, Scenario, Target
 from tickproof.conformance.suites.carriers import ON_MERGED, ON_TWO, STATE_FIRST
 from tickproof.conformance.suites.require import require_correct, require_fired
 from tickproof.conformance.suites.requirement import Family, Needs
@@ -29,13 +30,13 @@ def _rescaled(
     context: Context,
     rng: random.Random,
     *numbers: tuple[float, int],
-    at: Moment = "fetched",
+    while_cutting: bool = False,
     victims: Sequence[Target] = ("engine",),
 ) -> tuple[FaultStep, ...]:
     """Return rescales; after each a death at the first cut, if that is claimed.
 
-    numbers: from which part of the input on there are how many workers. at: "fetched" is a death
-    after that cut, "cutting" one as it is written. victims: who dies, in turn.
+    numbers: from which part of the input on there are how many workers. while_cutting: a death
+    comes as that cut is written, not after it. victims: who dies, in turn.
     """
     steps: list[FaultStep] = []
     for (low, workers), victim in zip(numbers, cycle(victims), strict=False):
@@ -52,8 +53,11 @@ def _rescaled(
         )
         steps.append(stop)
         if victim in context.survives:
-            later = round(drawn.fraction + _NEXT, 4) if at == "fetched" else drawn.fraction
-            death = FaultStep("kill", victim, at, fraction=later, cut=at == "fetched")
+            if while_cutting:
+                death = FaultStep("kill", victim, "cutting", fraction=drawn.fraction)
+            else:
+                later = round(drawn.fraction + _NEXT, 4)
+                death = FaultStep("kill", victim, "fetched", fraction=later, cut=True)
             steps.append(death)
     return tuple(steps)
 
@@ -94,7 +98,7 @@ EL.requirement(
 
 
 def _grown_and_shrunk(context: Context, rng: random.Random, rate: float | None) -> Scenario:
-    faults = _rescaled(context, rng, _GROWN, _SHRUNK, at="cutting")
+    faults = _rescaled(context, rng, _GROWN, _SHRUNK, while_cutting=True)
     return carried(context, context.records(180_000), rate=rate, faults=faults, workers=1)
 
 
@@ -221,7 +225,8 @@ def count_scale_trouble(context: Context, rng: random.Random) -> Scenario:
 
 
 def _claimed(context: Context, step: FaultStep) -> FaultStep | None:
-    return step if step.needs is None or step.needs in context.survives else None
+    needs = fault_of(step).needs
+    return step if needs is None or needs in context.survives else None
 
 
 def _moving(history: History) -> None:

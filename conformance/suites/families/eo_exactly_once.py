@@ -14,19 +14,13 @@ from typing import Final
 import numpy as np
 
 from tickproof.conformance import apps
+from tickproof.conformance.faults.kinds import fault_of, within
 from tickproof.conformance.history import events
 from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.scenario import (
-    Damaged,
-    FaultStep,
-    Scenario,
-    SinkBehaviour,
-    Target,
-    within,
-)
+from tickproof.conformance.scenario import Damaged, FaultStep, Scenario, SinkBehaviour, Target
 from tickproof.conformance.suites.carriers import (
     MERGED,
     MERGED_REJECTS,
@@ -716,7 +710,7 @@ def count_checkpoint(context: Context, rng: random.Random) -> Scenario:
         context,
         context.records(40_000),
         rate=60_000,
-        faults=(workers, step) if workers.needs in context.survives else (step,),
+        faults=(workers, step) if fault_of(workers).needs in context.survives else (step,),
         sink=SinkBehaviour(ack_delay_s=0.05, budget_s=5.0),
     )
 

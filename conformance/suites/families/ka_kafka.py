@@ -12,9 +12,10 @@ from typing import Final
 
 import numpy as np
 
+from tickproof.conformance.faults.kinds import within
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FaultStep, Moment, Scenario, Target, within
+from tickproof.conformance.scenario import FaultStep, Moment, Scenario, Target
 from tickproof.conformance.suites.carriers import STATE_FIRST
 from tickproof.conformance.suites.evidence import LOSS, outputs, whole
 from tickproof.conformance.suites.families.st_state import count

@@ -10,9 +10,10 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
+from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FIRST, OF_CABLE, Do, FaultStep, Scenario, Way
+from tickproof.conformance.scenario import FIRST, Do, FaultStep, Scenario, Way
 from tickproof.conformance.suites.carriers import ON_TWO, STATE_FIRST
 from tickproof.conformance.suites.judge import Fail, Unknown
 from tickproof.conformance.suites.require import require_completed, require_correct
@@ -55,12 +56,16 @@ def _played(context: Context, *faults: FaultStep) -> Scenario:
 
 def _met(history: History, do: Do) -> None:
     planned = [FaultStep.from_json(step) for step in history.run["scenario"]["faults"]]
-    wanted = sum(step.do == do for step in planned)
+    wanted = sum(fault_of(step).lane == (do, "host") for step in planned)
     over = history.all(events.Network, do=do)
     if len(over) < wanted:
         if history.ended["how"] == "engine-failure":
             require_completed(history)
-        missed = [one.why for one in history.missed_faults if one.step and one.step.do == do]
+        missed = [
+            one.why
+            for one in history.missed_faults
+            if one.step and fault_of(one.step).lane == (do, "host")
+        ]
         why = "; ".join(missed) or "its moment did not come"
         raise Unknown(Reason.KILL_MISSED, f"{wanted} times {do} of a host", f"{len(over)} ({why})")
     if any(not one.packets for one in over):
@@ -253,7 +258,7 @@ def count_net_packets(context: Context, rng: random.Random) -> Scenario:
 
 
 def _correct_over_odd_packets(history: History) -> None:
-    _correct(history, *sorted(OF_CABLE))
+    _correct(history, "delay", "duplicate", "garble", "reorder")
 
 
 NE.requirement(

@@ -24,14 +24,14 @@ def table(number: int) -> str:
     return f"fault{number}"
 
 
-def drop(name: str, step: FaultStep, host: str) -> str:
-    """Return a table that drops what passes between a host and its peer, all or a share.
+def drop(name: str, step: FaultStep, host: str, share: float = 1.0) -> str:
+    """Return a table that drops what passes between a host and its peer, all or a ``share``.
 
     Packets of TCP are counted: others say nothing about an engine. A reset by the log passes: it is
     another fault, TCP does not send it again, and who only waits for a reply would wait for ever.
     """
     passing = {"out": _passing(host, step.peer), "in": _passing(step.peer, host)}
-    lost = max(1, round(step.share * _OF)) if step.do == "loss" else _OF
+    lost = max(1, round(share * _OF))
     random = f"numgen random mod {_OF} < {lost} " if lost < _OF else ""
     rules = [f"{_passing(LOG, '')} tcp flags & rst == rst accept"]
     for way in _ways(step):

@@ -11,9 +11,9 @@ import pytest
 from tickproof.conformance.engines.control_channel import ControlChannel, Pending
 from tickproof.conformance.engines.failures import EngineFailure
 from tickproof.conformance.engines.fair_clock import FairClock
+from tickproof.conformance.faults import scaling
+from tickproof.conformance.faults.scaling import Scaling
 from tickproof.conformance.history.event_log import EventLog
-from tickproof.conformance.runner import scaling
-from tickproof.conformance.runner.scaling import Scaling
 
 LIMIT_S = 5.0
 

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,11 @@ from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.topology import Member
-from tickproof.conformance.faults.state_dir import Damage, Fill, newest
+from tickproof.conformance.faults.scaling import Scaling
+from tickproof.conformance.faults.state_dir import Damage, Fill
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
-from tickproof.conformance.runner.scaling import Scaling
-from tickproof.conformance.scenario import FaultStep
+from tickproof.conformance.scenario import Damaged, Target
 
 #: Carries out one fault and returns its facts; raises LookupError where nobody is left to meet.
 Injection = Callable[[], dict[str, Any]]
@@ -42,6 +41,15 @@ class _FullDisk:
     fill: Fill
     from_ns: int
     to_ns: int
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Whom a fault of processes may meet. holders: pids of those at whose moment it comes."""
+
+    live: Engine
+    members: Sequence[Member]
+    holders: Collection[int] = ()
 
 
 class ProcessFaultInjector:
@@ -107,64 +115,39 @@ class ProcessFaultInjector:
 
     # -- injections ---------------------------------------------------------------
 
-    def aim(
-        self,
-        step: FaultStep,
-        live: Engine,
-        members: Sequence[Member],
-        holders: Collection[int] = (),
-    ) -> Injection:
-        """Find the targets of a fault step; raises LookupError where there are none.
+    def victims(self, target: Target, crew: Crew, *, argv_too: bool = False) -> list[Member]:
+        """Return the processes that a fault is meant for; raises LookupError: there are none.
 
-        ``holders``: pids of those at whose moment it comes.
+        argv_too: argv's own process may be one of the workers.
         """
-        if step.do == "corrupt":
-            if newest(self.state_dir) is None:
-                raise LookupError("the folder of the state holds no file with content")
-            return partial(self._corrupt, step, live)
-        if step.do == "fill":
-            return partial(self._fill, step, live)
-        if step.do == "rescale":
-            return partial(self._rescale, step, live)
-        if step.do == "scale":
-            return partial(self._scale, step, live)
-        if step.ends_engine:
-            return partial(self._kill_engine, live, step.down_s)
-        victims = self._victims(step, live, members, holders)
-        inject = self._pause if step.do == "pause" else self._kill
-        return partial(inject, victims, step, live)
-
-    def _victims(
-        self, step: FaultStep, live: Engine, members: Sequence[Member], holders: Collection[int]
-    ) -> list[Member]:
-        intact = [member for member in members if self.intact(member)]
-        if step.target == "worker":
+        intact = [member for member in crew.members if self.intact(member)]
+        if target == "worker":
             paused = {one.member for one in self._paused}
             # Who stands still already is struck only if there is nobody else.
             intact = [member for member in intact if member not in paused] or intact
-        if step.target == "coordinator":
+        if target == "coordinator":
             found = [member for member in intact if member.role == "coordinator"]
             if not found:
                 raise LookupError("topology names no living coordinator")
             return found
-        if step.target == "engine":
+        if target == "engine":
             if not intact:
                 raise LookupError("topology names no living process")
             return intact
         # argv's own process may be a worker too, but its death is the engine's death.
-        all_stop = step.do == "pause" and step.target == "workers"
-        found = [m for m in intact if m.role == "worker" and (all_stop or m.pid != live.pid)]
+        found = [m for m in intact if m.role == "worker" and (argv_too or m.pid != crew.live.pid)]
         if not found:
             raise LookupError("topology names no living worker apart from argv's process")
-        if step.target == "workers":
+        if target == "workers":
             return found
-        if aimed := [member for member in found if member.pid in holders]:
+        if aimed := [member for member in found if member.pid in crew.holders]:
             return [self._random.choice(aimed)]
-        at_work = self.at_work([member.pid for member in members])
+        at_work = self.at_work([member.pid for member in crew.members])
         working = [member for member in found if member.pid in at_work]
         return [self._random.choice(working or found)]
 
-    def _kill_engine(self, live: Engine, down_s: float = 0.0) -> dict[str, Any]:
+    def kill_engine(self, live: Engine, down_s: float = 0.0) -> dict[str, Any]:
+        """Kill every process; it is not started again for ``down_s``."""
         self.touched_at = time.monotonic()
         self._killed = True
         self.down_until = math.inf
@@ -172,27 +155,29 @@ class ProcessFaultInjector:
         self.touched_at = self.down_until = time.monotonic() + down_s
         return {"pids": pids}
 
-    def _rescale(self, step: FaultStep, live: Engine) -> dict[str, Any]:
+    def rescale(self, workers: int, live: Engine) -> dict[str, Any]:
         """Stop the engine as `tickproof` stops any: it promises no more than its last cut."""
         self.touched_at = time.monotonic()
         self._killed = True  # known before it is done: its end is seen by another thread
         live.request("stop", self._recovery_s)
         live.wait_exit(self._recovery_s)
-        self.workers = step.workers
+        self.workers = workers
         return {"pids": [live.pid]}
 
-    def _scale(self, step: FaultStep, live: Engine) -> dict[str, Any]:
+    def scale(self, workers: int, live: Engine) -> dict[str, Any]:
         """Ask, and leave the answer to the run: the load goes on meanwhile."""
         self.touched_at = time.monotonic()
-        self.scaling.ask(live, step.workers)
-        self.workers = step.workers  # who dies over it comes back with the new number
+        self.scaling.ask(live, workers)
+        self.workers = workers  # who dies over it comes back with the new number
         return {"pids": [live.pid]}
 
-    def _kill(self, victims: list[Member], step: FaultStep, live: Engine) -> dict[str, Any]:
+    def kill(self, victims: list[Member], live: Engine) -> dict[str, Any]:
+        """Kill processes; raises LookupError where they were gone."""
         self.touched_at = time.monotonic()
         # Known before it is done: the end of argv's process is seen by another thread.
         self._killed = any(victim.pid == live.pid for victim in victims)
-        if step.target == "coordinator":
+        coordinator = any(victim.role == "coordinator" for victim in victims)
+        if coordinator:
             # A supervisor may live on, start another coordinator, or end for the kit to see.
             self._aftermath_from = self.touched_at
         pids = [victim.pid for victim in victims if victim.kill()]
@@ -200,39 +185,42 @@ class ProcessFaultInjector:
         if not pids:
             raise LookupError(f"{_named(victims)} ended by themselves")
         self._killed_members.update(victims)
-        if step.target == "coordinator" and not self._killed:
+        if coordinator and not self._killed:
             self.coordinator_died_at = time.monotonic()
         return {"pids": pids}
 
-    def _pause(self, victims: list[Member], step: FaultStep, _live: Engine) -> dict[str, Any]:
+    def pause(self, victims: list[Member], seconds: float) -> dict[str, Any]:
+        """Stop processes for so long; raises LookupError where they were gone."""
         self.touched_at = time.monotonic()
         paused = [victim for victim in victims if victim.pause()]
         if not paused:
             raise LookupError(f"{_named(victims)} ended by themselves")
         now = time.monotonic_ns()
-        until = now + int(step.seconds * 1e9)
+        until = now + int(seconds * 1e9)
         with self._lock:
             self._paused += [_Paused(victim, now, until) for victim in paused]
-        self._end_in(step.seconds)
+        self._end_in(seconds)
         return {"pids": [victim.pid for victim in paused]}
 
-    def _fill(self, step: FaultStep, live: Engine) -> dict[str, Any]:
+    def fill(self, seconds: float, live: Engine) -> dict[str, Any]:
+        """Let nothing be written for so long."""
         self._end_fill()
         self.touched_at = time.monotonic()
-        self._aftermath_from = self.touched_at + step.seconds
+        self._aftermath_from = self.touched_at + seconds
         fill = Fill(live.living, self.state_dir, self._stderr)
         pids = fill.begin()
         now = time.monotonic_ns()
         with self._lock:
-            self._full_disk = _FullDisk(fill, now, now + int(step.seconds * 1e9))
-        self._end_in(step.seconds)
+            self._full_disk = _FullDisk(fill, now, now + int(seconds * 1e9))
+        self._end_in(seconds)
         return {"pids": pids}
 
-    def _corrupt(self, step: FaultStep, live: Engine) -> dict[str, Any]:
-        facts = self._kill_engine(live)
+    def corrupt(self, damage: Damaged, live: Engine) -> dict[str, Any]:
+        """Kill every process, and damage the newest file of the state."""
+        facts = self.kill_engine(live)
         self._end_damage()
         try:
-            self._damage = Damage(self.state_dir, step.damage, self._random)
+            self._damage = Damage(self.state_dir, damage, self._random)
         except LookupError:
             return facts  # the engine removed its last file before it died
         return facts | self._damage.facts()

@@ -8,14 +8,15 @@ from functools import lru_cache
 from typing import Final, get_args
 
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.fault_space.covering import Space
-from tickproof.conformance.fault_space.dimensions import Carrier, Strike, Value, When
-from tickproof.conformance.fault_space.exclusions import EXCLUSIONS, HURRIED, OF_HOSTS
-from tickproof.conformance.fault_space.strikes import PRELUDES, step_of
-from tickproof.conformance.scenario import App, Death
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.space.covering import Space
+from tickproof.conformance.faults.space.dimensions import Carrier, Strike, Value, When
+from tickproof.conformance.faults.space.exclusions import EXCLUSIONS, HURRIED, OF_HOSTS
+from tickproof.conformance.faults.space.strikes import PRELUDES, step_of
+from tickproof.conformance.scenario import App, Death, JudgedApp
 
 #: Carrier -> app and params.
-APPS: Final[dict[Carrier, tuple[App, dict[str, str]]]] = {
+APPS: Final[dict[Carrier, tuple[JudgedApp, dict[str, str]]]] = {
     Carrier.PASSTHROUGH: ("passthrough", {}),
     Carrier.DOUBLE: ("double", {}),
     Carrier.COUNT_EVERY: ("count", {"emit": "every"}),
@@ -102,7 +103,7 @@ def _unclaimed(offered: Iterable[Offer]) -> Iterator[tuple[Value, Value]]:
 
 
 def _needs(strike: Strike) -> frozenset[str]:
-    step = step_of(strike)
+    fault = fault_of(step_of(strike))
     # A point may strike several times, and has one worker if it has one partition.
-    need = "all-workers" if step.takes_worker else step.needs
+    need = "all-workers" if fault.takes_worker else fault.needs
     return frozenset((need,) if need else ())

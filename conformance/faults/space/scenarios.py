@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tickproof.conformance.fault_space import strikes
-from tickproof.conformance.fault_space.dimensions import (
+from tickproof.conformance.faults.schedule_file import KINDS, tick_for
+from tickproof.conformance.faults.space import strikes
+from tickproof.conformance.faults.space.dimensions import (
     Carrier,
     Keys,
     Partitions,
@@ -18,9 +19,8 @@ from tickproof.conformance.fault_space.dimensions import (
     Size,
     When,
 )
-from tickproof.conformance.fault_space.exclusions import COUNTS, MARKETS
-from tickproof.conformance.fault_space.offers import APPS
-from tickproof.conformance.faults.schedule_file import KINDS, tick_for
+from tickproof.conformance.faults.space.exclusions import COUNTS, MARKETS
+from tickproof.conformance.faults.space.offers import APPS
 from tickproof.conformance.scenario import FaultStep, Scenario
 
 #: Scenarios that come from a point are named so.

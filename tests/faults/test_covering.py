@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from tests.long import examples
 from tickproof.conformance.explore.generation import MOST_RECORDS
-from tickproof.conformance.fault_space import sessions
-from tickproof.conformance.fault_space.covering import Space, pairs_of
-from tickproof.conformance.fault_space.dimensions import (
+from tickproof.conformance.faults import schedule_file
+from tickproof.conformance.faults.kinds import faults_of
+from tickproof.conformance.faults.space import sessions
+from tickproof.conformance.faults.space.covering import Space, pairs_of
+from tickproof.conformance.faults.space.dimensions import (
     DIMENSIONS,
     Carrier,
     Point,
@@ -21,10 +23,9 @@ from tickproof.conformance.fault_space.dimensions import (
     Value,
     When,
 )
-from tickproof.conformance.fault_space.exclusions import EXCLUSIONS, OF_HOSTS
-from tickproof.conformance.fault_space.offers import EVERYTHING, Offer, space_of
-from tickproof.conformance.fault_space.scenarios import scenario
-from tickproof.conformance.faults import schedule_file
+from tickproof.conformance.faults.space.exclusions import EXCLUSIONS, OF_HOSTS
+from tickproof.conformance.faults.space.offers import EVERYTHING, Offer, space_of
+from tickproof.conformance.faults.space.scenarios import scenario
 from tickproof.generators import recipes
 
 ON_HOSTS = tuple(replace(offer, hosts=True) for offer in EVERYTHING)
@@ -76,7 +77,7 @@ def test_a_point_asks_for_nothing_that_is_not_claimed(survives):
         assert point.strike is not Strike.SCALE_ENGINE and point.when is not When.SCALING
         (offer,) = [one for one in offered if one.carrier is point.carrier]
         drawn = scenario(point, offer.survives, "space-1", 1, "full")
-        assert {step.needs for step in drawn.faults} - {None} <= set(offer.survives)
+        assert {fault.needs for fault in faults_of(drawn.faults)} - {None} <= set(offer.survives)
 
 
 def test_what_points_already_cover_is_not_drawn_again():

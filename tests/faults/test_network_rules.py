@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tickproof.conformance.runner import network_rules as rules
+from tickproof.conformance.faults import network_rules as rules
 from tickproof.conformance.scenario import FaultStep
 
 #: As itself, and as the end of a bad cable.
@@ -43,7 +43,7 @@ def test_without_a_peer_all_others_are_meant():
 
 
 def test_a_loss_drops_a_share_and_nothing_else():
-    text = rules.drop("one", step("loss", share=0.05, way="out"), "host-2")
+    text = rules.drop("one", step("loss", share=0.05, way="out"), "host-2", 0.05)
     said = [line for line in text.splitlines() if "drop" in line]
     random = "numgen random mod 10000 < 500"
     assert said == [f"iifname {HOST_2} ip protocol tcp {random} counter drop"]
@@ -51,7 +51,7 @@ def test_a_loss_drops_a_share_and_nothing_else():
 
 @pytest.mark.parametrize(("share", "said"), [(1e-9, "< 1 "), (0.99999, "tcp counter")])
 def test_a_share_is_never_none_and_may_be_all(share, said):
-    assert said in rules.drop("one", step("loss", share=share), "host-2")
+    assert said in rules.drop("one", step("loss", share=share), "host-2", share)
 
 
 def test_counters_add_up():

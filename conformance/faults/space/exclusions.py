@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tickproof.conformance.fault_space.dimensions import (
+from tickproof.conformance.faults.space.dimensions import (
     Carrier,
     EventTimes,
     Keys,

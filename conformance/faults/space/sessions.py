@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from tickproof.conformance.fault_space.covering import Pair, pairs_of, triples_of
-from tickproof.conformance.fault_space.dimensions import Point
-from tickproof.conformance.fault_space.offers import Offer, space_of
-from tickproof.conformance.fault_space.strikes import CUTS
+from tickproof.conformance.faults.space.covering import Pair, pairs_of, triples_of
+from tickproof.conformance.faults.space.dimensions import Point
+from tickproof.conformance.faults.space.offers import Offer, space_of
+from tickproof.conformance.faults.space.strikes import CUTS
 from tickproof.conformance.history.fired_fault import FiredFault
 
 #: Points that a session of profile quick plays.

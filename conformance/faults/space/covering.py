@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from tickproof.conformance.fault_space.dimensions import DIMENSIONS, Point, Value
+from tickproof.conformance.faults.space.dimensions import DIMENSIONS, Point, Value
 
 #: Two values of different dimensions, in the order of the dimensions.
 Pair = tuple[Value, Value]

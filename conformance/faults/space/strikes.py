@@ -7,8 +7,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from tickproof.conformance.fault_space.dimensions import Point, Strike, Strikes, When
-from tickproof.conformance.scenario import LASTING, FaultStep
+from tickproof.conformance.faults.host_fault import HostFault
+from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.faults.scale import Scale
+from tickproof.conformance.faults.space.dimensions import Point, Strike, Strikes, When
+from tickproof.conformance.scenario import FaultStep
 
 #: To how many workers an engine scales, one place after the other: up, down, and up again.
 _WORKERS: Final = (3, 1, 4)
@@ -58,13 +61,14 @@ def steps(
     silence before a strike at an idle engine.
     """
     strike = step_of(point.strike)
-    if strike.do in LASTING:
-        lasting_s = round(rng.uniform(*_CUT_OFF_S), 2) if strike.target == "host" else seconds
+    if fault_of(strike).lasts:
+        of_host = isinstance(fault_of(strike), HostFault)
+        lasting_s = round(rng.uniform(*_CUT_OFF_S), 2) if of_host else seconds
         strike = replace(strike, seconds=lasting_s)
     found: list[FaultStep] = []
     for place, workers in zip(_PLACES[point.strikes], _WORKERS, strict=False):
         fraction = round(place + rng.uniform(-0.01, 0.01), 4)
-        if strike.do == "scale":
+        if isinstance(fault_of(strike), Scale):
             strike = replace(strike, workers=workers)
         if point.when is When.SCALING:
             found += [scale(workers, fraction), replace(strike, at="scaling")]

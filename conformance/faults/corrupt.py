@@ -1,0 +1,36 @@
+"""SIGKILL of the engine, and damage to its newest file before it starts again."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
+from tickproof.conformance.faults.process_fault import ProcessFault
+from tickproof.conformance.faults.state_dir import newest
+from tickproof.conformance.scenario import DAMAGE
+
+
+class Corrupt(ProcessFault):
+    """The newest file of a killed engine is damaged as ``damage`` says: a key of DAMAGE.
+
+    That it was read is judged with the verdict, not here: an engine may refuse to go on.
+    """
+
+    do = "corrupt"
+    targets = ("state",)
+    optional = frozenset(("damage",))
+    words = "SIGKILL of the engine and its newest file in {self.whom} {self.damage}"
+    noun = "damage"
+    mark = "K"
+    kills = ends_engine = True
+    needs = "engine"
+
+    @property
+    def damage(self) -> str:
+        """What is done to the file, as a sentence says it."""
+        return DAMAGE[self.step.damage]
+
+    def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
+        if newest(injector.state_dir) is None:
+            raise LookupError("the folder of the state holds no file with content")
+        return partial(injector.corrupt, self.step.damage, crew.live)

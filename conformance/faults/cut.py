@@ -1,0 +1,14 @@
+"""Connections are reset in the middle of a reply."""
+
+from __future__ import annotations
+
+from tickproof.conformance.faults.link_fault import LinkFault
+
+
+class Cut(LinkFault):
+    """Connections are reset in the middle of a reply."""
+
+    do = "cut"
+    words = "connections to {self.whom} reset in the middle of a reply"
+    needs = "connection"
+    breaks_reply = True

@@ -1,0 +1,108 @@
+"""What every fault has: what it does, its limits, its evidence and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tickproof.conformance.faults.moments import moment_of
+from tickproof.conformance.history.events import Event, FiredFault
+from tickproof.conformance.history.folder import History
+from tickproof.conformance.scenario import Do, FaultStep, Target
+from tickproof.conformance.text import counted
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A step of a schedule, by what it does; each kind is a class, in the file of its word."""
+
+    step: FaultStep
+
+    do: ClassVar[Do]
+    targets: ClassVar[tuple[Target, ...]]
+    #: Keys of a step that it needs, above 0.
+    required: ClassVar[frozenset[str]] = frozenset()
+    #: Of the keys down_s, host, peer, way and damage, those that it may have.
+    optional: ClassVar[frozenset[str]] = frozenset()
+    #: What is done and to whom, as a sentence says it; it may name ``self`` and ``step``.
+    words: ClassVar[str]
+    #: What a sentence calls it; "" for the word of its schedule.
+    noun: ClassVar[str] = ""
+    #: Its letter in the picture of a run.
+    mark: ClassVar[str] = "F"
+    #: Whether processes of the engine die by it.
+    kills: ClassVar[bool] = False
+    #: Whether every process of the engine ends by it.
+    ends_engine: ClassVar[bool] = False
+    #: Whether a worker dies by it, or may be taken for dead.
+    takes_worker: ClassVar[bool] = False
+    #: What an engine must claim to survive; None: nothing, any engine must bear it.
+    needs: ClassVar[str | None] = None
+    #: Claims of rescale that an engine has to make one of; empty: it needs none.
+    rescale_claims: ClassVar[frozenset[str]] = frozenset()
+    #: Whether it only makes the engine wait: nothing may come twice because of it.
+    only_slows: ClassVar[bool] = False
+    #: Whether it has to meet records that were fetched and not released.
+    meets_records: ClassVar[bool] = True
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it lasts, for ``seconds``."""
+        return "seconds" in self.required
+
+    # -- limits
+
+    def misfit(self) -> tuple[str, str] | None:
+        """Return (what was expected, key) for a value that makes no sense here; None: all do."""
+        return None
+
+    # -- evidence
+
+    @property
+    def lane(self) -> tuple[str, str]:
+        """Faults with the same lane share their proofs: each of them needs one."""
+        return self.do, ""
+
+    def proofs(self, history: History) -> Sequence[Event] | None:
+        """Return what shows that faults of its lane met something and ended.
+
+        None: nothing but `FiredFault` shows it, so that it may pass without any effect.
+        """
+        return None
+
+    def ends(self, history: History, fired: FiredFault) -> Iterable[int]:
+        """Return the times (monotonic ns) at which it may have ended, if it lasts."""
+        return ()
+
+    # -- words
+
+    @property
+    def of_engine(self) -> bool:
+        """Whether it is done to the engine as a whole."""
+        return self.step.target == "engine"
+
+    @property
+    def what(self) -> str:
+        """What is done and to whom, as a sentence says it."""
+        return self.words.format(self=self, step=self.step)
+
+    @property
+    def deed(self) -> str:
+        """The fault in two or three words, as its schedule says it: "kill of engine"."""
+        return f"{self.step.do} of {self.step.target}"
+
+    @property
+    def workers(self) -> str:
+        """For how many workers: "3 workers"."""
+        return counted(self.step.workers, "worker")
+
+    @property
+    def length(self) -> str:
+        """How long it lasts: "for 2 s"."""
+        return f"for {self.step.seconds:g} s"
+
+    def __str__(self) -> str:
+        burst = self.step.burst
+        backlog = f", with {burst} records of backlog" if burst else ""
+        return f"{self.what} {moment_of(self.step).when(self.step)}{backlog}"

@@ -1,0 +1,16 @@
+"""Connections pass no byte either way, and are then reset."""
+
+from __future__ import annotations
+
+from tickproof.conformance.faults.link_fault import LinkFault
+
+
+class HalfOpen(LinkFault):
+    """No byte passes either way for ``seconds``; then the connections are reset."""
+
+    do = "half-open"
+    required = frozenset(("seconds",))
+    words = "connections to {self.whom} half open {self.length}, then reset"
+    noun = "silent connection"
+    needs = "connection"
+    half_open = True

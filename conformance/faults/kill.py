@@ -1,0 +1,80 @@
+"""SIGKILL of processes, or the death of a whole host."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from tickproof.conformance.engines.network import Network
+from tickproof.conformance.faults.host_fault import HostFault
+from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
+from tickproof.conformance.faults.process_fault import ProcessFault
+from tickproof.conformance.scenario import FIRST
+
+
+class Kill(ProcessFault):
+    """SIGKILL of some processes."""
+
+    do = "kill"
+    targets = ("worker", "workers", "coordinator")
+    words = "SIGKILL of {self.whom}"
+    mark = "K"
+    kills = of_members = True
+
+    @property
+    def takes_worker(self) -> bool:  # type: ignore[override]
+        return self.step.target == "worker"
+
+    @property
+    def needs(self) -> str:  # type: ignore[override]
+        return "all-workers" if self.step.target == "workers" else self.step.target
+
+    def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
+        return partial(injector.kill, injector.victims(self.step.target, crew), crew.live)
+
+
+class KillEngine(ProcessFault):
+    """SIGKILL of every process; the engine stays down for ``down_s``."""
+
+    do = "kill"
+    targets = ("engine",)
+    optional = frozenset(("down_s",))
+    words = "SIGKILL of {self.whom}{self.down}"
+    mark = "K"
+    kills = ends_engine = True
+    needs = "engine"
+
+    @property
+    def down(self) -> str:
+        """How long it stays down, as the sentence goes on."""
+        return f", which stays down for {self.step.down_s:g} s" if self.step.down_s else ""
+
+    def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
+        return partial(injector.kill_engine, crew.live, self.step.down_s)
+
+
+class KillHost(HostFault):
+    """A host is cut off, and all on it SIGKILLed; after ``down_s`` it is back, with nothing."""
+
+    do = "kill"
+    optional = frozenset(("host", "down_s"))
+    words = "death of {self.whom}, which stays down for {step.down_s:g} s"
+    noun = "death of a host"
+    mark = "K"
+    kills = takes_worker = True
+    needs = "worker"
+
+    def misfit(self) -> tuple[str, str] | None:
+        if not self.step.down_s:
+            return "a number above 0 for kill of a host", "down_s"
+        if self.step.host == FIRST:
+            return "another host than the first, which argv runs on", "host"
+        return super().misfit()
+
+    def check(self, network: Network, host: str) -> None:
+        if host == network.names[0]:
+            raise LookupError(f"{host} has argv's process, and the kit's hold on it")
+
+
+#: Any death by SIGKILL.
+KILLS: Final = (Kill, KillEngine, KillHost)

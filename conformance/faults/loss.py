@@ -1,0 +1,18 @@
+"""Some packets between a host and its peers are lost."""
+
+from __future__ import annotations
+
+from tickproof.conformance.faults.host_fault import BetweenHosts
+
+
+class Loss(BetweenHosts):
+    """A ``share`` of the packets, drawn at random, is lost."""
+
+    do = "loss"
+    required = frozenset(("seconds", "share"))
+    words = "{step.share:.0%} of the packets {self.between} lost {self.length}"
+    noun = "loss of packets"
+
+    @property
+    def dropped(self) -> float:  # type: ignore[override]
+        return self.step.share

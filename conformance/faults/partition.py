@@ -1,0 +1,14 @@
+"""No packet passes between a host and its peers."""
+
+from __future__ import annotations
+
+from tickproof.conformance.faults.host_fault import BetweenHosts
+
+
+class Partition(BetweenHosts):
+    """No packet passes for ``seconds``."""
+
+    do = "partition"
+    required = frozenset(("seconds",))
+    needs = "connection"
+    words = "no packet {self.between} {self.length}"

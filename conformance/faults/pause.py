@@ -1,0 +1,48 @@
+"""SIGSTOP of processes, and SIGCONT when its time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
+from tickproof.conformance.faults.process_fault import ProcessFault
+from tickproof.conformance.history.events import Event, FiredFault, Resumed
+from tickproof.conformance.history.folder import History
+
+
+class Pause(ProcessFault):
+    """SIGSTOP of processes for ``seconds``."""
+
+    do = "pause"
+    targets = ("worker", "workers", "coordinator", "engine")
+    required = frozenset(("seconds",))
+    words = "SIGSTOP {self.length} of {self.whom}"
+    mark = "P"
+    of_members = True
+
+    @property
+    def takes_worker(self) -> bool:  # type: ignore[override]
+        return self.step.target == "worker"
+
+    @property
+    def of_all_workers(self) -> bool:
+        """Whether every worker stands still, argv's own process too."""
+        return self.step.target == "workers"
+
+    @property
+    def needs(self) -> str | None:  # type: ignore[override]
+        return {"worker": "worker", "workers": "worker", "coordinator": "coordinator"}.get(
+            self.step.target
+        )
+
+    def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
+        argv_too = self.of_all_workers
+        victims = injector.victims(self.step.target, crew, argv_too=argv_too)
+        return partial(injector.pause, victims, self.step.seconds)
+
+    def proofs(self, history: History) -> Sequence[Event]:
+        return history.all(Resumed)
+
+    def ends(self, history: History, fired: FiredFault) -> Iterable[int]:
+        return (end for start, end in history.pauses() if start >= fired.t_ns)

@@ -1,0 +1,17 @@
+"""The sink refuses output."""
+
+from __future__ import annotations
+
+from tickproof.conformance.faults.link_fault import LinkFault
+
+
+class Refuse(LinkFault):
+    """Output gets error 8 for ``seconds``."""
+
+    do = "refuse"
+    targets = ("sink",)
+    required = frozenset(("seconds",))
+    words = "output refused by {self.whom} {self.length}"
+    noun = "refusal"
+    needs = "connection"
+    refuses = True
