@@ -14,6 +14,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("conformance", "generators", "reference", "fixtures")
+#: What tests the kit itself stays in the checkout.
+LEFT_OUT = (
+    "conformance/selftest", "conformance/mutation", "fixtures/mutants", "fixtures/sound_variants",
+    "fixtures/rogues", "fixtures/equivalents",
+)  # fmt: skip
 
 for needed in ("hatchling", "build"):
     if importlib.util.find_spec(needed) is None:
@@ -49,11 +54,14 @@ def files(folder: str) -> set[str]:
     }
 
 
-def test_it_holds_all_modules_fixtures_and_data(wheel):
+def test_it_holds_all_modules_fixtures_and_data_but_what_tests_the_kit(wheel):
     held = set(zipfile.ZipFile(wheel).namelist())
     assert "tickproof/fixtures/engines/miniature/engine.toml" in files("fixtures")
+    left_out = set().union(*map(files, LEFT_OUT))
+    assert all(files(folder) for folder in LEFT_OUT)
     for part in PARTS:
-        assert files(part) <= held
+        assert files(part) - left_out <= held
+    assert not left_out & held
 
 
 def test_it_takes_one_name(wheel):
@@ -66,13 +74,19 @@ def test_it_takes_one_name(wheel):
     assert "= tickproof.conformance.session.pytest_plugin" in text
 
 
-def test_it_runs_beside_a_project_with_modules_of_the_same_names(wheel, tmp_path):
-    site = tmp_path / "site"
+@pytest.fixture(scope="module")
+def site(wheel, tmp_path_factory) -> Path:
+    """Install the wheel into a folder."""
+    folder = tmp_path_factory.mktemp("site")
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site, wheel],
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", folder, wheel],
         check=True,
         timeout=120,
     )
+    return folder
+
+
+def test_it_runs_beside_a_project_with_modules_of_the_same_names(site, tmp_path):
     project = tmp_path / "project"
     for name in PARTS:
         (project / name).mkdir(parents=True)
@@ -87,3 +101,27 @@ def test_it_runs_beside_a_project_with_modules_of_the_same_names(wheel, tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert "1 pass; exit status 0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["run", "mutant:offset-not-state"], "mutant:offset-not-state"),
+        (["run", "variant:unnumbered-at-least-once"], "variant:unnumbered-at-least-once"),
+        (["selftest", "--part"], "tickproof selftest"),
+        (["mutate", "single"], "tickproof mutate"),
+    ],
+)
+def test_what_needs_a_checkout_says_so(site, tmp_path, words, what):
+    done = subprocess.run(
+        [sys.executable, "-m", "tickproof", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"PYTHONPATH": str(site)},
+    )
+    assert done.returncode == 2, done.stderr
+    said = " ".join(done.stderr.split())
+    assert f"{what}: needs a checkout of the repository, it is not in the wheel" in said
+    assert not list(tmp_path.rglob("engine.toml"))

@@ -48,9 +48,11 @@ def mutate(
 
     Needs the extra `mutation`. A run that was interrupted goes on from its results.
     """
+    from tickproof.conformance.resources import fixtures, require_checkout
+
+    require_checkout("tickproof mutate")
     from tickproof.conformance.mutation import equivalents, markdown, session
     from tickproof.conformance.mutation.progress import MutantProgress
-    from tickproof.conformance.resources import fixtures
     from tickproof.conformance.session import out_folder
 
     (loaded,) = options.load_engines([engine], out)

@@ -257,7 +257,6 @@ def load_engines(names: Sequence[str], out: Path) -> list[EngineSpec]:
     """
     from tickproof.conformance.engines import spec
     from tickproof.conformance.resources import fixtures
-    from tickproof.conformance.selftest import mutants
     from tickproof.conformance.suites import registry
 
     if not names:
@@ -266,11 +265,8 @@ def load_engines(names: Sequence[str], out: Path) -> list[EngineSpec]:
     known, loaded, errors = registry.load(), [], []
     for name in names:
         try:
-            if mutants.names_one(name):
-                copy = mutants.find(name, fixtures())
-                path = mutants.make(copy, fixtures(), out / "mutants" / copy.id)
-            else:
-                path = spec.find(name, fixtures())
+            is_copy = name.startswith(("mutant:", "variant:", "oddity:"))
+            path = _copied(name, out) if is_copy else spec.find(name, fixtures())
             engine = spec.load(path, known)
             if not engine.preparation():  # which may be what makes it
                 engine.command()  # argv must be found before anything is started
@@ -281,6 +277,17 @@ def load_engines(names: Sequence[str], out: Path) -> list[EngineSpec]:
         raise click.UsageError("\n".join(errors))
     _prepare(loaded, out)
     return loaded
+
+
+def _copied(name: str, out: Path) -> Path:
+    """Make a mutant or a sound variant below ``out``; return the path of its engine.toml."""
+    from tickproof.conformance.resources import fixtures, require_checkout
+
+    require_checkout(name)
+    from tickproof.conformance.selftest import mutants
+
+    copy = mutants.find(name, fixtures())
+    return mutants.make(copy, fixtures(), out / "mutants" / copy.id)
 
 
 def _prepare(specs: Sequence[EngineSpec], out: Path) -> None:

@@ -57,7 +57,9 @@ def selftest(
     """Try every mutant, which has to fail, and every sound engine, which must not."""
     from tickproof.conformance.engines import interruption
     from tickproof.conformance.report.templates import as_extra
-    from tickproof.conformance.resources import fixtures
+    from tickproof.conformance.resources import fixtures, require_checkout
+
+    require_checkout("tickproof selftest")
     from tickproof.conformance.selftest import (
         markdown,
         model,

@@ -117,11 +117,6 @@ def sound_variants(fixtures: Path) -> list[SoundVariant]:
     return [_load(path, SoundVariant) for path in _files(fixtures, "sound_variants")]
 
 
-def names_one(name: str) -> bool:
-    """Tell whether a name on the command line is that of a mutant or a sound variant."""
-    return name.partition(":")[0] in _KINDS and ":" in name
-
-
 def find(name: str, fixtures: Path) -> Copy:
     """Return "mutant:ID" or "variant:ID"; raises InvalidFile, with the nearest ids, without it."""
     kind, _, id_ = name.partition(":")

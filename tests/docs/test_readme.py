@@ -20,8 +20,8 @@ def test_what_the_readme_counts_is_there():
     text = (ROOT / "README.md").read_text()
     counted = {
         f"{len(registry.load())} [requirements]",
-        f"{len(list((fixtures() / 'mutants').glob('*.toml')))} copies with a planted defect",
-        f"{len(list((fixtures() / 'sound_variants').glob('*.toml')))} that are odd but right",
+        f"{len(list((fixtures() / 'mutants').glob('*.toml')))} mutants must fail",
+        f"{len(list((fixtures() / 'sound_variants').glob('*.toml')))} unusual but correct variants",
     }
     assert not [one for one in counted if one not in text]
 
