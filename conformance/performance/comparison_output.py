@@ -68,7 +68,7 @@ def _cells(row: FigureRow) -> list[Text]:
 
 
 def as_json(found: Comparison) -> str:
-    """Return a comparison as one JSON object; see docs/compare.md for its keys."""
+    """Return a comparison as one JSON object; see docs/bench.md for its keys."""
     data: dict[str, Any] = {"format": FORMAT, **asdict(found)}
     data["regressions"] = [{"engine": name, "what": what} for name, what in found.regressions]
     data["overlaps"] = [asdict(one) for one in found.overlaps]

@@ -1,11 +1,6 @@
-"""Write every page of docs/ that is made from the code, and the picture.
+"""Draw the picture of the documents again: ``python -m docs.tools`` in a checkout."""
 
-``python -m docs.tools`` in a checkout. A test fails while one of them is stale.
-"""
+from docs.tools import diagram
 
-from docs.tools import diagram, pages
-
-made = pages.pages() | {diagram.PICTURE: diagram.picture()}
-for path, text in made.items():
-    path.write_text(text, "utf-8")
-    print(f"wrote {path.name}")
+diagram.PICTURE.write_text(diagram.picture(), "utf-8")
+print(f"wrote {diagram.PICTURE.name}")

@@ -1,4 +1,4 @@
-"""A hook of mkdocs: the navigation has all decisions, and links lead out of docs/ too.
+"""A hook of mkdocs: made pages and tables, all decisions, and links that lead out of docs/.
 
 READMEs outside docs/ become pages of the site, below ``tree/``. A link to any other file
 of the repository becomes its path, as text: the site is built without knowing where the
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from mkdocs.structure.files import File, Files
+
+from docs.tools import pages
 
 ROOT: Final = Path(__file__).parents[2]
 READMES: Final = sorted(
@@ -36,7 +38,9 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the READMEs of other folders to the site."""
+    """Add the pages that are made, and the READMEs of other folders."""
+    for name, text in pages.pages().items():
+        files.append(File.generated(config, name, content=text))
     for path in READMES:
         source = path.relative_to(ROOT).as_posix()
         files.append(File.generated(config, f"tree/{source}", content=path.read_text("utf-8")))
@@ -60,5 +64,5 @@ def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
             )
         return f"{words} (`{path}`)" if words.strip("`") not in path else f"`{path}`"
 
-    parts = _FENCE.split(markdown)
+    parts = _FENCE.split(pages.completed(markdown))
     return "".join(part if part.startswith("```") else _LINK.sub(led, part) for part in parts)

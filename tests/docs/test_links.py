@@ -49,7 +49,7 @@ def paths(text: str) -> set[str]:
     tops = "conformance|docs|fixtures|generators|reference|tests"
     modules = re.findall(r"(?<![\w./<-])((?:\w+/)+\w+\.py)\b", text)
     named = {*modules, *re.findall(rf"`((?:{tops})/[\w./-]+)`", text)}
-    return {one for one in named if not re.search(r"/[A-Z]+\.toml$", one)}  # FAMILY.toml, ID.toml
+    return {one for one in named if not re.search(r"/[A-Z]+\.(toml|py)$", one)}  # ID.toml, NAME.py
 
 
 def dotted(text: str) -> set[str]:

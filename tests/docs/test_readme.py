@@ -19,7 +19,7 @@ def test_the_readme_is_short():
 def test_what_the_readme_counts_is_there():
     text = (ROOT / "README.md").read_text()
     counted = {
-        f"{len(registry.load())} [requirements]",
+        f"{len(registry.load())} requirements",
         f"{len(list((fixtures() / 'mutants').glob('*.toml')))} mutants must fail",
         f"{len(list((fixtures() / 'sound_variants').glob('*.toml')))} unusual but correct variants",
     }
