@@ -184,5 +184,9 @@ def test_the_architecture_page_says_where_things_are():
         path = re.match(r"`([\w/]+\.py)`", rows[what])[1]
         for text in texts:
             assert text in (ROOT / path).read_text("utf-8"), f"{what}: {path}"
-    others = {"a requirement", "a mutant", "an app: what it owes, and its messages"}
+    others = {
+        "a requirement, its scenarios and its judges",
+        "a mutant",
+        "an app: what it owes, and its messages",
+    }
     assert rows.keys() == said.keys() | others
