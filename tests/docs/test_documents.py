@@ -188,5 +188,6 @@ def test_the_architecture_page_says_where_things_are():
         "a requirement, its scenarios and its judges",
         "a mutant",
         "an app: what it owes, and its messages",
+        "a fault: what it does, its limits, evidence and words",
     }
     assert rows.keys() == said.keys() | others
