@@ -422,8 +422,8 @@ class Trial:
             limit_s = max(limit_s, _FIRST_SILENCE_S)
         if plan.tells:
             limit_s = max(limit_s, _WITHOUT_END_S)
-        if self._struck_at and self._moved_at == self._struck_at:
-            limit_s += self._recovery_s  # nothing has moved since
+        if self._struck_at and (plan.tells or self._moved_at == self._struck_at):
+            limit_s += self._recovery_s  # clients may wait as long as they were told to
         return limit_s
 
     @property
