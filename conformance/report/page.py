@@ -28,7 +28,7 @@ from tickproof.conformance.report import (
 from tickproof.conformance.report.json_report import PAGE_NAME, Report, Result
 from tickproof.conformance.report.processes import ProcessUse
 from tickproof.conformance.report.run_curves import RunCurves
-from tickproof.conformance.report.style import TIER_NAMES
+from tickproof.conformance.report.style import tier_name
 from tickproof.conformance.report.terminal import where
 from tickproof.conformance.suites.hints import advice, halves
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, SEVERITY, Verdict
@@ -130,7 +130,7 @@ def html(report: Report, folder: Path) -> str:
     """
     shown = entries(report.requirements, folder)
     tiers = [
-        Tier(number, TIER_NAMES.get(number, ""), _counted(found), found)
+        Tier(number, tier_name(number, found[0].result.id), _counted(found), found)
         for number, found in (
             (number, list(group))
             for number, group in groupby(shown, key=lambda entry: entry.result.tier)

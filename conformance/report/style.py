@@ -19,6 +19,12 @@ TIER_NAMES: Final[Mapping[int, str]] = {
     4: "grow and shrink",
     5: "latency on an attested host",
 }
+#: The same for a user's own job, whose requirements are those of the family JB.
+JOB_TIER_NAMES: Final[Mapping[int, str]] = {
+    0: "no faults",
+    2: "a restart",
+    3: "process deaths and network faults",
+}
 
 _LOOKS: Final[Mapping[Verdict, tuple[str, str, str]]] = {
     Verdict.PASS: ("✓", "+", "green"),
@@ -30,6 +36,12 @@ _LOOKS: Final[Mapping[Verdict, tuple[str, str, str]]] = {
     Verdict.GAP_FIXED: ("!", "!", "bold red"),
     Verdict.KIT_ERROR: ("‼", "#", "bold magenta"),
 }
+
+
+def tier_name(tier: int, requirement: str) -> str:
+    """Return the name of a tier, one of whose requirements is given by id."""
+    names = JOB_TIER_NAMES if requirement.startswith("JB-") else TIER_NAMES
+    return names.get(tier, "")
 
 
 def mark(verdict: Verdict) -> str:

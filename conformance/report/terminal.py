@@ -16,7 +16,7 @@ from rich.text import Text
 from tickproof.conformance.explain.picture import plain
 from tickproof.conformance.report import judged, rejects_by_symbol, scale_costs
 from tickproof.conformance.report.json_report import PAGE_NAME, Report, Result, left
-from tickproof.conformance.report.style import TIER_NAMES, badge, counts_line, glyph, symbol
+from tickproof.conformance.report.style import badge, counts_line, glyph, symbol, tier_name
 from tickproof.conformance.suites.hints import advice, halves
 from tickproof.conformance.text import shortened, shown
 from tickproof.conformance.verdicts import (
@@ -140,7 +140,7 @@ def _tiers(console: Console, by_tier: Mapping[int, Sequence[Result]]) -> None:
     for tier, results in by_tier.items():
         table.add_row(
             Text(f"T{tier}", style="bold"),
-            Text(TIER_NAMES.get(tier, "")),
+            Text(tier_name(tier, results[0].id)),
             counts_line(judged.counts(results), console),
             _seconds(sum(r.seconds for r in results)),
         )
@@ -149,7 +149,7 @@ def _tiers(console: Console, by_tier: Mapping[int, Sequence[Result]]) -> None:
 
 def _tier(console: Console, tier: int, results: list[Result], widths: tuple[int, int]) -> None:
     """Print one row for each requirement of a tier; a title that is too long is wrapped."""
-    title = Text(f"T{tier} {TIER_NAMES.get(tier, '')}  ", style="bold")
+    title = Text(f"T{tier} {tier_name(tier, results[0].id)}  ", style="bold")
     title.append_text(counts_line(judged.counts(results), console))
     table = Table(box=None, show_header=False, pad_edge=False, expand=console.width <= 120)
     table.add_column(no_wrap=True, width=widths[0])

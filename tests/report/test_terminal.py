@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tickproof.conformance.jobs.requirements import JB
 from tickproof.conformance.report import json_report, terminal
+from tickproof.conformance.report.style import JOB_TIER_NAMES, tier_name
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.hints import halves
 from tickproof.conformance.verdicts import Outcome, Verdict
@@ -56,6 +58,12 @@ def test_passes_are_one_line_a_tier_unless_all_are_asked_for(make_report, width)
         assert any(line.startswith(f"  {id_} ") for line in whole)
         if width == 100 and len(requirement.title) <= 50:
             assert requirement.title.replace(" ", "") in text
+
+
+def test_tiers_of_a_job_are_named_for_a_job():
+    assert tier_name(2, "JB-RESTART") == "a restart"
+    assert tier_name(2, "MS-REJECTS") == "Market Spread, no faults"
+    assert {one.tier for one in JB.values()} == set(JOB_TIER_NAMES)
 
 
 def test_what_was_not_claimed_is_always_listed(one_of_each, ids):
