@@ -98,7 +98,7 @@ class App(ABC):
 
     def output(self, history: History) -> OutputLog:
         """Return what was recorded of the output."""
-        sizes = [part["record_size"] for part in history.partitions]
+        sizes = [part.record_size for part in history.partitions]
         return history.outputs(self.output_layout(max(sizes, default=0)))
 
     @abstractmethod
@@ -172,6 +172,6 @@ class App(ABC):
 
 def placed(history: History, layout: np.dtype, stream: int = 0) -> Inputs:
     """Return (stream, partition, payloads) of each partition of a stream."""
-    numbers = [p["partition"] for p in history.partitions if p["stream"] == stream]
+    numbers = [p.partition for p in history.partitions if p.stream == stream]
     arrays = history.inputs(layout, stream)
     return [(stream, n, a) for n, a in zip(numbers, arrays, strict=True)]

@@ -140,7 +140,7 @@ class MarketSpread(App):
             if self.merged and self.rejects_only
             else [_chosen(part, probes_only=self.rejects_only) for part in parts]
         )
-        first = sum(row["stream"] < self.order_stream for row in history.partitions)
+        first = sum(row.stream < self.order_stream for row in history.partitions)
         for number, (part, offsets) in enumerate(zip(parts, places, strict=True)):
             orders = part.view(ORDER)
             tagged = orders["client_tag"][offsets] >= np.uint64(PROBE_TAG)

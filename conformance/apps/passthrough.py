@@ -38,7 +38,7 @@ class Passthrough(App):
         return records
 
     def _inputs(self, history: History) -> list[np.ndarray]:
-        (layout,) = self.input_layouts(history.partitions[0]["record_size"])
+        (layout,) = self.input_layouts(history.partitions[0].record_size)
         return history.inputs(layout)
 
     def check(self, history: History, log: OutputLog, leeway: Leeway) -> Findings:
@@ -56,7 +56,7 @@ class Passthrough(App):
 
     def match(self, history: History, log: OutputLog) -> Matching | None:
         """Match outputs by their bytes."""
-        (layout,) = self.input_layouts(history.partitions[0]["record_size"])
+        (layout,) = self.input_layouts(history.partitions[0].record_size)
         return match_payloads(placed(history, layout), log, self.answer)
 
     def lanes(self, history: History) -> Iterator[Lane]:

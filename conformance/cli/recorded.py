@@ -109,19 +109,19 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     try:
         with opened_run(run) as folder:
             history = History(folder)
-            name = engine or _engine_of(run, history.run)
+            name = engine or _engine_of(run, history.record)
             (spec,) = options.load_engines([name], out)
-            engine_then = history.run["engine"]
+            engine_then = history.record.engine
             replay_report.heading(
                 console,
-                f"{history.scenario}, seed {history.run['seed']}",
+                f"{history.scenario}, seed {history.record.seed}",
                 stimulus(history),
-                f"{engine_then['name']} {engine_then['version']}",
+                f"{engine_then.name} {engine_then.version}",
                 f"{spec.name} {spec.version}",
             )
             (parent,) = run_command.engine_folders([spec], out)
             run_command.claim(parent, spec)
-            with runs_folder(parent / "replays", int(history.run["seed"]), folder) as runs:
+            with runs_folder(parent / "replays", history.record.seed, folder) as runs:
                 found = replay.replay(
                     folder,
                     spec,

@@ -83,7 +83,7 @@ def _of_total(facts: Facts, index: int) -> tuple[np.ndarray, Diagnosis]:
     where = m.places(rows)
     stream, partition, _ = place_of(where[0])  # all records of a key are in one partition
     values = facts.history.inputs(COUNT_IN, stream)
-    numbers = [p["partition"] for p in facts.history.partitions if p["stream"] == stream]
+    numbers = [p.partition for p in facts.history.partitions if p.stream == stream]
     of_key = np.array(values[numbers.index(partition)]["value"][where["offset"]])
     return where, diagnose_total(of_key, n, int(out["total"]))
 
@@ -242,7 +242,7 @@ def _find(facts: Facts, near: Aftermath) -> list[_Went]:
     ]
     index = _positions(rows["index"].astype(np.int64), rows["count"].astype(np.int64))
     out = np.array(log.payloads[index]) if len(index) else log.payloads[:0]
-    numbers = [p["partition"] for p in history.partitions]
+    numbers = [p.partition for p in history.partitions]
     found = []
     for place in near.places:
         if place.base is None:

@@ -132,7 +132,7 @@ def _of_keys(app: Count, facts: Facts, where: np.ndarray) -> str:
 
 def _records(facts: Facts, where: np.ndarray, arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Return the records that lie ``where`` in the partitions of a stream."""
-    numbers = [p["partition"] for p in facts.history.partitions]
+    numbers = [p.partition for p in facts.history.partitions]
     rows = [
         np.array(arrays[numbers.index(partition)][offsets_in(where, stream, partition)])
         for stream, partition in partitions_of(where)
@@ -251,7 +251,7 @@ def numbering(facts: Facts, near: Aftermath | None) -> list[str]:
 
 def _whole_partitions(facts: Facts, where: np.ndarray) -> str:
     """Say whether the records are all that their partitions hold."""
-    records = {(p["stream"], p["partition"]): p["records"] for p in facts.history.partitions}
+    records = {(p.stream, p.partition): p.records for p in facts.history.partitions}
     places = partitions_of(where)
     if len(where) != sum(records[place] for place in places):
         return ""
@@ -264,7 +264,7 @@ def _named(facts: Facts, places: list[tuple[int, int]]) -> str:
 
 def _ends(facts: Facts, where: np.ndarray) -> bool:
     """Say whether the records reach to the end of each of their partitions without a hole."""
-    records = {(p["stream"], p["partition"]): p["records"] for p in facts.history.partitions}
+    records = {(p.stream, p.partition): p.records for p in facts.history.partitions}
     for stream, partition in partitions_of(where):
         offset = offsets_in(where, stream, partition)
         end = records[stream, partition]

@@ -95,7 +95,7 @@ class Facts:
 
     def partition(self, stream: int, number: int) -> str:
         """Return what a partition is called: "partition 3", with its stream where there are two."""
-        many = any(p["stream"] != stream for p in self.history.partitions)
+        many = any(p.stream != stream for p in self.history.partitions)
         return f"partition {number}" + (f" of stream {stream}" if many else "")
 
     @property
@@ -133,21 +133,21 @@ class Facts:
     @property
     def title(self) -> str:
         """What ran, in one sentence."""
-        run, scenario = self.history.run, self.history.run["scenario"]
-        params = ", ".join(f"{k} {v}" for k, v in scenario["params"].items())
-        workers = scenario["workers"]
-        rate = f", {scenario['rate']:,.0f} of them a second" if scenario["rate"] else ""
+        scenario = self.history.record.scenario
+        params = ", ".join(f"{k} {v}" for k, v in scenario.params.items())
+        workers = scenario.workers
+        rate = f", {scenario.rate:,.0f} of them a second" if scenario.rate else ""
         return (
-            f"App {scenario['app']}{f' ({params})' if params else ''} on "
+            f"App {scenario.app}{f' ({params})' if params else ''} on "
             f"{counted(self.history.input_records, 'record')} in "
-            f"{counted(len(run['input']['partitions']), 'partition')}{rate}; "
+            f"{counted(len(self.history.partitions), 'partition')}{rate}; "
             f"{counted(workers, 'worker')}."
         )
 
 
 def _matching(history: History, log: OutputLog) -> Matching | None:
     """Return what the outputs of a run answer; None where that is too much to hold."""
-    size = sum(p["records"] * p["record_size"] for p in history.partitions)
+    size = sum(p.records * p.record_size for p in history.partitions)
     if history.input_records + len(log) > _MOST_RECORDS or size > _MOST_BYTES:
         return None
     return apps.of(history).match(history, log)
@@ -156,7 +156,7 @@ def _matching(history: History, log: OutputLog) -> Matching | None:
 def _origin_ns(history: History) -> int:
     """Return the time that a reader counts from: the first thing on record, 0 for none."""
     first = [row["t_ns"] for row in (*history.events[:1], *history.control[:1])]
-    return min(first, default=int(history.run.get("started_ns", 0)))
+    return min(first, default=history.record.started_ns)
 
 
 def _end_ns(history: History) -> int:

@@ -193,7 +193,7 @@ def as_json(history: History, outcomes: Sequence[Outcome], *, width: int = WIDTH
     stories = _stories(history, outcomes)
     return {
         "scenario": history.scenario,
-        "seed": history.run.get("seed"),
+        "seed": history.record.seed,
         "picture": picture(history, _first_wrong(stories), width=width),
         "stories": [made.to_json() for made in stories],
     }

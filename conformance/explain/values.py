@@ -291,7 +291,7 @@ def _newest(facts: Facts, index: int, near: Aftermath | None) -> list[str]:
 def _quotes(facts: Facts, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Return all quotes as RECORD rows, and their PLACES."""
     records, places = [np.empty(0, RECORD)], [np.empty(0, PLACES)]
-    numbers = [p["partition"] for p in facts.history.partitions if p["stream"] == 0]
+    numbers = [p.partition for p in facts.history.partitions if p.stream == 0]
     for partition, array in zip(numbers, facts.history.inputs(dtype, 0), strict=True):
         some = np.array(array).view(RECORD)
         at = np.flatnonzero(some["kind"] == QUOTE_KIND)

@@ -61,8 +61,7 @@ def attempt(engine: Path, scenario: Scenario, folder: Path, hosts: int = 0) -> A
         isolation = Isolation(hosts=hosts)
         play(scenario, load(engine), folder, seed=scenario.recipe["seed"], isolation=isolation)
         history = History(folder)
-        history.run["outputs"] = len(evidence.outputs(history))
-        write_json(folder / "run.json", history.run)
+        history.note(outputs=len(evidence.outputs(history)))
     except (KitStopped, HistoryError, OSError) as error:
         outcome = outcome_of(REQUIREMENT, scenario.name, error, None)
         return Attempt(scenario, outcome, 0, 0, time.monotonic() - began)

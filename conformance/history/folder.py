@@ -42,6 +42,7 @@ from tickproof.conformance.history.rows import (
     USAGE,
     of_partition,
 )
+from tickproof.conformance.history.run_record import Partition, RunRecord
 from tickproof.conformance.text import shown
 from tickproof.generators.layouts import framed
 from tickproof.generators.spread_rule import decimals_of, spread_limit
@@ -93,7 +94,7 @@ class History:
         self.cache: dict[str, Any] = {}  # what checkers found, kept for other tests of this run
         path = folder / "run.json"
         try:
-            self.run: dict[str, Any] = loads(plain_files.read_bytes(folder, path.name))
+            run = loads(plain_files.read_bytes(folder, path.name))
         except FileNotFoundError:
             raise HistoryError(f"{path}: not found; expected the folder of a run") from None
         except OSError as error:
@@ -101,24 +102,32 @@ class History:
         except ValueError as error:
             raise HistoryError(f"{path}: not JSON ({error})") from error
         self._unchanged: set[str] = set()
-        self._check_whole(path)
+        self.record = self._read(path, run)
 
-    def _check_whole(self, path: Path) -> None:
+    def _read(self, path: Path, run: Any) -> RunRecord:
         """Expect all keys of run.json, and every file as long as the run left it."""
-        if not isinstance(self.run, dict):
+        if not isinstance(run, dict):
             raise HistoryError(f"{path}: expected a JSON object")
-        if self.run.get("format") != FORMAT:
-            raise HistoryError(f"{path}: format {self.run.get('format')!r}, expected {FORMAT}")
+        if run.get("format") != FORMAT:
+            raise HistoryError(f"{path}: format {run.get('format')!r}, expected {FORMAT}")
         for key, kind in _KEYS.items():
             # A kit that was stopped while it made the input left no "input".
-            if not isinstance(self.run.get(key), kind):
+            if not isinstance(run.get(key), kind):
                 raise HistoryError(f"{path}: {key}: expected an object; the run has not begun")
-        run_record.check(path, self.run)
-        for name, size in self.run.get("files", {}).items():
+        record = run_record.read(path, run)
+        for name, size in record.files.items():
             if name != _STAGED and (has := plain_files.size(self.folder, name)) < size:
                 raise HistoryError(
                     f"{self.folder / name}: {has} bytes, expected {size}: cut after the run"
                 )
+        return record
+
+    def note(self, **facts: Any) -> None:
+        """Add facts to run.json that are known only after the run; raises OSError."""
+        path = self.folder / "run.json"
+        run = loads(plain_files.read_bytes(self.folder, path.name)) | facts
+        write_json(path, run)
+        self.record = run_record.read(path, run)
 
     def opened(self, name: str) -> BufferedReader:
         """Open a file of the run, by its name within the folder, as it was recorded.
@@ -127,7 +136,7 @@ class History:
         and made ones have no digests to tell by); FileNotFoundError.
         """
         file = plain_files.opened(self.folder, name)
-        expected = self.run.get("sha256", {}).get(name)
+        expected = self.record.sha256.get(name)
         if expected is not None and name not in self._unchanged:
             if hashlib.file_digest(file, "sha256").hexdigest() != expected:
                 file.close()
@@ -155,32 +164,32 @@ class History:
     @property
     def scenario(self) -> str:
         """Name of the scenario."""
-        return self.run["scenario"]["name"]
+        return self.record.scenario.name
 
     @property
     def app(self) -> str:
         """Name of the app."""
-        return self.run["scenario"]["app"]
+        return self.record.scenario.app
 
     @property
     def params(self) -> dict[str, str]:
         """Params of the deploy request."""
-        return self.run["scenario"]["params"]
+        return self.record.scenario.params
 
     @property
     def spread_limit(self) -> int:
         """Five cents in the unit of the prices of a market."""
-        return spread_limit(decimals_of(self.run["input"]["recipe"]))
+        return spread_limit(decimals_of(self.record.input.recipe))
 
     @property
     def claims(self) -> dict[str, Any]:
         """What the engine claims for this app and these params."""
-        return self.run["claims"]
+        return self.record.claims
 
     @property
     def ended(self) -> dict[str, Any]:
         """How the run ended: ``how`` is "completed", "engine-failure" or "kit-error"."""
-        return self.run.get("ended", {"how": "kit-error", "message": "the run did not end"})
+        return self.record.ended
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:
@@ -246,7 +255,7 @@ class History:
         Faults do, and over Kafka the rebalances of a group, which come unasked.
         """
         rows = self.fetches
-        if self.run["scenario"]["faults"] or self.claims.get("transport") == "kafka":
+        if self.record.scenario.faults or self.claims.get("transport") == "kafka":
             return rows
         onward = np.ones(len(rows), bool)
         number = rows["stream"].astype(np.uint32) << np.uint32(16) | rows["partition"]
@@ -287,19 +296,19 @@ class History:
     def fetched(self) -> int:
         """Distinct records that were fetched, over all partitions."""
         return sum(
-            int(of_partition(self.fetches, p["stream"], p["partition"])["end"].max(initial=0))
+            int(of_partition(self.fetches, p.stream, p.partition)["end"].max(initial=0))
             for p in self.partitions
         )
 
     @property
-    def partitions(self) -> list[dict[str, Any]]:
-        """What run.json says of each input partition (stream, partition, records, ...)."""
-        return self.run["input"]["partitions"]
+    def partitions(self) -> list[Partition]:
+        """The partitions of the input."""
+        return self.record.input.partitions
 
     @property
     def input_records(self) -> int:
         """Records of the whole input."""
-        return sum(row["records"] for row in self.partitions)
+        return sum(row.records for row in self.partitions)
 
     def inputs(self, dtype: np.dtype, stream: int = 0) -> list[np.ndarray]:
         """Return the payloads of each partition of a stream, in offset order.
@@ -308,30 +317,30 @@ class History:
         raises HistoryError where that is impossible or gives other bytes.
         """
         self._have_input()
-        rows = [row for row in self.partitions if row["stream"] == stream]
-        return [self._framed(row["file"], dtype, row["records"]) for row in rows]
+        rows = [row for row in self.partitions if row.stream == stream]
+        return [self._framed(row.file, dtype, row.records) for row in rows]
 
     def _have_input(self) -> None:
-        if all((self.folder / row["file"]).exists() for row in self.partitions):
+        if all((self.folder / row.file).exists() for row in self.partitions):
             return
         folder = self.folder / "input"
         if folder.is_symlink():
             raise HistoryError(f"{folder}: expected a folder; found a link")
         try:
-            made = self._make_input(self.run["input"]["recipe"], folder)
+            made = self._make_input(self.record.input.recipe, folder)
         except (ValueError, OSError) as error:
             raise HistoryError(f"{folder}: cannot be made again: {error}") from error
         for row in self.partitions:
-            if made.get(row["file"]) != row["sha256"]:
+            if made.get(row.file) != row.sha256:
                 shutil.rmtree(folder)  # or it would be taken for the run's own
                 raise HistoryError(
-                    f"{self.folder / row['file']}: made again from its recipe, "
+                    f"{self.folder / row.file}: made again from its recipe, "
                     "it has other bytes than in the run"
                 )
 
     def _make_input(self, recipe: dict[str, Any], folder: Path) -> dict[str, str]:
         """Write the input once more; return name of each file -> its sha256."""
-        built = remade(self.run["input"], folder)
+        built = remade(self.record.input, folder)
         return {f"{folder.name}/{part.path.name}": part.sha256 for part in built.partitions}
 
     def _framed(self, name: str, dtype: np.dtype, records: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.remade_input import remade
+from tickproof.conformance.history.run_record import RunRecord
 from tickproof.generators.partitions import BuiltInput, PartitionFile
 
 #: Beside the partitions: BuiltInput.plan, which cannot be told from the partitions.
@@ -56,26 +57,26 @@ def recorded_plan(history: History) -> np.ndarray:
     folder = history.folder / "input"
     rows = history.partitions
     if not (folder / PLAN).is_file():
-        tidied = not any((history.folder / row["file"]).exists() for row in rows)
+        tidied = not any((history.folder / row.file).exists() for row in rows)
         try:
-            save_plan(_made(history.run, folder), folder)
+            save_plan(_made(history.record, folder), folder)
         except HistoryError:
             if tidied:
                 shutil.rmtree(folder, ignore_errors=True)  # not to be taken for the run's own
             raise
-    return _plan(history.folder, [row["records"] for row in rows])
+    return _plan(history.folder, [row.records for row in rows])
 
 
-def same_input(run_folder: Path, run: Mapping[str, Any]) -> InputMaker:
+def same_input(run_folder: Path, run: RunRecord) -> InputMaker:
     """Return what writes the input of a run into a folder of another one.
 
-    ``run`` is the run's run.json. Kept files are copied; otherwise the input is made again
+    ``run`` is the record of the run. Kept files are copied; otherwise the input is made again
     from its recipe. The maker raises HistoryError where the bytes are not those of the run.
     """
 
     def make(folder: Path) -> BuiltInput:
-        rows = run["input"]["partitions"]
-        kept = (f"input/{PLAN}", *(row["file"] for row in rows))
+        rows = run.input.partitions
+        kept = (f"input/{PLAN}", *(row.file for row in rows))
         if all((run_folder / name).is_file() for name in kept):
             return _copied(run, run_folder, folder)
         return _made(run, folder)
@@ -83,47 +84,44 @@ def same_input(run_folder: Path, run: Mapping[str, Any]) -> InputMaker:
     return make
 
 
-def _made(run: Mapping[str, Any], folder: Path) -> BuiltInput:
+def _made(run: RunRecord, folder: Path) -> BuiltInput:
     try:
-        built = remade(run["input"], folder)
+        built = remade(run.input, folder)
     except (ValueError, OSError) as error:
         raise HistoryError(f"the input cannot be made again: {error}") from error
     _expect_same(run, {(p.stream, p.partition): p.sha256 for p in built.partitions})
     return built
 
 
-def _copied(run: Mapping[str, Any], run_folder: Path, folder: Path) -> BuiltInput:
+def _copied(run: RunRecord, run_folder: Path, folder: Path) -> BuiltInput:
     folder.mkdir(parents=True)
     parts = []
-    for row in run["input"]["partitions"]:
-        target = folder / Path(row["file"]).name
-        with plain_files.opened(run_folder, row["file"]) as kept, target.open("xb") as copy:
+    for row in run.input.partitions:
+        target = folder / Path(row.file).name
+        with plain_files.opened(run_folder, row.file) as kept, target.open("xb") as copy:
             shutil.copyfileobj(kept, copy, _CHUNK)
         with target.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         parts.append(
-            PartitionFile(
-                row["stream"], row["partition"], target, row["record_size"], row["records"], digest
-            )
+            PartitionFile(row.stream, row.partition, target, row.record_size, row.records, digest)
         )
     _expect_same(run, {(p.stream, p.partition): p.sha256 for p in parts})
-    given = run["input"]
     return BuiltInput(
         tuple(parts),
         _plan(run_folder, [p.records for p in parts]),
-        given["recipe"],
-        given["warnings"],
-        given["symbols"],
+        run.input.recipe,
+        run.input.warnings,
+        run.input.symbols,
     )
 
 
-def _expect_same(run: Mapping[str, Any], digests: Mapping[tuple[int, int], str]) -> None:
+def _expect_same(run: RunRecord, digests: Mapping[tuple[int, int], str]) -> None:
     """Expect each partition to have the hash that run.json names."""
-    for row in run["input"]["partitions"]:
-        if digests.get((row["stream"], row["partition"])) != row["sha256"]:
+    for row in run.input.partitions:
+        if digests.get((row.stream, row.partition)) != row.sha256:
             raise HistoryError(
-                f"{row['file']}: made again, it has other bytes than in the run, which was "
-                f"recorded by tickproof {run.get('kit', 'of an unknown version')}"
+                f"{row.file}: made again, it has other bytes than in the run, which was "
+                f"recorded by tickproof {run.kit}"
             )
 
 

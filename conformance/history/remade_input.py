@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickproof import generators
+from tickproof.conformance.history.run_record import Input
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER
 from tickproof.generators.partitions import BuiltInput
 
@@ -15,14 +16,14 @@ _SIZES: Final = {
 }  # fmt: skip
 
 
-def remade(given: Mapping[str, Any], folder: Path) -> BuiltInput:
+def remade(given: Input, folder: Path) -> BuiltInput:
     """Make an input again; ``given``: what run.json says of it.
 
     Raises ValueError and OSError as `generators.build` does; and ValueError, before anything is
     written, where the recipe makes another number of records, or records of another size, or
     reads what is no plain file of known content.
     """
-    recipe = given["recipe"]
+    recipe = given.recipe
     try:
         wrong = belied(given)
         files = {key: str(recipe[key]) for key in ("path", "quotes", "orders") if key in recipe}
@@ -39,17 +40,17 @@ def remade(given: Mapping[str, Any], folder: Path) -> BuiltInput:
     return generators.build(recipe, folder)
 
 
-def belied(given: Mapping[str, Any]) -> str:
+def belied(given: Input) -> str:
     """Say what of an input's partitions its recipe belies, "" where nothing does.
 
-    Raises ValueError, TypeError, KeyError or AttributeError where it is no record of an input.
+    Raises ValueError, TypeError, KeyError or AttributeError for a recipe of the wrong shape.
     """
-    recipe, rows = given["recipe"], given["partitions"]
-    records, made = sum(int(row["records"]) for row in rows), _recipe_records(recipe)
+    recipe, rows = given.recipe, given.partitions
+    records, made = sum(row.records for row in rows), _recipe_records(recipe)
     if made not in (None, records):
         return f"expected a recipe of {records:,} records, got one of {made:,}"
     size = int(recipe["size"]) if recipe["kind"] == "payloads" else _SIZES.get(recipe["kind"])
-    if size is not None and (others := {int(row["record_size"]) for row in rows} - {size}):
+    if size is not None and (others := {row.record_size for row in rows} - {size}):
         return f"expected records of {max(others):,} bytes, got a recipe of {size:,}"
     return ""
 

@@ -1,10 +1,8 @@
-"""The shape of run.json: what must be there, and of which type, before anything is judged.
-
-Keys that are not named here are for others to check.
-"""
+"""run.json as a typed object, checked before anything is judged."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -32,7 +30,9 @@ class _Shape(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
 
 
-class _Engine(_Shape):
+class Engine(_Shape):
+    """The engine that was run."""
+
     name: str
     version: str
     language: str = ""
@@ -47,7 +47,9 @@ class _Claims(_Shape):
     latency: str | None = None
 
 
-class _Partition(_Shape):
+class Partition(_Shape):
+    """One partition of the input; ``file``: its name within the run folder."""
+
     stream: Annotated[int, Field(ge=0, lt=2**16)]
     partition: Annotated[int, Field(ge=0, lt=2**16)]
     file: Annotated[str, Field(pattern=r"^input/s\d{1,5}p\d{1,5}\.log$")]
@@ -56,11 +58,13 @@ class _Partition(_Shape):
     sha256: str
 
 
-class _Input(_Shape):
+class Input(_Shape):
+    """What the input was made of; symbols: short name in the records -> original symbol."""
+
     recipe: dict[str, Any]
-    warnings: Any = None
-    symbols: Any = None
-    partitions: list[_Partition]
+    warnings: dict[str, Any] = {}
+    symbols: dict[str, str] = {}
+    partitions: list[Partition]
 
     @field_validator("recipe")
     @classmethod
@@ -86,13 +90,17 @@ class _Ended(_Shape):
         return data
 
 
-class _Pace(_Shape):
+class Timing(_Shape):
+    """When the first tick was due (monotonic ns), how long ticks are, how many were planned."""
+
     t0_ns: _I64
     tick_ns: Annotated[int, Field(gt=0, lt=2**63)]
     ticks: _Count
 
 
-class _MadeAt(_Shape):
+class MadeAt(_Shape):
+    """Where a run was made: names that no pack of it may hold; engine: path of engine.toml."""
+
     engine: str
     folders: dict[str, str]
     user: str
@@ -100,14 +108,63 @@ class _MadeAt(_Shape):
     addresses: list[str]
 
 
-class _Record(_Shape):
+class Process(_Shape):
+    """A process that was left over."""
+
+    pid: int
+    name: str
+
+
+class KafkaTimeouts(_Shape):
+    """Timeouts of a run over Kafka, in seconds."""
+
+    session_s: _Number = 0.0
+    transaction_s: _Number = 0.0
+
+
+class Service(_Shape):
+    """What a run of tier 5 is judged by.
+
+    profile: as of `latency.Profile.to_json`. within_s: time to recover. manner: scheduling policy
+    and nice value that the engine was started with.
+    """
+
+    profile: dict[str, Any] = {}
+    within_s: _Number = 0.0
+    manner: dict[str, Any] = {}
+
+
+class Cores(_Shape):
+    """Cores of kit and engine; refused: why the engine could not be pinned."""
+
+    kit: list[int] = []
+    engine: list[int] = []
+    shared: bool = False
+    refused: list[str] = []
+
+
+class Files(_Shape):
+    """Files below a folder."""
+
+    bytes: _Count
+    files: _Count
+
+
+class RunRecord(_Shape):
+    """Everything that run.json says of a run.
+
+    outputs: records; by_symbol: symbol -> [rejected orders, orders] of a recorded market. kept:
+    the folder of the state at the end. known_gaps: requirement -> why it is not met.
+    """
+
     id: str = ""
+    kit: str = "of an unknown version"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    engine: _Engine
-    claims: _Claims
-    scenario: dict[str, Any]
-    input: _Input
-    ended: _Ended | None = None
+    engine: Engine
+    claims: dict[str, Any]
+    scenario_json: dict[str, Any] = Field(alias="scenario")
+    input: Input
+    ended: dict[str, Any] = {"how": "kit-error", "message": "the run did not end"}
     ended_ns: _I64 = 0
     started_ns: _I64 = 0
     started: _Number = 0.0
@@ -115,11 +172,35 @@ class _Record(_Shape):
     sha256: dict[str, str] = {}
     event_counts: dict[str, _Count] = {}
     known_gaps: dict[str, str] = {}
-    pace: _Pace | None = None
-    service: dict[str, Any] = {}
-    cores: dict[str, Any] = {}
+    pace: Timing | None = None
+    service: Service = Service()
+    cores: Cores = Cores()
     hello: dict[str, Any] = {}
-    made_at: _MadeAt | None = None
+    made_at: MadeAt | None = None
+    isolation: str = ""
+    hosts: _Count = 0
+    kafka: KafkaTimeouts = KafkaTimeouts()
+    kept: Files | None = None
+    left_over: list[Process] = []
+    outputs: _Count = 0
+    by_symbol: dict[str, list[int]] = {}
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The scenario that was played."""
+        return Scenario.from_json(self.scenario_json)
+
+    @field_validator("claims")
+    @classmethod
+    def _claims(cls, claims: dict[str, Any]) -> dict[str, Any]:
+        _Claims.model_validate(claims)
+        return claims
+
+    @field_validator("ended")
+    @classmethod
+    def _ended(cls, ended: dict[str, Any]) -> dict[str, Any]:
+        _Ended.model_validate(ended)
+        return ended
 
     @model_validator(mode="before")
     @classmethod
@@ -133,11 +214,11 @@ class _Record(_Shape):
 _SCENARIO: TypeAdapter[Scenario] = TypeAdapter(Scenario)
 
 
-def check(path: Path, run: dict[str, Any]) -> None:
-    """Expect a run.json of the right shape; raises HistoryError with the first key that is not."""
+def read(path: Path, run: dict[str, Any]) -> RunRecord:
+    """Return the record of a run; raises HistoryError with the first key of a wrong shape."""
     try:
-        _Record.model_validate(run)
-        _SCENARIO.validate_json(_SCENARIO.dump_json(Scenario.from_json(run["scenario"])))
+        record = RunRecord.model_validate(run)
+        _SCENARIO.validate_json(_SCENARIO.dump_json(record.scenario))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"])) or "scenario"
@@ -145,3 +226,4 @@ def check(path: Path, run: dict[str, Any]) -> None:
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
         raise HistoryError(f"{path}: scenario: {shown(why, 300)}") from error
+    return record

@@ -92,18 +92,17 @@ class Timetable:
 def timetable(history: History) -> Timetable:
     """Return the timetable of a run; raises HistoryError where it had no pace."""
     path = history.folder / "run.json"
-    pace = history.run.get("pace")
-    keys = ("t0_ns", "tick_ns", "ticks")
-    if not isinstance(pace, dict) or not all(type(pace.get(key)) is int for key in keys):
+    pace = history.record.pace
+    if pace is None:
         raise HistoryError(
-            f"{path}: pace: expected {', '.join(keys)} as whole numbers: the run had no pace, "
+            f"{path}: pace: expected t0_ns, tick_ns, ticks as whole numbers: the run had no pace, "
             "or ended before its first tick"
         )
     plan = recorded_plan(history)
-    if pace["ticks"] != len(plan) - 1 or pace["tick_ns"] <= 0:
+    if pace.ticks != len(plan) - 1:
         raise HistoryError(
-            f"{path}: pace: {pace['ticks']} ticks of {pace['tick_ns']} ns, expected "
-            f"{len(plan) - 1} as in the publication plan, longer than 0 ns"
+            f"{path}: pace: {pace.ticks} ticks of {pace.tick_ns} ns, expected "
+            f"{len(plan) - 1} as in the publication plan"
         )
     published = np.full(len(plan) - 1, NEVER, np.int64)
     rows = history.table(TICKS_FILE, TICK)
@@ -112,13 +111,14 @@ def timetable(history: History) -> Timetable:
             f"{history.folder / TICKS_FILE}: {len(rows)} ticks, expected at most {len(published)}"
         )
     published[: len(rows)] = rows["t_ns"]
-    return Timetable(pace["t0_ns"], pace["tick_ns"], plan, published)
+    return Timetable(pace.t0_ns, pace.tick_ns, plan, published)
 
 
 def steady_ns(history: History) -> int:
     """Return when the warm-up of a run with a pace was over."""
-    warm_up_s = history.run["scenario"]["pace"]["warm_up_s"]
-    return int(history.run["pace"]["t0_ns"]) + round(warm_up_s * 1e9)
+    began, pace = history.record.pace, history.record.scenario.pace
+    assert began is not None and pace is not None
+    return began.t0_ns + round(pace.warm_up_s * 1e9)
 
 
 def answers(history: History) -> Answers:
@@ -147,8 +147,8 @@ def answers(history: History) -> Answers:
 
 def _fetched(history: History, lane: Lane) -> np.ndarray:
     part = history.partitions[lane.column]
-    rows = of_partition(history.fetches, part["stream"], part["partition"])
-    return first_covers(rows, part["records"])[lane.offsets]
+    rows = of_partition(history.fetches, part.stream, part.partition)
+    return first_covers(rows, part.records)[lane.offsets]
 
 
 def lateness_ns(ticks: np.ndarray, t0_ns: int, tick_ns: int) -> np.ndarray:

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.history import plain_files
+from tickproof.conformance.history import plain_files, run_record
 from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.history.remade_input import belied
 from tickproof.conformance.pack.archive import MAX_BYTES, PackError, unpack
-from tickproof.conformance.scenario import Scenario
 
 _PARTITION: Final = re.compile(r"input/s\d{1,5}p\d{1,5}\.log")
 
@@ -40,13 +39,12 @@ def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
     if "run.json" not in members:
         raise PackError(f"{path}: no run.json; expected the pack of a run")
     try:
-        run = loads(plain_files.read_bytes(folder, "run.json"))
-        Scenario.from_json(run["scenario"])
-        rows, wrong = run["input"]["partitions"], belied(run["input"])
-        files = [str(row["file"]) for row in rows]
-        size = sum(int(row["records"]) * (4 + int(row["record_size"])) for row in rows)
-        named = set(run.get("files", {}))
-        kind = run["input"]["recipe"]["kind"]
+        run = run_record.read(path, loads(plain_files.read_bytes(folder, "run.json")))
+        rows, wrong = run.input.partitions, belied(run.input)
+        files = [row.file for row in rows]
+        size = sum(row.records * (4 + row.record_size) for row in rows)
+        named = set(run.files)
+        kind = run.input.recipe["kind"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise PackError(f"{path}: run.json: expected the record of a run: {error!r}") from error
     if outside := [file for file in files if not _PARTITION.fullmatch(file)]:

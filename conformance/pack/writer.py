@@ -19,6 +19,7 @@ from tickproof.conformance.explain.stories import opened
 from tickproof.conformance.history import provenance
 from tickproof.conformance.history.folder import History, recorded_files, write_json
 from tickproof.conformance.history.input_replay import same_input, save_plan
+from tickproof.conformance.history.run_record import RunRecord
 from tickproof.conformance.pack import archive, readme
 from tickproof.conformance.pack.reader import opened_run
 from tickproof.conformance.pack.redaction import Redactor
@@ -76,16 +77,16 @@ def pack(run: Path, target: Path | None) -> Packed:
         with opened(folder) as history:
             text = redact(readme.text(history, outcomes, _members(folder)))
         (folder / readme.NAME).write_text(text, encoding="utf-8")
-        top = _name(history.run)
+        top = _name(history.record)
         path = target or Path(f"{top}{SUFFIX}")
         members = _members(folder)
         archive.write(path, top, members)
         return Packed(path, path.stat().st_size, outcomes, list(_kept(members, redact)))
 
 
-def _name(run: Mapping[str, Any]) -> str:
+def _name(run: RunRecord) -> str:
     """Return the name of a pack's folder: engine, scenario, seed."""
-    words = (run["engine"]["name"], run["scenario"]["name"], f"seed{run.get('seed', 0)}")
+    words = (run.engine.name, run.scenario.name, f"seed{run.seed}")
     return archive.top_folder("-".join(map(str, words)))
 
 
@@ -110,10 +111,10 @@ def _copy(source: Path, folder: Path) -> None:
         with contextlib.suppress(FileNotFoundError), history.opened(name) as file:
             with target.open("xb") as copy:
                 shutil.copyfileobj(file, copy, _CHUNK)
-    kind = history.run["input"]["recipe"]["kind"]
-    size = sum(row["records"] * (4 + row["record_size"]) for row in history.partitions)
+    kind = history.record.input.recipe["kind"]
+    size = sum(row.records * (4 + row.record_size) for row in history.partitions)
     if kind in _CSV or size <= SMALL_INPUT:
-        save_plan(same_input(source, history.run)(folder / "input"), folder / "input")
+        save_plan(same_input(source, history.record)(folder / "input"), folder / "input")
 
 
 def _texts(folder: Path) -> Iterator[Path]:
@@ -162,12 +163,14 @@ def _redactor(source: Path, folder: Path) -> Redactor:
     # A run over Kafka has none.
     tokens = {str(line["data"]["token"]) for line in deploys if "token" in line["data"]}
     spoken = " ".join(_spoken(history, folder))
-    return Redactor(history.run.get(provenance.MADE_AT, {}), folders, tokens, spoken)
+    made_at = history.record.made_at
+    return Redactor(made_at.model_dump() if made_at else {}, folders, tokens, spoken)
 
 
 def _spoken(history: History, folder: Path) -> Iterator[str]:
     """Give the words that judges read: they stay, even where a user or host is named so."""
-    yield json.dumps({k: history.run.get(k) for k in ("engine", "claims", "scenario", "input")})
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    yield json.dumps({k: run.get(k) for k in ("engine", "claims", "scenario", "input")})
     yield from (str(row.get("event")) for row in history.events)
     yield from (*Verdict, *get_args(Do), *get_args(Target))
     for path in _texts(folder):

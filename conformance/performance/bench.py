@@ -252,7 +252,8 @@ def steady_figures(history: History, samples: EngineSamples) -> dict[str, Any]:
     took = costs(history, rows, samples.cpu_s, steady)
     first_ns = int(history.fetches["t_ns"].min(initial=drained_ns(history)))
     whole_s = (drained_ns(history) - first_ns) / 1e9
-    kept = history.run["kept"]
+    kept = history.record.kept
+    assert kept is not None
     state = dict(zip([f"{part:.0%}" for part in STATE_AT], took.state, strict=True))
     return {
         "records": history.input_records,
@@ -265,8 +266,8 @@ def steady_figures(history: History, samples: EngineSamples) -> dict[str, Any]:
         **{name: value for name, value in asdict(took).items() if name != "state"},
         "memory_kind": samples.memory_kind,
         "samples": len(rows),
-        "state_bytes": state | {"end": kept["bytes"]},
-        "state_files": kept["files"],
+        "state_bytes": state | {"end": kept.bytes},
+        "state_files": kept.files,
     }
 
 

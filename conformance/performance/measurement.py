@@ -187,8 +187,8 @@ class RecordedRun:
 
     def write_hlog(self) -> None:
         """Write the latencies by second and phase into the run's folder; raises OSError."""
-        run = self.history.run
-        epoch_ns = round(run["started"] * 1e9) - run["started_ns"]
+        record = self.history.record
+        epoch_ns = round(record.started * 1e9) - record.started_ns
         rows = intervals.interval_histograms(self.answers, self.phases, self.table.t0_ns)
         percentiles.write_hlog(self.history.folder / HLOG_FILE, rows, epoch_ns=epoch_ns)
 
@@ -214,7 +214,7 @@ def figures(folder: Path, number: int, profile: Profile, *, hlog: bool = False) 
     ended, wrong = _judged(run.history)
     known: dict[str, Any] = {
         "number": number,
-        "seed": run.history.run["seed"],
+        "seed": run.history.record.seed,
         "run": run.history.folder.name,
         "ended": ended,
         "wrong": wrong,

@@ -114,10 +114,10 @@ def _new_outputs(history: History) -> tuple[np.ndarray, np.ndarray]:
     if history.app == "count":
         key, n = np.array(log.payloads["key"]), log.payloads["n"].astype(np.int64)
         new = np.flatnonzero(beyond(key, n))
-        partitioner = history.run["input"]["recipe"].get("partitioner", OWN)
+        partitioner = history.record.input.recipe.get("partitioner", OWN)
         placement = Placement(len(history.partitions), partitioner=partitioner)
         return log.t_ns(new), placement.of_keys(key[new])
-    dtype = opaque(history.partitions[0]["record_size"])
+    dtype = opaque(history.partitions[0].record_size)
     words = [payload_words(part) for part in history.inputs(dtype)]
     row = answered(np.concatenate(words), payload_words(log.payloads))
     rows, new = np.unique(row, return_index=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.run_record import Partition
 from tickproof.conformance.latency.intervals import Steps
 
 WARM_UP: Final = 0.2
@@ -89,7 +90,7 @@ def _counted(
     before = history.fetches[history.fetches["t_ns"] <= opens_ns]
     for row in history.partitions:
         fetched = _of(before, row)["end"].max(initial=0)
-        done = _of(steps, row)["offset"].max(initial=0) if progress == "release" else row["records"]
+        done = _of(steps, row)["offset"].max(initial=0) if progress == "release" else row.records
         records += max(0, int(done) - int(fetched))
         most = max(most, len(_of(inside, row)))
     return Window(opens_ns, closes_ns, records, progress, most)
@@ -110,6 +111,6 @@ def drained_ns(history: History) -> int:
     return drained[-1].t_ns
 
 
-def _of(rows: np.ndarray, partition: dict) -> np.ndarray:
-    mine = rows["stream"] == partition["stream"]
-    return rows[mine & (rows["partition"] == partition["partition"])]
+def _of(rows: np.ndarray, partition: Partition) -> np.ndarray:
+    mine = rows["stream"] == partition.stream
+    return rows[mine & (rows["partition"] == partition.partition)]

@@ -27,24 +27,18 @@ def of_run(folder: Path) -> Report:
     """
     outcomes = with_stories(tiers.recheck(folder))
     known = registry.load()
-    run = History(folder).run
-    engine = run["engine"]
-    began = datetime.fromtimestamp(min(max(run.get("started", 0.0), 0.0), _LATEST_S), UTC)
-    took_ns = max(run.get("ended_ns", 0) - run.get("started_ns", 0), 0)
-    isolation = run.get("isolation")
+    run = History(folder).record
+    engine = run.engine
+    began = datetime.fromtimestamp(min(max(run.started, 0.0), _LATEST_S), UTC)
+    took_ns = max(run.ended_ns - run.started_ns, 0)
     return json_report.build(
-        engine=Engine(
-            name=engine["name"],
-            version=engine["version"],
-            language=engine.get("language", ""),
-            toml="",
-        ),
+        engine=Engine(name=engine.name, version=engine.version, language=engine.language, toml=""),
         outcomes=[replace(one, run=str(folder)) for one in outcomes],
         selected={one.requirement: known[one.requirement] for one in outcomes},
         folder=folder,
         profile=PROFILE,
-        seed=run["seed"],
-        isolation=isolation if isolation in ("sandbox", "user") else "none",
+        seed=run.seed,
+        isolation=run.isolation if run.isolation in ("sandbox", "user") else "none",
         selection=Selection(tiers=[], only=[one.requirement for one in outcomes]),
         started=began,
         ended=began + timedelta(seconds=min(took_ns / 1e9, _LATEST_S)),

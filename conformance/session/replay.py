@@ -7,19 +7,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tickproof.conformance.engines import network
 from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.spec import FINER_PRICES_EXPECTED, EngineSpec
 from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.explain import with_stories
-from tickproof.conformance.history import provenance
 from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.history.input_replay import same_input
+from tickproof.conformance.history.run_record import RunRecord
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import tiers
 from tickproof.conformance.session.scenario_player import add_facts, tidy
 from tickproof.conformance.suites import registry
@@ -39,9 +37,9 @@ class Replayed:
     now: list[list[Outcome]]
 
 
-def engine_of(run: dict[str, Any]) -> str:
+def engine_of(run: RunRecord) -> str:
     """Return the path of the engine.toml that a run was made with, "" if it does not say."""
-    return str(run.get(provenance.MADE_AT, {}).get("engine", ""))
+    return run.made_at.engine if run.made_at else ""
 
 
 def replay(
@@ -66,11 +64,11 @@ def replay(
 
 def _expect_claimed(history: History, spec: EngineSpec, requirements: list[str]) -> None:
     """Raise RequestError unless the engine claims something that the run decides."""
-    scenario = Scenario.from_json(history.run["scenario"])
+    scenario = history.record.scenario
     if not spec.offers(scenario.app, scenario.params):
         params = " ".join(f"{name}={value}" for name, value in scenario.params.items())
         raise RequestError(f"{spec.path}: does not offer app {scenario.app} {params}".strip())
-    if decimals_of(history.run["input"]["recipe"]) > DECIMALS and not spec.finer_prices:
+    if decimals_of(history.record.input.recipe) > DECIMALS and not spec.finer_prices:
         raise RequestError(f"{spec.path}: {FINER_PRICES_EXPECTED}")
     claims = spec.claims(scenario.app, scenario.params).to_json()
     known = registry.load()
@@ -90,22 +88,20 @@ def _once(
     """Play once, judge, and save the verdict with the run."""
     started = time.monotonic()
     # Of isolation none is needed: no verdict of an engine depends on it.
-    isolation = Isolation(hosts=int(history.run.get("hosts", 0)))
+    isolation = Isolation(hosts=history.record.hosts)
     if isolation.hosts:
         network.demand(spec.placement, spec.name)
-    scenario = Scenario.from_json(history.run["scenario"])
+    scenario = history.record.scenario
     try:
         if scenario.pace is not None:  # its input is always made from its recipe
-            play_isolated(
-                scenario, spec, folder, seed=int(history.run["seed"]), isolation=isolation
-            )
+            play_isolated(scenario, spec, folder, seed=history.record.seed, isolation=isolation)
         else:
             play(
                 scenario,
                 spec,
                 folder,
-                seed=int(history.run["seed"]),
-                inputs=same_input(history.folder, history.run),
+                seed=history.record.seed,
+                inputs=same_input(history.folder, history.record),
                 isolation=isolation,
             )
     except HistoryError:  # without its input nothing was played

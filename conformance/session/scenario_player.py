@@ -237,7 +237,7 @@ class ScenarioPlayer:
             totals = {
                 "records": history.input_records,
                 "served": history.fetched,
-                "outputs": history.run["outputs"],
+                "outputs": history.record.outputs,
             }
             return history
         finally:
@@ -301,13 +301,15 @@ def _save(folder: Path, outcome: Outcome) -> None:
 
 def add_facts(history: History, spec: EngineSpec) -> None:
     """Write what reports show of a run, and what its verdict depends on."""
-    history.run["known_gaps"] = spec.known_gaps
-    history.run["outputs"] = len(evidence.outputs(history))
-    if history.run["input"]["recipe"]["kind"] == "market-csv":
-        history.run["by_symbol"] = evidence.rejects_by_symbol(history)
-    if history.run["scenario"].get("pace"):
-        history.run["service"] = _service_facts(spec, history.scenario)
-    write_json(history.folder / "run.json", history.run)
+    facts: dict[str, Any] = {
+        "known_gaps": spec.known_gaps,
+        "outputs": len(evidence.outputs(history)),
+    }
+    if history.record.input.recipe["kind"] == "market-csv":
+        facts["by_symbol"] = evidence.rejects_by_symbol(history)
+    if history.record.scenario.pace:
+        facts["service"] = _service_facts(spec, history.scenario)
+    history.note(**facts)
 
 
 def level(spec: EngineSpec, scenario: str) -> str:
@@ -340,5 +342,5 @@ def tidy(history: History) -> None:
     """
     (history.folder / "output" / "staged.bin").unlink(missing_ok=True)
     kinds = {"market-csv", "keyed-csv"}
-    if history.run["input"]["recipe"]["kind"] not in kinds:
+    if history.record.input.recipe["kind"] not in kinds:
         shutil.rmtree(history.folder / "input", ignore_errors=True)

@@ -25,7 +25,6 @@ from tickproof.conformance.faults.space.scenarios import PREFIX
 from tickproof.conformance.faults.space.sessions import coverage
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.json_lines import Tail
-from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import pytest_plugin, session_record
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.session_record import SessionRecord
@@ -301,12 +300,12 @@ def recheck(folder: Path, opened: Callable[[Path], History] = History) -> list[O
         found.append(outcome_of(requirement, history.scenario, error, history))
     if not had_input:
         shutil.rmtree(folder / "input", ignore_errors=True)
-    return by_requirement(with_causes(found, history.run.get("known_gaps", {})))
+    return by_requirement(with_causes(found, history.record.known_gaps))
 
 
 def _raised(needs: Needs, judge: Judge, history: History) -> Exception | None:
     """Return what a judge raised on a recorded run, HistoryError excepted."""
-    scenario = Scenario.from_json(history.run["scenario"])
+    scenario = history.record.scenario
     try:
         check_claims(needs, history.claims, scenario)
         judge(history)

@@ -58,9 +58,7 @@ class ScaledHistory(History):
         Raises Unknown where they are not: then this way cannot decide.
         """
         size = sum(
-            row["records"] * (4 + row["record_size"])
-            for row in self.partitions
-            if row["stream"] == stream
+            row.records * (4 + row.record_size) for row in self.partitions if row.stream == stream
         )
         if size > DRIVER_BYTES:
             raise Unknown(
@@ -102,12 +100,12 @@ class ScaledHistory(History):
         """Return what Spark reads. Makes the input again where the folder lost it."""
         self._have_input()
         log, app = evidence.outputs(self), apps.of(self)
-        size = self.partitions[0]["record_size"]
+        size = self.partitions[0].record_size
         streams = [
             [
-                self._source(row["file"], kind, row["records"])
+                self._source(row.file, kind, row.records)
                 for row in self.partitions
-                if row["stream"] == stream
+                if row.stream == stream
             ]
             for stream, kind in enumerate(app.input_layouts(size))
         ]

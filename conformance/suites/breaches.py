@@ -17,7 +17,7 @@ from tickproof.conformance.faults.link_fault import LinkFault
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.scenario import Do, FaultStep, Moment, Scenario, Target
+from tickproof.conformance.scenario import Do, FaultStep, Moment, Target
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.catalog import judges_of
 from tickproof.conformance.suites.judge import NotClaimed
@@ -138,7 +138,7 @@ def of(history: History) -> Breach:
         return Breach(ALWAYS[code], ALWAYS[code], code)
     op = pending(history, answered=code in (Reason.REFUSED, Reason.BAD_ANSWER))
     if code == Reason.NO_EXIT or op == "stop":
-        eof = code == Reason.NO_EXIT and Scenario.from_json(history.run["scenario"]).ending
+        eof = code == Reason.NO_EXIT and history.record.scenario.ending
         general = "PR-STDIN-EOF" if eof == "stdin-eof" else "PR-STOP"
         return Breach(general, general, code)
     # An engine that ends by what the log refused may owe any answer at that moment.
@@ -203,7 +203,7 @@ def _by_op(history: History, code: str, op: str) -> str:
 
 def _decided(history: History) -> set[str]:
     """Return the requirements that the run decides, as far as the engine claims them."""
-    known, scenario = registry.load(), Scenario.from_json(history.run["scenario"])
+    known, scenario = registry.load(), history.record.scenario
     found = set()
     for id_, _ in judges_of(history.scenario):
         try:

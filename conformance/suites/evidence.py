@@ -181,7 +181,7 @@ def rejects_by_symbol(history: History) -> dict[str, list[int]]:
     seen = np.unique(seen[seen["verdict"] == 1])
     for symbol, number in zip(*np.unique(seen["symbol"], return_counts=True), strict=True):
         rejected[bytes(symbol)] = int(number)
-    names = history.run["input"]["symbols"]
+    names = history.record.input.symbols
     return {
         names.get(key := symbol.decode("ascii", "replace").strip(), key): [
             rejected.get(symbol, 0),

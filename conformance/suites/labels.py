@@ -17,7 +17,7 @@ def labelled(history: History, where: dict[str, Any]) -> dict[str, Any]:
 
     Nothing of it is read from the run folder, or written there: the seed gives the names.
     """
-    recipe = history.run["input"]["recipe"]
+    recipe = history.record.input.recipe
     if "symbol" not in where or recipe["kind"] != "market":
         return where
     symbol = str(where["symbol"]).strip()

@@ -14,7 +14,6 @@ from tickproof.conformance.faults.space.dimensions import Point
 from tickproof.conformance.faults.space.sessions import met
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import breaches, registry, scales
 from tickproof.conformance.suites.judge import Blocked, BrokenOff, Fail, NotClaimed, Unknown
 from tickproof.conformance.suites.labels import labelled
@@ -146,34 +145,33 @@ def with_known_gaps(outcome: Outcome, gaps: Mapping[str, str]) -> Outcome:
 def _evidence(history: History) -> dict:
     evidence = {
         "records": history.input_records,
-        "outputs": history.run.get("outputs", 0),
+        "outputs": history.record.outputs,
         "ended": history.ended["how"],
     }
     if history.faults:
         evidence["faults"] = _fault_facts(history)
     if history.faults or history.scenario.startswith(PREFIX):
         with contextlib.suppress(ValueError):  # it says more than a schedule can
-            scenario = Scenario.from_json(history.run["scenario"])
-            evidence["schedule"] = to_toml(from_scenario(scenario))
-    scenario = history.run["scenario"]
-    if scenario.get("point") and len(history.faults) == len(scenario["faults"]):
-        point = Point.from_json(history.run["scenario"]["point"])
+            evidence["schedule"] = to_toml(from_scenario(history.record.scenario))
+    scenario = history.record.scenario
+    if scenario.point and len(history.faults) == len(scenario.faults):
+        point = Point.from_json(scenario.point)
         evidence["points"] = [met(point, history.faults).to_json()]
     if scaled := scales.costs(history):
         evidence["scales"] = [asdict(one) for one in scaled]
-    if history.run.get("by_symbol"):
-        evidence["by_symbol"] = history.run["by_symbol"]
+    if history.record.by_symbol:
+        evidence["by_symbol"] = history.record.by_symbol
         evidence["inputs"] = history.params["inputs"]
-    if history.run["input"].get("symbols"):
-        evidence["symbols"] = history.run["input"]["symbols"]
-    if history.run["input"].get("warnings"):
-        evidence["warnings"] = history.run["input"]["warnings"]
+    if history.record.input.symbols:
+        evidence["symbols"] = history.record.input.symbols
+    if history.record.input.warnings:
+        evidence["warnings"] = history.record.input.warnings
     return evidence
 
 
 def stimulus(history: History) -> str:
     """Say in one line what was done to the engine."""
-    scenario = Scenario.from_json(history.run["scenario"])
+    scenario = history.record.scenario
     params = " ".join(f"{k}={v}" for k, v in scenario.params.items())
     parts = [
         f"{scenario.app} {params}".strip(),

@@ -114,7 +114,7 @@ def require_fired(
     count: the number of faults that have to be carried out; None: all that were planned.
     """
     if count is None:
-        count = len(history.run["scenario"]["faults"])
+        count = len(history.record.scenario.faults)
     if history.ended["how"] == "engine-failure" and len(history.faults) < count:
         require_completed(history)
     if len(history.faults) < count:

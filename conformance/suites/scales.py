@@ -87,13 +87,13 @@ def _workers_after(history: History, event: events.Scaled) -> tuple[Life, set[in
 
 def _require_input(history: History, begin_ns: int, end_ns: int | None) -> None:
     """Raise Unknown if nothing of a partition was fetched: its worker may well be idle."""
-    for part in (part for part in history.partitions if part["records"]):
-        t_ns = of_partition(history.fetches, part["stream"], part["partition"])["t_ns"]
+    for part in (part for part in history.partitions if part.records):
+        t_ns = of_partition(history.fetches, part.stream, part.partition)["t_ns"]
         if not ((t_ns >= begin_ns) & (end_ns is None or t_ns < end_ns)).any():
             raise Unknown(
                 Reason.NOT_SEEN,
                 "records fetched from each partition after scale",
-                f"none from partition {part['partition']} of stream {part['stream']}",
+                f"none from partition {part.partition} of stream {part.stream}",
             )
 
 
@@ -138,7 +138,7 @@ def _done(
 
 
 def _partitions(history: History) -> int:
-    return int(history.run["scenario"]["recipe"]["partitions"])
+    return int(history.record.scenario.recipe["partitions"])
 
 
 def require_meanwhile(history: History) -> None:
@@ -215,7 +215,7 @@ def _still_s(history: History, event: events.Scaled) -> float | None:
 def _fetched_again(history: History, begin_ns: int, end_ns: int | None) -> Iterator[int]:
     """Yield for each partition how many of its records were fetched that had been before."""
     for part in history.partitions:
-        rows = of_partition(history.fetches, part["stream"], part["partition"])
+        rows = of_partition(history.fetches, part.stream, part.partition)
         reached = np.maximum.accumulate(rows["end"]).astype(np.int64)
         base, end = (rows[name].astype(np.int64) for name in ("base", "end"))
         known = np.clip(np.minimum(end[1:], reached[:-1]) - base[1:], 0, None)

@@ -97,14 +97,16 @@ def every_answer(history: History) -> Answers:
 def service(history: History) -> Service:
     """Return the numbers of a run; raises HistoryError where it was no run of tier 5."""
     try:
-        profile = Profile.from_json(history.run["service"]["profile"])
-        warm_up_s = history.run["scenario"]["pace"]["warm_up_s"]
-    except (KeyError, TypeError, InvalidFile) as error:
+        profile = Profile.from_json(history.record.service.profile)
+        pace = history.record.scenario.pace
+        if pace is None:
+            raise TypeError("no pace")
+    except (TypeError, InvalidFile) as error:
         path = history.folder / "run.json"
         why = f"service.profile, scenario.pace: {error!r}: expected a run of tier 5"
         raise HistoryError(f"{path}: {why}") from error
     table, found = timetable(history), every_answer(history)
-    start_ns = table.t0_ns + round(warm_up_s * 1e9)
+    start_ns = table.t0_ns + round(pace.warm_up_s * 1e9)
     measured = found.due(start_ns, table.end_ns)
     looked = noise.seconds(history)
     host = profile.host

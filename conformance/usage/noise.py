@@ -41,7 +41,8 @@ def seconds(history: History) -> Seconds:
     """Return the seconds of a run, from its first intended record to the last published one."""
     publishes, machine = history.publishes["t_ns"], history.machine
     begins = publishes if len(publishes) else machine["t_ns"]
-    t0_ns = int(history.run.get("pace", {}).get("t0_ns", begins.min(initial=np.iinfo("i8").max)))
+    pace = history.record.pace
+    t0_ns = pace.t0_ns if pace else int(begins.min(initial=np.iinfo("i8").max))
     end_ns = int(begins.max(initial=0))
     count = max(0, -(-(end_ns - t0_ns) // SECOND_NS))
     starts = t0_ns + SECOND_NS * np.arange(count, dtype="<i8")
@@ -129,9 +130,9 @@ def _foreign(history: History) -> np.ndarray:
     Where kit and engine have cores of their own, only what ran on those counts.
     """
     machine = history.machine
-    pinned = history.run.get("cores", {})
-    own = [*pinned.get("kit", ()), *pinned.get("engine", ())]
-    if not (pinned.get("kit") and pinned.get("engine")) or pinned.get("shared"):
+    pinned = history.record.cores
+    own = [*pinned.kit, *pinned.engine]
+    if not (pinned.kit and pinned.engine) or pinned.shared:
         return machine["busy_s"] - machine["kit_s"] - machine["engine_s"]
     rows = history.others
     rows = rows[np.isin(rows["core"], [*own, ANY_CORE])]

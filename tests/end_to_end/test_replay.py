@@ -45,8 +45,8 @@ def test_a_mutant_fails_again_and_the_sound_engine_holds(failed_run, tmp_path, t
     assert [run.name for run in runs] == ["run-1", "run-2"]
     for run in runs:
         history = History(run)
-        assert same_plan(history.run, record)
-        assert history.run["engine"]["name"] == "miniature+offset-not-state"
+        assert same_plan(json.loads((run / "run.json").read_text()), record)
+        assert history.record.engine.name == "miniature+offset-not-state"
         assert [fault.step.target for fault in history.faults] == ["engine"]
         assert [row.verdict for row in recheck(run)] == ["fail"]
         assert not (run / "state").exists()

@@ -93,8 +93,8 @@ def test_the_next_run_has_the_engine_and_its_own_record(spec, tmp_path, pool):
         assert not state_dirs[-1].is_relative_to(tmp_path)
     assert state_dirs[0].parent == state_dirs[1].parent
     assert state_dirs[0] != state_dirs[1] and not state_dirs[0].exists()
-    assert second.run["hello"] == first.run["hello"]
-    assert second.run["id"] != first.run["id"]
+    assert second.record.hello == first.record.hello
+    assert second.record.id != first.record.id
     assert lives(pids(first, events.Parked)[0])
     pool.close(10)
     assert not lives(pids(first, events.Parked)[0])

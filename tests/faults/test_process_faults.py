@@ -54,7 +54,7 @@ def played(made: Path, scenario: str, *faults: FaultStep) -> History:
 
 def completed(history: History) -> None:
     assert history.ended == {"how": "completed"}
-    assert history.run["scenario"]["faults"]
+    assert history.record.scenario.faults
     assert history.missed_faults == []
 
 

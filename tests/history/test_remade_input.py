@@ -9,6 +9,7 @@ import pytest
 from tickproof import generators
 from tickproof.conformance.history.input_replay import input_facts
 from tickproof.conformance.history.remade_input import remade
+from tickproof.conformance.history.run_record import Input
 
 RECIPE = {"kind": "keyed", "seed": 1, "records": 100, "partitions": 2, "keys": 5}
 
@@ -16,12 +17,12 @@ RECIPE = {"kind": "keyed", "seed": 1, "records": 100, "partitions": 2, "keys": 5
 @pytest.fixture
 def given(tmp_path):
     """Return what run.json says of an input."""
-    return input_facts(generators.build(RECIPE, tmp_path / "input"))
+    return Input.model_validate(input_facts(generators.build(RECIPE, tmp_path / "input")))
 
 
 def test_it_is_made_again(given, tmp_path):
     made = remade(given, tmp_path / "again")
-    assert [part.sha256 for part in made.partitions] == [r["sha256"] for r in given["partitions"]]
+    assert [part.sha256 for part in made.partitions] == [row.sha256 for row in given.partitions]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_it_is_made_again(given, tmp_path):
     ],
 )
 def test_a_recipe_of_another_size_makes_nothing(given, tmp_path, change, said):
-    given["recipe"] = given["recipe"] | change
+    given.recipe |= change
     with pytest.raises(ValueError, match=said):
         remade(given, tmp_path / "again")
     assert not (tmp_path / "again").exists()
@@ -45,9 +46,9 @@ def test_a_recipe_of_another_size_makes_nothing(given, tmp_path, change, said):
 def test_a_recording_is_a_plain_file_of_known_content(given, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    given["recipe"] = {"kind": "keyed-csv", "path": str(pipe), "sha256": None}
+    given.recipe = {"kind": "keyed-csv", "path": str(pipe), "sha256": None}
     with pytest.raises(ValueError, match="expected the sha256 of path, got none"):
         remade(given, tmp_path / "again")
-    given["recipe"]["sha256"] = "0" * 64
+    given.recipe["sha256"] = "0" * 64
     with pytest.raises(ValueError, match=r"path: .*pipe' is no plain file"):
         remade(given, tmp_path / "again")

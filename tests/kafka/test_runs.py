@@ -135,8 +135,8 @@ def test_a_sound_engine_is_exact_though_it_is_killed_in_open_transactions(
     history = History(tmp_path / "run")
     judge_of("KA-OPEN-TRANSACTION", "kafka-open-transactions")(history)
     assert len(history.faults) == 2
-    assert history.run["claims"]["transport"] == "kafka"
-    assert history.run["kafka"]["transaction_s"] == 10
+    assert history.claims["transport"] == "kafka"
+    assert history.record.kafka.transaction_s == 10
     (output,) = history.all(events.KafkaOutput)
     assert output.committed == 12_000 < output.produced
     assert output.aborted == output.produced - 12_000

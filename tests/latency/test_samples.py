@@ -60,7 +60,7 @@ def app_of(case: str) -> str:
 def right_outputs(history) -> np.ndarray:
     """Return what answers all records of the input, by partition, as a sound engine would."""
     if history.app == "passthrough":
-        dtype = opaque(history.partitions[0]["record_size"])
+        dtype = opaque(history.partitions[0].record_size)
         return np.concatenate(history.inputs(dtype))
     if history.app == "double":
         out = np.concatenate(history.inputs(NUMBER))
@@ -166,8 +166,8 @@ def test_any_output_gives_the_same_in_both_reckonings(made, case, data):
     rows = []
     for number in range(data.draw(st.integers(0, 30), "fetches")):
         part = history.partitions[draw.integers(len(history.partitions))]
-        base, end = sorted(draw.integers(0, part["records"] + 1, 2).tolist())
-        rows.append((T0 + number, part["stream"], part["partition"], base, end))
+        base, end = sorted(draw.integers(0, part.records + 1, 2).tolist())
+        rows.append((T0 + number, part.stream, part.partition, base, end))
     run.tables(fetches=rows)
     same(run)
 
@@ -244,7 +244,7 @@ def test_a_tidied_input_is_made_again_with_its_plan(tmp_path):
     tidy(again)
     assert not (tmp_path / "input").exists()
     np.testing.assert_array_equal(answers(again).arrived_ns, expected.arrived_ns)
-    assert run.history().run == again.run
+    assert run.history().record == again.record
 
 
 def test_an_input_that_is_made_otherwise_today_is_refused_and_not_kept(made, tmp_path):
@@ -252,7 +252,7 @@ def test_an_input_that_is_made_otherwise_today_is_refused_and_not_kept(made, tmp
     shutil.copytree(made("passthrough").folder, copy)
     shutil.rmtree(copy / "input")
     history = History(copy)
-    history.run["input"]["partitions"][1]["sha256"] = "0" * 64
+    history.record.input.partitions[1].sha256 = "0" * 64
     with pytest.raises(HistoryError, match=r"s0p1\.log: made again, it has other bytes"):
         answers(history)
     assert not (copy / "input").exists()

@@ -42,7 +42,7 @@ def test_the_name_of_a_process_is_text_and_bounded(mutant_run, monkeypatch):
         for one in topology.processes
     ]
     monkeypatch.setattr(history, "all", lambda *_: [SimpleNamespace(processes=named)])
-    found = processes.of_run(history, history.run["started_ns"])
+    found = processes.of_run(history, history.record.started_ns)
     assert any(one.name for one in found)
     assert all(len(one.name) < 100 and one.name.isprintable() for one in found)
 
@@ -50,7 +50,7 @@ def test_the_name_of_a_process_is_text_and_bounded(mutant_run, monkeypatch):
 def test_processes_of_a_run_have_the_names_that_topology_gave(mutant_run):
     folder = mutant_run("offset-not-state", "count-engine-death", "EO-ENGINE-DEATH")
     history = History(folder)
-    found = processes.of_run(history, history.run["started_ns"])
+    found = processes.of_run(history, history.record.started_ns)
     assert {one.role for one in found} >= {"worker"}
     assert [one.used_s for one in found] == sorted((one.used_s for one in found), reverse=True)
     rows = np.fromfile(folder / "usage.bin", USAGE)

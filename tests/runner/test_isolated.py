@@ -154,16 +154,16 @@ def test_a_paced_run_is_whole_and_right(tmp_path, what, partitions, tick_us):
     assert found >= FILES | {f"hiccups-{core}.bin" for core in cores}
     assert len(list((folder / "input").glob("plan.*"))) == 1
 
-    pace = history.run["pace"]
-    assert pace["tick_ns"] == tick_us * 1_000
-    assert pace["ticks"] == 500_000 // tick_us == len(read_table(folder / "ticks.bin", TICK))
-    found_cores = history.run["cores"]
-    assert (found_cores["kit"], found_cores["engine"]) == (cores, cores)
-    assert found_cores["shared"] is True
-    assert isinstance(found_cores["refused"], list)
-    assert Scenario.from_json(history.run["scenario"]) == made
+    pace = history.record.pace
+    assert pace.tick_ns == tick_us * 1_000
+    assert pace.ticks == 500_000 // tick_us == len(read_table(folder / "ticks.bin", TICK))
+    found_cores = history.record.cores
+    assert (found_cores.kit, found_cores.engine) == (cores, cores)
+    assert found_cores.shared is True
+    assert isinstance(found_cores.refused, list)
+    assert history.record.scenario == made
 
-    begin, end = pace["t0_ns"], read_table(folder / "ticks.bin", TICK)["t_ns"][-1]
+    begin, end = pace.t0_ns, read_table(folder / "ticks.bin", TICK)["t_ns"][-1]
     for rows in history.hiccups.values():
         assert rows["t_ns"][0] < begin and rows["t_ns"][-1] > end
     assert history.all(events.Started)[0].pid in history.usage["pid"]
@@ -185,12 +185,8 @@ def test_engine_and_kit_run_where_they_were_told(tmp_path):
     started.thread.join(DEADLINE_S)
     assert started.raised == []
     history = History(tmp_path / "run")
-    assert history.run["cores"] | {"refused": []} == {
-        "kit": kit,
-        "engine": engine,
-        "shared": False,
-        "refused": [],
-    }
+    found = history.record.cores
+    assert (found.kit, found.engine, found.shared) == (kit, engine, False)
     assert set(history.usage["affinity"].tolist()) == {1 << engine[0]}
     members = {p.pid for row in history.all(events.Topology) for p in row.processes}
     assert members <= set(history.usage["pid"].tolist())
@@ -204,10 +200,10 @@ def test_an_engine_that_dies_in_the_middle_recovers_and_the_schedule_goes_on(tmp
     earns_figures(history)
     (fault,), (back,) = history.faults, history.all(events.Recovered)
     ticks = read_table(history.folder / "ticks.bin", TICK)["t_ns"]
-    assert len(ticks) == history.run["pace"]["ticks"]
+    assert len(ticks) == history.record.pace.ticks
     away = (ticks > fault.t_ns) & (ticks < back.t_ns)
     gap = back.t_ns - fault.t_ns
-    due = min(gap, ticks[-1] - fault.t_ns) / history.run["pace"]["tick_ns"]
+    due = min(gap, ticks[-1] - fault.t_ns) / history.record.pace.tick_ns
     assert away.sum() >= 0.8 * due - 1
     # All of it was answered, much of it long after it was due.
     arrivals = read_table(history.folder / "output" / "s0.arrivals", ARRIVAL)
@@ -276,5 +272,5 @@ def test_ctrl_c_ends_the_engine_and_keeps_the_run(tmp_path):
     history = History(tmp_path / "run")
     assert history.ended == {"how": "kit-error", "message": "interrupted with Ctrl-C"}
     ticks = read_table(history.folder / "ticks.bin", TICK)
-    assert 0 < len(ticks) < history.run["pace"]["ticks"]
+    assert 0 < len(ticks) < history.record.pace.ticks
     assert (np.diff(ticks["t_ns"]) >= 0).all()

@@ -88,7 +88,7 @@ def server(address):
 def test_an_honest_engine_passes_at_each_level(tmp_path, level):
     history = played(engine(tmp_path / "e"), level)
     judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
-    assert history.run["isolation"] == level
+    assert history.record.isolation == level
     # What is recorded of its processes are the kit's pids, and each of its lives had one.
     started = [row.pid for row in history.all(events.Started)]
     topology = [row.processes[0].pid for row in history.all(events.Topology)]

@@ -129,7 +129,7 @@ def _answer(run: RunFolder, plan: np.ndarray, due: np.ndarray) -> None:
     """Write an answer to each record (of a market: to each order), 3 ms after it was due."""
     history = run.history()
     dtype = {"count": COUNT_IN, "market-spread": MESSAGE}.get(history.app)
-    inputs = history.inputs(dtype or opaque(history.partitions[0]["record_size"]))
+    inputs = history.inputs(dtype or opaque(history.partitions[0].record_size))
     found = [_outputs(history.app, part) for part in inputs]
     ticks = np.concatenate(
         [

@@ -106,7 +106,7 @@ def _fired(history: History) -> bool:
 
 def _worked(history: History) -> bool:
     """Tell whether enough was left for the workers that each scale brought."""
-    if not history.run["scenario"]["name"].endswith("-scale"):
+    if not history.record.scenario.name.endswith("-scale"):
         return True
     try:
         require_scaled(history)

@@ -44,7 +44,7 @@ def test_nothing_is_read_from_the_run_folder_or_written_there(tmp_path: Path) ->
 def test_a_recipe_that_is_not_the_kits_gives_no_name(tmp_path: Path) -> None:
     recipe = complete({"kind": "market", "seed": 5, "records": 100, "symbols": 12})
     history = history_of(tmp_path, "market-spread", recipe)
-    history.run["input"]["recipe"] |= {"symbols": "many"}
+    history.record.input.recipe |= {"symbols": "many"}
     assert labelled(history, {"symbol": "A"}) == {"symbol": "A"}
 
 

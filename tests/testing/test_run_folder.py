@@ -51,8 +51,8 @@ def test_a_run_of_which_nothing_is_said_was_completed_and_moved_nothing(tmp_path
     assert sum(map(len, history.inputs(COUNT_IN))) == history.input_records == 50
     assert len(history.outputs(COUNT_OUT)) == history.fetched == 0
     assert history.events == history.control == history.faults == history.stderr_tail() == []
-    assert same_input(tmp_path, history.run)(tmp_path / "again").records == 50
-    assert Scenario.from_json(history.run["scenario"]) == SCENARIO
+    assert same_input(tmp_path, history.record)(tmp_path / "again").records == 50
+    assert history.record.scenario == SCENARIO
 
 
 @given(
@@ -108,7 +108,7 @@ def test_events_of_every_kind_are_read_back(run, events):
     assert [one for kind in kinds for one in history.all(kind)] == [
         event for kind in kinds for event in events if type(event) is kind
     ]
-    assert sum(history.run["event_counts"].values()) == len(events) == len(history.events)
+    assert sum(history.record.event_counts.values()) == len(events) == len(history.events)
 
 
 @given(st.lists(st.tuples(T_NS, st.sampled_from(["to", "from"]), st.text()), max_size=5))
@@ -121,7 +121,8 @@ def test_a_timetable_says_when_ticks_are_due_and_were_published(tmp_path):
     run = RunFolder(tmp_path, SCENARIO)
     due = run.timetable(1_000, 10, late_ns=3, ticks=2)
     assert due.tolist() == [1_000 + 10 * tick for tick in range(8)]
-    assert run.history().run["pace"] == {"t0_ns": 1_000, "tick_ns": 10, "ticks": 8}
+    pace = run.history().record.pace
+    assert (pace.t0_ns, pace.tick_ns, pace.ticks) == (1_000, 10, 8)
     assert read_table(tmp_path / "ticks.bin", TICK)["t_ns"].tolist() == [1_003, 1_013]
 
 

@@ -86,7 +86,7 @@ def test_a_run_shorter_than_a_second_has_a_first_and_a_last_sample(tmp_path, mon
     assert {row["policy"] for row in facts.values()} == {"SCHED_OTHER"}
     for name in ("busy_s", "steal_s", "kit_s", "engine_s"):
         assert (np.diff(machine[name]) >= 0).all()
-    assert {"usage.bin", "machine.bin", "others.bin"} <= history.run["files"].keys()
+    assert {"usage.bin", "machine.bin", "others.bin"} <= history.record.files.keys()
 
 
 def test_an_engine_that_is_killed_is_followed_into_its_next_life(tmp_path, monkeypatch) -> None:

@@ -290,7 +290,7 @@ def market_scale_then_death(context: Context, rng: random.Random) -> Scenario:
 
 def _after_scales(history: History) -> None:
     require_correct(history)
-    planned = len(history.run["scenario"]["faults"])
+    planned = len(history.record.scenario.faults)
     lacking = sum("no checkpoint op" in row.why for row in history.missed_faults)
     require_fired(history, planned - lacking, in_flight=False)
     require_fired(history, 1)

@@ -861,9 +861,9 @@ def _all_reached_ns(history: History, table: np.ndarray) -> int:
     """Return when a table of fetches, or of publications, had reached the end of the input."""
     last = 0
     for part in history.partitions:
-        if part["records"]:
-            rows = of_partition(table, part["stream"], part["partition"])
-            times = rows["t_ns"][rows["end"] >= part["records"]]
+        if part.records:
+            rows = of_partition(table, part.stream, part.partition)
+            times = rows["t_ns"][rows["end"] >= part.records]
             last = max(last, int(times.min(initial=np.iinfo(np.int64).max)))
     return last
 

@@ -76,13 +76,14 @@ def _manners(history: History) -> dict[str, dict[str, Any]]:
 
 def _stays_on_its_cores(history: History) -> None:
     require_completed(history)
-    cores = history.run.get("cores", {})
-    if not history.run["scenario"]["pace"]["engine_cores"]:
+    cores = history.record.cores
+    pace = history.record.scenario.pace
+    if pace is None or not pace.engine_cores:
         raise Unknown(Reason.TOO_FEW_CORES, "a core for the kit and one for the engine", "one core")
-    if cores.get("refused"):
-        raise Unknown(Reason.NOT_PINNED, "the engine on its own cores", "; ".join(cores["refused"]))
+    if cores.refused:
+        raise Unknown(Reason.NOT_PINNED, "the engine on its own cores", "; ".join(cores.refused))
     rows = _looked_at(history)
-    own = sorted(cores["engine"])
+    own = sorted(cores.engine)
     mask = np.uint64(sum(1 << core for core in own if core < _BITS))
     beyond = (rows["affinity"] & ~mask) != 0
     if not (rows["affinity"] & mask).any() and min(own) < _BITS:
@@ -114,7 +115,7 @@ HO.requirement(
 def _keeps_its_priority(history: History) -> None:
     require_completed(history)
     _looked_at(history)
-    given = history.run["service"]["manner"]
+    given = history.record.service.manner
     found = _manners(history)
     if not found:
         raise Unknown(

@@ -213,7 +213,7 @@ def _session_lost(history: History) -> None:
     again = any(row["base"] < read[int(row["stream"]), int(row["partition"])] for row in fetches)
     if again:
         return
-    if not history.run["kafka"]["session_s"]:
+    if not history.record.kafka.session_s:
         raise NotClaimed(f"{DOES_NOT_APPLY}: about members of a group; [kafka] names no session")
     if not _taken_over(history, fault):
         raise Unknown(
@@ -228,12 +228,12 @@ def _taken_over(history: History, fault: events.FiredFault) -> bool:
 
     The paused one reads nothing then: what it had asked for was answered long before.
     """
-    since_ns = fault.struck_ns + history.run["kafka"]["session_s"] * 1e9
+    since_ns = fault.struck_ns + history.record.kafka.session_s * 1e9
     until_ns = fault.struck_ns + fault.step.seconds * 1e9
     fetches = history.fetches
     during = fetches[(fetches["t_ns"] > since_ns) & (fetches["t_ns"] < until_ns)]
     read = set(zip(during["stream"].tolist(), during["partition"].tolist(), strict=True))
-    filled = {(row["stream"], row["partition"]) for row in history.partitions if row["records"]}
+    filled = {(row.stream, row.partition) for row in history.partitions if row.records}
     return filled <= read
 
 
@@ -287,7 +287,7 @@ def _not_held_up(history: History) -> None:
     """A reader of what is committed waits for open transactions: no longer than they may last."""
     require_no(history, whole(history), LOSS)
     require_fired(history, 1)
-    claimed_s = history.run["kafka"]["session_s"] + history.run["kafka"]["transaction_s"]
+    claimed_s = history.record.kafka.session_s + history.record.kafka.transaction_s
     arrivals = outputs(history).arrivals
     for fault, partition in product(history.faults, np.unique(arrivals["writer"])):
         of_one = arrivals["t_ns"][arrivals["writer"] == partition]

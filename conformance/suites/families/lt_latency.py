@@ -414,10 +414,10 @@ def service_recovery(context: Context, rng: random.Random) -> Scenario:
 
 def _recovered(history: History) -> None:
     require_completed(history)
-    back_ns = require_fired(history)[0].t_ns + round(history.run["service"]["within_s"] * SECOND_NS)
+    back_ns = require_fired(history)[0].t_ns + round(history.record.service.within_s * SECOND_NS)
     found = service(history)
     later = found.answers.intended_ns >= back_ns
-    limit, within = shown_us(found.p99_us), f"{history.run['service']['within_s']:g} s"
+    limit, within = shown_us(found.p99_us), f"{history.record.service.within_s:g} s"
     expected = f"p99 at most {limit} from {within} after the kill on"
     if later.sum() < (needed := samples_needed(QUANTILES["p99"])):
         raise Unknown(Reason.NO_RECOVERY_SEEN, expected, f"{later.sum()} records were due by then")

@@ -143,7 +143,7 @@ def _only_rejects(history: History) -> None:
     require_correct(history)
     if values(history).facts.get("rejects", 1):
         return
-    if history.run["input"]["recipe"]["kind"] == "market-csv":
+    if history.record.input.recipe["kind"] == "market-csv":
         # Another run would not show more: the market is what it is.
         raise NotClaimed(f"{DOES_NOT_APPLY}: about orders to reject, which this market lacks")
     raise Unknown(Reason.NOT_SEEN, "orders to reject", "none")
@@ -288,10 +288,10 @@ def _bound_orders(history: History) -> int:
     due = int(fetched.min()) + int(history.claims["freshness_s"] * 1e9)
     bound = 0
     for partition in history.partitions:
-        rows = of_partition(history.publishes, 1, partition["partition"])
-        if partition["stream"] == 1 and len(rows):
+        rows = of_partition(history.publishes, 1, partition.partition)
+        if partition.stream == 1 and len(rows):
             early = rows["end"][rows["t_ns"] < due].max(initial=0)
-            bound += partition["records"] - int(early)
+            bound += partition.records - int(early)
     return bound
 
 

@@ -55,7 +55,7 @@ def _played(context: Context, *faults: FaultStep) -> Scenario:
 
 
 def _met(history: History, do: Do) -> None:
-    planned = [FaultStep.from_json(step) for step in history.run["scenario"]["faults"]]
+    planned = history.record.scenario.faults
     wanted = sum(fault_of(step).lane == (do, "host") for step in planned)
     over = history.all(events.Network, do=do)
     if len(over) < wanted:

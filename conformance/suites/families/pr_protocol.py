@@ -59,10 +59,10 @@ def passthrough(context: Context, _rng: random.Random) -> Scenario:
 def _hello_is_answered(history: History) -> None:
     if not history.all(events.Started):
         require_completed(history)
-    if not history.run.get("hello"):
+    if not history.record.hello:
         require_completed(history)
         raise Fail(Reason.NO_ANSWER, "an answer to hello", "none")
-    hello = history.run["hello"]
+    hello = history.record.hello
     if hello["protocol"] != 1:
         raise Fail(Reason.BAD_ANSWER, "protocol 1", json.dumps(hello))
 
@@ -395,9 +395,9 @@ PR.requirement(
 
 
 def _nothing_left(history: History) -> None:
-    left = history.run.get("left_over", [])
+    left = history.record.left_over
     if left and history.ended["how"] == "completed":
-        names = ", ".join(f"{p['name']} ({p['pid']})" for p in left)
+        names = ", ".join(f"{p.name} ({p.pid})" for p in left)
         raise Fail(Reason.LEFT_OVER, "no process after stop", names)
     require_completed(history)
 
