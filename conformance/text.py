@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
 #: The innermost frame of a trace: where it is, and its line of code.
 _KEPT: Final = 2
-_MARKUP: Final = re.compile(r"([\\`*_\[\]|#~])")
 _BLANKS: Final = (" ", "\t", "\\t")  # the last one: a tab that was made safe to print
 
 
@@ -34,11 +31,6 @@ def shown(text: str, limit: int) -> str:
 def counted(number: int, noun: str, nouns: str = "") -> str:
     """Return "1 record", "2 records"; ``nouns``: the plural, where it is no plain "s"."""
     return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
-
-
-def as_markdown(text: str, limit: int) -> str:
-    """Return text as `shown` does, with all that Markdown or HTML would read as markup escaped."""
-    return _MARKUP.sub(r"\\\1", html.escape(shown(text, limit), quote=False))
 
 
 def _escaped(char: str) -> str:

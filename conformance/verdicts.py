@@ -347,7 +347,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return max(found, key=SEVERITY.index)
 
 
-def exit_status(
+def status_of(
     verdicts: Iterable[Verdict], *, missing: bool = False, gap_required: bool = False
 ) -> int:
     """Return the process exit status for a set of verdicts.
@@ -382,15 +382,25 @@ class Conclusion:
 def conclusion(
     verdicts: Iterable[Verdict], *, missing: bool = False, gap_required: bool = False
 ) -> Conclusion:
-    """Return word and exit status of a whole; for the arguments see `exit_status`."""
+    """Return word and exit status of a whole; for the arguments see `status_of`."""
     found = set(verdicts)
     verdict = worst(found)
-    status = exit_status(found, missing=missing, gap_required=gap_required)
+    status = status_of(found, missing=missing, gap_required=gap_required)
     if status == EXIT_NOT_JUDGED:
         return Conclusion("not judged", Verdict.UNKNOWN, status)
     if status == EXIT_FAIL and verdict not in _FAILING:
         verdict = Verdict.FAIL
     return Conclusion(verdict.value, verdict, status)
+
+
+def concluded(*, broken: bool, wrong: bool, unknown: bool, judged: bool) -> Conclusion:
+    """Return word and exit status of what has findings in place of verdicts.
+
+    judged: something was; without it nothing is green.
+    """
+    flags = {Verdict.KIT_ERROR: broken, Verdict.FAIL: wrong, Verdict.UNKNOWN: unknown}
+    found = [verdict for verdict, holds in flags.items() if holds]
+    return conclusion([*found, Verdict.PASS], missing=not judged)
 
 
 def worst_status(statuses: Iterable[int]) -> int:

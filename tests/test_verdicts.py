@@ -11,7 +11,7 @@ from tickproof.conformance.verdicts import (
     Outcome,
     Verdict,
     conclusion,
-    exit_status,
+    status_of,
     worst,
     worst_status,
 )
@@ -26,7 +26,7 @@ def test_severity_names_every_verdict_once():
 @given(verdicts)
 def test_nothing_tested_is_never_green(found):
     tested = set(found) - {Verdict.NOT_CLAIMED}
-    status = exit_status(found)
+    status = status_of(found)
     if not found or Verdict.KIT_ERROR in tested:
         assert (worst(found), status) == (Verdict.KIT_ERROR, 4)
     elif not tested:
@@ -42,14 +42,14 @@ def test_nothing_tested_is_never_green(found):
 
 @given(verdicts)
 def test_what_is_missing_is_worse_than_an_unknown_and_hides_no_failure(found):
-    status = exit_status(found, missing=True)
-    assert status == max(exit_status(found), 1) if exit_status(found) in (1, 4) else status == 5
+    status = status_of(found, missing=True)
+    assert status == max(status_of(found), 1) if status_of(found) in (1, 4) else status == 5
 
 
 @given(verdicts, st.booleans(), st.booleans())
 def test_a_known_gap_of_what_is_required_is_a_failure(found, missing, gap_required):
-    status = exit_status(found, missing=missing, gap_required=gap_required)
-    plain = exit_status(found, missing=missing)
+    status = status_of(found, missing=missing, gap_required=gap_required)
+    plain = status_of(found, missing=missing)
     assert status == (1 if gap_required and plain != 4 else plain)
 
 
@@ -64,7 +64,7 @@ WORDS = {
 def test_word_and_exit_status_agree(found, missing, gap_required):
     came_out = conclusion(found, missing=missing, gap_required=gap_required)
     assert WORDS[came_out.word] == came_out.status
-    assert came_out.status == exit_status(found, missing=missing, gap_required=gap_required)
+    assert came_out.status == status_of(found, missing=missing, gap_required=gap_required)
     assert (came_out.look is Verdict.PASS) == (came_out.word == "pass")
 
 

@@ -40,7 +40,7 @@ def coverage(sessions: tuple[Path, ...], at_least: float | None, missing: bool) 
     for session in sessions:
         path = session / json_report.FILE_NAME if session.is_dir() else session
         try:
-            reports.append(json_report.read(path))
+            reports.append(json_report.Report.read(path))
         except HistoryError as error:
             raise RequestError(f"SESSION: {error}") from error
     added = added_up(reports)

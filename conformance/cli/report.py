@@ -56,7 +56,7 @@ def report(what: Path, output: Path | None) -> None:
                 text = html(recorded_report.of_run(folder), folder)
             path = output or Path(f"{_name(what)}.html")
         else:
-            text = html(json_report.read(document), document.parent)
+            text = html(json_report.Report.read(document), document.parent)
             path = output or document.parent / json_report.PAGE_NAME
     except (HistoryError, latency_report.SessionError) as error:
         raise RequestError(f"SESSION|RUN|PACK: {error}") from error

@@ -60,15 +60,7 @@ def selftest(
     from tickproof.conformance.resources import fixtures, require_checkout
 
     require_checkout("tickproof selftest")
-    from tickproof.conformance.selftest import (
-        markdown,
-        model,
-        mutants,
-        page,
-        plan,
-        session,
-        terminal,
-    )
+    from tickproof.conformance.selftest import markdown, mutants, page, plan, session, terminal
     from tickproof.conformance.session import out_folder
 
     if part and (only or sound):
@@ -92,7 +84,7 @@ def selftest(
             on_trial=progress,
         )
         with interruption.deferred():
-            model.write(report, out)
+            report.write(out)
             markdown.write(report, out)
             as_extra(lambda: page.write(report, out), console)
     terminal.summary(console, report, out)

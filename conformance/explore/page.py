@@ -9,7 +9,8 @@ from typing import Final
 
 from tickproof.conformance.faults.space.sessions import Coverage
 from tickproof.conformance.report import templates, whole_file
-from tickproof.conformance.report.json_report import PAGE_NAME, Result, this_host, this_kit
+from tickproof.conformance.report.document import PAGE_NAME, this_host, this_kit
+from tickproof.conformance.report.json_report import Result
 from tickproof.conformance.report.page import MOST_PAIRS, entries
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 

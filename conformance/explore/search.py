@@ -29,7 +29,8 @@ from tickproof.conformance.faults.space.offers import offers as space_offers
 from tickproof.conformance.faults.space.sessions import coverage
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.report import templates, terminal
-from tickproof.conformance.report.json_report import PAGE_NAME, result
+from tickproof.conformance.report.document import PAGE_NAME
+from tickproof.conformance.report.json_report import result
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import registry
 from tickproof.conformance.text import shown

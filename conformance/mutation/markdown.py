@@ -11,9 +11,9 @@ from tickproof.conformance.mutation import equivalents
 from tickproof.conformance.mutation.equivalents import Equivalents
 from tickproof.conformance.mutation.results import Fate, Result, Results
 from tickproof.conformance.mutation.source import Mutation
-from tickproof.conformance.report.json_report import this_host, this_kit
-from tickproof.conformance.selftest.markdown import escaped
-from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_NOT_JUDGED, EXIT_OK
+from tickproof.conformance.report.document import this_host, this_kit
+from tickproof.conformance.report.markdown import escaped
+from tickproof.conformance.verdicts import concluded
 
 FILE_NAME: Final = "mutants.md"
 _SAID: Final = 200
@@ -46,11 +46,12 @@ class Summary:
     @property
     def exit_status(self) -> int:
         """Return 0 if some mutants were judged, and each of them is killed or explained."""
-        if self.broken:
-            return EXIT_KIT_ERROR
-        if self.survivors or self.stale:
-            return EXIT_FAIL
-        return EXIT_OK if self.judged else EXIT_NOT_JUDGED
+        return concluded(
+            broken=bool(self.broken),
+            wrong=bool(self.survivors or self.stale),
+            unknown=False,
+            judged=bool(self.judged),
+        ).status
 
     def __str__(self) -> str:
         return (

@@ -16,7 +16,7 @@ from tickproof.conformance.performance import comparison_words as words
 from tickproof.conformance.performance import subject
 from tickproof.conformance.performance.comparison import Comparison, FigureRow, compare
 from tickproof.conformance.report import templates, whole_file
-from tickproof.conformance.report.json_report import PAGE_NAME
+from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.style import badge
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import EXIT_OK

@@ -12,8 +12,8 @@ from tickproof.conformance.performance.comparison import (
     FigureRow,
     VerdictRow,
 )
+from tickproof.conformance.report.markdown import escaped, table
 from tickproof.conformance.report.style import mark
-from tickproof.conformance.text import as_markdown
 from tickproof.conformance.verdicts import EXIT_OK, SEVERITY, Verdict
 
 _LIMIT: Final = 200
@@ -123,27 +123,27 @@ def markdown(found: Comparison, *, everything: bool) -> str:
 
 
 def _page(found: Comparison, everything: bool) -> Iterator[str]:
-    names = [as_markdown(name, _LIMIT) for name in found.names]
-    yield f"**{as_markdown(verdict(found), 4000)}**"
+    names = [escaped(name, _LIMIT) for name in found.names]
+    yield f"**{escaped(verdict(found), 4000)}**"
     if shown := rows(found, everything=everything):
         yield ""
-        yield from _head(["requirement", *names])
-        for row in shown:
-            cells = [_verdict(one) for one in row.verdicts]
-            yield _row([f"{row.id} {as_markdown(row.title, _LIMIT)}", *cells])
+        cells = [
+            [f"{row.id} {escaped(row.title, _LIMIT)}", *map(_verdict, row.verdicts)]
+            for row in shown
+        ]
+        yield from table(["requirement", *names], cells)
     for said in one_sided(found):
         yield ""
-        yield as_markdown(said, 4000)
+        yield escaped(said, 4000)
     if said := same(found):
         yield ""
         yield f"{said[0].upper()}{said[1:]}."
     if found.figures:
         yield ""
-        yield from _head(["median over runs", *names])
-        for figure in found.figures:
-            yield _row([as_markdown(name(figure), _LIMIT), *_figures(figure)])
+        figures = ([escaped(name(one), _LIMIT), *_figures(one)] for one in found.figures)
+        yield from table(["median over runs", *names], figures)
         yield ""
-        yield as_markdown(rule(found), 1000)
+        yield escaped(rule(found), 1000)
 
 
 def _figures(row: FigureRow) -> Iterator[str]:
@@ -157,11 +157,3 @@ def _figures(row: FigureRow) -> Iterator[str]:
 
 def _verdict(found: Verdict | None) -> str:
     return "" if found is None else f"{mark(found)} {found.value}"
-
-
-def _head(cells: Sequence[str]) -> list[str]:
-    return [_row(cells), "|---" * len(cells) + "|"]
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

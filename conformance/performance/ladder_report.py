@@ -16,7 +16,7 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.performance.bench_report import number
 from tickproof.conformance.performance.ladder_costs import Cost, Plan, Rung, RungCosts
 from tickproof.conformance.report import svg, templates, whole_file
-from tickproof.conformance.report.json_report import PAGE_NAME, this_kit
+from tickproof.conformance.report.document import PAGE_NAME, this_kit
 from tickproof.conformance.report.svg import LEFT, ROOM, label
 from tickproof.conformance.text import shown
 

@@ -19,7 +19,7 @@ from tickproof.conformance.performance import latency_document
 from tickproof.conformance.performance.latency_terminal import milliseconds, said
 from tickproof.conformance.performance.measurement import RecordedRun, untouched
 from tickproof.conformance.report import latency_charts, processes, templates, whole_file
-from tickproof.conformance.report.json_report import PAGE_NAME
+from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.latency_charts import Percentiles, Seconds
 from tickproof.conformance.report.processes import ProcessUse
 from tickproof.conformance.usage import noise

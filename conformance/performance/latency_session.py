@@ -37,7 +37,7 @@ from tickproof.conformance.performance.rounds import Rounds, check_room
 from tickproof.conformance.report import style, templates
 from tickproof.conformance.session import out_folder
 from tickproof.conformance.text import shown
-from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, Verdict, exit_status
+from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, Verdict, status_of
 
 #: The most that a record, or its answer, takes on disk.
 RECORD_BYTES: Final = 64
@@ -242,7 +242,7 @@ def print_session(found: dict[str, Any], folder: Path, console: Console, *, as_j
         print(json.dumps(found, indent=1))
     else:
         latency_terminal.show(console, found, folder)
-    return exit_status([Verdict(found["decision"]["verdict"])])
+    return status_of([Verdict(found["decision"]["verdict"])])
 
 
 def measure_again(folder: Path, console: Console, *, as_json: bool) -> int:

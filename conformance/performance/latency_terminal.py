@@ -19,7 +19,7 @@ from tickproof.conformance.latency.statistics import samples_needed
 from tickproof.conformance.performance.limits import RECOVERY
 from tickproof.conformance.report.live import LiveView
 from tickproof.conformance.report.style import badge, glyph
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Verdict
 
 _LABEL: Final = 11
@@ -125,11 +125,11 @@ def _limits(console: Console, document: dict[str, Any]) -> None:
             milliseconds(_median(floors, name)),
             said,
         )
-    what = f"  latency in milliseconds, steady phase, over {len(rows)} run{'s' * (len(rows) != 1)}"
+    what = f"  latency in milliseconds, steady phase, over {counted(len(rows), 'run')}"
     void = document["decision"]["void"]
     if void:
         codes = ", ".join(sorted(set(void.values())))
-        what += f"; {len(void)} run{'s' * (len(void) != 1)} void: {codes}"
+        what += f"; {counted(len(void), 'run')} void: {codes}"
     console.print()
     console.print(Text(what, style="dim"))
     console.print(Padding(table, (0, 0, 0, 2)))

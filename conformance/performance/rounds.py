@@ -89,7 +89,7 @@ class Series:
 
 def exit_status_of(series: Iterable[Series]) -> int:
     """Return 0 when all that is offered was measured, and something was; else of the worst."""
-    return verdicts.exit_status(one.verdict for one in series)
+    return verdicts.status_of(one.verdict for one in series)
 
 
 def check_room(out: Path, needed: int, what: str) -> None:

@@ -88,7 +88,7 @@ def _document(path: Path) -> list[Subject]:
 
 
 def _session(path: Path) -> Subject:
-    report = json_report.read(path)
+    report = json_report.Report.read(path)
     results = {one.id: one for one in report.requirements if judged.applies(one)}
     excused = [one.id for one in report.requirements if one.id not in results]
     name = _named(report.engine.name, report.engine.version)

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, model_validator
 
-from tickproof import conformance
-from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.history import plain_files
-from tickproof.conformance.report import judged, machine, whole_file
-from tickproof.conformance.text import shown
+from tickproof.conformance.report import judged
+from tickproof.conformance.report.document import (
+    FORMAT,
+    Document,
+    Engine,
+    Model,
+    bounded,
+    this_host,
+    this_kit,
+)
 from tickproof.conformance.verdicts import (
     EXIT_KIT_ERROR,
     JUDGED,
@@ -36,49 +40,14 @@ from tickproof.conformance.verdicts import (
 if TYPE_CHECKING:
     from tickproof.conformance.suites.requirement import Requirement
 
-FORMAT: Final = 1
 FILE_NAME: Final = "report.json"
-#: The same for people, beside it.
-PAGE_NAME: Final = "report.html"
 SCHEMA_PATH: Final = Path(__file__).with_name("report.schema.json")
 
-#: Longest text of one field; what an engine says must not fill the disk.
-TEXT_LIMIT: Final = 4000
 #: Most entries of one list or table inside evidence.
 ITEM_LIMIT: Final = 5000
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Kit(_Model):
-    """The judge: version, and the git hash where it runs from a checkout."""
-
-    version: str
-    git: str | None
-
-
-class Engine(_Model):
-    """The engine under test, as its engine.toml names it."""
-
-    name: str
-    version: str
-    language: str
-    toml: str = Field(description="path relative to the working folder, or the file name only")
-
-
-class Host(_Model):
-    """The machine, without anything that names its owner."""
-
-    platform: str
-    cpu: str
-    cpus: int = Field(ge=1)
-    memory_bytes: int = Field(ge=0)
-    python: str
-
-
-class Selection(_Model):
+class Selection(Model):
     """What was asked for; an empty list means everything."""
 
     tiers: list[int]
@@ -86,7 +55,7 @@ class Selection(_Model):
     require: list[str] = Field(default=[], description="ids that have to be judged")
 
 
-class Story(_Model):
+class Story(Model):
     """How a failure came about, in text lines; all empty where there is nothing to tell."""
 
     headline: list[str] = Field(default=[], description="what went wrong, in one sentence")
@@ -96,7 +65,7 @@ class Story(_Model):
     picture: list[str] = Field(default=[], description="the run as lanes over time")
 
 
-class Result(_Model):
+class Result(Model):
     """One requirement and how it came out."""
 
     id: str
@@ -120,7 +89,7 @@ class Result(_Model):
     )
 
 
-class NotJudged(_Model):
+class NotJudged(Model):
     """Requirements that were not judged for one and the same reason."""
 
     verdict: Verdict
@@ -128,7 +97,7 @@ class NotJudged(_Model):
     ids: list[str]
 
 
-class FaultSpace(_Model):
+class FaultSpace(Model):
     """What a session played of the fault space; values are written "dimension=value"."""
 
     pairs: int = Field(ge=0, description="pairs of values that the engine's claims leave")
@@ -139,7 +108,7 @@ class FaultSpace(_Model):
     missing: list[list[str]] = Field(description="the pairs that no point holds")
 
 
-class Interrupted(_Model):
+class Interrupted(Model):
     """What ended a session before everything was judged."""
 
     by: str = Field(description="in words: interrupted with Ctrl-C, ended by SIGTERM, ...")
@@ -151,13 +120,13 @@ class Interrupted(_Model):
         return f"{self.by} after {self.judged} of {self.of} requirements"
 
 
-class Report(_Model):
+class Report(Document):
     """One engine, one session. The verdict and the exit status follow from the results."""
 
-    format: Literal[1]
-    kit: Kit
+    FILE_NAME = FILE_NAME
+
+    kind: Literal["session"] = "session"
     engine: Engine
-    host: Host
     profile: str
     seed: int
     isolation: Literal["sandbox", "user", "none"] = "none"
@@ -257,7 +226,7 @@ def build(
         exit_status=_conclusion(selection.require, results).status,
         counts=dict(Counter(verdicts)),
         not_judged=[
-            NotJudged(verdict=verdict, why=_text(why), ids=ids)
+            NotJudged(verdict=verdict, why=bounded(why), ids=ids)
             for verdict, why, ids in judged.groups(results)
         ],
         not_asked=list(not_asked),
@@ -269,7 +238,7 @@ def build(
 def of_session(report: Report, session: str, interrupted: Interrupted | None) -> Report:
     """Return a report with the folder of its runs, and with what ended the session early."""
     if interrupted is not None:
-        interrupted = interrupted.model_copy(update={"by": _text(interrupted.by)})
+        interrupted = interrupted.model_copy(update={"by": bounded(interrupted.by)})
     verdicts = [one.verdict for one in report.requirements]
     whole = _conclusion(report.selection.require, report.requirements, interrupted)
     return report.model_copy(
@@ -327,30 +296,6 @@ def _missing(required: Sequence[str], results: Sequence[Result]) -> list[str]:
     return [id_ for id_ in required if id_ not in found]
 
 
-def this_kit() -> Kit:
-    """Return the kit part of a report: this one."""
-    return Kit(version=conformance.__version__, git=machine.git_hash())
-
-
-def this_host() -> Host:
-    """Return the host part of a report: this machine."""
-    return Host(
-        platform=machine.system(),
-        cpu=machine.cpu_model(),
-        cpus=machine.usable_cpus(),
-        memory_bytes=machine.memory_bytes(),
-        python=platform.python_version(),
-    )
-
-
-def engine_facts(name: str, version: str, language: str, toml: Path) -> Engine:
-    """Return the engine part of a report; a path outside the working folder is cut."""
-    path = toml.resolve()
-    here = Path.cwd()
-    shown = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
-    return Engine(name=_text(name), version=_text(version), language=_text(language), toml=shown)
-
-
 def _only_one(id_: str, found: list[Outcome], selected: bool) -> Outcome:
     if not selected:
         return _kit_error(id_, "NOT_SELECTED", "no outcome", f"{len(found)} outcomes")
@@ -379,31 +324,23 @@ def result(outcome: Outcome, requirement: Requirement | None, folder: Path | Non
         level=requirement.level if requirement else "",
         tier=requirement.tier if requirement else 0,
         verdict=outcome.verdict,
-        scenario=_text(outcome.scenario),
-        reason=_text(outcome.reason),
-        stimulus=_text(outcome.stimulus),
-        expected=_text(outcome.expected),
-        actual=_text(outcome.actual),
-        evidence={_text(k): _plain(v) for k, v in outcome.evidence.items()},
-        run=_text(run.as_posix()) if outcome.run else "",
-        reproduce=_text(outcome.reproduce),
+        scenario=bounded(outcome.scenario),
+        reason=bounded(outcome.reason),
+        stimulus=bounded(outcome.stimulus),
+        expected=bounded(outcome.expected),
+        actual=bounded(outcome.actual),
+        evidence={bounded(k): _plain(v) for k, v in outcome.evidence.items()},
+        run=bounded(run.as_posix()) if outcome.run else "",
+        reproduce=bounded(outcome.reproduce),
         seconds=round(max(float(outcome.seconds), 0.0), 3),
         story=Story(
             **{
-                name: [_text(line) for line in lines[:ITEM_LIMIT]]
+                name: [bounded(line) for line in lines[:ITEM_LIMIT]]
                 for name, lines in outcome.story.items()
             }
         ),
         blocked_by=list(outcome.blocked_by),
     )
-
-
-def _text(text: object) -> str:
-    """Return text that any encoder takes: no lone surrogates, not longer than the limit."""
-    whole = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
-    if len(whole) <= TEXT_LIMIT:
-        return whole
-    return f"{whole[:TEXT_LIMIT]}... ({len(whole) - TEXT_LIMIT} characters cut)"
 
 
 def _plain(value: Any) -> JsonValue:
@@ -417,29 +354,10 @@ def _plain(value: Any) -> JsonValue:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
-        return {_text(k): _plain(v) for k, v in list(value.items())[:ITEM_LIMIT]}
+        return {bounded(k): _plain(v) for k, v in list(value.items())[:ITEM_LIMIT]}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(v) for v in list(value)[:ITEM_LIMIT]]
-    return _text(value)
-
-
-def write(report: Report, folder: Path) -> Path:
-    """Write report.json into a folder, whole or not at all; returns its path."""
-    return whole_file.write(folder / FILE_NAME, report.model_dump_json(indent=2) + "\n")
-
-
-def read(path: Path) -> Report:
-    """Read a report.json; a link is not followed. Raises HistoryError with what is wrong."""
-    try:
-        text = plain_files.read_bytes(path.parent, path.name)
-        return Report.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        why = f"{place}: {first['msg']}" if place else first["msg"]
-    except OSError as error:
-        why = str(error.strerror)
-    raise HistoryError(f"{path}: expected a report.json: {shown(why, TEXT_LIMIT)}")
+    return bounded(value)
 
 
 def schema_text() -> str:

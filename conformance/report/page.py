@@ -25,12 +25,14 @@ from tickproof.conformance.report import (
     timeline,
     whole_file,
 )
-from tickproof.conformance.report.json_report import PAGE_NAME, Report, Result
+from tickproof.conformance.report.document import PAGE_NAME
+from tickproof.conformance.report.json_report import Report, Result
 from tickproof.conformance.report.processes import ProcessUse
 from tickproof.conformance.report.run_curves import RunCurves
 from tickproof.conformance.report.style import tier_name
 from tickproof.conformance.report.terminal import where
 from tickproof.conformance.suites.hints import advice, halves
+from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, SEVERITY, Verdict
 
 #: Most characters of evidence in one entry.
@@ -175,10 +177,10 @@ def sentence(report: Report) -> str:
     """Return the verdict of a session in words that agree with its exit status."""
     counts = Counter(one.verdict for one in report.requirements)
     if report.missing and report.conclusion.status == EXIT_NOT_JUDGED:
-        return f"Not judged, though required: {_number(len(report.missing), 'requirement')}."
+        return f"Not judged, though required: {counted(len(report.missing), 'requirement')}."
     if report.conclusion.look is not report.verdict and report.required_gaps:
         return (
-            f"Required, and excused by nothing: {_number(len(report.required_gaps), 'known gap')}."
+            f"Required, and excused by nothing: {counted(len(report.required_gaps), 'known gap')}."
         )
     match report.verdict:
         case Verdict.PASS:
@@ -186,22 +188,18 @@ def sentence(report: Report) -> str:
         case Verdict.FAIL | Verdict.GAP_FIXED:
             broken = counts[Verdict.FAIL]
             gaps = counts[Verdict.GAP_FIXED]
-            said = [f"{_number(broken, 'promise')} did not hold"] if broken else []
-            said += [f"{_number(gaps, 'known gap')} held after all"] if gaps else []
+            said = [f"{counted(broken, 'promise')} did not hold"] if broken else []
+            said += [f"{counted(gaps, 'known gap')} held after all"] if gaps else []
             return f"{' and '.join(said)}."
         case Verdict.UNKNOWN | Verdict.BLOCKED:
             left = counts[Verdict.UNKNOWN] + counts[Verdict.BLOCKED]
-            return f"Nothing was seen to break, but {_number(left, 'promise')} stayed open."
+            return f"Nothing was seen to break, but {counted(left, 'promise')} stayed open."
         case Verdict.KIT_ERROR:
             return "The kit itself broke: this says nothing of the engine."
         case Verdict.KNOWN_GAP:
             return "Every promise that was judged held, but for gaps that its makers know."
         case Verdict.NOT_CLAIMED:
             return "Nothing was judged."
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def command(report: Report) -> str:

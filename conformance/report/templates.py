@@ -11,7 +11,7 @@ from markupsafe import Markup
 from rich.console import Console
 from rich.text import Text
 
-from tickproof.conformance.report.json_report import PAGE_NAME
+from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.style import mark
 from tickproof.conformance.text import shown
 

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from tickproof.conformance.explain.picture import plain
 from tickproof.conformance.report import judged, rejects_by_symbol, scale_costs
-from tickproof.conformance.report.json_report import PAGE_NAME, Report, Result, left
+from tickproof.conformance.report.document import PAGE_NAME
+from tickproof.conformance.report.json_report import Report, Result, left
 from tickproof.conformance.report.style import badge, counts_line, glyph, symbol, tier_name
 from tickproof.conformance.suites.hints import advice, halves
 from tickproof.conformance.text import shortened, shown
@@ -24,7 +25,7 @@ from tickproof.conformance.verdicts import (
     EXIT_NOT_JUDGED,
     Reason,
     Verdict,
-    exit_status,
+    status_of,
 )
 
 _FIELD_LIMIT: Final = 600
@@ -78,7 +79,7 @@ def details(
 
 def status(console: Console, verdicts: Sequence[Verdict]) -> int:
     """Return the exit status of a command on recorded runs; say so if nothing was judged."""
-    found = exit_status(verdicts) if verdicts else EXIT_NOT_JUDGED
+    found = status_of(verdicts) if verdicts else EXIT_NOT_JUDGED
     if found == EXIT_NOT_JUDGED:
         text = f"Nothing was judged: the claims exclude it; exit status {found}"
         console.print(Text(text, style="bold red"), soft_wrap=True)

@@ -21,8 +21,8 @@ from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.history.json_lines import loads
+from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.json_report import FILE_NAME as REPORT
-from tickproof.conformance.report.json_report import PAGE_NAME
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Verdict, worst
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from tickproof.conformance.report import whole_file
+from tickproof.conformance.report.markdown import escaped, table
 from tickproof.conformance.selftest import matrix
 from tickproof.conformance.selftest.model import SelfTest, Subject
 from tickproof.conformance.selftest.terminal import score
 from tickproof.conformance.suites import registry
-from tickproof.conformance.text import shown
 
 FILE_NAME: Final = "matrix.md"
 _SAID: Final = 120
 _CASE: Final = 400
-#: What Markdown or HTML would read as its own within a line, in text of an engine.
-_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~&$@:])")
-
-
-def escaped(text: str, limit: int) -> str:
-    """Return text on one line that Markdown shows as it is, in a table cell too."""
-    return _SPECIAL.sub(r"\\\1", shown(text, limit))
 
 
 def render(report: SelfTest) -> str:
@@ -34,9 +26,7 @@ def render(report: SelfTest) -> str:
 
 def write(report: SelfTest, folder: Path) -> Path:
     """Write matrix.md into a folder; returns its path."""
-    path = folder / FILE_NAME
-    path.write_text(render(report), encoding="utf-8")
-    return path
+    return whole_file.write(folder / FILE_NAME, render(report))
 
 
 def _head(report: SelfTest) -> str:
@@ -62,12 +52,6 @@ def _problems(report: SelfTest) -> str:
     return "\n".join(lines)
 
 
-def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    header = list(header)
-    lines = [header, ["---"] * len(header), *rows]
-    return [f"| {' | '.join(line)} |" for line in lines] + [""]
-
-
 def _matrix(report: SelfTest) -> str:
     known = registry.load()
     lines = [
@@ -88,7 +72,7 @@ def _matrix(report: SelfTest) -> str:
                 test = row.test.removeprefix("test_").replace("_", " ")
                 cells.append([name, test, ", ".join(ids), *counts])
         header = ("requirement", "test", "failed", "passed", "unknown", "sound")
-        lines += _table(header, cells)
+        lines += [*table(header, cells), ""]
     return "\n".join(lines)
 
 
@@ -97,7 +81,7 @@ def _mutants(report: SelfTest) -> str:
     if not mutants:
         return ""
     header = ("mutant", "of", "defect", "failed by", "what the report says")
-    return "\n".join(["## Mutants\n", *_table(header, map(_mutant, mutants))])
+    return "\n".join(["## Mutants\n", *table(header, map(_mutant, mutants)), ""])
 
 
 def _mutant(subject: Subject) -> list[str]:
@@ -125,4 +109,4 @@ def _sound(report: SelfTest) -> str:
         ]
         for row in sound
     )
-    return "\n".join(["## Sound engines\n", *_table(header, rows)])
+    return "\n".join(["## Sound engines\n", *table(header, rows), ""])

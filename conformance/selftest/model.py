@@ -10,34 +10,18 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from tickproof.conformance.report import whole_file
-from tickproof.conformance.report.json_report import Host, Kit
-from tickproof.conformance.verdicts import (
-    EXIT_FAIL,
-    EXIT_KIT_ERROR,
-    EXIT_NOT_JUDGED,
-    EXIT_OK,
-    EXIT_UNKNOWN,
-    JUDGED,
-    Verdict,
-)
+from tickproof.conformance.report.document import Document, Model
+from tickproof.conformance.verdicts import JUDGED, Conclusion, Verdict, concluded
 
-FORMAT: Final = 1
-FILE_NAME: Final = "selftest.json"
 #: Verdicts that no sound engine may get.
 _WRONG: Final = (Verdict.FAIL, Verdict.GAP_FIXED, Verdict.KNOWN_GAP)
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Cell(_Model):
+class Cell(Model):
     """One test on one run.
 
     reason: code of a fail or an unknown; said: what was seen; headline: of the failure.
@@ -51,7 +35,7 @@ class Cell(_Model):
     headline: str = ""
 
 
-class Trial(_Model):
+class Trial(Model):
     """One scenario on one engine. played: whether there was a run; run: where, if it was kept."""
 
     subject: str
@@ -63,7 +47,7 @@ class Trial(_Model):
     run: str = ""
 
 
-class Kill(_Model):
+class Kill(Model):
     """How a requirement that a mutant names judged it.
 
     killed: a test of it failed the mutant, and said what it should, in its headline too.
@@ -78,7 +62,7 @@ class Kill(_Model):
     headline: str = ""
 
 
-class Subject(_Model):
+class Subject(Model):
     """An engine that was tried. what: its defect, or its difference; kills: of a mutant only.
 
     not_claimed: patterns of requirements that a sound variant may leave out; None: any.
@@ -97,7 +81,7 @@ class Subject(_Model):
         return all(kill.killed for kill in self.kills)
 
 
-class SelfTest(_Model):
+class SelfTest(Document):
     """One selftest: what was tried, how it came out, and what is wrong with the kit.
 
     runs: scenarios played on sound engines. uncovered: requirements without a mutant.
@@ -106,9 +90,9 @@ class SelfTest(_Model):
     unknown, broken: the same for unknowns of sound engines, and for kit-errors.
     """
 
-    format: Literal[1] = FORMAT
-    kit: Kit
-    host: Host
+    FILE_NAME = "selftest.json"
+
+    kind: Literal["selftest"] = "selftest"
     seed: int
     started: datetime
     ended: datetime
@@ -135,15 +119,16 @@ class SelfTest(_Model):
             raise ValueError("mutants, killed: not the counts of the subjects listed")
         if self.survivors != [m.id for m in mutants if not m.killed]:
             raise ValueError("survivors: not the mutants listed that were not killed")
-        expected = status(
-            bool(self.broken),
-            bool(self.uncovered or self.survivors or self.accused),
-            bool(self.unknown),
-            self.trials,
-        )
+        expected = self.conclusion.status
         if self.exit_status != expected and not self.interrupted:
             raise ValueError(f"exit_status: expected {expected}, got {self.exit_status}")
         return self
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """How the kit came out, but for what ended the selftest early."""
+        wrong = self.uncovered or self.survivors or self.accused
+        return conclusion_of(bool(self.broken), bool(wrong), bool(self.unknown), self.trials)
 
     @property
     def of_sound(self) -> Counter[Verdict]:
@@ -154,18 +139,10 @@ class SelfTest(_Model):
         )
 
 
-def status(broken: bool, wrong: bool, unknown: bool, trials: Iterable[Trial]) -> int:
-    """Return the exit status of a kit that broke, is wrong, or left something undecided.
-
-    Trials that came to no judgement at all are not green.
-    """
-    if broken:
-        return EXIT_KIT_ERROR
-    if wrong:
-        return EXIT_FAIL
-    if not any(cell.verdict in JUDGED for trial in trials for cell in trial.cells):
-        return EXIT_NOT_JUDGED
-    return EXIT_UNKNOWN if unknown else EXIT_OK
+def conclusion_of(broken: bool, wrong: bool, unknown: bool, trials: Iterable[Trial]) -> Conclusion:
+    """Return how a kit came out that broke, is wrong, or left something undecided."""
+    judged = any(cell.verdict in JUDGED for trial in trials for cell in trial.cells)
+    return concluded(broken=broken, wrong=wrong, unknown=unknown, judged=judged)
 
 
 def accusations(subject: Subject, trial: Trial) -> tuple[list[str], list[str]]:
@@ -184,8 +161,3 @@ def accusations(subject: Subject, trial: Trial) -> tuple[list[str], list[str]]:
         ):
             accused.append(f"{line}: {cell.said}; expected it among its not_claimed")
     return accused, unknown
-
-
-def write(report: SelfTest, folder: Path) -> Path:
-    """Write selftest.json into a folder, whole or not at all; returns its path."""
-    return whole_file.write(folder / FILE_NAME, report.model_dump_json(indent=1) + "\n")

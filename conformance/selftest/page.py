@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tickproof.conformance.report import templates, whole_file
-from tickproof.conformance.report.json_report import PAGE_NAME
+from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.selftest import matrix
 from tickproof.conformance.selftest.model import SelfTest
 from tickproof.conformance.selftest.terminal import score
 from tickproof.conformance.suites import registry
-from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
 
 
 def html(report: SelfTest) -> str:
@@ -19,7 +18,7 @@ def html(report: SelfTest) -> str:
     return templates.render(
         "selftest.html.j2",
         report=report,
-        verdict=_verdict(report),
+        verdict=report.conclusion.look,
         score=score(report),
         problems=matrix.problems(report),
         sound=matrix.sound_rows(report),
@@ -33,13 +32,3 @@ def html(report: SelfTest) -> str:
 def write(report: SelfTest, folder: Path) -> Path:
     """Write report.html beside selftest.json; returns its path. Raises OSError."""
     return whole_file.write(folder / PAGE_NAME, html(report))
-
-
-def _verdict(report: SelfTest) -> Verdict:
-    """Return how the kit came out, as the verdict of an engine would be."""
-    found = {
-        EXIT_OK: Verdict.PASS,
-        EXIT_UNKNOWN: Verdict.UNKNOWN,
-        EXIT_KIT_ERROR: Verdict.KIT_ERROR,
-    }
-    return found.get(report.exit_status, Verdict.FAIL)

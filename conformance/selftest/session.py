@@ -13,7 +13,7 @@ from typing import Final
 
 from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.process_pool import process_pool
-from tickproof.conformance.report.json_report import this_host, this_kit
+from tickproof.conformance.report.document import FORMAT, this_host, this_kit
 from tickproof.conformance.selftest import model, plan
 from tickproof.conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
 from tickproof.conformance.selftest.mutants import Mutant
@@ -284,7 +284,10 @@ def _report(
     ]
     mutants = [subject for subject in subjects if subject.kind == "mutant"]
     survivors = [subject.id for subject in mutants if not subject.killed]
+    wrong_in = bool(uncovered or survivors or accused)
+    came_out = model.conclusion_of(bool(broken), wrong_in, bool(unknown), trials)
     return SelfTest(
+        format=FORMAT,
         kit=this_kit(),
         host=this_host(),
         seed=seed,
@@ -300,11 +303,7 @@ def _report(
         broken=broken,
         killed=len(mutants) - len(survivors),
         mutants=len(mutants),
-        exit_status=interruption.status()
-        if interrupted
-        else model.status(
-            bool(broken), bool(uncovered or survivors or accused), bool(unknown), trials
-        ),
+        exit_status=interruption.status() if interrupted else came_out.status,
         interrupted=interrupted,
         trials=trials,
     )

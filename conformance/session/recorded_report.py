@@ -10,7 +10,8 @@ from typing import Final
 from tickproof.conformance.explain import with_stories
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.report import json_report
-from tickproof.conformance.report.json_report import Engine, Report, Selection
+from tickproof.conformance.report.document import Engine
+from tickproof.conformance.report.json_report import Report, Selection
 from tickproof.conformance.session import tiers
 from tickproof.conformance.suites import registry
 

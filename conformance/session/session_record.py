@@ -21,7 +21,8 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.faults import regressions
 from tickproof.conformance.history import plain_files
-from tickproof.conformance.report import json_report, whole_file
+from tickproof.conformance.report import whole_file
+from tickproof.conformance.report.document import Engine, engine_facts
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.schedules import REQUIREMENT
@@ -45,7 +46,7 @@ class SessionRecord(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Literal[1] = 1
-    engine: json_report.Engine
+    engine: Engine
     request: Request
     expected: list[tuple[str, str]]
     not_asked: list[str]
@@ -58,7 +59,7 @@ class SessionRecord(BaseModel):
     ) -> Self:
         """Return the record of a session that begins now."""
         return cls(
-            engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
+            engine=engine_facts(spec.name, spec.version, spec.language, spec.path),
             request=request,
             expected=sorted(expected),
             not_asked=_not_asked(spec, request),

@@ -91,7 +91,7 @@ def _built(
 
 def write(report: Report, folder: Path) -> None:
     """Write the reports that machines read; raises OSError."""
-    json_report.write(report, folder)
+    report.write(folder)
     junit.write(report, folder)
 
 
@@ -127,7 +127,7 @@ def _newest(folder: Path) -> Path | None:
     if not found:
         return None
     with contextlib.suppress(HistoryError):
-        report = json_report.read(folder / json_report.FILE_NAME)
+        report = Report.read(folder / json_report.FILE_NAME)
         if report.session == found[-1].name:
             return None
     return found[-1]

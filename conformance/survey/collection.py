@@ -11,7 +11,7 @@ from typing import Final
 from tickproof.conformance.engines.spec import Claims, EngineSpec
 from tickproof.conformance.faults.space.offers import APPS
 from tickproof.conformance.pack import writer
-from tickproof.conformance.report import json_report, judged
+from tickproof.conformance.report import document, judged
 from tickproof.conformance.report.json_report import Report, Result
 from tickproof.conformance.survey import run_figures
 from tickproof.conformance.survey.promises import Promises
@@ -49,7 +49,7 @@ def row(
     """Return what an engine came to; packs of its failures are made in ``out``/packs."""
     figures = run_figures.of_sessions([(one.folder, one.report) for one in sessions if one.report])
     return EngineRow(
-        engine=json_report.engine_facts(spec.name, spec.version, spec.language, spec.path),
+        engine=document.engine_facts(spec.name, spec.version, spec.language, spec.path),
         claims=_claims(spec),
         settings=_settings(spec),
         code_lines=code_lines(spec.path.parent),

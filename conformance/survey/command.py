@@ -15,12 +15,11 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KafkaUnavailable
 from tickproof.conformance.kafka import jars
 from tickproof.conformance.kafka.cluster import client_library
-from tickproof.conformance.report import json_report
+from tickproof.conformance.report import document, json_report
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.session import run_command
 from tickproof.conformance.session.request import Request
-from tickproof.conformance.suites.requirement import Requirement
-from tickproof.conformance.survey import collection, markdown, promises, result
+from tickproof.conformance.survey import collection, markdown, promises
 from tickproof.conformance.survey.collection import Judged
 from tickproof.conformance.survey.result import Software, Survey
 from tickproof.conformance.verdicts import worst_status
@@ -47,9 +46,9 @@ def run(
 
     def write() -> None:
         survey = Survey(
-            format=result.FORMAT,
-            kit=json_report.this_kit(),
-            host=json_report.this_host(),
+            format=document.FORMAT,
+            kit=document.this_kit(),
+            host=document.this_host(),
             software=_software(specs),
             profile=request.profile,
             seeds=list(seeds[: len(statuses)]),
@@ -62,7 +61,7 @@ def run(
                 for spec, found, one in zip(specs, sessions, said, strict=True)
             ],
         )
-        written = (result.write(survey, out), markdown.write(survey, out))
+        written = (survey.write(out), markdown.write(survey, out))
         console.print()
         for line in markdown.brief(survey):
             console.print(Text(line), soft_wrap=True)
@@ -87,7 +86,7 @@ def run(
 def _report(folder: Path, began: datetime) -> Report | None:
     """Return the report of the session that just ended; None where it left none."""
     try:
-        report = json_report.read(folder / json_report.FILE_NAME)
+        report = Report.read(folder / json_report.FILE_NAME)
     except HistoryError:
         return None
     return report if report.started >= began else None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.report import whole_file
+from tickproof.conformance.report import markdown, whole_file
 from tickproof.conformance.survey.result import (
     JUDGED,
     ClaimSet,
@@ -20,7 +20,7 @@ from tickproof.conformance.survey.result import (
     Survey,
     Tally,
 )
-from tickproof.conformance.text import as_markdown, shown
+from tickproof.conformance.text import counted, shown
 
 FILE_NAME: Final = "survey.md"
 #: Characters of a text that comes from an engine.
@@ -67,7 +67,7 @@ def _head(survey: Survey) -> list[str]:
     return [
         "# Survey",
         f"What engines kept of what they promise. {survey.started:%Y-%m-%d}, profile "
-        f"{survey.profile}, {_number(len(survey.seeds), 'seed')}: {seeds}.{asked} Written by "
+        f"{survey.profile}, {counted(len(survey.seeds), 'seed')}: {seeds}.{asked} Written by "
         "`tickproof survey`; survey.json holds the same as data.",
         "",
         f"- Machine: {_safe(', '.join(machine))}",
@@ -84,7 +84,7 @@ def _engines(survey: Survey) -> list[str]:
             _deaths(one),
             _recovery(one.recovery),
             _bounds(one.settings),
-            _number(one.code_lines, "line"),
+            counted(one.code_lines, "line"),
         )
         for one in survey.engines
     ]
@@ -96,7 +96,9 @@ def _engines(survey: Survey) -> list[str]:
         "the engine's own settings, and bound it. Code: lines beside engine.toml that are not "
         "blank.",
         "",
-        *_table(("engine", "claims", "promises", "deaths", "recovery", "bounded by", "code"), rows),
+        *markdown.table(
+            ("engine", "claims", "promises", "deaths", "recovery", "bounded by", "code"), rows
+        ),
     ]
 
 
@@ -118,14 +120,16 @@ def _failure(failure: Failure) -> list[str]:
     told = [_safe(failure.headline)] if failure.headline else []
     said = [f"> {_safe(quote.says)} ({_source(quote.source)})", ""] if quote else []
     facts = {
-        "reason": _code(failure.reason),
+        "reason": markdown.code(failure.reason, _LONGEST),
         "stimulus": _safe(failure.stimulus),
         "expected": _safe(failure.expected),
         "actual": _safe(failure.actual),
         "seen with seed": str(failure.seed),
-        "judged anew by": _code(failure.reproduce),
-        "played again by": _code(f"tickproof replay {failure.pack} ENGINE") if failure.pack else "",
-        "run": _code(failure.run) if failure.run else "",
+        "judged anew by": markdown.code(failure.reproduce, _LONGEST),
+        "played again by": markdown.code(f"tickproof replay {failure.pack} ENGINE", _LONGEST)
+        if failure.pack
+        else "",
+        "run": markdown.code(failure.run, _LONGEST) if failure.run else "",
     }
     return [
         "",
@@ -166,7 +170,7 @@ def _rest(survey: Survey) -> list[str]:
     ]
     if not rows:
         return [*lines, "", "Nothing."]
-    return [*lines, "", *_table(("engine", "state", "requirements", "why"), rows)]
+    return [*lines, "", *markdown.table(("engine", "state", "requirements", "why"), rows)]
 
 
 def _ids(tallies: Sequence[Tally], state: State) -> str:
@@ -198,29 +202,29 @@ def _settings(survey: Survey) -> list[str]:
         rows.append((name, held.transport, *times))
         for seen in one.sessions:
             verdict = seen.verdict.value if seen.verdict else "kit-error"
-            found = (verdict, seen.isolation or "", _code(seen.report))
+            found = (verdict, seen.isolation or "", markdown.code(seen.report, _LONGEST))
             sessions.append((name, str(seen.seed), *found))
     limits_of = ("startup", "drain", "recovery", "cut", "session", "transaction")
     return [
         "## Settings",
-        *_table(("engine", "transport", *limits_of), rows),
+        *markdown.table(("engine", "transport", *limits_of), rows),
         "",
         "## Sessions",
-        *_table(("engine", "seed", "verdict", "isolation", "report"), sessions),
+        *markdown.table(("engine", "seed", "verdict", "isolation", "report"), sessions),
     ]
 
 
 def _held(one: EngineRow) -> str:
     gaps = one.count(State.KNOWN_GAP)
     undecided = one.count(State.UNDECIDED)
-    more = [f"{gaps} known gap{'s' * (gaps > 1)}"] if gaps else []
+    more = [counted(gaps, "known gap")] if gaps else []
     more += [f"{undecided} undecided"] if undecided else []
     assert one.judged == one.count(*JUDGED)
     return f"{one.held} of {one.judged} held" + "".join(f", {text}" for text in more)
 
 
 def _deaths(one: EngineRow) -> str:
-    return f"{_number(one.deaths, 'death')} in {_number(one.runs, 'run')}"
+    return f"{counted(one.deaths, 'death')} in {counted(one.runs, 'run')}"
 
 
 def _recovery(found: Recovery) -> str:
@@ -250,20 +254,6 @@ def _claims(claims: ClaimSet, alone: bool) -> str:
     )
 
 
-def _number(count: int, word: str) -> str:
-    return f"{count:,} {word}{'s' * (count != 1)}"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [head, ["---"] * len(head), *rows]
-    return ["| " + " | ".join(line) + " |" for line in lines]
-
-
 def _safe(text: str) -> str:
     """Return text as Markdown that shows it and no more, on one line."""
-    return as_markdown(text, _LONGEST)
-
-
-def _code(text: str) -> str:
-    """Return text as a code span, which may stand in a table."""
-    return "`" + shown(text, _LONGEST).replace("`", "'").replace("|", "\\|") + "`"
+    return markdown.escaped(text, _LONGEST)

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import enum
 from datetime import datetime
-from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from tickproof.conformance.report import whole_file
-from tickproof.conformance.report.json_report import Engine, Host, Kit
+from tickproof.conformance.report.document import Document, Engine, Model
 from tickproof.conformance.verdicts import Verdict
-
-FORMAT: Final = 1
-FILE_NAME: Final = "survey.json"
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class State(enum.StrEnum):
@@ -36,7 +27,7 @@ class State(enum.StrEnum):
 JUDGED: Final = frozenset((State.HELD, State.FAILED, State.KNOWN_GAP))
 
 
-class Software(_Model):
+class Software(Model):
     """Versions of what engines were judged over; None where nothing was."""
 
     java: str | None = None
@@ -44,7 +35,7 @@ class Software(_Model):
     client: str | None = None
 
 
-class ClaimSet(_Model):
+class ClaimSet(Model):
     """What an engine claims for some of its apps."""
 
     apps: list[str] = Field(description="such as count emit=every")
@@ -54,7 +45,7 @@ class ClaimSet(_Model):
     rescale: str
 
 
-class Settings(_Model):
+class Settings(Model):
     """Time limits of engine.toml; those of Kafka are None for an engine over the log."""
 
     transport: str
@@ -66,7 +57,7 @@ class Settings(_Model):
     transaction_timeout_ms: int | None
 
 
-class Session(_Model):
+class Session(Model):
     """One engine judged with one seed; without a verdict where the kit itself broke."""
 
     seed: int
@@ -75,7 +66,7 @@ class Session(_Model):
     report: str = Field(description="folder of report.json, relative to this file")
 
 
-class Tally(_Model):
+class Tally(Model):
     """One requirement over all seeds."""
 
     id: str
@@ -85,7 +76,7 @@ class Tally(_Model):
     why: str = Field(default="", description="why it was not judged, where it was not")
 
 
-class Recovery(_Model):
+class Recovery(Model):
     """Seconds without output after a kill: the longest silence of a partition.
 
     samples: kills that it could be seen of, in runs of passthrough and count.
@@ -97,14 +88,14 @@ class Recovery(_Model):
     longest_s: float | None
 
 
-class Quote(_Model):
+class Quote(Model):
     """A sentence of the engine's own documents."""
 
     says: str
     source: str
 
 
-class Failure(_Model):
+class Failure(Model):
     """A promise that did not hold, as the first of the seeds that failed shows it."""
 
     id: str
@@ -124,7 +115,7 @@ class Failure(_Model):
     breaks: Quote | None = None
 
 
-class EngineRow(_Model):
+class EngineRow(Model):
     """One engine over all seeds."""
 
     engine: Engine
@@ -154,12 +145,12 @@ class EngineRow(_Model):
         return self.count(*JUDGED)
 
 
-class Survey(_Model):
+class Survey(Document):
     """Engines judged with the same seeds on one machine."""
 
-    format: Literal[1]
-    kit: Kit
-    host: Host
+    FILE_NAME = "survey.json"
+
+    kind: Literal["survey"] = "survey"
     software: Software
     profile: str
     seeds: list[int]
@@ -168,13 +159,3 @@ class Survey(_Model):
     ended: datetime
     exit_status: int
     engines: list[EngineRow]
-
-
-def write(survey: Survey, folder: Path) -> Path:
-    """Write survey.json into a folder, whole or not at all; returns its path."""
-    return whole_file.write(folder / FILE_NAME, survey.model_dump_json(indent=2) + "\n")
-
-
-def read(path: Path) -> Survey:
-    """Read a survey.json. Raises pydantic.ValidationError for anything else."""
-    return Survey.model_validate_json(path.read_text(encoding="utf-8"))

@@ -38,7 +38,7 @@ def test_the_exit_status_is_that_of_the_verdicts(tickproof, engine, session, ver
     code, out, _ = tickproof("run", engine(), "--only", "PR-HELLO", "--seed", 7)
 
     assert code == status
-    report = json_report.read(Path("tickproof-out/toy/report.json"))
+    report = json_report.Report.read(Path("tickproof-out/toy/report.json"))
     assert (report.exit_status, report.seed) == (status, 7)
     assert Path("tickproof-out/toy/junit.xml").is_file()
     assert f"exit status {status}" in out
@@ -124,7 +124,7 @@ def test_several_engines_are_compared_and_the_worst_counts(tickproof, engine, se
 
     assert code == 1
     assert "Comparison" in out
-    assert json_report.read(Path("tickproof-out/good/report.json")).exit_status == 0
+    assert json_report.Report.read(Path("tickproof-out/good/report.json")).exit_status == 0
 
 
 def test_an_engine_that_claims_nothing_is_not_hidden_by_another(tickproof, engine, session):
@@ -178,7 +178,7 @@ def test_ctrl_c_is_one_clear_line_and_130(tickproof, engine, session):
     assert err.strip() == (
         f"tickproof: interrupted with Ctrl-C: 0 of 1 requirements judged, runs in {session_folder}"
     )
-    report = json_report.read(Path("tickproof-out/toy/report.json"))
+    report = json_report.Report.read(Path("tickproof-out/toy/report.json"))
     assert (report.exit_status, report.interrupted.judged) == (130, 0)
 
 

@@ -16,7 +16,6 @@ from tickproof.conformance.latency.figures import RunFigures
 from tickproof.conformance.performance import comparison
 from tickproof.conformance.performance import comparison_words as words
 from tickproof.conformance.performance.subject import Figure, Subject, read
-from tickproof.conformance.report import json_report
 from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, JUDGED, Outcome, Verdict
 
@@ -32,7 +31,7 @@ def session(make_report, tmp_path):
             Outcome(id_, verdict, actual=actual) for id_, verdict in zip(IDS, verdicts, strict=True)
         ]
         (tmp_path / name).mkdir()
-        json_report.write(make_report(*found, name=engine), tmp_path / name)
+        make_report(*found, name=engine).write(tmp_path / name)
         return tmp_path / name
 
     return write
@@ -92,7 +91,7 @@ def report(make_report, tmp_path):
     def write(name, engine="toy", **verdicts):
         found = [Outcome(id_.replace("_", "-"), verdict) for id_, verdict in verdicts.items()]
         (tmp_path / name).mkdir()
-        json_report.write(make_report(*found, name=engine), tmp_path / name)
+        make_report(*found, name=engine).write(tmp_path / name)
         return tmp_path / name
 
     return write

@@ -15,7 +15,7 @@ from tickproof.conformance.cli import main
 from tickproof.conformance.explain import stories, text, with_stories
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import writer
-from tickproof.conformance.report import json_report, junit
+from tickproof.conformance.report import document, json_report, junit
 from tickproof.conformance.session import tiers
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -121,22 +121,22 @@ def test_reports_hold_the_story(failed, tmp_path):
 def _report(results):
     from datetime import UTC, datetime
 
-    from tickproof.conformance.verdicts import exit_status, worst
+    from tickproof.conformance.verdicts import status_of, worst
 
     verdicts = [result.verdict for result in results]
     at = datetime(2024, 8, 8, tzinfo=UTC)
     return json_report.Report(
         format=1,
-        kit=json_report.Kit(version="1", git=None),
-        engine=json_report.Engine(name="toy", version="1", language="none", toml="engine.toml"),
-        host=json_report.Host(platform="", cpu="", cpus=1, memory_bytes=0, python=""),
+        kit=document.Kit(version="1", git=None),
+        engine=document.Engine(name="toy", version="1", language="none", toml="engine.toml"),
+        host=document.Host(platform="", cpu="", cpus=1, memory_bytes=0, python=""),
         profile="quick",
         seed=1,
         selection=json_report.Selection(tiers=[], only=[]),
         started=at,
         ended=at,
         verdict=worst(verdicts),
-        exit_status=exit_status(verdicts),
+        exit_status=status_of(verdicts),
         counts={verdict: verdicts.count(verdict) for verdict in set(verdicts)},
         requirements=results,
     )

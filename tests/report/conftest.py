@@ -12,7 +12,7 @@ import pytest
 
 from tests.explain.conftest import mutant_run as mutant_run
 from tests.explain.conftest import recorded as recorded
-from tickproof.conformance.report import json_report
+from tickproof.conformance.report import document, json_report
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import Outcome, Verdict
@@ -62,7 +62,7 @@ def make_report(tmp_path: Path) -> Callable[..., Report]:
         known = registry.load()
         ids = selected or tuple(dict.fromkeys(o.requirement for o in outcomes))
         return json_report.build(
-            engine=json_report.engine_facts(name, "1.0", "python", tmp_path / "engine.toml"),
+            engine=document.engine_facts(name, "1.0", "python", tmp_path / "engine.toml"),
             outcomes=outcomes,
             selected={id_: known[id_] for id_ in ids},
             folder=tmp_path,

@@ -15,9 +15,9 @@ from tickproof.conformance.verdicts import Outcome, Verdict
 
 
 def test_one_of_each_verdict_comes_back_from_the_file(one_of_each, tmp_path, ids):
-    path = json_report.write(one_of_each, tmp_path)
+    path = one_of_each.write(tmp_path)
 
-    assert json_report.read(path) == one_of_each
+    assert json_report.Report.read(path) == one_of_each
     found = {r["id"]: r["verdict"] for r in json.loads(path.read_text())["requirements"]}
     assert found == {id_: verdict.value for verdict, id_ in ids.items()}
     assert not list(tmp_path.glob("*.part"))
@@ -88,7 +88,24 @@ def test_a_report_that_contradicts_itself_is_refused(one_of_each, tmp_path, chan
     path.write_text(json.dumps(json.loads(one_of_each.model_dump_json()) | change))
 
     with pytest.raises(HistoryError, match=said):
-        json_report.read(path)
+        json_report.Report.read(path)
+
+
+def test_a_report_from_before_kinds_is_read(one_of_each, tmp_path):
+    path = one_of_each.write(tmp_path)
+    old = {key: value for key, value in json.loads(path.read_text()).items() if key != "kind"}
+    path.write_text(json.dumps(old))
+
+    assert json_report.Report.read(path) == one_of_each
+
+
+def test_another_version_or_kind_is_refused_by_name(one_of_each, tmp_path):
+    path = one_of_each.write(tmp_path)
+    whole = json.loads(path.read_text())
+    for key, value, said in (("format", 7, "expected 1, got 7"), ("kind", "survey", "'session'")):
+        path.write_text(json.dumps(whole | {key: value}))
+        with pytest.raises(HistoryError, match=f"{key}: .*{said}"):
+            json_report.Report.read(path)
 
 
 def test_a_result_listed_twice_is_refused(one_of_each, tmp_path):
@@ -98,7 +115,7 @@ def test_a_result_listed_twice_is_refused(one_of_each, tmp_path):
     path.write_text(json.dumps(document))
 
     with pytest.raises(HistoryError, match="more than one result for PR-HELLO"):
-        json_report.read(path)
+        json_report.Report.read(path)
 
 
 def test_hostile_text_and_numpy_evidence_can_be_written(make_report, tmp_path, outcome, hostile):
@@ -113,7 +130,7 @@ def test_hostile_text_and_numpy_evidence_can_be_written(make_report, tmp_path, o
     }
     report = make_report(outcome(Verdict.FAIL, actual=hostile, evidence=evidence))
 
-    (back,) = json_report.read(json_report.write(report, tmp_path)).requirements
+    (back,) = json_report.Report.read(report.write(tmp_path)).requirements
     assert back.evidence["count"] == 2**64 - 1
     assert back.evidence["offsets"] == [1, 2]
     assert back.evidence["symbol"] == "AAPL"
@@ -153,5 +170,5 @@ def test_a_report_of_an_early_end_has_the_status_of_its_command(
     cut = json_report.Interrupted(by="ended", exit_status=status, judged=1, of=2)
     report = json_report.of_session(whole, "s", cut)
     assert (report.exit_status, report.verdict) == (status, verdict)
-    json_report.write(report, tmp_path)
-    assert json_report.read(tmp_path / json_report.FILE_NAME) == report
+    report.write(tmp_path)
+    assert json_report.Report.read(tmp_path / json_report.FILE_NAME) == report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tickproof.conformance.report.json_report import this_host, this_kit
+from tickproof.conformance.report.document import FORMAT, this_host, this_kit
 from tickproof.conformance.selftest import model
 from tickproof.conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
 from tickproof.conformance.verdicts import Verdict
@@ -51,6 +51,7 @@ def selftest(subjects: list[Subject], trials: list[Trial], **facts: list[str]) -
     wrong = bool(lists["uncovered"] or survivors or lists["accused"])
     now = datetime.now(UTC)
     return SelfTest(
+        format=FORMAT,
         kit=this_kit(),
         host=this_host(),
         seed=1,
@@ -64,7 +65,9 @@ def selftest(subjects: list[Subject], trials: list[Trial], **facts: list[str]) -
         mutants=len(mutants),
         killed=len(mutants) - len(survivors),
         **lists,
-        exit_status=model.status(bool(lists["broken"]), wrong, bool(lists["unknown"]), trials),
+        exit_status=model.conclusion_of(
+            bool(lists["broken"]), wrong, bool(lists["unknown"]), trials
+        ).status,
     )
 
 

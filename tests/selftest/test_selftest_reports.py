@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from tests.selftest.made_selftests import cell, mutant, selftest, sound, trial, wrong
+from tickproof.conformance.report.markdown import escaped
 from tickproof.conformance.selftest import markdown, matrix, model, page, terminal
 from tickproof.conformance.selftest.model import Kill, SelfTest
 from tickproof.conformance.verdicts import (
@@ -30,15 +31,16 @@ NASTY = "a|b <script>alert(1)</script> *bold* `code` [x](javascript:y) \x1b[31m\
      (False, False, True, EXIT_UNKNOWN), (False, False, False, EXIT_OK)],
 )  # fmt: skip
 def test_the_worst_problem_is_the_exit_status(broken, wrong, unknown, expected) -> None:
-    assert model.status(broken, wrong, unknown, [trial("s", cell(Verdict.PASS))]) == expected
+    trials = [trial("s", cell(Verdict.PASS))]
+    assert model.conclusion_of(broken, wrong, unknown, trials).status == expected
 
 
 @pytest.mark.parametrize(
     "trials", [[], [trial("s")], [trial("s", cell(Verdict.NOT_CLAIMED))]], ids=len
 )
 def test_a_selftest_that_judged_nothing_is_not_green(trials) -> None:
-    assert model.status(False, False, False, trials) == EXIT_NOT_JUDGED
-    assert model.status(False, True, False, trials) == EXIT_FAIL
+    assert model.conclusion_of(False, False, False, trials).status == EXIT_NOT_JUDGED
+    assert model.conclusion_of(False, True, False, trials).status == EXIT_FAIL
 
 
 @pytest.mark.parametrize(
@@ -121,9 +123,9 @@ def test_markdown_and_html_escape_what_an_engine_says() -> None:
 
 
 def test_an_escaped_text_shows_every_character() -> None:
-    assert markdown.escaped("a|b*c", 20) == r"a\|b\*c"
-    assert markdown.escaped("&amp;", 20) == r"\&amp;"
-    assert len(markdown.escaped("x" * 50, 10)) == 10
+    assert escaped("a|b*c", 20) == r"a\|b\*c"
+    assert escaped("&amp;", 20) == "&amp;amp;"
+    assert len(escaped("x" * 50, 10)) == 10
 
 
 def test_the_matrix_fits_a_narrow_terminal() -> None:
@@ -138,6 +140,6 @@ def test_the_matrix_fits_a_narrow_terminal() -> None:
 
 def test_a_report_is_read_back_as_it_was(tmp_path: Path) -> None:
     made = selftest([mutant("m", killed=True)], [trial("m", cell(Verdict.FAIL))])
-    path = model.write(made, tmp_path)
+    path = made.write(tmp_path)
     assert SelfTest.model_validate_json(path.read_text("utf-8")) == made
     assert "1 of 1 mutants killed" in markdown.write(made, tmp_path).read_text("utf-8")

@@ -14,8 +14,8 @@ from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.report.json_report import result as report_result
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session import run_command
-from tickproof.conformance.survey import collection, markdown, promises, result
-from tickproof.conformance.survey.result import State
+from tickproof.conformance.survey import collection, markdown, promises
+from tickproof.conformance.survey.result import State, Survey
 from tickproof.conformance.survey.source_lines import code_lines
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -106,7 +106,7 @@ def surveyed(tmp_path, monkeypatch):
         done = CliRunner().invoke(cli, ["survey", *words, "--out", "out"], standalone_mode=False)
         if not isinstance(done.return_value, int):
             return done, None
-        return done.return_value, result.read(tmp_path / "out" / "survey.json")
+        return done.return_value, Survey.read(tmp_path / "out" / "survey.json")
 
     return survey
 
@@ -156,7 +156,7 @@ def test_what_the_kit_broke_is_undecided_and_ends_in_its_status(surveyed):
 def test_a_survey_that_is_ended_keeps_the_seeds_before(surveyed, tmp_path):
     done, _ = surveyed({"mine": {5: Verdict.PASS, 6: KeyboardInterrupt()}})
     assert done.exception is not None
-    left = result.read(tmp_path / "out" / "survey.json")
+    left = Survey.read(tmp_path / "out" / "survey.json")
     assert left.seeds == [5]
     assert [one.state for one in left.engines[0].requirements] == [State.HELD] * 2
     assert (tmp_path / "out/survey.md").read_text() == markdown.page(left)
