@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
@@ -26,6 +27,21 @@ def shown(text: str, limit: int) -> str:
         pieces.append(piece)
         room -= len(piece)
     return "".join(pieces)
+
+
+def command_line(*words: object, **options: object) -> str:
+    """Return a command of the kit as text to paste into a shell.
+
+    An option that is None, False or empty is left out; True is a flag, a list several options.
+    """
+    line = ["tickproof", *map(str, words)]
+    for name, given in options.items():
+        for one in given if isinstance(given, list | tuple) else [given]:
+            if one is True:
+                line.append(f"--{name}")
+            elif one is not None and one is not False and one != "":
+                line += [f"--{name}", str(one)]
+    return shlex.join(line)
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:

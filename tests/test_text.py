@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.text import shortened, shown
+from tickproof.conformance.text import command_line, shortened, shown
 
 PYTHON = """\
 worker 1:
@@ -71,3 +71,9 @@ def test_a_java_trace_is_one_too(tab):
 @pytest.mark.parametrize("lines", [[], ["one", "two"], ["", "a", "", "b"], ["a", " b", " c", " d"]])
 def test_other_text_stays_as_it_is(lines):
     assert shortened(lines) == lines
+
+
+def test_a_command_line_can_be_pasted() -> None:
+    options = {"seed": 0, "hosts": None, "only": "", "anyway": True, "keep": False}
+    line = command_line("run", "my engine.toml", **options, tier=[1, 2])
+    assert line == "tickproof run 'my engine.toml' --seed 0 --anyway --tier 1 --tier 2"

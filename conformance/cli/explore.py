@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from rich.text import Text
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import FOLDER, Command
 from tickproof.conformance.report import machine, style
+from tickproof.conformance.text import command_line
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -96,8 +96,9 @@ def explore(
         budget_s=budget,
         seed=seed,
         parallel=parallel or machine.runs_at_once(spec.runs_per_processor),
-        command=f"tickproof explore {shlex.quote(engine)} --budget {budget:g}s --seed {seed}"
-        + (f" --hosts {given['hosts']}" if given["hosts"] else ""),
+        command=command_line(
+            "explore", engine, budget=f"{budget:g}s", seed=seed, hosts=given["hosts"] or None
+        ),
         **given,
     )
     console = style.console()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.report import style
+from tickproof.conformance.text import command_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -108,13 +108,19 @@ def _played(
         raise click.UsageError(f"--profile: {error}") from error
     (spec,) = options.load_engines([engine], given["out"])
     seed = secrets.randbelow(2**32) if given["seed"] is None else given["seed"]
-    words = ["tickproof", "latency", engine, "--profile", profile, "--seed", str(seed)]
-    words += ["--runs", str(runs)] * (runs is not None) + ["--anyway"] * given["anyway"]
-    if search:
-        words += ["--search", *(["--low", str(low)] if low else [])]
-        words += ["--high", str(high)] if high else []
+    again = command_line(
+        "latency",
+        engine,
+        profile=profile,
+        seed=seed,
+        runs=runs,
+        anyway=given["anyway"],
+        search=search,
+        low=low if search else None,
+        high=high if search else None,
+    )
     request = latency_session.Request(
-        spec, chosen, seed, given["out"], given["anyway"], given["keep"], shlex.join(words)
+        spec, chosen, seed, given["out"], given["anyway"], given["keep"], again
     )
     if search:
         span = search_session.span(chosen, low, high)

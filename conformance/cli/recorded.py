@@ -14,6 +14,7 @@ from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import RUN, Command
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError, SparkNotStarted
 from tickproof.conformance.report import style
+from tickproof.conformance.text import command_line
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR
 
 
@@ -127,7 +128,7 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
                     spec,
                     runs,
                     times=times,
-                    reproduce=f"tickproof replay {run} {name}",
+                    reproduce=command_line("replay", run, name),
                     on_run=lambda number, found: replay_report.line(console, number, times, found),
                 )
     except HistoryError as error:

@@ -30,6 +30,7 @@ def report(what: Path, output: Path | None) -> None:
     from tickproof.conformance.performance import latency_document as latency_report
     from tickproof.conformance.performance import latency_page
     from tickproof.conformance.report import json_report, page, whole_file
+    from tickproof.conformance.report.document import PAGE_NAME
     from tickproof.conformance.session import recorded_report, session_reports
 
     lost = None if output or not what.is_dir() else session_reports.ended_early(what)
@@ -50,14 +51,14 @@ def report(what: Path, output: Path | None) -> None:
                 raise RequestError("--output: a session of latency has no picture of one run")
             session = what if what.is_dir() else what.parent
             text = latency_page.html(latency_report.read(session), session)
-            path = output or session / json_report.PAGE_NAME
+            path = output or session / PAGE_NAME
         elif (what / "run.json").exists() or (what.is_file() and what.suffix != ".json"):
             with opened_run(what) as folder:
                 text = html(recorded_report.of_run(folder), folder)
             path = output or Path(f"{_name(what)}.html")
         else:
             text = html(json_report.Report.read(document), document.parent)
-            path = output or document.parent / json_report.PAGE_NAME
+            path = output or document.parent / PAGE_NAME
     except (HistoryError, latency_report.SessionError) as error:
         raise RequestError(f"SESSION|RUN|PACK: {error}") from error
     try:

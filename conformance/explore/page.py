@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-from tickproof.conformance.faults.space.sessions import Coverage
+from pydantic import Field
+
 from tickproof.conformance.report import templates, whole_file
-from tickproof.conformance.report.document import PAGE_NAME, this_host, this_kit
-from tickproof.conformance.report.json_report import Result
+from tickproof.conformance.report.document import PAGE_NAME, Document, Model
+from tickproof.conformance.report.json_report import FaultSpace, Result
 from tickproof.conformance.report.page import MOST_PAIRS, entries
 from tickproof.conformance.verdicts import SEVERITY, Verdict
 
@@ -22,66 +21,65 @@ _SENTENCES: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Failure:
-    """What a search found. result: of the smallest schedule, or of the kit where that broke.
+class Failure(Model):
+    """What a search found: the result of the smallest schedule, and how it was come by."""
 
-    first, smallest: the schedules, as TOML. confidence: how many of its runs failed, "3 of 3".
-    shape: how it was shrunk, in words. saved: where it was saved. others: kind of each other
-    failure to its number.
-    """
-
+    kind: str = Field(description="requirement and code")
+    confidence: str = Field(description="how many runs of the smallest schedule failed: 3 of 3")
+    first: str = Field(description="the schedule that failed first, as TOML")
+    smallest: str = Field(description="the smallest that fails, as TOML")
+    shape: str = Field(description="how it was shrunk, in words")
+    shrink_seconds: float
+    others: dict[str, int] = Field(description="other failures on the way, and how often")
+    saved: str = Field(description="where the smallest schedule was saved")
     result: Result
-    first: str = ""
-    smallest: str = ""
-    confidence: str = ""
-    shape: str = ""
-    saved: str = ""
-    others: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class SearchReport:
-    """A search that has ended. command: what searches the same again; engine: with version.
+class SearchReport(Document):
+    """A search that has ended."""
 
-    interrupted: what ended it early, in words, or "".
-    """
+    FILE_NAME = "explore.json"
 
-    engine: str
-    command: str
+    kind: Literal["explore"] = "explore"
+    engine: str = Field(description="name and version")
+    command: str = Field(description="searches the same again")
     seed: int
-    verdicts: Counter[Verdict]
-    fired: int
-    missed: int
-    covered: Coverage
+    verdicts: dict[Verdict, int]
+    faults_fired: int
+    faults_missed: int
     failure: Failure | None = None
-    interrupted: str = ""
+    broke: Result | None = Field(default=None, description="the kit's own error that ended it")
+    fault_space: FaultSpace
+    interrupted: str = Field(default="", description="what ended it early, in words")
+
+    @property
+    def result(self) -> Result | None:
+        """The result that the search ended with, if it did."""
+        return self.failure.result if self.failure else self.broke
 
     @property
     def verdict(self) -> Verdict:
         """What the search says of the engine."""
-        if self.failure is not None:
-            return self.failure.result.verdict
-        return Verdict.PASS if self.verdicts[Verdict.PASS] else Verdict.UNKNOWN
+        if self.result is not None:
+            return self.result.verdict
+        return Verdict.PASS if self.verdicts.get(Verdict.PASS) else Verdict.UNKNOWN
 
 
 def html(report: SearchReport, folder: Path) -> str:
     """Return the page of a search; ``folder``: what the run of its failure is named from."""
-    failure, covered = report.failure, report.covered
-    (entry,) = entries([failure.result], folder) if failure else (None,)
-    verdicts = report.verdicts
+    (entry,) = entries([report.result], folder) if report.result else (None,)
+    counts = report.verdicts
     return templates.render(
         "explore.html.j2",
         report=report,
-        failure=failure,
+        failure=report.failure,
         entry=entry,
         sentence=_SENTENCES[report.verdict],
-        counts=[(one, verdicts[one]) for one in reversed(SEVERITY) if verdicts[one]],
-        pairs=len(covered.all_pairs),
+        runs=sum(counts.values()),
+        counts=[
+            (one, report.verdicts[one]) for one in reversed(SEVERITY) if one in report.verdicts
+        ],
         most_pairs=MOST_PAIRS,
-        missing=sorted((str(one), str(other)) for one, other in covered.missing),
-        kit=this_kit(),
-        host=this_host(),
     )
 
 

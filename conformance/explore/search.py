@@ -7,7 +7,7 @@ import time
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -27,20 +27,14 @@ from tickproof.conformance.faults.schedule_file import Failure, from_scenario, t
 from tickproof.conformance.faults.space.offers import Offer
 from tickproof.conformance.faults.space.offers import offers as space_offers
 from tickproof.conformance.faults.space.sessions import coverage
-from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.report import templates, terminal
-from tickproof.conformance.report.document import PAGE_NAME
+from tickproof.conformance.report.document import FORMAT, PAGE_NAME, this_host, this_kit
 from tickproof.conformance.report.json_report import result
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session.run_command import space_part
 from tickproof.conformance.suites import registry
-from tickproof.conformance.text import shown
-from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK, EXIT_UNKNOWN, Verdict
-
-FILE_NAME: Final = "explore.json"
-_STATUS: Final = {
-    Verdict.PASS: EXIT_OK, Verdict.FAIL: EXIT_FAIL, Verdict.UNKNOWN: EXIT_UNKNOWN,
-    Verdict.KIT_ERROR: EXIT_KIT_ERROR,
-}  # fmt: skip
+from tickproof.conformance.text import command_line, shown
+from tickproof.conformance.verdicts import Verdict, status_of
 
 
 @dataclass(frozen=True)
@@ -113,7 +107,7 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
         report = _reported(spec, search, claimed, progress, (found, broken, cut_short), console)
     if cut_short:
         raise cut_short
-    return _STATUS[report.verdict]
+    return status_of([report.verdict])
 
 
 def _reported(
@@ -132,26 +126,30 @@ def _reported(
     found, broken, cut_short = ended
     console.print(progress.summary())
     failure = _kept(found, spec, search, console) if found else None
-    if broken is not None:
-        failure = page.Failure(result(broken.outcome, None, search.out))
-        terminal.details(console, [failure.result], search.out)
+    broke = result(broken.outcome, None, search.out) if broken is not None else None
+    if broke is not None:
+        terminal.details(console, [broke], search.out)
     else:
         shutil.rmtree(runs, ignore_errors=True)
-    covered = coverage(claimed, "full", progress.points)
+    covered = coverage(claimed, "full", dict.fromkeys(progress.points))
     share = f"fault space: {covered.share:.1%} of {len(covered.all_pairs):,} pairs covered"
     console.print(Text(share), soft_wrap=True)
     report = page.SearchReport(
+        format=FORMAT,
+        kit=this_kit(),
+        host=this_host(),
         engine=f"{spec.name} {spec.version}",
         command=search.command,
         seed=search.seed,
-        verdicts=progress.verdicts,
-        fired=progress.fired,
-        missed=progress.missed,
-        covered=covered,
+        verdicts=dict(progress.verdicts),
+        faults_fired=progress.fired,
+        faults_missed=progress.missed,
+        fault_space=space_part(covered),
         failure=failure,
+        broke=broke,
         interrupted=_why(cut_short),
     )
-    _write(search, report, found)
+    report.write(search.out)
     templates.as_extra(lambda: page.write(report, search.out), console)
     console.print(Text(f"report: {search.out / PAGE_NAME}", style="dim"), soft_wrap=True)
     return report
@@ -217,8 +215,7 @@ def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> p
     kept = search.out / "failed"
     shutil.rmtree(kept, ignore_errors=True)
     shutil.move(outcome.run, kept)
-    again = f"tickproof run {spec.path} --schedule {saved}"
-    again += f" --hosts {search.hosts}" if search.hosts else ""
+    again = command_line("run", spec.path, schedule=saved, hosts=search.hosts or None)
     outcome = replace(outcome, run=str(kept), reproduce=again)
     (outcome,) = with_stories([outcome])
     of_smallest = result(outcome, registry.load()[outcome.requirement], search.out)
@@ -230,13 +227,15 @@ def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> p
         console.print(Text(shown(line, 300)), soft_wrap=True)
     console.print(Text(f"saved: {saved}"), soft_wrap=True)
     return page.Failure(
-        of_smallest,
-        to_toml(from_scenario(found.first.scenario)),
-        to_toml(from_scenario(smallest.scenario)),
-        found.confidence,
-        _shape(found),
-        str(saved),
-        found.others,
+        kind=found.first.kind,
+        confidence=found.confidence,
+        first=to_toml(from_scenario(found.first.scenario)),
+        smallest=to_toml(from_scenario(smallest.scenario)),
+        shape=_shape(found),
+        shrink_seconds=round(found.seconds, 1),
+        others=found.others,
+        saved=str(saved),
+        result=of_smallest,
     )
 
 
@@ -247,33 +246,3 @@ def _shape(found: Found) -> str:
 
 def _size(scenario: Scenario) -> str:
     return f"{len(scenario.faults)} faults and {scenario.recipe['records']:,} records"
-
-
-def _write(search: Search, report: page.SearchReport, found: Found | None) -> None:
-    """Write explore.json."""
-    failure = None
-    if found is not None and report.failure is not None:
-        failure = {
-            "kind": found.first.kind,
-            "confidence": found.confidence,
-            "first": report.failure.first,
-            "smallest": report.failure.smallest,
-            "shrink_seconds": round(found.seconds, 1),
-            "others": found.others,
-            "saved": report.failure.saved,
-        }
-    covered = report.covered
-    write_json(
-        search.out / FILE_NAME,
-        {
-            "format": 1,
-            "engine": report.engine,
-            "seed": search.seed,
-            "verdicts": {verdict.value: n for verdict, n in sorted(report.verdicts.items())},
-            "interrupted": report.interrupted,
-            "faults_fired": report.fired,
-            "faults_missed": report.missed,
-            "failure": failure,
-            "fault_space": {"pairs": len(covered.all_pairs), "covered": len(covered.covered)},
-        },
-    )

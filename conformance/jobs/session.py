@@ -28,7 +28,7 @@ from tickproof.conformance.jobs.requirements import CALM, JB
 from tickproof.conformance.jobs.sinks import Row
 from tickproof.conformance.jobs.trial import Plan, Run, Strike
 from tickproof.conformance.jobs.workers import JobSpec
-from tickproof.conformance.report import json_report, junit, terminal
+from tickproof.conformance.report import document, json_report, junit, terminal
 from tickproof.conformance.report.json_report import Report, Selection
 from tickproof.conformance.session import session_reports
 from tickproof.conformance.session.runs_folder import RUNS, runs_folder
@@ -334,7 +334,7 @@ def run(job: Job, settings: Settings, console: Console, *, verbose: bool = False
         session = Session(job, settings, runs, say)
         outcomes = session.judge()
         report = _report(job, settings, session, outcomes, started, folder, runs)
-    json_report.write(report, folder)
+    report.write(folder)
     junit.write(report, folder)
     terminal.summary(console, report, folder, verbose=verbose)
     session_reports.write_pages(report, folder, console)
@@ -351,7 +351,7 @@ def _report(
     runs: Path,
 ) -> Report:
     report = json_report.build(
-        engine=json_report.engine_facts(job.name, "-", "-", job.path),
+        engine=document.engine_facts(job.name, "-", "-", job.path),
         outcomes=outcomes,
         selected=JB,
         folder=folder,

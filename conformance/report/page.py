@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from tickproof.conformance.report.run_curves import RunCurves
 from tickproof.conformance.report.style import tier_name
 from tickproof.conformance.report.terminal import where
 from tickproof.conformance.suites.hints import advice, halves
-from tickproof.conformance.text import counted
+from tickproof.conformance.text import command_line, counted
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, SEVERITY, Verdict
 
 #: Most characters of evidence in one entry.
@@ -207,18 +206,16 @@ def command(report: Report) -> str:
     if not report.engine.toml:
         return ""
     asked = report.selection
-    words = ["tickproof", "run", report.engine.toml, "--seed", str(report.seed)]
-    if report.profile != "quick":
-        words += ["--profile", report.profile]
-    if report.hosts:
-        words += ["--hosts", str(report.hosts)]
-    for tier in asked.tiers:
-        words += ["--tier", str(tier)]
-    if asked.only:
-        words += ["--only", ",".join(asked.only)]
-    if asked.require:
-        words += ["--require", ",".join(asked.require)]
-    return shlex.join(words)
+    return command_line(
+        "run",
+        report.engine.toml,
+        seed=report.seed,
+        profile="" if report.profile == "quick" else report.profile,
+        hosts=report.hosts or None,
+        tier=asked.tiers,
+        only=",".join(asked.only),
+        require=",".join(asked.require),
+    )
 
 
 def entries(results: Sequence[Result], folder: Path) -> list[Entry]:

@@ -26,7 +26,7 @@ from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.schedule_file import load_all
 from tickproof.conformance.faults.space.dimensions import Point
 from tickproof.conformance.faults.space.offers import offers
-from tickproof.conformance.faults.space.sessions import coverage
+from tickproof.conformance.faults.space.sessions import Coverage, coverage
 from tickproof.conformance.report import json_report, machine, terminal
 from tickproof.conformance.report.json_report import FaultSpace, Report
 from tickproof.conformance.report.live import SessionProgress
@@ -395,11 +395,16 @@ def _fault_space(
     if not points:
         return None
     covered = coverage(offers(spec, on_hosts=request.hosts > 0), request.profile, points)
+    return space_part(covered)
+
+
+def space_part(covered: Coverage) -> FaultSpace:
+    """Return the part of a report that says what was covered of the fault space."""
     return FaultSpace(
         pairs=len(covered.covered) + len(covered.missing),
         covered=len(covered.covered),
         triples=covered.triples[0],
         of_triples=covered.triples[1],
-        points=[point.to_json() for point in points],
+        points=[point.to_json() for point in covered.points],
         missing=sorted([str(one), str(other)] for one, other in covered.missing),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -37,6 +36,7 @@ from tickproof.conformance.suites.judge import Blocked, KitError, NotClaimed
 from tickproof.conformance.suites.requirement import check_claims, check_hosts, check_transport
 from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.suites.selection import played_on
+from tickproof.conformance.text import command_line
 from tickproof.conformance.usage.process_sample import scheduling
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
@@ -122,26 +122,16 @@ class ScenarioPlayer:
             session_record.note(self.request.out, outcomes)
 
     def _reproduce(self, outcome: Outcome) -> str:
-        request, words = self.request, ["tickproof", "run", _from_here(self.spec.path)]
-        if outcome.scenario in self._files:
-            words += ["--schedule", _from_here(self._files[outcome.scenario])]
-        else:
-            words += [
-                "--only",
-                outcome.requirement,
-                "--seed",
-                request.seed,
-                "--profile",
-                request.profile,
-            ]
+        request, file = self.request, self._files.get(outcome.scenario)
+        known = {"seed": request.seed, "profile": request.profile}
+        asked = {"schedule": _from_here(file)} if file else {"only": outcome.requirement, **known}
+        reading: list[str] = []
         if request.quotes and request.orders:
-            words += ["--quotes", request.quotes.resolve(), "--orders", request.orders.resolve()]
-            words += request.reading.options()
-        if request.kafka:
-            words += ["--kafka", request.kafka]
-        if request.hosts:
-            words += ["--hosts", request.hosts]
-        return shlex.join(map(str, words))
+            asked |= {"quotes": request.quotes.resolve(), "orders": request.orders.resolve()}
+            reading = request.reading.options()
+        kafka, hosts = request.kafka, request.hosts or None
+        words = ("run", _from_here(self.spec.path), *reading)
+        return command_line(*words, **asked, kafka=kafka, hosts=hosts)
 
     def keep_traceback(self, text: str) -> None:
         """Keep the traceback of a kit-error beside the runs."""

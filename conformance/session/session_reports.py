@@ -14,7 +14,14 @@ from rich.console import Console
 from tickproof.conformance.engines import isolation
 from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.explain import with_stories
-from tickproof.conformance.report import json_report, junit, page, templates, verdict_badge
+from tickproof.conformance.report import (
+    document,
+    json_report,
+    junit,
+    page,
+    templates,
+    verdict_badge,
+)
 from tickproof.conformance.report.json_report import FaultSpace, Interrupted, Report, Selection
 from tickproof.conformance.session import session_record, tiers
 from tickproof.conformance.session.runs_folder import RUNS, under_way
@@ -100,7 +107,7 @@ def write_pages(report: Report, folder: Path, console: Console) -> None:
 
     One that cannot be made goes: that of an earlier session must not pass for this one's.
     """
-    for made, name in ((page, json_report.PAGE_NAME), (verdict_badge, verdict_badge.FILE_NAME)):
+    for made, name in ((page, document.PAGE_NAME), (verdict_badge, verdict_badge.FILE_NAME)):
         if not templates.as_extra(partial(made.write, report, folder), console):
             (folder / name).unlink(missing_ok=True)
 

@@ -19,6 +19,7 @@ from tickproof.conformance.report import document, json_report
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.session import run_command
 from tickproof.conformance.session.request import Request
+from tickproof.conformance.suites.requirement import Requirement
 from tickproof.conformance.survey import collection, markdown, promises
 from tickproof.conformance.survey.collection import Judged
 from tickproof.conformance.survey.result import Software, Survey

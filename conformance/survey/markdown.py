@@ -20,7 +20,7 @@ from tickproof.conformance.survey.result import (
     Survey,
     Tally,
 )
-from tickproof.conformance.text import counted, shown
+from tickproof.conformance.text import command_line, counted, shown
 
 FILE_NAME: Final = "survey.md"
 #: Characters of a text that comes from an engine.
@@ -126,7 +126,7 @@ def _failure(failure: Failure) -> list[str]:
         "actual": _safe(failure.actual),
         "seen with seed": str(failure.seed),
         "judged anew by": markdown.code(failure.reproduce, _LONGEST),
-        "played again by": markdown.code(f"tickproof replay {failure.pack} ENGINE", _LONGEST)
+        "played again by": markdown.code(command_line("replay", failure.pack, "ENGINE"), _LONGEST)
         if failure.pack
         else "",
         "run": markdown.code(failure.run, _LONGEST) if failure.run else "",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from tests.ladder.test_ladder import page as made_ladder
@@ -14,9 +12,11 @@ from tickproof.conformance.explore.page import Failure, SearchReport
 from tickproof.conformance.faults.space.offers import offers
 from tickproof.conformance.faults.space.sessions import coverage
 from tickproof.conformance.report import page
+from tickproof.conformance.report.document import FORMAT, this_host, this_kit
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.selftest import page as selftest_page
 from tickproof.conformance.session import recorded_report
+from tickproof.conformance.session.run_command import space_part
 from tickproof.conformance.verdicts import Verdict
 
 SERIOUS = ("serious", "critical")
@@ -41,14 +41,27 @@ def search(failed_run, tmp_path_factory):
     (failure,) = (one for one in results if one.id == "EO-ENGINE-DEATH")
     claimed = offers(spec.load(fixtures() / "engines" / "miniature" / "engine.toml"))
     report = SearchReport(
-        "miniature 1",
-        "tickproof explore",
-        1,
-        Counter({Verdict.PASS: 3, Verdict.FAIL: 1}),
-        5,
-        1,
-        coverage(claimed, "full", ()),
-        Failure(failure, "first", "smallest", "3 of 3", "shrunk", "saved", {"lost": 2}),
+        format=FORMAT,
+        kit=this_kit(),
+        host=this_host(),
+        engine="miniature 1",
+        command="tickproof explore",
+        seed=1,
+        verdicts={Verdict.PASS: 3, Verdict.FAIL: 1},
+        faults_fired=5,
+        faults_missed=1,
+        fault_space=space_part(coverage(claimed, "full", ())),
+        failure=Failure(
+            kind="lost",
+            confidence="3 of 3",
+            first="first",
+            smallest="smallest",
+            shape="shrunk",
+            shrink_seconds=1,
+            others={"lost": 2},
+            saved="saved",
+            result=failure,
+        ),
     )
     return written(search_page.html(report, failed_run), tmp_path_factory)
 
