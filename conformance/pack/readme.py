@@ -79,7 +79,7 @@ _TAKEN_OUT = (
 def text(history: History, outcomes: Collection[Outcome], members: Collection[str]) -> str:
     """Return the README of a run: what was done, what went wrong, how to look at it."""
     engine = history.record.engine
-    name = shown(f"{engine['name']} {engine['version']} ({engine['language']})", 120)
+    name = shown(f"{engine.name} {engine.version} ({engine.language})", 120)
     story = explain.text(history, list(outcomes)).rstrip()
     parts = [
         f"A recorded run of the stream-processing engine {name}",

@@ -160,12 +160,12 @@ def _not_tried(task: Task, why: str) -> Trial:
     cells = [
         Cell(
             requirement=requirement,
-            test=judge.__name__,
+            test=task.scenario,
             verdict=Verdict.KIT_ERROR,
             reason="NOT_DECIDED",
             said=why,
         )
-        for requirement, judge in tests_of()[task.scenario]
+        for requirement, _ in tests_of()[task.scenario]
     ]
     return Trial(
         subject=task.subject,

@@ -90,7 +90,7 @@ def attempt(task: Task) -> Trial:
     found = [_outcome(player, task, requirement, judge) for requirement, judge in judges]
     # What blocks one of them may be a requirement that the scenario does not decide.
     outcomes = with_causes(found, spec.known_gaps)
-    tests = [judge.__name__ for _, judge in judges]
+    tests = [task.scenario] * len(judges)
     tests += [BROKEN_OFF] * (len(outcomes) - len(tests))
     history = player.played(task.scenario)
     cells = [_cell(history, outcome, test) for outcome, test in zip(outcomes, tests, strict=True)]

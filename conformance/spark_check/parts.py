@@ -30,11 +30,16 @@ OF_INPUT: Final = frozenset(("lost", "must-reject"))
 class PartOfLog(OutputLog):
     """Some records of an output log, in arrival order, with the arrival time of each."""
 
-    times: np.ndarray
+    arrived: np.ndarray
+
+    @property
+    def times(self) -> np.ndarray:
+        """The arrival time (int64, monotonic nanoseconds) of each record."""
+        return self.arrived
 
     def t_ns(self, index: np.ndarray) -> np.ndarray:
         """Return the arrival time (monotonic nanoseconds) of each position in this part."""
-        return self.times[index]
+        return self.arrived[index]
 
 
 class Placed(Counterexamples):
