@@ -128,7 +128,8 @@ class Run:
         self.spec = SimpleNamespace(
             timeouts=SimpleNamespace(cut_s=6.0, recovery_s=10.0, drain_s=5.0)
         )
-        self.scenario = SimpleNamespace(pace=None, drain_at=None, probes=False, one_each=one_each)
+        self.scenario = SimpleNamespace(pace=None, drain_at=None, probes=False)
+        self.app = SimpleNamespace(one_each=one_each)
         self.publisher = SimpleNamespace(held_back=False)
         self.network_faults = SimpleNamespace(lasting=False)
         self.sink = SimpleNamespace(spent_s=0.0)
