@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.engines import isolation
-from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.errors import InvalidFile, TickproofError
 from tickproof.conformance.jobs import comparison, judge, oracle, trial, user_code
 from tickproof.conformance.jobs.comparison import Claims, Kind, Level, Rows
 from tickproof.conformance.jobs.declaration import Job
@@ -45,7 +45,7 @@ _FEWEST: Final = 3
 _KILLS: Final = 3
 
 
-class Refused(Exception):
+class Refused(TickproofError):
     """A job of which nothing can be judged; the text is the sentence that says why."""
 
 

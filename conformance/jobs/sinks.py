@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from tickproof.conformance.errors import InvalidFile, KitStopped
+from tickproof.conformance.errors import InvalidFile, KitStopped, TickproofError
 from tickproof.conformance.jobs.comparison import canonical
 from tickproof.conformance.jobs.declaration import OutputTable
 from tickproof.conformance.kafka.cluster import client_library
@@ -21,7 +21,7 @@ _BATCH = 5_000
 _WAIT_S = 10.0
 
 
-class BadOutput(Exception):
+class BadOutput(TickproofError):
     """Output that is not what job.toml says of it; the text names where it is."""
 
 

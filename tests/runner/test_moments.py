@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.long import LONG
+from tickproof.conformance import apps
 from tickproof.conformance.engines.spec import find, load
 from tickproof.conformance.history.events import DrainAsked, Drained, FiredFault
 from tickproof.conformance.history.folder import History
@@ -31,7 +32,7 @@ MOMENTS: dict[str, tuple[dict[str, Any], Proof]] = {
     "after the tenth": ({"at": "cuts", "cuts": 10}, lambda fault, _: fault.cuts >= 10),
     "idle": (
         {"at": "idle", "idle_s": IDLE_S},
-        lambda fault, _: fault.idle_s >= IDLE_S and fault.in_flight == 0,
+        lambda fault, history: fault.idle_s >= IDLE_S and apps.of(history).in_flight(fault) == 0,
     ),
     "in drain": ({"at": "draining"}, in_drain),
     "while a cut is written": (
