@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
+from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files, run_record
 from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.history.remade_input import belied
 from tickproof.conformance.pack.archive import MAX_BYTES, PackError, unpack
-
-_PARTITION: Final = re.compile(r"input/s\d{1,5}p\d{1,5}\.log")
 
 
 @contextmanager
@@ -45,10 +42,10 @@ def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
         size = sum(row.records * (4 + row.record_size) for row in rows)
         named = set(run.files)
         kind = run.input.recipe["kind"]
+    except HistoryError as error:
+        raise PackError(f"{error}; expected the record of a run") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise PackError(f"{path}: run.json: expected the record of a run: {error!r}") from error
-    if outside := [file for file in files if not _PARTITION.fullmatch(file)]:
-        raise PackError(f"{path}: run.json: input file {outside[0]!r}: expected input/s0p0.log")
     if missing := named - set(members):
         raise PackError(f"{path}: run.json: file {min(missing)!r} is not in the pack")
     if size > MAX_BYTES or wrong:

@@ -283,8 +283,10 @@ def repacked(packed, path, **changes):
 @pytest.mark.parametrize(
     ("key", "change", "said"),
     [
-        ("input", lambda i: i["partitions"][0].update(file="../../etc/passwd"), "input file"),
-        ("input", lambda i: i["partitions"][0].update(file="/etc/passwd"), "input file"),
+        ("input", lambda i: i["partitions"][0].update(file="../../etc/passwd"),
+         "input.partitions.0.file: String should match"),
+        ("input", lambda i: i["partitions"][0].update(file="/etc/passwd"),
+         "input.partitions.0.file: String should match"),
         ("input", lambda i: i["partitions"][0].update(records=2**40), "too much"),
         ("input", lambda i: i["recipe"].update(records=2**32), "too much"),
         ("input", lambda i: i["recipe"].update(kind="payloads", size=2**20), "too much"),
