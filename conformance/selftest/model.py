@@ -66,6 +66,7 @@ class Subject(Model):
     """An engine that was tried. what: its defect, or its difference; kills: of a mutant only.
 
     not_claimed: patterns of requirements that a sound variant may leave out; None: any.
+    undecided: patterns of those that may stay unknown.
     """
 
     id: str
@@ -74,6 +75,15 @@ class Subject(Model):
     what: str
     kills: list[Kill] = []
     not_claimed: list[str] | None = None
+    undecided: list[str] = []
+
+    def leaves_out(self, requirement: str) -> bool:
+        """Whether its engine.toml need not claim a requirement."""
+        return self.not_claimed is None or _among(requirement, self.not_claimed)
+
+    def stays_open(self, requirement: str) -> bool:
+        """Whether the kit need not decide a requirement."""
+        return _among(requirement, self.undecided)
 
     @property
     def killed(self) -> bool:
@@ -154,10 +164,12 @@ def accusations(subject: Subject, trial: Trial) -> tuple[list[str], list[str]]:
         if cell.verdict in _WRONG:
             accused.append(said)
         elif cell.verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):
-            unknown.append(said)
-        elif cell.verdict is Verdict.NOT_CLAIMED and not (
-            subject.not_claimed is None
-            or any(fnmatchcase(cell.requirement, pattern) for pattern in subject.not_claimed)
-        ):
+            if not subject.stays_open(cell.requirement):
+                unknown.append(said)
+        elif cell.verdict is Verdict.NOT_CLAIMED and not subject.leaves_out(cell.requirement):
             accused.append(f"{line}: {cell.said}; expected it among its not_claimed")
     return accused, unknown
+
+
+def _among(requirement: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(requirement, pattern) for pattern in patterns)

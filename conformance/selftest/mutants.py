@@ -91,12 +91,14 @@ class SoundVariant(_Copy):
     """Unusual behaviour that is allowed: no requirement may fail for it.
 
     difference: what is unusual, and in which ``apps`` (none named: all). not_claimed: what
-    its engine.toml no longer promises, as ids or patterns such as "EO-*".
+    its engine.toml no longer promises, as ids or patterns such as "EO-*". undecided: what the
+    kit may leave unknown, because the behaviour leaves its faults nothing to meet.
     """
 
     difference: _Text
     apps: list[App] = []
     not_claimed: list[_Pattern] = []
+    undecided: list[_Pattern] = []
 
 
 Copy = Mutant | SoundVariant

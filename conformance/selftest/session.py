@@ -214,6 +214,7 @@ def _subject(engine: Engine, trials: Iterable[Trial]) -> Subject:
             base=engine.base,
             what=variant.difference if variant else "sound, as it is",
             not_claimed=list(variant.not_claimed) if variant else None,
+            undecided=list(variant.undecided) if variant else [],
         )
     cells = [cell for trial in trials if trial.subject == engine.id for cell in trial.cells]
     return Subject(

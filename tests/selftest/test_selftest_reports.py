@@ -66,6 +66,16 @@ def test_what_is_held_against_a_sound_engine(verdict, requirement, accused, unkn
     assert (len(found[0]), len(found[1])) == (accused, unknown)
 
 
+def test_what_a_variant_leaves_undecided_stays_unknown_alone() -> None:
+    subject = sound("s").model_copy(update={"undecided": ["BP-*"]})
+    for verdict in Verdict:
+        of_it = trial("s", cell(verdict, "BP-SLOW-LINKS"))
+        accused, unknown = model.accusations(subject, of_it)
+        assert not unknown
+        assert accused == model.accusations(sound("s"), of_it)[0]
+    assert model.accusations(subject, trial("s", cell(Verdict.UNKNOWN, "DL-REFUSED")))[1]
+
+
 def test_a_row_tells_who_named_it_and_who_did_not() -> None:
     subjects = [mutant("named", killed=True), mutant("blind", killed=False), sound("s")]
     other = Kill(requirement="ST-WRAPS", killed=True, verdict=Verdict.FAIL, reason="r", said="")
