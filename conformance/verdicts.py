@@ -271,6 +271,11 @@ class Reason(enum.StrEnum):
         "stale-quote",
         "A verdict names an old quote though a newer one was fetched freshness_s before the order.",
     )
+    AHEAD_OF_FETCH = (
+        "ahead-of-fetch",
+        "An output came before a record that it comes from was fetched.",
+        "the engine knows its input by another way than FETCH",
+    )
     WRONG_SIZE = "wrong-size", "Output records have another size or shape than those of the app."
 
 

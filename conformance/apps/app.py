@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tickproof.conformance.checkers.causality import FirstFetches
 from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.checkers.matching import Inputs, Matching
 from tickproof.conformance.history.fired_fault import FiredFault
@@ -29,11 +30,13 @@ class Leeway:
     replay_after_ns: from then on a key may go back to an earlier output; None: never. once: the
     output log with records that were allowed to count again put back to one count. pauses:
     returns (start_ns, end_ns) of the times in which the engine may have missed new input.
+    first_fetches: of each input stream, before which no output of a record may come.
     """
 
     replay_after_ns: int | None
     once: OutputLog
     pauses: Callable[[], Sequence[tuple[int, int]]]
+    first_fetches: tuple[FirstFetches, ...]
 
 
 @dataclass(frozen=True)

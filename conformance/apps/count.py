@@ -58,6 +58,7 @@ class Count(App):
             log,
             self.params["emit"],
             step_back_after=leeway.replay_after_ns,
+            fetches=leeway.first_fetches[0],
         )
 
     def expected(self, inputs: Sequence[np.ndarray], limit: int = FIVE_CENTS) -> np.ndarray | None:

@@ -81,7 +81,8 @@ class MarketSpread(App):
         """Judge each verdict; on two streams by what the engine may have known."""
         emit, limit = self.params["emit"], history.spread_limit
         if self.merged:
-            return merged.check_merged(history.inputs(MESSAGE), log, emit, limit=limit)
+            inputs, (fetches,) = history.inputs(MESSAGE), leeway.first_fetches
+            return merged.check_merged(inputs, log, emit, limit=limit, fetches=fetches)
         return two_streams.check_two_streams(
             history.inputs(QUOTE, 0),
             history.inputs(ORDER, 1),
@@ -93,6 +94,7 @@ class MarketSpread(App):
             pauses=leeway.pauses(),
             delivery=history.claims["delivery"],
             limit=limit,
+            first_fetches=leeway.first_fetches,
         )
 
     def _orders(self, history: History) -> list[np.ndarray]:

@@ -106,6 +106,11 @@ class Answers:
         return len(self.matched) - int(self.matched.sum())
 
 
+def answer_at(outputs: OutputLog, index: int) -> np.void:
+    """Return one output as an ANSWER record."""
+    return outputs.payloads[index : index + 1].copy().view(ANSWER)[0]
+
+
 def order_where(order_id: Any, symbol: Any, at: int | None, partitions: int) -> Where:
     """Return an order as a place; ``at`` = offset * partitions + partition, if it is known."""
     where: Where = {"order_id": int(order_id), "symbol": symbol_text(symbol)}
@@ -125,7 +130,7 @@ def malformed(at: int, answer: np.void, where: Where) -> Finding:
 def answered_again(outputs: OutputLog, example: Counterexample, where: Where) -> Finding:
     """Say of an output that its order had one before."""
     answer, index = example.row["answer"], int(example.row["first"])
-    first = outputs.payloads[index : index + 1].copy().view(ANSWER)[0]
+    first = answer_at(outputs, index)
     text = f"order {answer['order_id']}: output {index}, and again output {example.at}"
     return Finding(
         example.kind,

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from tickproof.conformance.checkers.arrays import drop_pages, first_positions, gather, mix, pieces
+from tickproof.conformance.checkers.causality import AHEAD, FirstFetches, ahead
 from tickproof.conformance.checkers.count_diagnosis import diagnose_total, figures, values_of
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.delivery import place
@@ -33,18 +34,26 @@ def check_count(
     emit: str,
     step_back_after: int | None = None,
     *,
+    fetches: FirstFetches | None = None,
     bucket_rows: int = 3 << 17,
 ) -> Findings:
     """Judge the output of app count. ``inputs``: COUNT_IN partitions; ``outputs``: COUNT_OUT.
 
     ``emit``: "every" or "some". ``step_back_after``: a time (monotonic ns) after which a
-    key may go back to an earlier n, or None where it never may. Kinds: ``unknown-key``,
+    key may go back to an earlier n, or None where it never may. ``fetches``: when records were
+    fetched first, None: not compared. Kinds: ``ahead-of-fetch``, ``unknown-key``,
     ``beyond-input``, ``wrong-total``, ``lost``, ``duplicate``, ``retracted``,
     ``step-back``, and for "every" ``skipped-order``. ValueError for another ``emit``.
     """
     counterexamples = Counterexamples()
     keys = collect_count(
-        inputs, outputs, emit, step_back_after, counterexamples, bucket_rows=bucket_rows
+        inputs,
+        outputs,
+        emit,
+        step_back_after,
+        counterexamples,
+        fetches=fetches,
+        bucket_rows=bucket_rows,
     )
     records = sum(map(len, inputs))
     return count_findings(counterexamples, inputs, outputs, emit, records=records, keys=keys)
@@ -58,6 +67,7 @@ def collect_count(
     counterexamples: Counterexamples,
     *,
     offsets: Sequence[np.ndarray] | None = None,
+    fetches: FirstFetches | None = None,
     bucket_rows: int = 3 << 17,
 ) -> int:
     """Note what is wrong with the output of app count; return how many keys there are.
@@ -77,6 +87,7 @@ def collect_count(
         _buckets_of(outputs.payloads, buckets),
         emit == "every",
         step_back_after,
+        fetches,
         bucket_rows,
     )
     return sum(_check_bucket(run, bucket, counterexamples) for bucket in range(buckets))
@@ -112,6 +123,7 @@ class _Run:
     output_buckets: np.ndarray
     every: bool
     step_back_after: int | None
+    fetches: FirstFetches | None
     bucket_rows: int
 
     def input_of(self, bucket: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -294,6 +306,9 @@ def _judge_points(
     counterexamples.note(
         "wrong-total", positions[wrong], record=records[wrong], total=points.total[point[wrong]]
     )
+    if run.fetches is not None:
+        fetched = run.fetches.of_places(points.at[point[~wrong]])
+        run.fetches.note(counterexamples, run.outputs, positions[~wrong], fetched)
     again = first_positions(point, positions, points.first)
     origin = points.first[point[again]]
     same = gather(run.outputs.payloads, origin)["total"] == records["total"][again]
@@ -352,6 +367,10 @@ def _explain(
     kind, at, row = example.kind, example.at, example.row
     if kind == "lost":
         return _lost(len(inputs), every, at, row)
+    if kind == AHEAD:
+        point = outputs.payloads[at]
+        shown = f"key {point['key']} n={point['n']} total={point['total']}"
+        return ahead(outputs, example, shown, {"key": int(point["key"])})
     record = row["record"]
     key, n = record["key"], int(record["n"])
     actual = f"n={n} total={record['total']}"

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tickproof.conformance.checkers.answers import Answers, answered_again, malformed, order_where
+from tickproof.conformance.checkers.answers import (
+    Answers,
+    answer_at,
+    answered_again,
+    malformed,
+    order_where,
+)
 from tickproof.conformance.checkers.arrays import pieces
+from tickproof.conformance.checkers.causality import AHEAD, FirstFetches, ahead
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.delivery import place
 from tickproof.conformance.checkers.expected import merged_verdicts
@@ -32,19 +39,21 @@ def check_merged(
     emit: str,
     *,
     limit: int = FIVE_CENTS,
+    fetches: FirstFetches | None = None,
     piece_rows: int = 1 << 18,
 ) -> Findings:
     """Judge app market-spread on merged input.
 
     ``inputs``: partitions of 52-byte records of both kinds; ``outputs``: VERDICT;
     ``emit``: "rejects" or "verdicts"; ``limit``: five cents in the unit of prices.
-    Kinds: ``wrong-verdict``, ``lost``, ``duplicate``,
+    ``fetches``: when records were fetched first, None: not compared.
+    Kinds: ``wrong-verdict``, ``lost``, ``duplicate``, ``ahead-of-fetch``,
     ``retracted``, ``invented``, ``malformed``. ValueError for another ``emit``, for an
     input record of neither kind, or for an order_id that comes twice in the input.
     """
     counterexamples = Counterexamples()
     seen = collect_merged(
-        inputs, outputs, emit, counterexamples, limit=limit, piece_rows=piece_rows
+        inputs, outputs, emit, counterexamples, limit=limit, fetches=fetches, piece_rows=piece_rows
     )
     return merged_findings(
         counterexamples,
@@ -75,6 +84,7 @@ def collect_merged(
     *,
     offsets: Sequence[np.ndarray] | None = None,
     limit: int = FIVE_CENTS,
+    fetches: FirstFetches | None = None,
     piece_rows: int = 1 << 18,
 ) -> Seen:
     """Note what is wrong with the output of app market-spread on merged input.
@@ -89,7 +99,7 @@ def collect_merged(
     for at, expected in merged_verdicts(inputs, offsets, limit=limit, piece_rows=piece_rows):
         orders += len(at)
         rejected += int(expected["tail"].sum())
-        _judge_piece(answers, at, expected, emit == "rejects", counterexamples)
+        _judge_piece(answers, at, expected, emit == "rejects", fetches, counterexamples)
     return Seen(orders, rejected, answers.note_orphans(counterexamples))
 
 
@@ -118,6 +128,7 @@ def _judge_piece(
     at: np.ndarray,
     expected: np.ndarray,
     silent: bool,
+    fetches: FirstFetches | None,
     counterexamples: Counterexamples,
 ) -> None:
     """Compare the outputs of a piece of orders; ``silent``: accepted orders give none."""
@@ -134,6 +145,10 @@ def _judge_piece(
             counterexamples.note(
                 kind, positions[mask], answer=came[mask], right=right[mask], order_at=at[rows[mask]]
             )
+        if fetches is not None:
+            right_ones = ~(wrong | extra)
+            fetched = fetches.of_places(at[rows[right_ones]])
+            fetches.note(counterexamples, answers.outputs, positions[right_ones], fetched)
         answers.note_again(rows, positions, came, first, counterexamples)
     lost = np.flatnonzero((first < 0) & ((expected["tail"] == 1) | (not silent)))
     counterexamples.note("lost", at[lost], right=expected[lost])
@@ -170,6 +185,8 @@ def _explain(
         text = f"order {right['order_id']} has no verdict; {clause(right, limit)}"
         where = order_where(right["order_id"], right["symbol"], at, partitions)
         return Finding(kind, text, show_answer(right), "no output", where)
+    if kind == AHEAD:
+        return ahead(outputs, example, show_answer(answer_at(outputs, at)), {})
     answer = row["answer"]
     actual = show_answer(answer)
     where = place(outputs, at)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
 
 from tickproof.conformance.checkers.arrays import differ, gather, hash_records, piece_rows, pieces
+from tickproof.conformance.checkers.causality import AHEAD, FirstFetches, ahead
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.delivery import place, show
 from tickproof.conformance.checkers.expected import Groups
 from tickproof.conformance.checkers.findings import Finding, Findings
+from tickproof.conformance.checkers.timeline import NEVER
 from tickproof.conformance.history.outputs import OutputLog
 
 _LOW: Final = np.uint64(0xFFFFFFFF)
@@ -20,17 +22,24 @@ _STEP: Final = 1 << 20
 
 
 def check_multiset(
-    expected: Iterable[np.ndarray], outputs: OutputLog, *, hash_bits: int = 32
+    expected: Iterable[np.ndarray],
+    outputs: OutputLog,
+    *,
+    fetches: FirstFetches | None = None,
+    hash_bits: int = 32,
 ) -> Findings:
     """Compare expected payloads with the output as multisets, in any order.
 
     ``expected`` is read once, in chunks of any length; its records have the size of
     the output's (else ValueError). Kinds: ``lost``, ``duplicate`` (an expected payload
-    more often than expected), ``invented``. Hashes only find candidates: bytes decide,
+    more often than expected), ``invented``, ``ahead-of-fetch`` (``fetches``: when records were
+    fetched first, None: not compared). Hashes only find candidates: bytes decide,
     so ``hash_bits`` (at most 32) changes the speed and never the answer.
     """
     counterexamples = Counterexamples()
-    records = collect_multiset(expected, outputs, counterexamples, hash_bits=hash_bits)
+    records = collect_multiset(
+        expected, outputs, counterexamples, fetches=fetches, hash_bits=hash_bits
+    )
     return multiset_findings(counterexamples, outputs, records)
 
 
@@ -40,6 +49,7 @@ def collect_multiset(
     counterexamples: Counterexamples,
     *,
     ordinals: np.ndarray | None = None,
+    fetches: FirstFetches | None = None,
     hash_bits: int = 32,
 ) -> int:
     """Note what two multisets do not share; return how many records were expected.
@@ -47,7 +57,7 @@ def collect_multiset(
     As check_multiset. Where both are parts, ``ordinals`` are the places of the expected
     records among all that are expected, ascending.
     """
-    index = _Index(outputs, hash_bits)
+    index = _Index(outputs, hash_bits, timed=fetches is not None)
     ordinal = 0
     for chunk in expected:
         if chunk.itemsize != outputs.payloads.itemsize:
@@ -56,12 +66,16 @@ def collect_multiset(
                 f"of {outputs.payloads.itemsize} bytes"
             )
         for start, piece in pieces(chunk):
-            lost = np.flatnonzero(~index.take(piece))
-            at = ordinal + start + lost
+            at = np.arange(ordinal + start, ordinal + start + len(piece))
             at = at if ordinals is None else ordinals[at]
-            counterexamples.note("lost", at, payload=piece[lost])
+            fetched = None if fetches is None else fetches.of_ordinals(at)
+            lost = np.flatnonzero(~index.take(piece, fetched))
+            counterexamples.note("lost", at[lost], payload=piece[lost])
         ordinal += len(chunk)
     index.note_rest(counterexamples)
+    if fetches is not None:
+        for positions, fetched in index.timed_outputs():
+            fetches.note(counterexamples, outputs, positions, fetched)
     return ordinal
 
 
@@ -76,6 +90,8 @@ def multiset_findings(
             text = f"expected record {at} has no output of its own: {show(row['payload'])}"
             return Finding(kind, text, show(row["payload"]), "no output", {"record": at})
         payload = show(outputs.payloads[at])
+        if kind == AHEAD:
+            return ahead(outputs, example, payload, {})
         if kind == "duplicate":
             text = f"output {at} repeats a payload more often than it was expected: {payload}"
             return Finding(kind, text, "no further output", payload, place(outputs, at))
@@ -94,9 +110,10 @@ class _Index:
     ``slots`` holds (hash, position), 32 bits each, in one sorted u64. A run is a stretch
     of slots with one hash. Nearly all runs hold one payload, perhaps several times; its
     slots are taken from the front. Runs in which two payloads meet are kept in a dict.
+    timed: the first slot of a run also has the earliest first FETCH of the records of its payload.
     """
 
-    def __init__(self, outputs: OutputLog, hash_bits: int) -> None:
+    def __init__(self, outputs: OutputLog, hash_bits: int, *, timed: bool) -> None:
         self.payloads = outputs.payloads
         self.mask = np.uint64(((1 << hash_bits) - 1) << (64 - hash_bits))
         self.slots = np.empty(len(outputs), np.uint64)
@@ -105,6 +122,7 @@ class _Index:
             self.slots[start : start + len(piece)] = (hash_records(piece) & self.mask) | position
         self.slots.sort()
         self.taken = np.zeros(len(outputs), bool)
+        self.fetched = np.full(len(outputs) if timed else 0, NEVER, np.int64)
         self.mixed: dict[bytes, list[int]] = defaultdict(list)
         self.mixed_taken: Counter[bytes] = Counter()
         self.mixed_hashes = self._mixed_runs()
@@ -137,8 +155,11 @@ class _Index:
                 mixed.append(self.slots[some[differ(left, right)]] & ~_LOW)
         return np.unique(np.concatenate(mixed))
 
-    def take(self, records: np.ndarray) -> np.ndarray:
-        """Use up one output for each record; return a mask of the records that got one."""
+    def take(self, records: np.ndarray, fetched: np.ndarray | None) -> np.ndarray:
+        """Use up one output for each record; return a mask of the records that got one.
+
+        fetched: when each record was fetched first.
+        """
         found = np.zeros(len(records), bool)
         if not len(self.slots):
             return found
@@ -155,6 +176,8 @@ class _Index:
             hit = hit[~rare[hit]]
         # A run holds one payload only: a record belongs to it if it equals the first.
         hit = hit[~differ(gather(self.payloads, self.positions(head[hit])), records[hit])]
+        if fetched is not None:
+            np.minimum.at(self.fetched, head[hit], fetched[hit])
         slot = self._first_free(head[hit], hashes[hit]) + Groups.of(head[hit]).ranks()
         fits = slot < len(self.slots)
         fits[fits] = (self.slots[slot[fits]] & ~_LOW) == hashes[hit[fits]]
@@ -180,6 +203,18 @@ class _Index:
             low, high = np.where(is_taken, middle + 1, low), np.where(is_taken, high, middle)
         free[busy] = low
         return free
+
+    def timed_outputs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (positions, first FETCH of a record of their payload) of expected outputs.
+
+        Those of mixed runs are left out.
+        """
+        for start in range(0, len(self.slots), _STEP):
+            some = self.slots[start : start + _STEP]
+            head = np.searchsorted(self.slots, some & ~_LOW)
+            wanted = self.taken[head] & ~np.isin(some & ~_LOW, self.mixed_hashes)
+            positions = self.positions(slice(start, start + _STEP))
+            yield positions[wanted], self.fetched[head[wanted]]
 
     def note_rest(self, counterexamples: Counterexamples) -> None:
         """Note every output that no expected record took."""

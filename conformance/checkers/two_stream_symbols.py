@@ -8,6 +8,7 @@ import numpy as np
 
 from tickproof.conformance.checkers.answers import Answers
 from tickproof.conformance.checkers.arrays import gather
+from tickproof.conformance.checkers.causality import FirstFetches
 from tickproof.conformance.checkers.counterexamples import Counterexamples
 from tickproof.conformance.checkers.expected import find
 from tickproof.conformance.checkers.interleaving import (
@@ -37,6 +38,7 @@ class Rules:
     fetched: Fetched
     orders_fetched: Fetched
     limit: int
+    first_fetches: tuple[FirstFetches, ...]
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,9 @@ def judge_group(
     _judge_time(
         group, rules, slots, (positions, rows, came, slot, at), arrived, published, counterexamples
     )
+    if rules.first_fetches:
+        outputs = (positions, rows, came, slot, at)
+        _judge_causes(group, rules, slots, outputs, answers.outputs, counterexamples)
     answered = np.zeros(len(at), bool)
     answered[rows] = True
     due = ~answered & (published < NEVER)
@@ -233,6 +238,26 @@ def _judge_time(
         right=_quotes(group, slots, lowest[stale], symbol[stale], rules.limit),
         behind=(lowest - slot)[stale],
     )
+
+
+def _judge_causes(
+    group: Group,
+    rules: Rules,
+    slots: Slots,
+    outputs: Outputs,
+    log: OutputLog,
+    counterexamples: Counterexamples,
+) -> None:
+    """No verdict before its order, or the quote that it names, was fetched."""
+    positions, rows, _, slot, at = outputs
+    of_quotes, of_orders = rules.first_fetches
+    fetched = of_orders.of_places(at[rows])
+    symbol = group.order_symbol[rows]
+    named = np.flatnonzero(slot > slots.first[symbol])
+    quote = slot[named] - symbol[named] - 1
+    quote_at = group.quote_offset[quote] * rules.partitions + rules.partition
+    fetched[named] = np.maximum(fetched[named], of_quotes.of_places(quote_at))
+    of_orders.note(counterexamples, log, positions, fetched)
 
 
 def _order(

@@ -8,8 +8,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tickproof.conformance.checkers.answers import Answers, answered_again, malformed, order_where
+from tickproof.conformance.checkers.answers import (
+    Answers,
+    answer_at,
+    answered_again,
+    malformed,
+    order_where,
+)
 from tickproof.conformance.checkers.arrays import read
+from tickproof.conformance.checkers.causality import AHEAD, FirstFetches, ahead
 from tickproof.conformance.checkers.counterexamples import Counterexample, Counterexamples
 from tickproof.conformance.checkers.delivery import place
 from tickproof.conformance.checkers.findings import Finding, Findings
@@ -27,7 +34,7 @@ _NONE: Final = 2**32 - 1
 
 
 class Lane(NamedTuple):
-    """Records of one partition, and their offsets where they are a part of it."""
+    """Records of one partition, and their offsets (ascending) where they are a part of it."""
 
     array: np.ndarray
     offsets: np.ndarray | None
@@ -45,6 +52,7 @@ def check_two_streams(
     pauses: Sequence[tuple[int, int]] = (),
     delivery: str = "exactly-once",
     limit: int = FIVE_CENTS,
+    first_fetches: tuple[FirstFetches, ...] = (),
     group_rows: int = 1 << 18,
 ) -> Findings:
     """Judge app market-spread on two streams.
@@ -53,19 +61,20 @@ def check_two_streams(
     ``outputs``: VERDICT; ``emit``: "rejects" or "verdicts"; ``publishes``, ``fetches``:
     PUBLISH and FETCH tables in time order; ``pauses``: (start_ns, end_ns); ``delivery``:
     "at-least-once" or "exactly-once"; ``limit``: five cents in the unit of prices.
+    ``first_fetches``: when quotes and orders were fetched first, empty: not compared.
     Times are monotonic nanoseconds. Symbols are judged
     in groups of about ``group_rows`` records; a larger symbol is a group of its own.
 
     Kinds: ``wrong-verdict`` (does not follow from the quote that it names),
-    ``unknown-quote``, ``from-the-future``, ``stale-quote``, ``went-back``,
+    ``unknown-quote``, ``from-the-future``, ``ahead-of-fetch``, ``stale-quote``, ``went-back``,
     ``must-reject``, ``lost``, ``duplicate``, ``retracted`` (exactly-once only),
     ``invented``, ``malformed``. ValueError for another ``emit`` or ``delivery``, for
     unlike numbers of partitions, or for ids that come twice in the input.
     """
     counterexamples = Counterexamples()
     collect_two_streams(
-        quotes,
-        orders,
+        [Lane(part, None) for part in quotes],
+        [Lane(part, None) for part in orders],
         outputs,
         emit,
         counterexamples,
@@ -75,6 +84,7 @@ def check_two_streams(
         pauses=pauses,
         delivery=delivery,
         limit=limit,
+        first_fetches=first_fetches,
         group_rows=group_rows,
     )
     return two_stream_findings(
@@ -88,8 +98,8 @@ def check_two_streams(
 
 
 def collect_two_streams(
-    quotes: Sequence[np.ndarray],
-    orders: Sequence[np.ndarray],
+    quotes: Sequence[Lane],
+    orders: Sequence[Lane],
     outputs: OutputLog,
     emit: str,
     counterexamples: Counterexamples,
@@ -100,21 +110,21 @@ def collect_two_streams(
     pauses: Sequence[tuple[int, int]],
     delivery: str,
     limit: int = FIVE_CENTS,
-    offsets: tuple[Sequence[np.ndarray], Sequence[np.ndarray]] | None = None,
+    first_fetches: tuple[FirstFetches, ...] = (),
     group_rows: int = 1 << 18,
 ) -> int:
     """Note what is wrong with the output of app market-spread on two streams.
 
-    As check_two_streams. Where ``quotes`` and ``orders`` hold some symbols only, ``offsets``
-    are the places of their records in the whole partitions, ascending. Returns how many
-    outputs answer no order.
+    As check_two_streams, but ``quotes`` and ``orders`` may hold some symbols only. Returns how
+    many outputs answer no order.
     """
     _check_call(emit, delivery, len(quotes), len(orders))
     answers = Answers(outputs)
-    order_of = _join(orders, answers, delivery == "exactly-once", counterexamples)
+    arrays = [lane.array for lane in orders]
+    order_of = _join(arrays, answers, delivery == "exactly-once", counterexamples)
     orphans = answers.note_orphans(counterexamples)
     active = Active(pauses)
-    starts = np.concatenate(([0], np.cumsum([len(part) for part in orders])))
+    starts = np.concatenate(([0], np.cumsum([len(part) for part in arrays])))
     for partition in range(len(orders)):
         rules = Rules(
             silent=emit == "rejects",
@@ -126,12 +136,9 @@ def collect_two_streams(
             fetched=Fetched(of_partition(fetches, QUOTES, partition), active, freshness_ns),
             orders_fetched=Fetched(of_partition(fetches, ORDERS, partition), active, 0),
             limit=limit,
+            first_fetches=first_fetches,
         )
-        lanes = [
-            Lane(arrays[partition], None if offsets is None else offsets[stream][partition])
-            for stream, arrays in ((QUOTES, quotes), (ORDERS, orders))
-        ]
-        for group, row_of in _groups(lanes[0], lanes[1], group_rows):
+        for group, row_of in _groups(quotes[partition], orders[partition], group_rows):
             came = _outputs_of(answers, order_of, int(starts[partition]), row_of)
             judge_group(group, rules, answers, *came, counterexamples)
     return orphans
@@ -242,6 +249,8 @@ def _explain(outputs: OutputLog, partitions: int, example: Counterexample, limit
     kind, at, row = example.kind, example.at, example.row
     if kind in ("lost", "must-reject"):
         return _without_output(partitions, example)
+    if kind == AHEAD:
+        return ahead(outputs, example, show_answer(answer_at(outputs, at)), {})
     answer = row["answer"]
     where = place(outputs, at)
     where |= order_where(answer["order_id"], answer["symbol"], row.get("order_at"), partitions)

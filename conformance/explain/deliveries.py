@@ -28,6 +28,7 @@ from tickproof.conformance.explain.aftermath import (
 from tickproof.conformance.explain.facts import Facts, Part, listed, ranges
 from tickproof.conformance.history import events
 from tickproof.conformance.history.outputs import UNNUMBERED
+from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.suites.evidence import CHANGED, wrapping
 from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import Outcome
@@ -271,6 +272,30 @@ def _ends(facts: Facts, where: np.ndarray) -> bool:
         if int(offset.max()) != end - 1 or len(offset) != end - int(offset.min()):
             return False
     return True
+
+
+# -- outputs that came too early -------------------------------------------------------------
+
+
+def tell_ahead(facts: Facts, outcome: Outcome) -> Part:
+    """Explain an output that arrived before its record was fetched."""
+    index = int(outcome.evidence["where"]["index"])
+    t_ns = int(facts.log.t_ns(np.array([index]))[0])
+    near, m = facts.before(t_ns), facts.matching
+    said = [f"Output {index:,} ({_numbered(facts, index)}) arrived {facts.since(t_ns, near)}."]
+    if m is not None and m.answers[index] >= 0:
+        place = m.place(int(m.answers[index]))
+        said.append(
+            f"It answers offset {place.offset:,} of partition {place.partition}, "
+            f"{facts.journey(place, near)}."
+        )
+    rows = facts.history.fetches[facts.history.fetches["t_ns"] <= t_ns]
+    parts = facts.history.partitions
+    reached = [of_partition(rows, p.stream, p.partition)["end"].max(initial=0) for p in parts]
+    fetched = counted(sum(map(int, reached)), "record")
+    seen = f"By then {fetched} had been fetched, and {counted(index + 1, 'output')} had arrived."
+    head = " ".join([seen, *alike(outcome)])
+    return Part(tuple(said), (seen, *alike(outcome)), t_ns, "first output ahead", head)
 
 
 # -- outputs that came again, or changed -----------------------------------------------------

@@ -17,7 +17,7 @@ from tickproof.conformance.explain.picture import Moment, bounded, picture
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.suites.evidence import CHANGED, TWICE, VALUES
 from tickproof.conformance.text import shown
-from tickproof.conformance.verdicts import Outcome, Verdict
+from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 #: Width of the pictures that are kept in reports.
 WIDTH: Final = 76
@@ -94,6 +94,8 @@ def _part(facts: Facts, outcome: Outcome) -> Part:
     """Choose who tells what went wrong, by the code of the failure."""
     if outcome.reason in ("lost", "must-reject"):
         return deliveries.tell_losses(facts, outcome)
+    if outcome.reason == Reason.AHEAD_OF_FETCH:
+        return deliveries.tell_ahead(facts, outcome)
     if outcome.reason in (*TWICE, *CHANGED):
         return deliveries.tell_repeats(facts, outcome)
     if outcome.reason in (*VALUES, "step-back", "skipped-order", "gap"):

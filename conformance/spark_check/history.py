@@ -139,19 +139,21 @@ def _judged(app: App, history: ScaledHistory) -> Findings:
 
 @_judged.register
 def _multiset(app: Passthrough, history: ScaledHistory) -> Findings:
-    return judged.multiset(history.files(), app.answer)
+    return judged.multiset(history.files(), app.answer, evidence.first_fetches(history)[0])
 
 
 @_judged.register
 def _count(app: Count, history: ScaledHistory) -> Findings:
     replay_ns = evidence.replay_allowed_after(history)
-    return judged.count(history.files(), app.params["emit"], replay_ns)
+    (fetches,) = evidence.first_fetches(history)
+    return judged.count(history.files(), app.params["emit"], replay_ns, fetches)
 
 
 @_judged.register
 def _market(app: MarketSpread, history: ScaledHistory) -> Findings:
+    fetches, emit = evidence.first_fetches(history), app.params["emit"]
     if app.merged:
-        return judged.merged_market(history.files(), app.params["emit"], history.spread_limit)
+        return judged.merged_market(history.files(), emit, history.spread_limit, fetches[0])
     timing = judged.Timing(
         int(history.claims["freshness_s"] * 1e9),
         history.publishes,
@@ -159,8 +161,9 @@ def _market(app: MarketSpread, history: ScaledHistory) -> Findings:
         list(history.pauses()),
         history.claims["delivery"],
         history.spread_limit,
+        fetches,
     )
-    return judged.two_stream_market(history.files(), app.params["emit"], timing)
+    return judged.two_stream_market(history.files(), emit, timing)
 
 
 def _sequences(history: ScaledHistory) -> Findings:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tickproof.conformance.checkers.arrays import hash_records
+from tickproof.conformance.checkers.causality import FirstFetches
 from tickproof.conformance.checkers.count import TAIL, collect_count, count_findings
 from tickproof.conformance.checkers.counterexamples import Counterexamples
 from tickproof.conformance.checkers.delivery import collect_sequences, sequence_findings
@@ -19,7 +20,11 @@ from tickproof.conformance.checkers.findings import Findings
 from tickproof.conformance.checkers.market_rule import ANSWER, RECORD, Located
 from tickproof.conformance.checkers.merged import collect_merged, merged_findings
 from tickproof.conformance.checkers.multiset import collect_multiset, multiset_findings
-from tickproof.conformance.checkers.two_streams import collect_two_streams, two_stream_findings
+from tickproof.conformance.checkers.two_streams import (
+    Lane,
+    collect_two_streams,
+    two_stream_findings,
+)
 from tickproof.conformance.history.outputs import ARRIVAL, OutputLog
 from tickproof.conformance.spark_check.blocks import Cut, Cutter, Source, blocks, part_count, scan
 from tickproof.conformance.spark_check.parts import Judged, Part, Placed, judge_parts, merged
@@ -90,7 +95,7 @@ def _by_key(records: np.ndarray) -> Cut:
     return Cut(records, records["key"])
 
 
-def count(files: Files, emit: str, step_back_after: int | None) -> Findings:
+def count(files: Files, emit: str, step_back_after: int | None, fetches: FirstFetches) -> Findings:
     """Judge app count; see check_count."""
     lanes = range(len(files.inputs))
 
@@ -103,6 +108,7 @@ def count(files: Files, emit: str, step_back_after: int | None) -> Findings:
             step_back_after,
             counterexamples,
             offsets=[part.places(lane) for lane in lanes],
+            fetches=fetches,
         )
         return Judged.of(counterexamples, keys=keys)
 
@@ -169,7 +175,7 @@ def _market(
     return files.judge_blocks(made.unionAll(led), judge)
 
 
-def merged_market(files: Files, emit: str, limit: int) -> Findings:
+def merged_market(files: Files, emit: str, limit: int, fetches: FirstFetches) -> Findings:
     """Judge app market-spread on merged input; see check_merged."""
     lanes = range(len(files.inputs))
 
@@ -182,6 +188,7 @@ def merged_market(files: Files, emit: str, limit: int) -> Findings:
             counterexamples,
             offsets=[part.places(lane) for lane in lanes],
             limit=limit,
+            fetches=fetches,
         )
         return Judged.of(
             counterexamples, orders=seen.orders, rejects=seen.rejects, orphans=seen.orphans
@@ -232,6 +239,7 @@ class Timing:
     pauses: Sequence[tuple[int, int]]
     delivery: str
     limit: int
+    first_fetches: tuple[FirstFetches, ...]
 
 
 def two_stream_market(files: Files, emit: str, timing: Timing) -> Findings:
@@ -242,15 +250,11 @@ def two_stream_market(files: Files, emit: str, timing: Timing) -> Findings:
     def judge(part: Part) -> Judged:
         counterexamples = Placed(part.places(orders.stop))
         orphans = collect_two_streams(
-            [part.records(lane) for lane in quotes],
-            [part.records(lane) for lane in orders],
+            [Lane(part.records(lane), part.places(lane)) for lane in quotes],
+            [Lane(part.records(lane), part.places(lane)) for lane in orders],
             part.log(orders.stop),
             emit,
             counterexamples,
-            offsets=(
-                [part.places(lane) for lane in quotes],
-                [part.places(lane) for lane in orders],
-            ),
             **vars(timing),
         )
         return Judged.of(counterexamples, orphans=orphans)
@@ -274,7 +278,9 @@ def _by_payload(records: np.ndarray) -> Cut:
     return Cut(records, hash_records(records))
 
 
-def multiset(files: Files, expected: Callable[[np.ndarray], np.ndarray]) -> Findings:
+def multiset(
+    files: Files, expected: Callable[[np.ndarray], np.ndarray], fetches: FirstFetches
+) -> Findings:
     """Judge output against what ``expected`` makes of each input record; see check_multiset."""
     lanes = range(len(files.inputs))
     bases = np.cumsum([0, *(source.records for source in files.inputs)])
@@ -287,6 +293,7 @@ def multiset(files: Files, expected: Callable[[np.ndarray], np.ndarray]) -> Find
             part.log(len(lanes)),
             counterexamples,
             ordinals=np.concatenate(ordinals),
+            fetches=fetches,
         )
         return Judged.of(counterexamples)
 

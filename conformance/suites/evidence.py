@@ -10,7 +10,9 @@ import numpy as np
 from tickproof.conformance import apps
 from tickproof.conformance.apps.app import Leeway
 from tickproof.conformance.checkers import delivery, recount
+from tickproof.conformance.checkers.causality import AHEAD, FirstFetches
 from tickproof.conformance.checkers.findings import Findings
+from tickproof.conformance.checkers.timeline import NEVER
 from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import OutputLog
@@ -37,6 +39,7 @@ SEEN = frozenset(
         *CHANGED,
         "step-back",
         "wrong-size",
+        AHEAD,
         "NOT_GREETED",
         "BAD_FRAME",
         "TOO_LARGE",
@@ -91,8 +94,35 @@ def check(history: History) -> Findings:
         replay_allowed_after(history),
         outputs_once(history),
         lambda: [*history.pauses(), *noise.withheld(history)],
+        first_fetches(history),
     )
     return apps.of(history).check(history, outputs(history), leeway)
+
+
+@cached
+def first_fetches(history: History) -> tuple[FirstFetches, ...]:
+    """Return when the records of each input stream were fetched first.
+
+    Of app count, an output after a fault says how many records it counts only if the state is
+    exact; others are not compared. The proxy before Kafka may see no answer to a request that
+    another one overtook: there a FETCH of later records stands for earlier ones.
+    """
+    app, disturbed = apps.of(history), disturbed_ns(history)
+    exact = not app.numbered or history.claims["state"] == "exactly-once" or disturbed is None
+    records: dict[int, list[int]] = {}
+    for part in history.partitions:
+        records.setdefault(part.stream, []).append(part.records)
+    return tuple(
+        FirstFetches.of(
+            history.fetches,
+            counts,
+            stream,
+            until_ns=NEVER if exact or disturbed is None else disturbed,
+            in_order=not app.stateless and len(records) == 1,
+            skips=history.claims.get("transport") != "kafka",
+        )
+        for stream, counts in sorted(records.items())
+    )
 
 
 @cached

@@ -29,8 +29,10 @@ from tickproof.conformance.verdicts import WORTH_ANOTHER_RUN, Reason
 
 
 def require_completed(history: History) -> None:
-    """Expect that the run went from deploy to the engine's end."""
+    """Expect that the run went from deploy to the engine's end, and no output from the future."""
     ended = history.ended
+    if ended["how"] != "kit-error":
+        raise_first(values(history), (Reason.AHEAD_OF_FETCH,))
     if ended["how"] == "engine-failure" and ended["code"] in WORTH_ANOTHER_RUN:
         raise Unknown(ended["code"], "a run from deploy to the end", ended["message"])
     if ended["how"] == "engine-failure":

@@ -225,6 +225,17 @@ def test_a_partition_without_any_output_is_named(copy_of):
     assert "nothing more was fetched" not in " ".join(made.lines)  # it was
 
 
+def test_an_output_from_the_future_is_named_with_its_record(copy_of):
+    folder = copy_of("count-engine-death")
+    tampering.ahead(folder)
+    history, outcome, made = told(folder, "EO-ENGINE-DEATH")
+    assert outcome.reason == "ahead-of-fetch"
+    first = int(outputs(history).arrivals["count"][0])
+    assert made.headline.startswith("By then 0 records had been fetched, and 1 output had arrived.")
+    assert f"The run shows this {first:,} times (ahead-of-fetch)." in made.headline
+    assert re.search(r"It answers offset \d+ of partition \d, fetched at [\d.]+ s", made.lines[-3])
+
+
 def test_a_repeated_output_is_named_with_both_places(copy_of):
     folder = copy_of("count-engine-death-backlog")
     tampering.again(folder)

@@ -36,8 +36,12 @@ CHANGED = [
     ("market-two-verdicts", cases.unknown_quote, "unknown-quote"),
     ("market-two-fresh", cases_fault_free.stale, "stale-quote"),
     ("market-two-rejects", t.drop_all, "must-reject"),
+    ("count", t.ahead, "ahead-of-fetch"),
 ]  # fmt: skip
 CHANGED_TOO = [
+    ("passthrough", t.ahead, "ahead-of-fetch"),
+    ("market-merged-verdicts", t.ahead, "ahead-of-fetch"),
+    ("market-two-verdicts", t.ahead, "ahead-of-fetch"),
     ("passthrough", t.drop_all, "lost"),
     ("passthrough-drain-first", t.gap, "gap"),
     ("count", t.changed_again, "conflict"),

@@ -16,6 +16,7 @@ CONFLICT = (t.changed_again, "conflict")
 FAILED = (t.engine_failure, "TIMEOUT")
 ODD = (t.odd_size, "wrong-size")
 WRONG_TOTAL = (t.alter(), "wrong-total")
+AHEAD = (t.ahead, "ahead-of-fetch")
 STEP_BACK = (t.swap_points, "step-back")
 #: The verdict byte stands before 7 zeros.
 WRONG_VERDICT = (t.alter(where=-8), "wrong-verdict")
@@ -41,10 +42,10 @@ def unknown_quote(folder: Path) -> None:
     t.write_output(folder, log, arrivals)
 
 
-NOT_CORRECT_0: Cases = [LOST, TWICE, (t.alter(), "invented"), ODD, FAILED]
-NOT_CORRECT_COUNT: Cases = [LOST, TWICE, WRONG_TOTAL, STEP_BACK, ODD, FAILED]
-NOT_CORRECT_SOME: Cases = [LOST, TWICE, WRONG_TOTAL, GAP, FAILED]
-NOT_CORRECT_MERGED: Cases = [LOST, TWICE, WRONG_VERDICT, MALFORMED, GAP, FAILED]
+NOT_CORRECT_0: Cases = [LOST, TWICE, (t.alter(), "invented"), ODD, FAILED, AHEAD]
+NOT_CORRECT_COUNT: Cases = [LOST, TWICE, WRONG_TOTAL, STEP_BACK, ODD, FAILED, AHEAD]
+NOT_CORRECT_SOME: Cases = [LOST, TWICE, WRONG_TOTAL, GAP, FAILED, AHEAD]
+NOT_CORRECT_MERGED: Cases = [LOST, TWICE, WRONG_VERDICT, MALFORMED, GAP, FAILED, AHEAD]
 NOT_STATE: Cases = [LOST, WRONG_TOTAL, UNKNOWN_KEY, BEYOND, ODD, FAILED]
 NOT_ONCE: Cases = [LOST, TWICE, (t.gap, "gap"), FAILED]
 

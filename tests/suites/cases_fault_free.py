@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.suites import tampering as t
 from tests.suites.cases import (
+    AHEAD,
     BEYOND,
     CONFLICT,
     FAILED,
@@ -286,6 +287,7 @@ REJECTS: dict[str, Cases] = {
         WRONG_VERDICT,
         (unknown_quote, "unknown-quote"),
         (before_all_quotes, "from-the-future"),
+        AHEAD,
         FAILED,
     ],
     "MS-FRESHNESS:market-two-fresh": [(stale, "stale-quote"), LOST, FAILED],

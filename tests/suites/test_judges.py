@@ -136,6 +136,23 @@ def test_run_that_the_kit_broke_off_is_no_verdict(copy_of, scenario, judge):
     assert outcome.verdict is Verdict.KIT_ERROR
 
 
+@pytest.mark.parametrize("scenario", JUDGES)
+def test_a_run_with_output_from_the_future_fails(copy_of, scenario):
+    folder = copy_of(scenario)
+    if not len(tampering.read_output(folder)[0]):
+        pytest.skip("a run without output")
+    tampering.ahead(folder)
+    found = set()
+    for _, judge in JUDGES[scenario]:
+        try:
+            judge(History(folder))
+        except Fail as failure:
+            found.add(failure.code)
+        except Unknown:
+            pass  # on this machine a fault of the recorded run missed its moment
+    assert found & {"ahead-of-fetch", "from-the-future"}
+
+
 def test_engine_without_checkpoint_op_does_not_claim_it(copy_of):
     folder = copy_of("count-checkpoint")
     tampering.no_fault(folder)

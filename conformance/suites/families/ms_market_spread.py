@@ -244,7 +244,8 @@ MS.requirement(
     keeps both orders and uses no quote before it was published.
     If it fails with "went back", two threads judge one symbol with different views of its
     quotes.""",
-    clauses="ms-inputs ms-two-interleaving ms-two-no-future ms-latest ms-emit-verdicts",
+    clauses="""ms-inputs ms-two-interleaving ms-two-no-future ms-latest ms-emit-verdicts
+    app-fetched-first""",
     needs=Needs(app=("market-spread",), inputs=("two",), emit=("verdicts",)),
     judges={market_two_verdicts: _some_interleaving},
 )

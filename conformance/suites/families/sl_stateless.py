@@ -25,9 +25,9 @@ SL.requirement(
     """Without faults, the output holds exactly the input payloads, each as often as it came.
     If it fails, a batch was dropped or sent twice, or the end of the input was cut off: see the
     first offset that is missing.""",
-    clauses="""app-passthrough app-order-free app-nothing-else out-append log-fetch log-tail
-    eut-reads-at-offsets kafka-passthrough kafka-json kafka-environment kafka-earliest kafka-topics
-    kafka-producer""",
+    clauses="""app-passthrough app-order-free app-nothing-else app-fetched-first out-append
+    log-fetch log-tail eut-reads-at-offsets kafka-passthrough kafka-json kafka-environment
+    kafka-earliest kafka-topics kafka-producer""",
     needs=Needs(app=("passthrough",)),
     judges={passthrough: require_correct},
 )

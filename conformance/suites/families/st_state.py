@@ -38,8 +38,8 @@ ST.requirement(
     """Every output (key, n, total) is a true point of that key's prefix sums in log order.
     If it fails, a value was applied twice, left out, or given to another key: the finding shows n,
     the sum expected and the one that came.""",
-    clauses="""app-count-output app-count-input app-nothing-else kafka-count kafka-key
-    kafka-placement kafka-json""",
+    clauses="""app-count-output app-count-input app-nothing-else app-fetched-first kafka-count
+    kafka-key kafka-placement kafka-json""",
     needs=Needs(app=("count",)),
     judges={count: partial(require_values, kinds=STATE)},
 )
