@@ -57,6 +57,11 @@ class Reason(enum.StrEnum):
         "The sink stood still too briefly, or too little was waiting, to show back-pressure.",
         "the engine sent too little output before the stall",
     )
+    NOT_HELD = (
+        "NOT_HELD",
+        "The engine undid a fault while it lasted, so what it did meanwhile shows nothing.",
+        "somebody continued a stopped process, or lifted the limit that stands for a full disk",
+    )
     NOT_AT_WORK = (
         "NOT_AT_WORK",
         "The process that was killed or paused had handled no record, as far as can be seen.",

@@ -178,6 +178,25 @@ def kill_all(
         wait_for_one(left)
 
 
+def stop_all(find: Callable[[], list[Proc]], timeout_s: float) -> list[Proc]:
+    """Stop all that ``find`` names, and wait until no thread of them can run; return them."""
+    deadline = time.monotonic() + timeout_s
+    _freeze(find)
+    held = find()
+    while not all(map(stands, held)) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return held
+
+
+def stands(proc: Proc) -> bool:
+    """Tell whether no thread of a process can run: each is stopped, or has ended."""
+    try:
+        threads = os.listdir(f"/proc/{proc.pid}/task")  # noqa: PTH208
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return all(one is None or one.state in "TtZX" for one in map(read, map(int, threads)))
+
+
 def _freeze(find: Callable[[], list[Proc]]) -> None:
     stopped: set[tuple[int, int]] = set()
     for _ in range(_FREEZE_PASSES):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -17,7 +16,6 @@ from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.text import shown
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_PAUSE_TIMEOUT_S = 5.0
 #: Topology is asked for again where it names a process that has ended: for how long, how often.
 _ASK_AGAIN_FOR_S = 2.0
 _ASK_AGAIN_S = 0.05
@@ -26,7 +24,7 @@ _EXEC_TIMEOUT_S = 0.5
 
 
 class Member:
-    """One process of an engine, held by a pidfd: signals reach this process or nobody.
+    """One process of an engine, held by a pidfd: what is said of it is of this process.
 
     Safe to use from any thread, also after the process or the engine has ended.
     """
@@ -60,26 +58,6 @@ class Member:
         finally:
             os.close(pidfd)
 
-    def kill(self) -> bool:
-        """Send SIGKILL; False when the process was gone. See `wait_gone`."""
-        return self._send(signal.SIGKILL)
-
-    def pause(self) -> bool:
-        """Send SIGSTOP and wait until it holds; False when the process is gone."""
-        if not self._send(signal.SIGSTOP):
-            return False
-        deadline = time.monotonic() + _PAUSE_TIMEOUT_S
-        while self.alive and time.monotonic() < deadline:
-            proc = process_table.read(self.pid)
-            if proc is not None and proc.state in "Tt":
-                return True
-            self.wait_gone(0.001)
-        return False
-
-    def resume(self) -> bool:
-        """Send SIGCONT; False when the process was gone."""
-        return self._send(signal.SIGCONT)
-
     def rss_bytes(self) -> int:
         """Return the resident memory, shared pages included; 0 when the process is gone."""
         try:
@@ -88,19 +66,6 @@ class Member:
             return 0
         # Looked at after the reading: alive now, so the pid was still this process's.
         return pages * _PAGE if self.alive else 0
-
-    def _send(self, number: int) -> bool:
-        # A signal to an unreaped process succeeds, and would seem to have had an effect.
-        if not self.alive:
-            return False
-        with self._lock:
-            if self._pidfd < 0:
-                return False
-            try:
-                signal.pidfd_send_signal(self._pidfd, number)
-            except (ProcessLookupError, PermissionError):
-                return False
-            return True
 
     def close(self) -> None:
         """Let go; afterwards the member counts as dead."""

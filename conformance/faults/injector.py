@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tickproof.conformance.engines import process_tree
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.process import Engine
+from tickproof.conformance.engines.process_tree import ProcessTree
 from tickproof.conformance.engines.topology import Member
 from tickproof.conformance.faults.scaling import Scaling
 from tickproof.conformance.faults.state_dir import Damage, Fill
@@ -27,9 +29,9 @@ Injection = Callable[[], dict[str, Any]]
 
 @dataclass(frozen=True)
 class _Paused:
-    """A process that stands still."""
+    """A process that stands still, with all below it."""
 
-    member: Member
+    tree: ProcessTree
     from_ns: int
     to_ns: int
 
@@ -122,7 +124,7 @@ class ProcessFaultInjector:
         """
         intact = [member for member in crew.members if self.intact(member)]
         if target == "worker":
-            paused = {one.member for one in self._paused}
+            paused = {one.tree.root for one in self._paused}
             # Who stands still already is struck only if there is nobody else.
             intact = [member for member in intact if member not in paused] or intact
         if target == "coordinator":
@@ -171,8 +173,9 @@ class ProcessFaultInjector:
         self.workers = workers  # who dies over it comes back with the new number
         return {"pids": [live.pid]}
 
-    def kill(self, victims: list[Member], live: Engine) -> dict[str, Any]:
-        """Kill processes; raises LookupError where they were gone."""
+    def kill(self, victims: list[Member], crew: Crew) -> dict[str, Any]:
+        """Kill processes and what is below them; raises LookupError where they were gone."""
+        live = crew.live
         self.touched_at = time.monotonic()
         # Known before it is done: the end of argv's process is seen by another thread.
         self._killed = any(victim.pid == live.pid for victim in victims)
@@ -180,7 +183,7 @@ class ProcessFaultInjector:
         if coordinator:
             # A supervisor may live on, start another coordinator, or end for the kit to see.
             self._aftermath_from = self.touched_at
-        pids = [victim.pid for victim in victims if victim.kill()]
+        pids = process_tree.kill(_trees(victims, crew))
         self._killed = live.pid in pids
         if not pids:
             raise LookupError(f"{_named(victims)} ended by themselves")
@@ -189,18 +192,18 @@ class ProcessFaultInjector:
             self.coordinator_died_at = time.monotonic()
         return {"pids": pids}
 
-    def pause(self, victims: list[Member], seconds: float) -> dict[str, Any]:
-        """Stop processes for so long; raises LookupError where they were gone."""
+    def pause(self, victims: list[Member], seconds: float, crew: Crew) -> dict[str, Any]:
+        """Stop processes and what is below them for so long; raises LookupError: they were gone."""
         self.touched_at = time.monotonic()
-        paused = [victim for victim in victims if victim.pause()]
+        paused = [tree for tree in _trees(victims, crew) if tree.stop()]
         if not paused:
             raise LookupError(f"{_named(victims)} ended by themselves")
         now = time.monotonic_ns()
         until = now + int(seconds * 1e9)
         with self._lock:
-            self._paused += [_Paused(victim, now, until) for victim in paused]
+            self._paused += [_Paused(tree, now, until) for tree in paused]
         self._end_in(seconds)
-        return {"pids": [victim.pid for victim in paused]}
+        return {"pids": [tree.root.pid for tree in paused]}
 
     def fill(self, seconds: float, live: Engine) -> dict[str, Any]:
         """Let nothing be written for so long."""
@@ -243,11 +246,15 @@ class ProcessFaultInjector:
             self.look()  # who worked meanwhile
         for paused in over:
             self._paused.remove(paused)
-            member = paused.member
-            member.resume()
+            member, ran = paused.tree.root, paused.tree.ran()
+            paused.tree.resume()
             self.touched_at = time.monotonic()
             self._events.add(
-                EventKind.RESUMED, pid=member.pid, from_ns=paused.from_ns, alive=member.alive
+                EventKind.RESUMED,
+                pid=member.pid,
+                from_ns=paused.from_ns,
+                alive=member.alive,
+                ran=ran,
             )
         # A kill that is under way meets the disk as it was: full.
         full = self._full_disk
@@ -278,7 +285,7 @@ class ProcessFaultInjector:
         with self._lock:
             paused, self._paused = self._paused, []
         for one in paused:
-            one.member.resume()
+            one.tree.resume()
         self._end_fill()
         self._end_damage()
 
@@ -288,6 +295,11 @@ class ProcessFaultInjector:
                 EventKind.DAMAGE_OVER, file=self._damage.name, read=self._damage.was_read()
             )
             self._damage = None
+
+
+def _trees(victims: Sequence[Member], crew: Crew) -> list[ProcessTree]:
+    named = [member.pid for member in crew.members]
+    return [ProcessTree(victim, named) for victim in victims]
 
 
 def _named(victims: Sequence[Member]) -> str:

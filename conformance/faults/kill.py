@@ -13,7 +13,7 @@ from tickproof.conformance.scenario import FIRST
 
 
 class Kill(ProcessFault):
-    """SIGKILL of some processes."""
+    """SIGKILL of some processes, with all below them that topology does not name."""
 
     do = "kill"
     targets = ("worker", "workers", "coordinator")
@@ -30,7 +30,7 @@ class Kill(ProcessFault):
         return "all-workers" if self.step.target == "workers" else self.step.target
 
     def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
-        return partial(injector.kill, injector.victims(self.step.target, crew), crew.live)
+        return partial(injector.kill, injector.victims(self.step.target, crew), crew)
 
 
 class KillEngine(ProcessFault):

@@ -1,4 +1,4 @@
-"""SIGSTOP of processes, and SIGCONT when its time is over."""
+"""SIGSTOP of processes with all below them, and SIGCONT when its time is over."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Pause(ProcessFault):
     def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
         argv_too = self.of_all_workers
         victims = injector.victims(self.step.target, crew, argv_too=argv_too)
-        return partial(injector.pause, victims, self.step.seconds)
+        return partial(injector.pause, victims, self.step.seconds, crew)
 
     def proofs(self, history: History) -> Sequence[Event]:
         return history.all(Resumed)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import re
 import resource
+import signal
 import stat
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +18,8 @@ from typing import Any, BinaryIO, Final
 
 from inotify_simple import INotify, flags
 
-from tickproof.conformance.engines.process_table import Proc, read
+from tickproof.conformance.engines.process_table import Proc, read, send, stop_all
+from tickproof.conformance.engines.process_tree import SETTLE_S
 from tickproof.conformance.engines.workspace import walked
 from tickproof.conformance.scenario import DAMAGE, Damaged
 from tickproof.conformance.text import shown
@@ -40,36 +45,59 @@ _PIECE: Final = 1 << 20
 class Fill:
     """A disk that is full: no process of the engine can write a byte into a regular file.
 
-    It is the soft limit of the file size (RLIMIT_FSIZE), set to 0 in every process. It needs
-    no rights, touches no other program, and goes with the processes. ``living`` gives the
-    engine's processes, ``stderr`` is the file of its standard error.
+    It is the limit of the file size (RLIMIT_FSIZE), set to 0 in every process while all of them
+    stand still: the hard one too, so that no process raises it again, if the kit may do so at the
+    end. It touches no other program, and goes with the processes. ``living`` gives the engine's
+    processes, ``stderr`` is the file of its standard error.
     """
 
     def __init__(self, living: Callable[[], list[Proc]], folder: Path, stderr: Path) -> None:
         self._living, self._folder, self._stderr = living, folder, stderr
-        self._before: dict[tuple[int, int], int] = {}
+        self._before: dict[tuple[int, int], tuple[int, int]] = {}
         self._said = _size(stderr)
-        self._empty = set(_empty_files(folder))
+        #: Sizes of the files of the state, by inode, as the fault began.
+        self._sizes: dict[int, int] = {}
 
     def begin(self) -> list[int]:
         """Let nothing more be written; return the pids. Raises LookupError: none can be held."""
-        for _ in range(_PASSES):
-            new = [proc for proc in self._living() if (proc.pid, proc.started) not in self._before]
-            befores = [(proc, _limit(proc, 0)) for proc in new]
-            held = {(p.pid, p.started): before for p, before in befores if before is not None}
-            if not held:
-                break
-            self._before |= held
+        paused = {proc.pid for proc in self._living() if proc.state in "Tt"}
+        try:
+            stop_all(self._living, SETTLE_S)
+            self._hold_all()
+            self._said = _size(self._stderr)
+            self._sizes = {facts.st_ino: facts.st_size for _, facts in _regular_files(self._folder)}
+        finally:
+            for proc in self._living():
+                if proc.pid not in paused:
+                    send(proc, signal.SIGCONT)
         if not self._before:
             raise LookupError("no process of the engine could be kept from writing")
         return [pid for pid, _ in self._before]
 
-    def end(self) -> dict[str, Any]:
-        """Let everything be written again; return what shows that writes had failed.
+    def _hold_all(self) -> None:
+        hard = 0 if _may_raise() else None
+        for _ in range(_PASSES):
+            new = [proc for proc in self._living() if (proc.pid, proc.started) not in self._before]
+            befores = [(proc, _limit(proc, 0, hard)) for proc in new]
+            held = {(p.pid, p.started): before for p, before in befores if before is not None}
+            if not held:
+                break
+            self._before |= held
 
-        empty: files without content that came meanwhile. words: a line of standard error.
+    def end(self) -> dict[str, Any]:
+        """Let everything be written again; return what shows whether writes had failed.
+
+        empty: files without content that came meanwhile. words: a line of standard error. lifted:
+        processes whose limit was raised. grown: files that grew all the same, or came with content.
         """
-        facts = {"empty": self._left_empty(), "words": self._complaint()}
+        empty, grown = [], []
+        for name, facts in _regular_files(self._folder):
+            before = self._sizes.get(facts.st_ino)
+            if not facts.st_size and before != 0:
+                empty.append(name)
+            elif facts.st_size > (before or 0):
+                grown.append(name)
+        lifted = [proc.pid for proc in self._living() if _soft(proc) not in (0, None)]
         usual = next(iter(self._before.values()))
         for _ in range(_PASSES):
             # A process that was forked meanwhile has inherited the limit.
@@ -77,12 +105,13 @@ class Fill:
             if not held:
                 break
             for proc in held:
-                _limit(proc, self._before.get((proc.pid, proc.started), usual))
-        return facts
-
-    def _left_empty(self) -> list[str]:
-        new = sorted(set(_empty_files(self._folder)) - self._empty)
-        return [shown(name, 200) for name in new[:_SHOWN]]
+                _limit(proc, *self._before.get((proc.pid, proc.started), usual))
+        return {
+            "empty": [shown(name, 200) for name in sorted(empty)[:_SHOWN]],
+            "words": self._complaint(),
+            "lifted": lifted[:_SHOWN],
+            "grown": [shown(name, 200) for name in sorted(grown)[:_SHOWN]],
+        }
 
     def _complaint(self) -> str:
         if not self._stderr.exists():
@@ -107,18 +136,37 @@ def _soft(proc: Proc) -> int | None:
         return None
 
 
-def _limit(proc: Proc, soft: int) -> int | None:
-    """Set the soft limit of exactly this process; return what it was, None: not reached."""
+def _limit(proc: Proc, soft: int, hard: int | None) -> tuple[int, int] | None:
+    """Set the limits of exactly this process; return what they were, None: not reached.
+
+    hard: None leaves it as it is.
+    """
     try:
-        before, hard = resource.prlimit(proc.pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(proc.pid, resource.RLIMIT_FSIZE, (soft, hard))
+        before = resource.prlimit(proc.pid, resource.RLIMIT_FSIZE)
+        wanted = (soft, before[1] if hard is None else hard)
+        resource.prlimit(proc.pid, resource.RLIMIT_FSIZE, wanted)
         now = read(proc.pid)
         if now is None or now.started == proc.started:
             return before
-        resource.prlimit(proc.pid, resource.RLIMIT_FSIZE, (before, hard))  # it was another's pid
+        resource.prlimit(proc.pid, resource.RLIMIT_FSIZE, before)  # it was another's pid
     except (ProcessLookupError, PermissionError):
         pass
     return None
+
+
+@functools.cache
+def _may_raise() -> bool:
+    """Tell whether the kit may raise a hard limit that it lowered, by trying it on a process."""
+    waits = [sys.executable, "-I", "-S", "-c", "input()"]
+    with subprocess.Popen(waits, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as probe:
+        try:
+            before = resource.prlimit(probe.pid, resource.RLIMIT_FSIZE, (0, 0))
+            resource.prlimit(probe.pid, resource.RLIMIT_FSIZE, before)
+        except PermissionError:
+            return False
+        finally:
+            probe.kill()
+    return True
 
 
 class Damage:
@@ -215,7 +263,8 @@ def newest(folder: Path) -> Path | None:
     return Path(max(own)[1]) if own else None
 
 
-def _empty_files(folder: Path) -> list[str]:
+def _regular_files(folder: Path) -> list[tuple[str, os.stat_result]]:
+    """Return the regular files below a folder, by their paths in it."""
     found = []
     for parent, _, names in walked(folder):
         for name in names:
@@ -224,8 +273,8 @@ def _empty_files(folder: Path) -> list[str]:
                 facts = os.lstat(path)
             except FileNotFoundError:
                 continue
-            if stat.S_ISREG(facts.st_mode) and not facts.st_size:
-                found.append(os.path.relpath(path, folder))
+            if stat.S_ISREG(facts.st_mode):
+                found.append((os.path.relpath(path, folder), facts))
     return found
 
 

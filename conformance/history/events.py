@@ -159,11 +159,16 @@ class Recovered(Event, kind=EventKind.RECOVERED):
 
 
 class Resumed(Event, kind=EventKind.RESUMED):
-    """A paused process continues. from_ns: start of the pause. alive: it was still there."""
+    """A paused process continues.
+
+    from_ns: start of the pause. alive: it was still there. ran: it, or a process below it, went
+    on before.
+    """
 
     pid: int = 0
     from_ns: int
     alive: bool = True
+    ran: bool = False
 
 
 class Scaled(Event, kind=EventKind.SCALED):
@@ -184,13 +189,16 @@ class FillOver(Event, kind=EventKind.FILL_OVER):
     """The full disk has room again.
 
     from_ns, to_ns: how long it was full. empty: files without content that were found in the
-    folder of the state. words: what standard error said of it.
+    folder of the state. words: what standard error said of it. lifted: processes that could
+    write again before; grown: files of the state that grew all the same.
     """
 
     from_ns: int
     to_ns: int
     empty: tuple[str, ...]
     words: str
+    lifted: tuple[int, ...] = ()
+    grown: tuple[str, ...] = ()
 
 
 class DamageOver(Event, kind=EventKind.DAMAGE_OVER):

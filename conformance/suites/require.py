@@ -25,6 +25,7 @@ from tickproof.conformance.suites.evidence import (
 from tickproof.conformance.suites.judge import BrokenOff, Fail, KitError, Unknown
 from tickproof.conformance.suites.promises import forbidden_repeats, ruled_out
 from tickproof.conformance.suites.workers import require_at_work
+from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import WORTH_ANOTHER_RUN, Reason
 
 
@@ -134,7 +135,26 @@ def require_fired(
             )
     for fault in history.faults if in_flight else ():
         require_at_work(history, fault)
+    require_held(history)
     return history.faults
+
+
+def require_held(history: History) -> None:
+    """Raise Unknown where the engine undid a pause, or a full disk, before its time."""
+    for pause in history.all(events.Resumed, ran=True):
+        raise Unknown(
+            Reason.NOT_HELD,
+            "a stopped process that stands still, with all below it, until the kit continues it",
+            f"process {pause.pid}, or one below it, went on before",
+        )
+    for full in history.all(events.FillOver):
+        if full.lifted or full.grown:
+            raise Unknown(
+                Reason.NOT_HELD,
+                "no process that can write, and no file of the state that grows, while it is full",
+                f"{len(full.lifted)} processes could; files that grew: "
+                f"{shown(', '.join(full.grown), 300) or 'none'}",
+            )
 
 
 def refused_clearly(history: History) -> bool:

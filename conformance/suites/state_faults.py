@@ -60,10 +60,13 @@ def require_held_back(history: History, full: FiredFault, over: events.FillOver)
 
 
 def held_back(history: History, full: FiredFault, over_ns: int) -> bool:
-    """Tell whether RELEASE stayed away at the end of the fault for longer than ever before."""
+    """Tell whether RELEASE stayed away at the end of the fault for longer than ever before.
+
+    What was held back comes later: without a RELEASE after the fault none may have been due.
+    """
     times = np.sort(history.releases["t_ns"].astype(np.int64))
     before, during = times[times < full.t_ns], times[(times >= full.t_ns) & (times < over_ns)]
-    if len(before) < 2:
+    if len(before) < 2 or not (times >= over_ns).any():
         return False
     usual = int(np.diff(before).max())
     silence = over_ns - int(max(during.max(initial=0), full.t_ns))

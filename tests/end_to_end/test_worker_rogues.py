@@ -59,6 +59,20 @@ def test_what_goes_on_while_all_workers_stand_still_is_not_their_work(sessions, 
     assert done.results["PR-WORKERS-WORK"]["reason"] == "WORKERS_NOT_NEEDED"
 
 
+def test_a_pause_that_the_engine_ends_by_itself_shows_nothing(sessions, rogue):
+    done = sessions.judge([rogue("Wakes")], "EO-PAUSE")
+
+    assert done.status == 3
+    assert done.results["EO-PAUSE"]["reason"] == "NOT_HELD"
+
+
+def test_the_child_of_a_worker_dies_with_it(sessions, rogue):
+    done = sessions.judge([rogue("Shelled")], "EO-WORKER-DEATH")
+
+    assert done.status == 1
+    assert done.results["EO-WORKER-DEATH"]["reason"] == "EXITED"
+
+
 def test_workers_that_get_the_records_by_pipe_work(sessions, rogue):
     done = sessions.judge([rogue("Piped")], "PR-TOPOLOGY", "PR-WORKERS-WORK", *DEATHS)
 

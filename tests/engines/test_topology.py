@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -122,7 +123,8 @@ def test_the_dead_that_are_named_no_more_are_let_go(roster, stranger):
     for _ in range(3):
         with subprocess.Popen(WAITS, stdin=subprocess.PIPE, env={"TICKPROOF_RUN": "run-7"}) as gone:
             (member,) = roster.members(named(gone.pid))
-            member.kill()
+            os.kill(member.pid, signal.SIGKILL)
+            assert member.wait_gone(10)
         assert not member.alive
         assert roster.members(named(staying))[0].alive
     assert psutil.Process().num_fds() == before

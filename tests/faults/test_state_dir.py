@@ -10,15 +10,18 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.workspace import folder_size
+from tickproof.conformance.faults import state_dir
 from tickproof.conformance.faults.state_dir import Damage, Fill, newest
 from tickproof.conformance.scenario import DAMAGE
 
@@ -136,7 +139,7 @@ def test_a_memory_map_of_a_file_that_has_its_size_is_not_held(writer, filled, tm
     full = filled()
     full.begin()
     assert writer("map", path) == 0
-    assert full.end() == {"empty": [], "words": ""}
+    assert full.end() == {"empty": [], "words": "", "lifted": [], "grown": []}
     assert path.read_bytes()[:1] == b"m"
 
 
@@ -161,6 +164,50 @@ def test_words_on_standard_error_count_from_its_beginning_on(filled, tmp_path, l
     assert bool(words) is found
     assert "long ago" not in words
     assert "\x1b" not in words
+
+
+def test_who_lifts_the_limit_is_seen(writer, filled, tmp_path):
+    path = tmp_path / "state" / "a"
+    full = filled()
+    full.begin()
+    resource.prlimit(writer.process.pid, resource.RLIMIT_FSIZE, (SOFT, SOFT))
+    assert writer("new", path) == 0
+    facts = full.end()
+    assert (facts["lifted"], facts["grown"]) == ([writer.process.pid], ["a"])
+
+
+def test_a_file_that_comes_from_elsewhere_has_grown(writer, filled, tmp_path):
+    writer("new", tmp_path / "elsewhere")
+    writer("new", tmp_path / "state" / "old")
+    full = filled()
+    full.begin()
+    (tmp_path / "elsewhere").rename(tmp_path / "state" / "new")
+    (tmp_path / "state" / "old").rename(tmp_path / "state" / "renamed")
+    assert full.end()["grown"] == ["new"]
+
+
+def test_the_hard_limit_is_lowered_only_if_it_can_be_raised_again(writer, filled, monkeypatch):
+    for may_raise in (False, state_dir._may_raise()):
+        monkeypatch.setattr(state_dir, "_may_raise", lambda may_raise=may_raise: may_raise)
+        full = filled()
+        full.begin()
+        hard = 0 if may_raise else resource.RLIM_INFINITY
+        assert resource.prlimit(writer.process.pid, resource.RLIMIT_FSIZE) == (0, hard)
+        full.end()
+        limits = resource.prlimit(writer.process.pid, resource.RLIMIT_FSIZE)
+        assert limits == (SOFT, resource.RLIM_INFINITY)
+
+
+def test_who_stood_still_before_stands_still_after(writer, filled):
+    process = psutil.Process(writer.process.pid)
+    process.suspend()
+    while process.status() != "stopped":
+        time.sleep(0.01)
+    full = filled()
+    full.begin()
+    assert process.status() == "stopped"
+    process.resume()
+    assert full.end()["lifted"] == []
 
 
 def test_no_process_at_all_is_a_fault_that_missed(filled, writer):

@@ -182,9 +182,11 @@ UNKNOWNS: dict[str, Cases] = {
     "EO-UNEVEN:count-uneven-death": [MISSED, NOTHING],
     "EO-PAUSE:count-pause": [
         MISSED, NOTHING, (t.without("resumed"), "KILL_MISSED"), (t.all_idle, "NOT_AT_WORK"),
+        (t.edited("resumed", ran=True), "NOT_HELD"),
     ],
     "PR-WORKERS-WORK:count-all-paused": [
         MISSED, (t.without("resumed"), "KILL_MISSED"),
+        (t.edited("resumed", ran=True), "NOT_HELD"),
     ],
     "EO-TAIL:count-tail": [MISSED, NOTHING, (t.one_left, "KILL_MISSED")],
     "EO-AFTER-DRAIN:market-after-drain": [

@@ -105,7 +105,7 @@ EO.requirement(
     If it fails, the restarted worker began at the wrong offset, or with state that does not belong
     to that offset.""",
     clauses="""proc-worker-death proc-worker-restart-all toml-claim-state toml-claim-survives
-    eut-resumes app-count-output proc-worker-pid kafka-again kafka-command""",
+    eut-resumes app-count-output proc-worker-pid proc-tree kafka-again kafka-command""",
     needs=Needs(state=("exactly-once",), survives=("worker",)),
     judges={count_worker_death: _exact},
 )
@@ -373,7 +373,7 @@ EO.requirement(
     replaced in the meantime. Of an engine that claims no such death, all processes are stopped.
     If it fails, the old process and its successor both wrote: fence it with HAVE, and let it end at
     error 7; or a clock was believed that had stood still.""",
-    clauses="out-fenced out-have-owner app-count-output",
+    clauses="out-fenced out-have-owner app-count-output proc-tree",
     needs=Needs(state=("exactly-once",)),
     judges={count_pause: _exact_after_a_pause},
 )
