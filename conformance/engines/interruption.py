@@ -11,11 +11,18 @@ import os
 import select
 import signal
 import stat
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+#: So long (seconds) an interrupt waits that was dropped, for the end of what dropped it.
+_AGAIN_S: Final = 0.01
 _WORDS: Final = {
     signal.SIGINT: "interrupted with Ctrl-C",
     signal.SIGTERM: "ended by SIGTERM",
@@ -36,6 +43,7 @@ def listen(*numbers: signal.Signals) -> None:
 
     One that is ignored stays ignored. To be called in the main thread.
     """
+    sys.unraisablehook = partial(_unraisable, sys.unraisablehook)
     for number in numbers or (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _stop)
@@ -63,6 +71,21 @@ def _stop(number: int, _frame: FrameType | None) -> None:
     if _cause is not signal.SIGPIPE:
         _note(signal.Signals(number))
     _interrupt()
+
+
+def _unraisable(
+    others: Callable[[UnraisableHookArgs], object], dropped: UnraisableHookArgs
+) -> None:
+    """Let an interrupt come again that Python dropped, as it came in a finalizer."""
+    global _stopping
+    if dropped.exc_type is not KeyboardInterrupt:
+        others(dropped)
+        return
+    _stopping = False
+    number = signal.SIGTERM if _cause is signal.SIGPIPE else _cause
+    again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
 
 
 def _interrupt() -> None:

@@ -26,12 +26,14 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Callable
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 (-I drops it)
 import process_table
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KILL_TIMEOUT_S = 10.0
+HOLD_PASSES = 10_000
 DAY_S = 86_400
 UNTOLD = 3  # exit status of an init that the kit did not tell to end
 NOT_CATCHABLE = (signal.SIGKILL, signal.SIGSTOP)
@@ -253,6 +255,32 @@ def detach() -> None:
         os.dup2(null, descriptor)
 
 
+def hold_children() -> None:
+    """Stop the children, until no other comes: reading a whole table takes longer than a fork."""
+    stopped: set[str] = set()
+    for _ in range(HOLD_PASSES):
+        try:
+            with open(f"/proc/self/task/{os.getpid()}/children") as file:  # noqa: PTH123
+                new = set(file.read().split()) - stopped
+        except OSError:
+            return  # a kernel without this file
+        for pid in new:
+            os.kill(int(pid), signal.SIGSTOP)  # not yet waited for, so no other has its pid
+        if not new:
+            return
+        stopped |= new
+
+
+def kill_engine(run_id: str, reap: Callable[[], bool]) -> list[process_table.Proc]:
+    """Kill all that is the engine's; return what still lives after ten seconds."""
+
+    def found() -> list[process_table.Proc]:
+        hold_children()
+        return process_table.own(os.getpid(), run_id)
+
+    return process_table.kill_all(found, reap, KILL_TIMEOUT_S)
+
+
 def main(
     control: int,
     status: int,
@@ -312,8 +340,7 @@ def main(
 
     seen = None if sandboxed else kit  # which is out of sight from in there
     told = watch(control, seen, child_ended, reap, report, starters.start)
-    mine = lambda: process_table.own(os.getpid(), run_id)  # noqa: E731
-    left = process_table.kill_all(mine, reap, KILL_TIMEOUT_S)
+    left = kill_engine(run_id, reap)
     if not told and not sandboxed:
         remove(workspace)
     report("stuck " + " ".join(str(proc.pid) for proc in left) if left else "gone")

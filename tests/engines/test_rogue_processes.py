@@ -206,12 +206,13 @@ def test_an_engine_that_kills_the_reaper_leaves_nothing(workshop):
     assert failure.code == "EXITED"
 
 
-def test_the_reaper_is_out_of_reach_of_signals_in_a_sandbox(workshop):
+def test_the_reaper_is_out_of_reach_of_signals_in_a_sandbox(workshop, eventually):
     with workshop.engine("kills_parent", isolation=Isolation(Level.SANDBOX)) as engine:
         possible(engine, Level.SANDBOX)
         engine.start()
         failure = failure_of(engine.request, "hello", SHORT, protocol=1)
         assert engine.returncode is None
+        assert eventually(lambda: len(engine.living()) == 2)  # the daemon may be on its way yet
         assert len(engine.end()) == 2
     assert failure.code == "NO_ANSWER"
 

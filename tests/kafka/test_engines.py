@@ -15,7 +15,7 @@ from tests.kafka.trial import Trial
 from tests.long import LONG
 from tickproof.conformance.kafka.broker import Broker
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 OURS = "kafka-miniature"
 JAVAC = pytest.mark.skipif(not shutil.which("javac"), reason="no javac")
 STREAMS = pytest.param("kafka-streams", marks=[LONG, JAVAC])
