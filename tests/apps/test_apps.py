@@ -75,6 +75,12 @@ def test_an_app_of_somebodys_own_needs_a_name_and_a_check(history):
     assert app.processed(history, log.payloads) == len(log) == 2
 
 
+@pytest.mark.parametrize("app", apps.APPS.values(), ids=apps.APPS)
+def test_without_an_output_nothing_is_known_to_be_processed(app, history):
+    made = app({"inputs": "merged", "emit": "some", "step": "state"})
+    assert made.processed(history, np.zeros(0, made.output_layout(8))) == 0
+
+
 @pytest.mark.parametrize(("app", "held"), [("passthrough", 9), ("count", 4)])
 def test_a_record_without_its_output_is_in_flight_if_each_has_one(app, held):
     fault = FiredFault.from_row(
