@@ -7,15 +7,18 @@ works in a private folder of the temporary folder, which is removed with it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-import shutil
+import secrets
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 PREFIX: Final = "tickproof-"
+#: Bytes of a folder's path to which the longest name may be added (PATH_MAX, NAME_MAX).
+_LONGEST_PATH: Final = 4_096 - 257
 
 
 class Workspace:
@@ -67,8 +70,22 @@ class Workspace:
 
 
 def walked(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Walk a folder that is an engine's own; no link is followed, at the top neither."""
-    return iter(()) if folder.is_symlink() else os.walk(folder)
+    """Walk a folder that is an engine's own, as os.walk does from the top, however deep it is.
+
+    No link is followed, at the top neither. What cannot be read is left out, and what has too long
+    a path for the system. Folders that the caller removes from the second list are skipped.
+    """
+    waiting = [] if folder.is_symlink() else [str(folder)]
+    while waiting:
+        path = waiting.pop()
+        if len(os.fsencode(path)) > _LONGEST_PATH:
+            continue
+        folders, names = list[str](), list[str]()
+        with contextlib.suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                (folders if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
+        yield path, folders, names
+        waiting += [os.path.join(path, name) for name in folders]  # noqa: PTH118
 
 
 def folder_size(folder: Path) -> tuple[int, int]:
@@ -83,20 +100,27 @@ def folder_size(folder: Path) -> tuple[int, int]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or folder that an engine left, whatever modes it gave; follows no link."""
+    """Remove a file or folder that an engine left, whatever modes it gave; follows no link.
+
+    What lies deep is moved up first, so that neither a path nor the stack grows with the depth.
+    What cannot be removed is left behind.
+    """
     if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
         return
-    shutil.rmtree(path, onerror=_open_up)
-
-
-def _open_up(function: Callable[..., Any], path: str, _error: Any) -> None:
-    """Try again with a folder that may be written and searched; what stays is left behind."""
-    with contextlib.suppress(OSError):
-        for folder in (os.path.dirname(path), path):  # noqa: PTH120
-            if stat.S_ISDIR(os.lstat(folder).st_mode):
-                os.chmod(folder, stat.S_IRWXU)  # noqa: PTH101
-        if function in (os.unlink, os.rmdir):
-            function(path)
-        else:
-            shutil.rmtree(path, ignore_errors=True)
+    moved = (path / f".{secrets.token_hex(8)}" for _ in itertools.count())
+    waiting, emptied = [path], list[Path]()
+    while waiting:
+        emptied.append(folder := waiting.pop())
+        with contextlib.suppress(OSError):
+            folder.chmod(stat.S_IRWXU)
+            for entry in list(folder.iterdir()):
+                with contextlib.suppress(OSError):
+                    if entry.is_symlink() or not entry.is_dir():
+                        entry.unlink()
+                        continue
+                    entry.chmod(stat.S_IRWXU)  # or it could not be moved
+                    waiting.append(entry.rename(next(moved)))
+    for folder in reversed(emptied):
+        with contextlib.suppress(OSError):
+            folder.rmdir()

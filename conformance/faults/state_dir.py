@@ -239,12 +239,13 @@ def _invert(file: BinaryIO, place: int, bits: int) -> None:
 
 
 def newest(folder: Path) -> Path | None:
-    """Return the regular file with content that was written last (mtime, then path).
+    """Return the regular file with content that was changed last (ctime, then mtime, then path).
 
-    No link is followed, not even the folder itself. What lies in its folder ``scratch`` need not
-    survive and is left alone, like a file that is not finished, or has a name outside the folder.
+    An engine may give a file any mtime, but not a ctime. No link is followed, not even the folder
+    itself. What lies in its folder ``scratch`` need not survive and is left alone, like a file
+    that is not finished, or has a name outside the folder.
     """
-    found: list[tuple[int, str, os.stat_result]] = []
+    found: list[tuple[int, int, str, os.stat_result]] = []
     for parent, below, names in walked(folder):
         if parent == str(folder) and SCRATCH in below:
             below.remove(SCRATCH)
@@ -257,10 +258,10 @@ def newest(folder: Path) -> Path | None:
             except FileNotFoundError:
                 continue
             if stat.S_ISREG(facts.st_mode) and facts.st_size:
-                found.append((facts.st_mtime_ns, path, facts))
-    inside = Counter(facts.st_ino for _, _, facts in found)
-    own = [(t, path) for t, path, facts in found if facts.st_nlink <= inside[facts.st_ino]]
-    return Path(max(own)[1]) if own else None
+                found.append((facts.st_ctime_ns, facts.st_mtime_ns, path, facts))
+    inside = Counter(facts.st_ino for *_, facts in found)
+    own = [one[:3] for one in found if one[3].st_nlink <= inside[one[3].st_ino]]
+    return Path(max(own)[2]) if own else None
 
 
 def _regular_files(folder: Path) -> list[tuple[str, os.stat_result]]:

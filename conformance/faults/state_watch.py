@@ -11,6 +11,7 @@ from typing import Final
 
 from inotify_simple import Event, INotify, flags
 
+from tickproof.conformance.engines.workspace import walked
 from tickproof.conformance.faults.state_dir import SCRATCH
 from tickproof.conformance.text import shown
 
@@ -51,7 +52,7 @@ class StateWatch(contextlib.ExitStack):
     def _add(self, top: str) -> str:
         """Watch a folder and those below it; return a file that is there already."""
         found = ""
-        for parent, below, names in os.walk(top):
+        for parent, below, names in walked(Path(top)):
             if parent == self._top and SCRATCH in below:
                 below.remove(SCRATCH)
             if len(self._folders) >= _MOST_FOLDERS:

@@ -67,6 +67,7 @@ def test_one_empty_list_beside_a_full_one_is_wrong_usage(tickproof, session):
         (("coverage", "."), "expected a report.json"),
         (("report", "."), "expected a report.json"),
         (("check", "."), "holds no run.json"),
+        (("check", "/dev/zero"), "expected a run folder or a pack, a regular file"),
         (("explain", "."), "holds no run.json"),
         (("pack", "."), "holds no run.json"),
         (("replay", "."), "holds no run.json"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import errno
 import mmap
 import os
@@ -268,8 +269,8 @@ times = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integer
 
 
 @given(times)
-def test_newest_is_the_last_written_with_content(rows):
-    """Against an oracle: sorted by time, then path."""
+def test_newest_is_the_last_changed_with_content(rows):
+    """Against an oracle: sorted by ctime, mtime, then path, with any mtime."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         written = {}
@@ -279,9 +280,31 @@ def test_newest_is_the_last_written_with_content(rows):
             path.write_bytes(b"x" * size)
             os.utime(path, ns=(t, t))
             if size:
-                written[str(path)] = t
+                written[str(path)] = (path.stat().st_ctime_ns, t)
         expected = max(written, key=lambda path: (written[path], path), default=None)
         assert newest(folder) == (Path(expected) if expected else None)
+
+
+@pytest.mark.parametrize("year", [1970, 2100])
+def test_an_engine_cannot_choose_what_is_damaged_by_an_mtime(tmp_path, year):
+    decoy, cut = tmp_path / "decoy", tmp_path / "cut"
+    decoy.write_text("a decoy")
+    t = int(datetime.datetime(year, 1, 2, tzinfo=datetime.UTC).timestamp())
+    os.utime(decoy, (t, t))
+    _later_than(decoy)
+    cut.write_text("a cut")
+    os.utime(cut, (0, 0))
+    assert newest(tmp_path) == cut
+
+
+def _later_than(path: Path) -> None:
+    """Wait until what is written now has a later time: clocks of file systems tick slowly."""
+    probe = path.with_suffix(".tmp")
+    while True:
+        probe.write_text("x")
+        if probe.stat().st_ctime_ns > path.stat().st_ctime_ns:
+            return
+        time.sleep(0.001)
 
 
 @pytest.mark.parametrize("name", ["3.tmp", ".3.temp", "3.part", ".3.tmp.crc"])
@@ -306,7 +329,6 @@ def test_links_scratch_and_what_has_a_name_elsewhere_are_left_alone(tmp_path):
         _halved(state)
     (state / "cut").write_text("cut")
     (state / "same-cut").hardlink_to(state / "cut")
-    os.utime(state / "cut", ns=(0, 0))
     assert newest(state) == state / "same-cut"
     assert mine.read_text() == "not the engine's"
 

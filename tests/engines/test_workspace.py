@@ -1,0 +1,77 @@
+"""The folders that an engine owns: walked and removed whatever it made of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tickproof.conformance.engines import reaper
+from tickproof.conformance.engines.workspace import folder_size, remove, walked
+from tickproof.conformance.faults.state_dir import newest
+
+DEPTH = 3_000
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """Give a folder of folders so deep that no path leads to the last one.
+
+    Whatever becomes of the test it is removed: pytest fails at a folder as deep as this.
+    """
+    top = tmp_path / "deep"
+    top.mkdir()
+    here = Path.cwd()
+    os.chdir(top)
+    for number in range(DEPTH):
+        Path("file").write_bytes(b"x" * (number + 1))
+        Path("folder").mkdir()
+        os.chdir("folder")
+    os.chdir(here)
+    yield top
+    subprocess.run(["rm", "-rf", str(top)], check=True)
+
+
+def test_a_deep_folder_is_walked_and_removed(deep):
+    assert len(list(walked(deep))) > 500
+    size, files = folder_size(deep)
+    assert size == files * (files + 1) // 2
+    assert newest(deep) is not None
+    remove(deep)
+    assert not deep.exists()
+
+
+def test_the_reaper_removes_it_too(deep):
+    reaper.remove(str(deep))
+    assert not deep.exists()
+
+
+def test_removing_follows_no_link_and_needs_no_mode(tmp_path):
+    mine, top = tmp_path / "mine", tmp_path / "top"
+    mine.mkdir()
+    (mine / "precious").write_text("kept")
+    (top / "a" / "b").mkdir(parents=True)
+    (top / "a" / "link").symlink_to(mine)
+    (top / "a" / "b" / "file").write_text("x")
+    (top / "a" / "b").chmod(0)
+    (top / "a").chmod(0)
+    remove(top)
+    assert not top.exists()
+    (tmp_path / "link").symlink_to(mine)
+    remove(tmp_path / "link")
+    remove(tmp_path / "nothing")
+    assert [path.name for path in mine.iterdir()] == ["precious"]
+
+
+def test_the_caller_may_leave_folders_out(tmp_path):
+    for name in ("a/x", "scratch/y"):
+        (tmp_path / name).mkdir(parents=True)
+    seen = []
+    for path, folders, _ in walked(tmp_path):
+        seen.append(Path(path).name)
+        if "scratch" in folders:
+            folders.remove("scratch")
+    assert seen == [tmp_path.name, "a", "x"]
