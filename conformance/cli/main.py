@@ -129,6 +129,7 @@ for command in (
     cache.cache,
     mutate.mutate,
     new_engine.new_engine,
+    new_engine.new_job,
     lists.engines,
     lists.requirements,
 ):

@@ -1,4 +1,4 @@
-"""``tickproof new-engine``: a folder to start from."""
+"""``tickproof new-engine`` and ``new-job``: a folder to start from."""
 
 from __future__ import annotations
 
@@ -35,3 +35,18 @@ def new_engine(name: str, kafka: bool | None, lang: str, out: Path) -> None:
     for path in sorted(made.parent.iterdir()):
         click.echo(path)
     click.echo(f"now: tickproof run {made} --tier 0")
+
+
+@click.command("new-job", cls=Command)
+@click.argument("name")
+@click.option(
+    "--out", type=options.FOLDER, default=Path(), help="Where the folder NAME goes. Default: here."
+)
+def new_job(name: str, out: Path) -> None:
+    """Write a folder NAME with a job in Python, its job.toml, an oracle and a test that passes."""
+    from tickproof.conformance.engines import starters
+
+    folder = starters.write_job(name, out)
+    for path in sorted(folder.iterdir()):
+        click.echo(path)
+    click.echo(f"now: tickproof run {folder / 'job.toml'}, or pytest {folder / 'test_job.py'}")

@@ -156,4 +156,5 @@ def _run_jobs(
     console.print(Text(f"seed {seed}", style="dim"))
     level = None if given["isolation"] == "auto" else Level(given["isolation"])
     settings = session.Settings(given["out"], seed, given["profile"], level, parallel or 2)
-    return worst_status(session.run(job, settings, console, verbose=verbose) for job in loaded)
+    reports = [session.run(job, settings, console, verbose=verbose) for job in loaded]
+    return worst_status(report.exit_status for report in reports)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -53,6 +53,15 @@ STARTERS: Final[Mapping[tuple[str, str], Starter]] = {
     ),
 }  # fmt: skip
 
+#: A job that writes to SQLite, its declaration, inputs and oracle, and its test.
+JOB: Final = (
+    "jobs/totals-sql/app.py",
+    "jobs/totals-sql/inputs.py",
+    "jobs/totals-sql/job.toml",
+    "jobs/totals-sql/oracle.py",
+    "starters/job-python/test_job.py",
+)
+
 
 def write(name: str, transport: str, language: str, parent: Path) -> Path:
     """Write the folder of a new engine into ``parent``; returns the path of its engine.toml.
@@ -65,21 +74,34 @@ def write(name: str, transport: str, language: str, parent: Path) -> Path:
         there = [lang for spoken, lang in STARTERS if spoken == transport]
         expected = f"not yet with --{transport}: expected one of {', '.join(there)}"
         raise RequestError(f"--lang: {expected}; got {language}")
+    settings = (fixtures() / starter.settings).read_text("utf-8")
+    folder = _copied(name, starter.files, parent)
+    (folder / FILE_NAME).write_text(_renamed(settings, name), "utf-8")
+    return folder / FILE_NAME
+
+
+def write_job(name: str, parent: Path) -> Path:
+    """Write the folder of a new job of a user's own, with a test; returns that folder.
+
+    Raises RequestError as `write` does.
+    """
+    return _copied(name, JOB, parent)
+
+
+def _copied(name: str, files: Iterable[str], parent: Path) -> Path:
     if not _NAME.fullmatch(name):
         expected = "small letters, digits and dashes, the first a letter, at most 40"
         raise RequestError(f"NAME: expected {expected}; got {shown(repr(name), 80)}")
     folder = parent / name
     try:
         folder.mkdir(parents=True)
-        for file in starter.files:
+        for file in files:
             source = fixtures() / file
             (folder / source.name).write_bytes(source.read_bytes())
-        settings = (fixtures() / starter.settings).read_text("utf-8")
-        (folder / FILE_NAME).write_text(_renamed(settings, name), "utf-8")
     except OSError as error:
         expected = f"expected a folder that can be made, got {folder}"
         raise RequestError(f"NAME: {expected}: {error.strerror}") from error
-    return folder / FILE_NAME
+    return folder
 
 
 def _renamed(settings: str, name: str) -> str:

@@ -109,6 +109,12 @@ class Job:
         self.name = model.job.name or self.folder.name
         self.workers = model.job.workers
 
+    def claiming(self, **claims: Any) -> Job:
+        """Return the same job with other keys of [claims]; raises InvalidFile."""
+        given = self.model.model_dump(exclude_unset=True)
+        table = given | {"claims": given["claims"] | claims}
+        return Job(self.path, strict_toml.validated(table, self.path, JobFile))
+
     def command(self, values: Mapping[str, str]) -> list[str]:
         """Return argv with its placeholders filled, its first word an absolute path."""
         argv = [filled(word, values) for word in self.table.argv]

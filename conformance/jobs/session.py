@@ -320,8 +320,8 @@ def _told(varying: tuple[str, str, str] | None) -> str:
     return f"{shown(key, 100)} was {shown(one, 200)}, and {shown(other, 200)}{fields}"
 
 
-def run(job: Job, settings: Settings, console: Console, *, verbose: bool = False) -> int:
-    """Judge a job, write and print its reports; return the exit status."""
+def run(job: Job, settings: Settings, console: Console, *, verbose: bool = False) -> Report:
+    """Judge a job; write, print and return its report."""
     started = datetime.now(UTC)
     folder = settings.out / job.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -338,7 +338,7 @@ def run(job: Job, settings: Settings, console: Console, *, verbose: bool = False
     junit.write(report, folder)
     terminal.summary(console, report, folder, verbose=verbose)
     session_reports.write_pages(report, folder, console)
-    return report.exit_status
+    return report
 
 
 def _report(

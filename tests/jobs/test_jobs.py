@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.jobs.twins import copy, judged
 from tests.kafka.presence import expect_broker
+from tickproof.conformance.engines import starters
+from tickproof.conformance.jobs import pytest_plugin
+from tickproof.conformance.jobs.pytest_plugin import Jobs
+from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 
@@ -20,19 +26,26 @@ def said(outcomes: dict[str, Outcome]) -> str:
     return "\n".join(f"{one.requirement} {one.verdict} {one.actual}" for one in outcomes.values())
 
 
-def test_a_sound_job_passes(tmp_path: Path) -> None:
-    found = judged(copy("totals-sql", tmp_path), tmp_path)
-    assert {one.verdict for one in found.values()} == {Verdict.PASS, Verdict.NOT_CLAIMED}, said(
-        found
-    )
+def test_a_new_job_passes_by_its_own_test(tmp_path: Path) -> None:
+    folder = starters.write_job("orders", tmp_path)
+    plugin = ("-p", pytest_plugin.__name__)
+    command = [sys.executable, "-m", "pytest", *plugin, str(folder / "test_job.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = Report.read(tmp_path / "tickproof-out" / "pytest" / "orders" / Report.FILE_NAME)
+    found = {one.id: one for one in report.requirements}
+    assert {one.verdict for one in found.values()} == {Verdict.PASS, Verdict.NOT_CLAIMED}
     assert found["JB-COMMIT"].evidence["timeouts"] == {"session": "6 s, asked for 45 s"}
 
 
 def test_offsets_committed_before_the_write_lose_without_an_oracle_too(tmp_path: Path) -> None:
-    found = judged(copy("totals-sql", tmp_path, twin="early", oracle=False), tmp_path)
-    lost = found["JB-LOST"]
-    assert lost.verdict is Verdict.FAIL, said(found)
-    assert "fewer than the" in " ".join(lost.story["lines"])
+    job = copy("totals-sql", tmp_path, twin="early", oracle=False)
+    with pytest.raises(pytest.fail.Exception) as failed:
+        Jobs(tmp_path, tmp_path / "out", 1).job(job.path).exactly_once()
+    report = Report.read(tmp_path / "out" / job.name / Report.FILE_NAME)
+    (lost,) = [one for one in report.requirements if one.id == "JB-LOST"]
+    assert lost.verdict is Verdict.FAIL, failed.value.msg
+    assert "fewer than the" in " ".join(failed.value.msg.split())
 
 
 def test_at_least_once_is_judged_as_that(tmp_path: Path) -> None:
