@@ -150,6 +150,7 @@ def named(folder: Path, seen: int, **foreign: tuple[str, ...]):
         kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
     )
     run.outputs(output_log(numbers))
+    run.tables(fetches=[(0, 0, 0, 0, RECORDS)])
     none: dict[str, tuple[str, ...]] = {"groups": (), "transactional_ids": (), "topics": ()}
     run.events(KafkaNames(t_ns=SECOND, seen=seen, **none | foreign))
     return run.history()
