@@ -63,14 +63,23 @@ def status(pid: int) -> str:
         return "gone"
 
 
+def ended(pid: int) -> bool:
+    """Wait for the end of a process that was killed."""
+    deadline = time.monotonic() + 20
+    while (now := status(pid)) not in ("gone", "zombie") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return now in ("gone", "zombie")
+
+
 def test_a_kill_takes_the_children_of_a_shell_with_it(pids, tree):
     assert process_tree.kill([tree(pids[0])]) == pids
-    assert {status(pid) for pid in pids} <= {"gone", "zombie"}
+    assert all(map(ended, pids))
 
 
 def test_what_is_named_below_it_lives_with_its_own(pids, tree):
     one = tree(pids[0], pids[1])
     assert process_tree.kill([one]) == pids[:1]
+    assert ended(pids[0])
     assert not {status(pid) for pid in pids[1:]} & {"gone", "zombie"}
     assert process_tree.kill([one]) == []
 
@@ -82,7 +91,7 @@ def test_who_lost_its_parent_meanwhile_still_belongs_to_it(pids, tree):
     psutil.wait_procs([psutil.Process(pids[1])] if psutil.pid_exists(pids[1]) else [], timeout=1)
     assert {found.pid for found in one.living()} == {pids[0], pids[2]}
     process_tree.kill([one])
-    assert status(pids[2]) in ("gone", "zombie")
+    assert ended(pids[2])
 
 
 def test_all_of_it_stands_still_until_it_is_continued(pids, tree):
@@ -93,6 +102,7 @@ def test_all_of_it_stands_still_until_it_is_continued(pids, tree):
     one.resume()
     assert "stopped" not in [status(pid) for pid in pids]
     process_tree.kill([one])
+    assert all(map(ended, pids))
     assert not one.stop()
 
 
