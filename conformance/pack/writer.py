@@ -25,6 +25,7 @@ from tickproof.conformance.pack.reader import opened_run
 from tickproof.conformance.pack.redaction import Redactor
 from tickproof.conformance.scenario import Do, Target
 from tickproof.conformance.session import tiers
+from tickproof.conformance.text import command_line
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 SUFFIX: Final = ".tickproof.zip"
@@ -34,8 +35,6 @@ SMALL_INPUT: Final = 1 << 20
 STDERR_BYTES: Final = 4 << 20
 _CHUNK: Final = 1 << 20
 _TEXTS: Final = (".json", ".jsonl")
-#: The path of the engine differs from machine to machine.
-_REPRODUCE: Final = "tickproof replay FILE ENGINE"
 _CSV: Final = frozenset(("market-csv", "keyed-csv"))
 _KEYS: Final = re.compile(r'\\*"(\w+)\\*"\s*:')
 
@@ -205,7 +204,8 @@ def _finish_verdict(path: Path, outcomes: list[Outcome]) -> None:
     rows = [outcome.to_json() for outcome in outcomes]
     if path.exists():
         rows = json.loads(path.read_text(encoding="utf-8"))
-    write_json(path, [row | {"run": ".", "reproduce": _REPRODUCE} for row in rows])
+    again = command_line("replay", "FILE", "ENGINE")  # paths differ from machine to machine
+    write_json(path, [row | {"run": ".", "reproduce": again} for row in rows])
 
 
 def _kept(members: Mapping[str, Path], redact: Redactor) -> Iterator[tuple[str, str]]:
