@@ -10,7 +10,6 @@ import numpy as np
 
 from tests.suites import tampering as t
 from tests.suites.cases import (
-    AHEAD,
     BEYOND,
     CONFLICT,
     FAILED,
@@ -287,7 +286,6 @@ REJECTS: dict[str, Cases] = {
         WRONG_VERDICT,
         (unknown_quote, "unknown-quote"),
         (before_all_quotes, "from-the-future"),
-        AHEAD,
         FAILED,
     ],
     "MS-FRESHNESS:market-two-fresh": [(stale, "stale-quote"), LOST, FAILED],

@@ -142,6 +142,10 @@ def _one_idle_and_its_input_moved(folder: Path, to: Callable[[int, int], int]) -
     moved = (rows["partition"] == rows["partition"].max()) & (rows["t_ns"] >= begin)
     rows["t_ns"][moved] = to(begin, end)
     np.sort(rows, order="t_ns", kind="stable").tofile(t.fresh(path))
+    log, arrivals = t.read_output(folder)
+    late = arrivals["t_ns"] >= begin  # no output before its record
+    arrivals["t_ns"][late] = np.maximum(arrivals["t_ns"][late], to(begin, end))
+    t.write_output(folder, log, arrivals)
     _one_idle(folder)
 
 

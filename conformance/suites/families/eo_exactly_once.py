@@ -953,7 +953,7 @@ def _right_or_noticed(history: History) -> None:
 
 
 def _right_or_refused(history: History) -> None:
-    kinds = (*VALUES, *CHANGED, *forbidden_repeats(history))
+    kinds = (Reason.AHEAD_OF_FETCH, *VALUES, *CHANGED, *forbidden_repeats(history))
     if history.faults and refused_clearly(history):
         raise_first(whole(history), kinds)
     else:
