@@ -46,6 +46,7 @@ class ProcessTree:
 
     def stop(self) -> bool:
         """Send SIGSTOP and wait until all threads stand still; False where the member is gone."""
+        self.root.hold()
         held = process_table.stop_all(self.living, SETTLE_S)
         self._used = {(one.pid, one.started): _used_ns(one) for one in held}
         return self.root.alive
@@ -68,8 +69,11 @@ def kill(trees: Sequence[ProcessTree]) -> list[int]:
     """Kill trees as one, without waiting for their end; return the pids, members first.
 
     All are stopped before the first is killed: none sees another die, and none forks on. Who
-    replaces them may act at once, so what follows a kill must not wait.
+    replaces them may act at once, so what follows a kill must not wait. The members stand still
+    at once: the moment is theirs, and reading the table takes its time.
     """
+    for tree in trees:
+        tree.root.hold()
     held = process_table.stop_all(lambda: [one for tree in trees for one in tree.living()], 0.0)
     pids = [one.pid for one in held if process_table.send(one, signal.SIGKILL)]
     roots = [tree.root.pid for tree in trees if tree.root.pid in pids]

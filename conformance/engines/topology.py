@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import signal
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -57,6 +59,12 @@ class Member:
             return bool(poll.poll(max(0, round(timeout_s * 1000))))
         finally:
             os.close(pidfd)
+
+    def hold(self) -> None:
+        """Send SIGSTOP, if the process is there."""
+        with self._lock, contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._pidfd >= 0:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGSTOP)
 
     def rss_bytes(self) -> int:
         """Return the resident memory, shared pages included; 0 when the process is gone."""
