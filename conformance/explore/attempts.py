@@ -43,6 +43,7 @@ class Attempt:
     missed: int
     seconds: float
     kind: str = ""
+    no_checkpoint_op: bool = False
 
     @property
     def failed(self) -> bool:
