@@ -75,9 +75,8 @@ def write(name: str, transport: str, language: str, parent: Path) -> Path:
         expected = f"not yet with --{transport}: expected one of {', '.join(there)}"
         raise RequestError(f"--lang: {expected}; got {language}")
     settings = (fixtures() / starter.settings).read_text("utf-8")
-    folder = _copied(name, starter.files, parent)
-    (folder / FILE_NAME).write_text(_renamed(settings, name), "utf-8")
-    return folder / FILE_NAME
+    files = _sources(starter.files) | {FILE_NAME: _renamed(settings, name).encode()}
+    return _written(name, files, parent) / FILE_NAME
 
 
 def write_job(name: str, parent: Path) -> Path:
@@ -85,19 +84,23 @@ def write_job(name: str, parent: Path) -> Path:
 
     Raises RequestError as `write` does.
     """
-    return _copied(name, JOB, parent)
+    return _written(name, _sources(JOB), parent)
 
 
-def _copied(name: str, files: Iterable[str], parent: Path) -> Path:
+def _sources(files: Iterable[str]) -> dict[str, bytes]:
+    paths = [fixtures() / file for file in files]
+    return {path.name: path.read_bytes() for path in paths}
+
+
+def _written(name: str, files: Mapping[str, bytes], parent: Path) -> Path:
     if not _NAME.fullmatch(name):
         expected = "small letters, digits and dashes, the first a letter, at most 40"
         raise RequestError(f"NAME: expected {expected}; got {shown(repr(name), 80)}")
     folder = parent / name
     try:
         folder.mkdir(parents=True)
-        for file in files:
-            source = fixtures() / file
-            (folder / source.name).write_bytes(source.read_bytes())
+        for file, content in files.items():
+            (folder / file).write_bytes(content)
     except OSError as error:
         expected = f"expected a folder that can be made, got {folder}"
         raise RequestError(f"NAME: {expected}: {error.strerror}") from error

@@ -6,7 +6,7 @@ def test_each_order_counts_once(tickproof):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ class JobOnTrial:
 
     def survives(self, *deaths: Death) -> JobOnTrial:
         """Claim to survive these deaths ("worker", "engine") in place of those of job.toml."""
-        return JobOnTrial(self.job.claiming(survives=list(deaths)), self.out, self.seed)
+        return replace(self, job=self.job.claiming(survives=list(deaths)))
 
     def exactly_once(self) -> Report:
         """Judge the job; the test fails with the report unless each record counts exactly once."""
