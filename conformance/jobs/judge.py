@@ -246,18 +246,22 @@ def _failed(
     where = f"[outputs.{output}]"
     said = words.format(key=shown(first.key, 100))
     faults = [str(one) for one in judged.run.fired]
+    # What was done to the job stands under "stimulus".
+    brief = [
+        *explained(first, baseline),
+        f"{counted(len({one.key for _, one in found}), 'key')} of "
+        f"{len(baseline.due)} differ; compared: {baseline.level.value}",
+    ]
     story = {
         "headline": [f"{where} {said}"],
         "lines": [
             f"due: {shown(first.expected, _SHOWN) or 'nothing'}",
             f"given: {shown(first.actual, _SHOWN) or 'nothing'}",
-            *explained(first, baseline),
-            f"{counted(len({one.key for _, one in found}), 'key')} of "
-            f"{len(baseline.due)} differ; compared: {baseline.level.value}",
+            *brief,
             *faults,
             *judged.run.exits[:3],
         ],
-        "brief": faults[:2],
+        "brief": brief,
     }
     return Outcome(
         id_,
