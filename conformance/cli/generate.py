@@ -22,8 +22,6 @@ from tickproof.conformance.cli.options import (
 from tickproof.conformance.errors import SparkNotStarted
 from tickproof.conformance.history import json_lines
 from tickproof.conformance.report import style
-from tickproof.conformance.report.live import LiveView, bar
-from tickproof.conformance.report.market import market_notes
 from tickproof.generators.market import EVENT_TIMES
 from tickproof.generators.numbers import KEY_SHAPES
 from tickproof.generators.reading import MissingSide, Reading, Ties
@@ -173,6 +171,7 @@ def market(
         "crossed",
         "event_times",
     )
+    from tickproof.conformance.report.market import market_notes
     from tickproof.generators.csv_market import write_market_csv
 
     with _writing(out, None) as progress:
@@ -248,6 +247,7 @@ def partitions(recipe: Path, out: Path, master: str | None) -> None:
     RECIPE is a file with the JSON object `recipe` of a run's run.json, or one like it.
     """
     from tickproof.conformance import spark_check
+    from tickproof.conformance.report.market import market_notes
     from tickproof.generators import recipes
 
     if out.exists() and any(out.iterdir()):
@@ -304,6 +304,8 @@ def _writing(out: Path, total: int | None) -> Iterator[Callable[[int], None]]:
     A wrong parameter or wrong data (ValueError) becomes a usage error; so does a file
     that cannot be written.
     """
+    from tickproof.conformance.report.live import LiveView, bar
+
     done, started = 0, time.perf_counter()
 
     def progress(records: int) -> None:

@@ -10,12 +10,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tickproof.conformance.engines.network import Network
-from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import RequestError
+
+if TYPE_CHECKING:
+    from tickproof.conformance.engines.spec import EngineSpec
 
 _SANDBOX: Final = Path(__file__).with_name("sandbox.py")
 _TRIAL_S: Final = 30.0
