@@ -27,8 +27,9 @@ SPARK: Final = {
 #: What takes longest begins first, so that no process waits for another one at the end.
 SLOW: Final = (
     *SPARK, "tests/service_level", "tests/explore", "tests/selftest", "tests/end_to_end",
-    "tests/suites", "tests/spark_check", "tests/reference", "tests/session", "tests/runner",
-    "tests/kafka", "tests/bench", "tests/cli", "tests/latency", "tests/test_wheel.py", "tests/docs",
+    "tests/jobs", "tests/suites", "tests/spark_check", "tests/reference", "tests/session",
+    "tests/runner", "tests/kafka", "tests/bench", "tests/cli", "tests/latency",
+    "tests/test_wheel.py", "tests/docs",
 )  # fmt: skip
 
 

@@ -139,7 +139,7 @@ _WRITTEN: Final[Mapping[str, Any]] = {
     "step": lambda step: step.to_json() if step else None,
 }
 
-#: How fields with these names are read; all others are taken as they are.
+#: How fields with these names are read; of all others a list becomes a tuple.
 _READ: Final[Mapping[str, Any]] = {
     "partitions": lambda rows: tuple(PartitionState(*row) for row in rows),
     "processes": lambda rows: tuple(
@@ -151,14 +151,11 @@ _READ: Final[Mapping[str, Any]] = {
     "used": lambda rows: tuple(
         UsedConnection(number, tuple(pids), fetched, sent) for number, pids, fetched, sent in rows
     ),
-    "pids": tuple,
-    "connections": tuple,
-    "empty": tuple,
-    "aborted_ns": tuple,
-    "groups": tuple,
-    "transactional_ids": tuple,
-    "topics": tuple,
 }
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 @cache
@@ -185,7 +182,7 @@ class Event:
         """Build the event from its line; raises HistoryError for a field that does not fit."""
         found = {f.name: row[f.name] for f in dataclasses.fields(cls) if f.name in row}
         try:
-            made = cls(**{n: _READ[n](v) if n in _READ else v for n, v in found.items()})
+            made = cls(**{name: _READ.get(name, _plain)(value) for name, value in found.items()})
             _types_of(cls).validate_python(found)  # type: ignore[arg-type]
             return made
         except (TypeError, KeyError, ValueError, AttributeError) as error:
