@@ -29,6 +29,7 @@ Function = Annotated[str, matching(_FUNCTION, "FILE.py:FUNCTION")]
 Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "the name of a topic")]
 Claim = Literal["at-least-once", "exactly-once"]
 Death = Literal["worker", "engine"]
+CellType = Literal["integer", "number", "boolean"]
 
 
 def _named(tables: dict[str, Any]) -> dict[str, Any]:
@@ -52,10 +53,14 @@ class JobTable(Table):
 
 
 class InputTable(Table):
-    """[inputs.NAME]: records that are JSON objects, from a function or a file."""
+    """[inputs.NAME]: records that are JSON objects, from a function or a file.
+
+    types: of columns of a CSV file, whose cells are text otherwise.
+    """
 
     make: Function | None = None
     file: Text | None = None
+    types: dict[str, CellType] = Field(default_factory=dict)
     key: Text
     partitions: int = Field(default=4, ge=1, le=64)
     rate: int = Field(default=1_000, ge=1, le=1_000_000)
@@ -155,6 +160,8 @@ def _conflicts(job: Job) -> Iterable[str]:
     for name, one in job.inputs.items():
         if (one.make is None) == (one.file is None):
             yield f"[inputs.{name}]: expected either make or file"
+        if one.types and not (one.file or "").lower().endswith(".csv"):
+            yield f"[inputs.{name}] types: expected only beside a CSV file"
     for name, out in job.outputs.items():
         where = f"[outputs.{name}]"
         if out.sql is None:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.jobs import user_code
-from tickproof.conformance.jobs.declaration import InputTable, Job
+from tickproof.conformance.jobs.declaration import CellType, InputTable, Job
 from tickproof.conformance.text import shown
 from tickproof.generators.partitioner import Texts, partitions_of
 
 #: A job's records are handled one by one in plain Python.
 MOST: Final = 1_000_000
+#: Type of a CSV column -> what its cells match, and what makes a value of one.
+_CELLS: Final[Mapping[CellType, tuple[str, Callable[[str], Any]]]] = {
+    "integer": (r"[+-]?\d+", int),
+    "number": (r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", float),
+    "boolean": (r"(?i:true|false)", lambda cell: cell.lower() == "true"),
+}
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,7 @@ def _text(key: object) -> str:
 
 def _values(job: Job, table: InputTable, path: Path, seed: int) -> Iterator[Any]:
     if table.make is None:
-        yield from _of_file(path)
+        yield from _of_file(path, table.types)
         return
     make = user_code.function(job.folder, table.make)
     asks = "seed" in inspect.signature(make).parameters
@@ -65,39 +75,114 @@ def _values(job: Job, table: InputTable, path: Path, seed: int) -> Iterator[Any]
         raise InvalidFile(path, [f"{table.make}: {user_code.raised(error)}"]) from error
 
 
-def _of_file(path: Path) -> Iterator[Any]:
-    if path.suffix in (".csv", ".parquet"):
-        import pyarrow.csv
-        import pyarrow.parquet
+def _of_file(path: Path, types: Mapping[str, CellType]) -> Iterator[Any]:
+    kind = path.suffix.lower()
+    if kind == ".csv":
+        return _of_csv(path, types)
+    return _of_parquet(path) if kind == ".parquet" else _of_json_lines(path)
 
-        try:
-            read = pyarrow.csv.read_csv if path.suffix == ".csv" else pyarrow.parquet.read_table
-            yield from read(path).to_pylist()
-        except (pyarrow.ArrowException, OSError) as error:
-            raise InvalidFile(path, [shown(str(error), 300)]) from error
-        return
-    with path.open(encoding="utf-8") as lines:
+
+def _of_json_lines(path: Path) -> Iterator[Any]:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 yield json.loads(line)
-            except ValueError as error:
-                what = f"line {number}: expected a JSON object; got {shown(line, 80)!r}"
+            except (ValueError, RecursionError) as error:
+                got = shown(line.decode("utf-8", "backslashreplace"), 80)
+                what = f"line {number:,}: expected a JSON object; got {got!r}"
                 raise InvalidFile(path, [what]) from error
+
+
+def _of_csv(path: Path, types: Mapping[str, CellType]) -> Iterator[dict[str, Any]]:
+    """Yield rows whose cells are the text in the file, those of declared columns converted."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file, strict=True)
+        try:
+            names = next(rows, [])
+            _expect_columns(path, names, types)
+            for row in filter(None, rows):
+                if len(row) != len(names):
+                    what = f"line {rows.line_num:,}: expected {len(names)} cells; got {len(row)}"
+                    raise InvalidFile(path, [what])
+                yield {
+                    name: _converted(cell, types[name], f"line {rows.line_num:,}", name, path)
+                    if name in types
+                    else cell
+                    for name, cell in zip(names, row, strict=True)
+                }
+        except (csv.Error, UnicodeDecodeError) as error:
+            near = f"near line {max(1, rows.line_num):,}"
+            raise InvalidFile(path, [f"{near}: expected CSV in UTF-8: {error}"]) from error
+
+
+def _converted(cell: str, type_: CellType, line: str, name: str, path: Path) -> Any:
+    """Return the value of a cell, None for an empty one."""
+    pattern, convert = _CELLS[type_]
+    try:
+        if re.fullmatch(pattern, cell, re.ASCII):
+            return convert(cell)
+    except ValueError:
+        pass  # Python bounds the digits of an integer
+    if not cell:
+        return None
+    what = f"{line}, column {shown(name, 80)}: expected {type_}; got {shown(repr(cell), 80)}"
+    raise InvalidFile(path, [what])
+
+
+def _of_parquet(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield rows as JSON has them: dates and times are ISO 8601 text, decimals plain text."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            _expect_columns(path, file.schema_arrow.names)
+            for batch in file.iter_batches():
+                for row in batch.to_pylist():
+                    yield {name: _plain(value) for name, value in row.items()}
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InvalidFile(path, [shown(str(error), 300)]) from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, date | time):  # a datetime is a date
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _expect_columns(path: Path, names: Sequence[str], types: Iterable[str] = ()) -> None:
+    """Raise InvalidFile if a column is there twice, or is declared and not there."""
+    errors = [f"expected one column {shown(name, 80)}" for name in names if names.count(name) > 1]
+    listed = shown(", ".join(names), 200)
+    errors += [
+        f"expected the column {shown(name, 80)} of types; the columns are {listed}"
+        for name in types
+        if name not in names
+    ]
+    if errors:
+        raise InvalidFile(path, sorted(set(errors)))
 
 
 def _checked(path: Path, table: InputTable, values: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for number, value in enumerate(values, 1):
         if number > MOST:
             raise InvalidFile(path, [f"expected at most {MOST:,} records"])
+        where = f"record {number:,}"
         if not isinstance(value, dict):
+            raise InvalidFile(path, [f"{where}: expected an object; got {shown(repr(value), 80)}"])
+        if value.get(table.key) in (None, ""):
+            got = shown(repr(value), 200)
             raise InvalidFile(
-                path, [f"record {number}: expected an object; got {shown(repr(value), 80)}"]
+                path, [f"{where}: expected a value of the key {table.key!r}; got {got}"]
             )
-        if value.get(table.key) is None:
-            what = f"record {number}: expected the key {table.key!r}; got {shown(repr(value), 200)}"
-            raise InvalidFile(path, [what])
-        try:
-            json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InvalidFile(path, [f"record {number}: expected JSON: {error}"]) from error
+        for field, one in value.items():
+            try:
+                json.dumps({field: one}, allow_nan=False)
+            except (TypeError, ValueError, RecursionError) as error:
+                what = f"{where}, field {shown(repr(field), 80)}: expected JSON: {error}"
+                raise InvalidFile(path, [what]) from error
         yield value

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tickproof.conformance.errors import InvalidFile
@@ -66,6 +70,12 @@ def test_a_good_one(folder: Path) -> None:
             "settled: expected only beside sql",
         ),
         ('state = "exactly-once"', 'state = "once"', "state: expected"),
+        ("[inputs.orders]", '[inputs.orders]\ntypes = { n = "integer" }', "types: expected only"),
+        (
+            "[inputs.orders]",
+            '[inputs.orders]\ntypes = { n = "int" }',
+            "[inputs.orders.types] n: expected one of",
+        ),
         ('["{python}", "app.py"]', '["no-such-program"]', "argv[0]: expected a program"),
     ],
 )
@@ -84,7 +94,11 @@ def test_records_have_numbers_keys_and_the_partitions_of_kafka_s_clients(folder:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"customer": "a"}\n{"n": 1}', "record 2: expected the key 'customer'"),
+        ('{"customer": "a"}\n{"n": 1}', "record 2: expected a value of the key 'customer'"),
+        ('{"customer": null}', "record 1: expected a value of the key 'customer'"),
+        ('{"customer": ""}', "record 1: expected a value of the key 'customer'"),
+        ('{"customer": "a", "n": NaN}', "record 1, field 'n': expected JSON"),
+        ("[" * 100_000, "line 1: expected a JSON object"),
         ("[1]", "record 1: expected an object"),
         ("{", "line 1: expected a JSON object"),
         ("", "expected records for [inputs.orders]"),
@@ -95,6 +109,104 @@ def test_records_that_cannot_be_sent(folder: Path, text: str, said: str) -> None
     with pytest.raises(InvalidFile) as caught:
         records.of_input(loaded(folder), "orders", 1)
     assert said in str(caught.value)
+
+
+def test_cells_of_csv_are_the_text_that_they_are(folder: Path) -> None:
+    text = '\ufeffcustomer,zip,day,n\na,007,2024-01-01,\n\n"b, c",1e3,"two\nlines",5\n'
+    (folder / "orders.csv").write_text(text)
+    found = records.of_input(loaded(folder, "orders.jsonl", "orders.csv"), "orders", 1)
+    assert [one.value for one in found] == [
+        {"customer": "a", "zip": "007", "day": "2024-01-01", "n": ""},
+        {"customer": "b, c", "zip": "1e3", "day": "two\nlines", "n": "5"},
+    ]
+    assert [one.key for one in found] == ["a", "b, c"]
+
+
+TYPED = 'file = "orders.csv"\ntypes = { n = "integer", eur = "number", paid = "boolean" }'
+
+
+def test_declared_columns_of_csv_have_their_type_and_empty_cells_are_null(folder: Path) -> None:
+    text = "customer,n,eur,paid\n7,-007,1e3,True\nb,98765432109876543210,0.5,false\nc,,,\n"
+    (folder / "orders.csv").write_text(text)
+    found = records.of_input(loaded(folder, 'file = "orders.jsonl"', TYPED), "orders", 1)
+    assert [one.value for one in found] == [
+        {"customer": "7", "n": -7, "eur": 1000.0, "paid": True},
+        {"customer": "b", "n": 98765432109876543210, "eur": 0.5, "paid": False},
+        {"customer": "c", "n": None, "eur": None, "paid": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("customer,n,eur,paid\na,1,2,true\nb\n", "line 3: expected 4 cells; got 1"),
+        ("customer,n,eur,paid\na,1_000,2,true\n", "line 2, column n: expected integer; got '1_0"),
+        ("customer,n,eur,paid\na,1,nan,true\n", "line 2, column eur: expected number; got 'nan'"),
+        ("customer,n,eur,paid\na,1,1e999,true\n", "record 1, field 'eur': expected JSON"),
+        ("customer,n,eur,paid\na,1,2,yes\n", "line 2, column paid: expected boolean; got 'yes'"),
+        (f"customer,n,eur,paid\na,{'9' * 5_000},2,true\n", "line 2, column n: expected integer"),
+        ("customer,n,eur,paid\n,1,2,true\n", "record 1: expected a value of the key 'customer'"),
+        ("client,n,eur,paid\na,1,2,true\n", "record 1: expected a value of the key 'customer'"),
+        ("customer,n,eur\na,1,2\n", "expected the column paid of types"),
+        ("customer,n,n,eur,paid\na,1,1,2,true\n", "expected one column n"),
+        ('customer,n,eur,paid\n"a"b,1,2,true\n', "near line 2: expected CSV in UTF-8"),
+        ("customer,n,eur,paid\n", "expected records for [inputs.orders]"),
+    ],
+)
+def test_csv_that_cannot_be_sent(folder: Path, text: str, said: str) -> None:
+    (folder / "orders.csv").write_text(text)
+    with pytest.raises(InvalidFile) as caught:
+        records.of_input(loaded(folder, 'file = "orders.jsonl"', TYPED), "orders", 1)
+    assert said in str(caught.value) and "orders.csv" in str(caught.value)
+
+
+def test_parquet_keeps_its_types_and_what_json_has_not_is_text(folder: Path) -> None:
+    row = {
+        "customer": 7,
+        "eur": 0.5,
+        "name": None,
+        "day": date(2024, 1, 2),
+        "at": datetime(2024, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC),
+        "clock": time(3, 4),
+        "price": Decimal("1.10"),
+        "lines": [{"day": date(2024, 1, 2), "price": Decimal("0.0000000010")}],
+    }
+    pq.write_table(pa.Table.from_pylist([row]), folder / "orders.parquet")
+    found = records.of_input(loaded(folder, "orders.jsonl", "orders.parquet"), "orders", 1)
+    assert [(one.key, one.value) for one in found] == [
+        (
+            "7",
+            {
+                "customer": 7,
+                "eur": 0.5,
+                "name": None,
+                "day": "2024-01-02",
+                "at": "2024-01-02T03:04:05.600000+00:00",
+                "clock": "03:04:00",
+                "price": "1.10",
+                "lines": [{"day": "2024-01-02", "price": "0.0000000010"}],
+            },
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"customer": None, "n": 1}, "record 1: expected a value of the key 'customer'"),
+        ({"customer": "a", "n": b"1"}, "record 1, field 'n': expected JSON"),
+        (None, "orders.parquet: Parquet magic bytes not found"),
+    ],
+)
+def test_parquet_that_cannot_be_sent(folder: Path, row: dict | None, said: str) -> None:
+    path = folder / "orders.parquet"
+    if row is None:
+        path.write_text("customer,n,and more\n")
+    else:
+        pq.write_table(pa.Table.from_pylist([row]), path)
+    with pytest.raises(InvalidFile) as caught:
+        records.of_input(loaded(folder, "orders.jsonl", path.name), "orders", 1)
+    assert said in str(caught.value) and path.name in str(caught.value)
 
 
 def test_what_a_function_of_the_user_raises_has_its_line(folder: Path) -> None:

@@ -1,0 +1,76 @@
+"""The sink of databases, over SQLAlchemy, on a database that needs no server."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.jobs.declaration import OutputTable
+from tickproof.conformance.jobs.sinks import BadOutput, SqlSink
+
+QUERY = "select customer, n from totals order by customer"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(tmp_path / "totals.db")
+    connection.execute("create table totals (customer text, n integer)")
+    yield connection
+    connection.close()
+
+
+def opened(folder: Path, *, sql: str = QUERY, identity: str = "customer") -> SqlSink:
+    settled = "select sum(n) from totals"
+    table = OutputTable(sql=sql, settled=settled, identity=[identity])
+    url = f"sqlite:///{folder / 'totals.db'}"
+    return SqlSink(table, url, url, folder / "job.toml", "outputs.totals")
+
+
+def test_rows_that_are_committed_are_read(database: sqlite3.Connection, tmp_path: Path) -> None:
+    sink = opened(tmp_path)
+    try:
+        assert (sink.rows(), sink.settled()) == ([], 0)
+        before = sink.position()
+        database.execute("insert into totals values ('b', 2), ('a', 1)")
+        assert sink.rows() == []
+        database.commit()
+        assert sink.rows() == [
+            ('["a"]', {"customer": "a", "n": 1}),
+            ('["b"]', {"customer": "b", "n": 2}),
+        ]
+        assert sink.settled() == 3
+        assert sink.position() != before
+    finally:
+        sink.close()
+
+
+@pytest.mark.usefixtures("database")
+def test_a_query_that_fails_is_named_with_its_key(tmp_path: Path) -> None:
+    sink = opened(tmp_path, sql="select customer from nowhere")
+    try:
+        with pytest.raises(InvalidFile, match=r"\[outputs.totals\] sql: .*nowhere"):
+            sink.rows()
+    finally:
+        sink.close()
+
+
+def test_rows_without_their_identity_are_refused(
+    database: sqlite3.Connection, tmp_path: Path
+) -> None:
+    database.execute("insert into totals values ('a', 1)")
+    database.commit()
+    sink = opened(tmp_path, identity="client")
+    try:
+        with pytest.raises(BadOutput, match="expected client of identity"):
+            sink.rows()
+    finally:
+        sink.close()
+
+
+def test_a_database_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFile, match="url: the database is not there"):
+        opened(tmp_path / "missing")
