@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import shutil
@@ -22,10 +23,16 @@ FILE_NAME: Final = "job.toml"
 _NAME: Final = r"[A-Za-z][A-Za-z0-9_-]*"
 _FUNCTION: Final = r"[^:]+\.py:[A-Za-z_]\w*"
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_.][\w.-]*)\}")
+#: A word in braces that is so like a placeholder is a misspelt one, in a file with other words.
+_NEAR: Final = 0.85
 #: What stands for a SQLite file in {state}.
 SQLITE: Final = "sqlite"
 
 Function = Annotated[str, matching(_FUNCTION, "FILE.py:FUNCTION")]
+#: The path of a file below the folder of job.toml.
+Below = Annotated[
+    str, matching(r"(?!/)(?!(.*/)?\.\.(/|$))[^\x00]+", "a path below job.toml's folder")
+]
 Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "the name of a topic")]
 Claim = Literal["at-least-once", "exactly-once"]
 Death = Literal["worker", "engine"]
@@ -40,12 +47,17 @@ def _named(tables: dict[str, Any]) -> dict[str, Any]:
 
 
 class JobTable(Table):
-    """[job]. group, keep_timeouts: see docs/own-job.md."""
+    """[job]. group, keep_timeouts: see docs/own-job.md.
+
+    render: files beside job.toml; {rendered} is the folder of their copies, with placeholders
+    filled in.
+    """
 
     argv: list[Argument] = Field(min_length=1)
     name: Text = ""
     workers: int = Field(default=1, ge=1, le=16)
     env: dict[str, Argument] = Field(default_factory=dict)
+    render: list[Below] = Field(default_factory=list)
     group: Text = ""
     startup_timeout_s: Seconds = 60.0
     run_timeout_s: Seconds = 300.0
@@ -55,13 +67,16 @@ class JobTable(Table):
 class InputTable(Table):
     """[inputs.NAME]: records that are JSON objects, from a function or a file.
 
-    types: of columns of a CSV file, whose cells are text otherwise.
+    types: of columns of a CSV file, whose cells are text otherwise. encode: makes the bytes of
+    a message, which are JSON otherwise. time: the path of the field that is its timestamp.
     """
 
     make: Function | None = None
     file: Text | None = None
     types: dict[str, CellType] = Field(default_factory=dict)
     key: Text
+    encode: Function | None = None
+    time: Text | None = None
     partitions: int = Field(default=4, ge=1, le=64)
     rate: int = Field(default=1_000, ge=1, le=1_000_000)
     topic: Topic | None = None
@@ -71,6 +86,7 @@ class InputTable(Table):
 class OutputTable(Table):
     """[outputs.NAME]: a topic, or with ``sql`` the rows that a query gives.
 
+    decode: makes an object of the bytes of a message, which are JSON otherwise.
     identity: fields that say which row it is; of a topic, empty: the key of the message.
     counts: the field that says how many records a row has counted. settled: a query for the
     number of records of input whose effect is in the database.
@@ -80,6 +96,7 @@ class OutputTable(Table):
     url: Text = SQLITE
     settled: Text | None = None
     topic: Topic | None = None
+    decode: Function | None = None
     partitions: int = Field(default=4, ge=1, le=64)
     identity: list[Text] = Field(default_factory=list)
     counts: Text | None = None
@@ -128,6 +145,13 @@ class Job:
         )
         return [where or str(self.folder / argv[0]), *argv[1:]]
 
+    def rendered(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return path -> text of the files of ``render`` with their placeholders filled."""
+        return {
+            name: filled(strict_toml.read_text(self.folder / name), values)
+            for name in self.table.render
+        }
+
     def environment(self, values: Mapping[str, str]) -> dict[str, str]:
         """Return the job's own variables with their placeholders filled."""
         return {name: filled(text, values) for name, text in self.table.env.items()}
@@ -152,6 +176,7 @@ def load(path: Path) -> Job:
     job = Job(path, model)
     if errors := [*_conflicts(job), *_files(job)]:
         raise InvalidFile(path, errors)
+    _expect_placeholders(job)
     return job
 
 
@@ -163,34 +188,52 @@ def _conflicts(job: Job) -> Iterable[str]:
         if one.types and not (one.file or "").lower().endswith(".csv"):
             yield f"[inputs.{name}] types: expected only beside a CSV file"
     for name, out in job.outputs.items():
-        where = f"[outputs.{name}]"
-        if out.sql is None:
-            if out.settled is not None:
-                yield f"{where} settled: expected only beside sql"
-        elif out.topic is not None:
-            yield f"{where} topic: expected either sql or topic"
-        elif not out.identity:
-            yield f"{where} identity: missing; required beside sql: the columns that name a row"
+        yield from _output_conflicts(f"[outputs.{name}]", out)
     if job.claims.oracle and (len(job.inputs) > 1 or len(job.outputs) > 1):
         yield "[claims] oracle: expected one input and one output, which it is a function of"
-    known = {"bootstrap", "group", "state", "worker", "here", "python"}
-    known |= {f"inputs.{name}" for name in job.inputs}
-    known |= {f"outputs.{name}" for name in job.outputs}
+    known = _placeholders(job)
     texts = {f"env.{name}": text for name, text in job.table.env.items()}
     texts |= {f"argv[{at}]": word for at, word in enumerate(job.table.argv)}
     for key, text in texts.items():
         for found in _PLACEHOLDER.findall(text):
             if found not in known:
-                expected = ", ".join(f"{{{one}}}" for one in sorted(known))
-                yield f"[job] {key}: expected one of {expected}; got {{{found}}}" + did_you_mean(
-                    found, known
-                )
+                yield f"[job] {key}: {_unknown(found, known)}"
+    if job.table.render and not any("{rendered}" in text for text in texts.values()):
+        yield "[job] render: expected {rendered}, the folder of the copies, in argv or env"
+
+
+def _output_conflicts(where: str, out: OutputTable) -> Iterable[str]:
+    if out.sql is None:
+        if out.settled is not None:
+            yield f"{where} settled: expected only beside sql"
+        return
+    if out.topic is not None:
+        yield f"{where} topic: expected either sql or topic"
+    if out.decode is not None:
+        yield f"{where} decode: expected only beside a topic"
+    if not out.identity:
+        yield f"{where} identity: missing; required beside sql: the columns that name a row"
+
+
+def _placeholders(job: Job) -> set[str]:
+    known = {"bootstrap", "group", "state", "worker", "here", "python"}
+    known |= {"rendered"} if job.table.render else set()
+    known |= {f"inputs.{name}" for name in job.inputs}
+    return known | {f"outputs.{name}" for name in job.outputs}
+
+
+def _unknown(found: str, known: set[str]) -> str:
+    expected = ", ".join(f"{{{one}}}" for one in sorted(known))
+    return f"expected one of {expected}; got {{{found}}}{did_you_mean(found, known)}"
 
 
 def _files(job: Job) -> Iterable[str]:
     """Find files that are named and not there."""
     named = [(f"[inputs.{n}] make", one.make) for n, one in job.inputs.items()]
     named += [(f"[inputs.{n}] file", one.file) for n, one in job.inputs.items()]
+    named += [(f"[inputs.{n}] encode", one.encode) for n, one in job.inputs.items()]
+    named += [(f"[outputs.{n}] decode", one.decode) for n, one in job.outputs.items()]
+    named += [(f"[job] render[{at}]", name) for at, name in enumerate(job.table.render)]
     for key, text in [*named, ("[claims] oracle", job.claims.oracle)]:
         if (
             text is not None
@@ -200,3 +243,25 @@ def _files(job: Job) -> Iterable[str]:
     words = job.table.argv[0].replace("{python}", sys.executable).replace("{here}", str(job.folder))
     if shutil.which(words) is None and not os.access(job.folder / words, os.X_OK):
         yield f"[job] argv[0]: expected a program on PATH or beside job.toml; got {quoted(words)}"
+
+
+def _expect_placeholders(job: Job) -> None:
+    """Raise InvalidFile for a file of ``render`` without a placeholder, or with one misspelt.
+
+    Other words in braces are the file's own.
+    """
+    known = _placeholders(job) - {"worker"}  # all workers have one copy
+    for name in job.table.render:
+        path = job.folder / name
+        errors, count = list[str](), 0
+        for number, line in enumerate(strict_toml.read_text(path).splitlines(), 1):
+            for found in _PLACEHOLDER.findall(line):
+                count += found in known
+                ours = found == "worker" or found.startswith(("inputs.", "outputs."))
+                near = difflib.get_close_matches(found, known, 1, _NEAR)
+                if found not in known and (ours or near):
+                    errors.append(f"line {number:,}: {_unknown(found, known)}")
+        if not count and not errors:
+            errors = ["expected a placeholder as {bootstrap}; a file without needs no render"]
+        if errors:
+            raise InvalidFile(path, errors)

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,8 @@ from tickproof.generators.partitioner import Texts, partitions_of
 
 #: A job's records are handled one by one in plain Python.
 MOST: Final = 1_000_000
+#: The end of the year 9999.
+_LAST_MS: Final = 253_402_300_799_999
 #: Type of a CSV column -> what its cells match, and what makes a value of one.
 _CELLS: Final[Mapping[CellType, tuple[str, Callable[[str], Any]]]] = {
     "integer": (r"[+-]?\d+", int),
@@ -31,15 +33,20 @@ _CELLS: Final[Mapping[CellType, tuple[str, Callable[[str], Any]]]] = {
 
 @dataclass(frozen=True)
 class Record:
-    """One message of input: ``number`` counts from 1 in the order in which they are sent."""
+    """One message of input: ``number`` counts from 1 in the order in which they are sent.
+
+    message: the bytes that are sent. time_ms: its timestamp since 1970, None: that of sending.
+    """
 
     number: int
     key: str
     partition: int
     value: dict[str, Any]
+    message: bytes
+    time_ms: int | None = None
 
     def __str__(self) -> str:
-        return f"record {self.number:,} {shown(json.dumps(self.value, ensure_ascii=False), 200)}"
+        return _named(self.number, self.value)
 
 
 def of_input(job: Job, name: str, seed: int) -> list[Record]:
@@ -53,10 +60,58 @@ def of_input(job: Job, name: str, seed: int) -> list[Record]:
     places = partitions_of(
         table.partitioner, Texts.of([key.encode() for key in keys]), table.partitions
     )
-    return [
-        Record(number, key, int(place), value)
-        for number, (key, place, value) in enumerate(zip(keys, places, values, strict=True), 1)
-    ]
+    encode, field = _encoder(job, table), table.time
+    records = []
+    for number, (key, place, value) in enumerate(zip(keys, places, values, strict=True), 1):
+        time_ms = _time_ms(number, value, field, path) if field else None
+        records.append(Record(number, key, int(place), value, encode(number, value), time_ms))
+    return records
+
+
+def _named(number: int, value: dict[str, Any]) -> str:
+    return f"record {number:,} {shown(json.dumps(value, ensure_ascii=False), 200)}"
+
+
+def _encoder(job: Job, table: InputTable) -> Callable[[int, dict[str, Any]], bytes]:
+    """Return what makes the bytes of a message; it raises InvalidFile."""
+    name = table.encode
+    if name is None:
+        return lambda _, value: json.dumps(value, ensure_ascii=False).encode()
+    path = job.folder / name.rpartition(":")[0]
+    encode = user_code.function(job.folder, name)
+
+    def encoded(number: int, value: dict[str, Any]) -> bytes:
+        try:
+            made = encode(dict(value))
+        except Exception as error:
+            what = f"{name}, at {_named(number, value)}: {user_code.raised(error)}"
+            raise InvalidFile(path, [what]) from error
+        if not isinstance(made, bytes):
+            got = shown(repr(made), 80)
+            what = f"{name}, at {_named(number, value)}: expected bytes; got {got}"
+            raise InvalidFile(path, [what])
+        return made
+
+    return encoded
+
+
+def _time_ms(number: int, value: dict[str, Any], field: str, path: Path) -> int:
+    """Return the timestamp in the field at a path, in milliseconds since 1970."""
+    found: Any = value
+    for name in field.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    try:
+        if isinstance(found, str):
+            at = datetime.fromisoformat(found)
+            found = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000
+        if not isinstance(found, bool) and 1 <= found <= _LAST_MS:
+            return round(found)
+    except (TypeError, ValueError):
+        pass
+    expected = "milliseconds since 1970, or ISO 8601 text"
+    got = shown(repr(found), 80)
+    what = f"{_named(number, value)}, time {field!r}: expected {expected}; got {got}"
+    raise InvalidFile(path, [what])
 
 
 def _text(key: object) -> str:

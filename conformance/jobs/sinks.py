@@ -6,11 +6,12 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from tickproof.conformance.errors import InvalidFile, KitStopped, TickproofError
+from tickproof.conformance.jobs import user_code
 from tickproof.conformance.jobs.comparison import canonical
 from tickproof.conformance.jobs.declaration import OutputTable
 from tickproof.conformance.kafka.cluster import client_library
@@ -61,11 +62,38 @@ def _cut(value: object) -> str:
     return shown(value if isinstance(value, str) else canonical(value), 200)
 
 
-class TopicSink:
-    """A topic of JSON objects."""
+def reader(table: OutputTable, folder: Path) -> Callable[[bytes | None, str], dict[str, Any]]:
+    """Return what reads the message at a place; it raises BadOutput.
 
-    def __init__(self, table: OutputTable, topic: str, bootstrap: str) -> None:
+    Raises InvalidFile if ``decode`` cannot be loaded from the folder.
+    """
+    name = table.decode
+    decode = user_code.function(folder, name) if name else json.loads
+
+    def read(message: bytes | None, where: str) -> dict[str, Any]:
+        got = shown(repr(message), 100)
+        try:
+            value = None if message is None else decode(message)
+        except Exception as error:
+            if name:
+                said = f"{name}: {user_code.raised(error)}"
+                raise BadOutput(f"{where}: {said}; the message is {got}") from error
+            value = None
+        if not isinstance(value, dict):
+            if name and message is not None:
+                got = f"{shown(repr(value), 100)} from {name}, of the message {got}"
+            raise BadOutput(f"{where}: expected a JSON object; got {got}")
+        return value
+
+    return read
+
+
+class TopicSink:
+    """A topic of JSON objects, or of bytes that ``decode`` makes objects of."""
+
+    def __init__(self, table: OutputTable, topic: str, bootstrap: str, folder: Path) -> None:
         self._table, self.where = table, topic
+        self._read = reader(table, folder)
         kafka = client_library()
         self._end = kafka.KafkaError._PARTITION_EOF
         self._consumer = kafka.Consumer(
@@ -90,13 +118,7 @@ class TopicSink:
             where = (
                 f"topic {self.where}, partition {message.partition()}, offset {message.offset()}"
             )
-            try:
-                value = json.loads(message.value() or b"null")
-            except ValueError:
-                value = None
-            if not isinstance(value, dict):
-                got = shown(repr(message.value()), 100)
-                raise BadOutput(f"{where}: expected a JSON object; got {got}")
+            value = self._read(message.value(), where)
             key = (message.key() or b"").decode("utf-8", "backslashreplace")
             self._rows.append((_identity(self._table, value, key, where), value))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -53,6 +52,8 @@ _TICK_S, _LOOK_S, _ASK_S = 0.005, 0.0005, 0.3
 #: Ends of a run by which the job itself says that it has handled all input.
 _COMMITTED, _SETTLED = "committed offsets", "settled"
 _TERM_S: Final = 10.0
+#: Topics take messages of any time, and do not begin a segment for each.
+_ANY_TIME: Final = {"message.timestamp.after.max.ms": str(2**63 - 1), "segment.ms": str(2**63 - 1)}
 #: What a busy machine may add to a recovery.
 _BUSY_S: Final = 10.0
 _ANSWER_S: Final = 10.0
@@ -187,7 +188,7 @@ class Trial:
             topics = {self._topic(n): t.partitions for n, t in self._job.inputs.items()}
             out = {n: t for n, t in self._job.outputs.items() if t.sql is None}
             topics |= {self._out_topic(n): t.partitions for n, t in out.items()}
-            cluster.create(topics)
+            cluster.create(topics, _ANY_TIME)
             stack.callback(cluster.delete, topics)
             streams = {self._topic(n): at for at, n in enumerate(self._inputs)}
             roles = Roles(streams, {self._out_topic(n) for n in out})
@@ -234,7 +235,7 @@ class Trial:
     def _sink(self, name: str, address: BrokerAddress) -> Sink:
         table = self._job.outputs[name]
         if table.sql is None:
-            return TopicSink(table, self._out_topic(name), address.kit)
+            return TopicSink(table, self._out_topic(name), address.kit, self._job.folder)
         where, toml = f"outputs.{name}", self._job.path
         if table.url == SQLITE:
             return SqliteSink(table, self._state / f"{name}.db", toml, where)
@@ -245,6 +246,7 @@ class Trial:
         """Return what the placeholders of job.toml stand for."""
         values = {"bootstrap": f"127.0.0.1:{port}", "group": self._group, "state": str(self._state)}
         values |= {"here": str(self._job.folder), "python": sys.executable}
+        values |= {"rendered": str(self._workspace.cwd)}
         values |= {f"inputs.{name}": self._topic(name) for name in self._inputs}
         return values | {f"outputs.{name}": sink.where for name, sink in self._sinks.items()}
 
@@ -310,6 +312,10 @@ class Trial:
             self._proxy.listen_on(engine.listener.dup())
             port = engine.listener.getsockname()[1]
         values = self._values(port)
+        for name, text in self._job.rendered(values).items():
+            made = self._workspace.cwd / name
+            made.parent.mkdir(parents=True, exist_ok=True)
+            made.write_text(text, "utf-8")
         outputs = next(iter(self._sinks.values())).where
         data = {
             "host": "127.0.0.1",
@@ -376,11 +382,9 @@ class Trial:
         """Send records up to a number, those of several inputs in turn."""
         while self._sent < until:
             name, record = self._order[self._sent]
-            value = json.dumps(record.value, ensure_ascii=False).encode()
+            place = (self._topic(name), record.message, record.key.encode(), record.partition)
             try:
-                self._producer.produce(
-                    self._topic(name), value, record.key.encode(), record.partition
-                )
+                self._producer.produce(*place, timestamp=record.time_ms or 0)  # 0: now
             except BufferError:
                 self._producer.poll(0.1)
                 continue

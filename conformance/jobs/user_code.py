@@ -7,10 +7,13 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.text import shown
+
+#: Calls of a traceback that are shown.
+_FRAMES: Final = 3
 
 
 def function(folder: Path, name: str) -> Callable[..., Any]:
@@ -34,10 +37,12 @@ def function(folder: Path, name: str) -> Callable[..., Any]:
 
 
 def raised(error: Exception) -> str:
-    """Return what was raised, and the innermost line of the user's that raised it."""
+    """Return what a call of the kit's raised, and where: the innermost calls, outermost first."""
     said = shown(f"{type(error).__name__}: {error}", 300)
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames or frames[-1].filename == __file__:
-        return said
-    last = frames[-1]
-    return f"{said} ({Path(last.filename).name}, line {last.lineno}: {shown(last.line or '', 120)})"
+    frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is the kit's
+    places = [
+        f"{Path(one.filename).name}, line {one.lineno}: {shown(one.line or '', 120)}"
+        for one in frames
+        if not one.filename.startswith("<frozen ")
+    ]
+    return f"{said} ({'; '.join(places[-_FRAMES:])})" if places else said
