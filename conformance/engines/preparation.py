@@ -47,7 +47,9 @@ def prepare(spec: EngineSpec, output: Path, limit_s: float = LIMIT_S) -> None:
         log.close()
     ended = f"still running after {limit_s:g} s" if status is None else _named(status)
     if ended:
-        expected = f"[engine] prepare: expected status 0, got: {ended}; its output is {output}"
+        expected = (
+            f"[{spec.table}] prepare: expected status 0, got: {ended}; its output is {output}"
+        )
         lines = [expected, *(shown(line, 500) for line in log.tail())]
         raise InvalidFile(spec.path, ["\n  ".join(lines)])
 

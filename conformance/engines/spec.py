@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.engines import toml_model
@@ -91,7 +91,12 @@ class Claims:
 
 
 class EngineSpec:
-    """One loaded engine.toml; ``path`` is the absolute path of the file."""
+    """One loaded engine.toml; ``path`` is the absolute path of the file.
+
+    table: the table of that file that says how the engine is started.
+    """
+
+    table: ClassVar[str] = "engine"
 
     def __init__(self, path: Path, model: toml_model.EngineFile) -> None:
         engine = model.engine
@@ -153,7 +158,7 @@ class EngineSpec:
     def _runnable(self, key: str, words: list[str]) -> list[str]:
         here = str(self.path.parent)
         argv = [w.replace("{here}", here).replace("{python}", sys.executable) for w in words]
-        return [self._program(f"[engine] {key}[0]", argv[0]), *argv[1:]]
+        return [self._program(f"[{self.table}] {key}[0]", argv[0]), *argv[1:]]
 
     def _program(self, where: str, name: str) -> str:
         got = f"got {shown(name, 300)!r}"

@@ -47,13 +47,14 @@ def _named(tables: dict[str, Any]) -> dict[str, Any]:
 
 
 class JobTable(Table):
-    """[job]. group, keep_timeouts: see docs/own-job.md.
+    """[job]. group, keep_timeouts: see docs/own-job.md. prepare: runs once before a session.
 
     render: files beside job.toml; {rendered} is the folder of their copies, with placeholders
     filled in.
     """
 
     argv: list[Argument] = Field(min_length=1)
+    prepare: list[Argument] | None = Field(default=None, min_length=1)
     name: Text = ""
     workers: int = Field(default=1, ge=1, le=16)
     env: dict[str, Argument] = Field(default_factory=dict)
@@ -139,7 +140,7 @@ class Job:
 
     def command(self, values: Mapping[str, str]) -> list[str]:
         """Return argv with its placeholders filled, its first word an absolute path."""
-        argv = [filled(word, values) for word in self.table.argv]
+        argv = [self._filled(word, values) for word in self.table.argv]
         where = (
             shutil.which(argv[0], path=os.environ.get("PATH")) if os.sep not in argv[0] else None
         )
@@ -148,22 +149,22 @@ class Job:
     def rendered(self, values: Mapping[str, str]) -> dict[str, str]:
         """Return path -> text of the files of ``render`` with their placeholders filled."""
         return {
-            name: filled(strict_toml.read_text(self.folder / name), values)
+            name: self._filled(strict_toml.read_text(self.folder / name), values)
             for name in self.table.render
         }
 
     def environment(self, values: Mapping[str, str]) -> dict[str, str]:
         """Return the job's own variables with their placeholders filled."""
-        return {name: filled(text, values) for name, text in self.table.env.items()}
+        return {name: self._filled(text, values) for name, text in self.table.env.items()}
+
+    def _filled(self, text: str, values: Mapping[str, str]) -> str:
+        """Fill the placeholders of a text; {worker} is left to who starts the workers."""
+        known = {"here": str(self.folder), "python": sys.executable, **values}
+        return _PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), text)
 
     def error(self, text: str) -> InvalidFile:
         """Return an error of this file."""
         return InvalidFile(self.path, [text])
-
-
-def filled(text: str, values: Mapping[str, str]) -> str:
-    """Fill the placeholders of a text; {worker} is left to who starts the workers."""
-    return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
 
 
 def load(path: Path) -> Job:
@@ -194,10 +195,12 @@ def _conflicts(job: Job) -> Iterable[str]:
     known = _placeholders(job)
     texts = {f"env.{name}": text for name, text in job.table.env.items()}
     texts |= {f"argv[{at}]": word for at, word in enumerate(job.table.argv)}
-    for key, text in texts.items():
+    before = {f"prepare[{at}]": word for at, word in enumerate(job.table.prepare or ())}
+    for key, text in (texts | before).items():
+        there = {"here", "python"} if key in before else known
         for found in _PLACEHOLDER.findall(text):
-            if found not in known:
-                yield f"[job] {key}: {_unknown(found, known)}"
+            if found not in there:
+                yield f"[job] {key}: {_unknown(found, there)}"
     if job.table.render and not any("{rendered}" in text for text in texts.values()):
         yield "[job] render: expected {rendered}, the folder of the copies, in argv or env"
 

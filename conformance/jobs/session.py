@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.engines import isolation
+from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.errors import InvalidFile, TickproofError
 from tickproof.conformance.jobs import comparison, judge, oracle, trial, user_code
 from tickproof.conformance.jobs.comparison import Claims, Kind, Level, Rows
@@ -73,6 +74,7 @@ class Session:
 
     def judge(self) -> list[Outcome]:
         """Play all runs and judge them; raises KitStopped, KafkaUnavailable, InvalidFile."""
+        prepare(JobSpec(self._job, {}), self._runs / "prepare.log")
         calm = [self._play(Plan("calm"))]
         silence_s, startup_s = max(calm[0].silence_s, 0.1), calm[0].startup_s
         tells = "" if calm[0].ended.startswith("silence") else calm[0].ended

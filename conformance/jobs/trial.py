@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import sys
 import threading
 import time
 import uuid
@@ -245,7 +244,6 @@ class Trial:
     def _values(self, port: int) -> dict[str, str]:
         """Return what the placeholders of job.toml stand for."""
         values = {"bootstrap": f"127.0.0.1:{port}", "group": self._group, "state": str(self._state)}
-        values |= {"here": str(self._job.folder), "python": sys.executable}
         values |= {"rendered": str(self._workspace.cwd)}
         values |= {f"inputs.{name}": self._topic(name) for name in self._inputs}
         return values | {f"outputs.{name}": sink.where for name, sink in self._sinks.items()}

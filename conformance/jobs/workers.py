@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from tickproof.conformance.engines import toml_model
 from tickproof.conformance.engines.spec import EngineSpec
@@ -11,6 +12,8 @@ from tickproof.conformance.jobs.declaration import Job
 
 class JobSpec(EngineSpec):
     """The engine.toml that the kit writes for a job: copies of a command that speaks Kafka."""
+
+    table: ClassVar[str] = "job"
 
     def __init__(self, job: Job, values: Mapping[str, str]) -> None:
         argv = job.command(values)
@@ -21,6 +24,7 @@ class JobSpec(EngineSpec):
                 "version": "-",
                 "language": "-",
                 "argv": argv,
+                "prepare": job.table.prepare,
                 "transports": ["kafka"],
                 "startup_timeout_s": limit_s,
                 "recovery_timeout_s": limit_s,

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.jobs import declaration, oracle, records, user_code
+from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.resources import fixtures
 
 GOOD = """
@@ -72,6 +74,11 @@ def test_a_good_one(folder: Path) -> None:
         ('state = "exactly-once"', 'state = "once"', "state: expected"),
         ("[inputs.orders]", '[inputs.orders]\ntypes = { n = "integer" }', "types: expected only"),
         (
+            "[job]",
+            '[job]\nprepare = ["{state}"]',
+            "prepare[0]: expected one of {here}, {python}; got",
+        ),
+        (
             "[inputs.orders]",
             '[inputs.orders]\ntypes = { n = "int" }',
             "[inputs.orders.types] n: expected one of",
@@ -83,6 +90,16 @@ def test_what_is_wrong_is_said_with_its_key(folder: Path, old: str, new: str, sa
     with pytest.raises(InvalidFile) as caught:
         loaded(folder, old, new)
     assert said in str(caught.value)
+
+
+def test_what_prepares_a_job_runs_in_its_folder(folder: Path) -> None:
+    (folder / "make.py").write_text("import pathlib, sys\npathlib.Path(sys.argv[1]).touch()\n")
+    job = loaded(folder, "[job]", '[job]\nprepare = ["{python}", "make.py", "{here}/made"]')
+    prepare(JobSpec(job, {}), folder / "prepare.log")
+    assert (folder / "made").is_file()
+    job = loaded(folder, "[job]", '[job]\nprepare = ["{python}", "-c", "1 / 0"]')
+    with pytest.raises(InvalidFile, match=r"\[job\] prepare: expected status 0, got: status 1"):
+        prepare(JobSpec(job, {}), folder / "prepare.log")
 
 
 def test_records_have_numbers_keys_and_the_partitions_of_kafka_s_clients(folder: Path) -> None:
