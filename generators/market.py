@@ -15,6 +15,7 @@ import numpy as np
 from tickproof.generators.hashing import hashed, key_of, scaled
 from tickproof.generators.layouts import BUY, MESSAGE, ORDER, ORDER_KIND, QUOTE, QUOTE_KIND, framed
 from tickproof.generators.prices import BLOCK, BLOCK_BITS, PricePaths
+from tickproof.generators.spread_rule import MAX_PRICE
 from tickproof.generators.symbols import PROBE_SYMBOLS, tickers, with_words, words
 
 #: client_tag of a probe order: this bit and the probe's running number from 0.
@@ -25,6 +26,9 @@ ACCOUNTS: Final = 1000
 MAX_SYMBOLS: Final = 3000
 _MAX_MESSAGES: Final = 2**32
 
+
+#: What ids of orders straddle with ``edges``: numbers that shorter or other types do not hold.
+_ID_LIMITS: Final = (2**53, 2**63, 2**64)
 
 _QUOTE: Final = with_words(QUOTE)
 _ORDER: Final = with_words(ORDER)
@@ -39,7 +43,9 @@ class MarketParams:
     first hot_symbols (a share, too) of the symbols. One in reject_one_in orders is
     rejected, one in probe_one_in is a probe (0: none). crossed: allow crossed quotes.
     event_times: "rising"; "equal", all start_ns; "backwards", the axis in reverse, so that the
-    first is the latest; "limits", 0 or 2**64 - 1, at random.
+    first is the latest; "limits", 0 or 2**64 - 1, at random. edges: a few quotes are locked,
+    crossed, one-sided or of size 0 or 2**32 - 1, a few orders have price or quantity 0 or the
+    largest, EDGE_SYMBOLS are among the symbols, and the ids of orders go past a limit of numbers.
     """
 
     messages: int
@@ -53,6 +59,7 @@ class MarketParams:
     probe_one_in: int = 0
     crossed: bool = False
     event_times: EventTimes = "rising"
+    edges: bool = False
 
     def __post_init__(self) -> None:
         ranges = {
@@ -72,8 +79,9 @@ class MarketParams:
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 <= value <= 1:
                 raise ValueError(f"{name}: expected a share 0 to 1, got {value!r}")
-        if type(self.crossed) is not bool:
-            raise ValueError(f"crossed: expected true or false, got {self.crossed!r}")
+        for name in ("crossed", "edges"):
+            if type(getattr(self, name)) is not bool:
+                raise ValueError(f"{name}: expected true or false, got {getattr(self, name)!r}")
         if self.event_times not in EVENT_TIMES:
             raise ValueError(
                 f"event_times: expected one of {', '.join(EVENT_TIMES)}; got {self.event_times!r}"
@@ -85,15 +93,24 @@ class Market:
 
     def __init__(self, params: MarketParams, names: list[str] | None = None) -> None:
         self.params = params
-        self.names = tickers(params.seed, params.symbols) if names is None else names
+        self.names = names or tickers(params.seed, params.symbols, params.edges)
         self._paths = PricePaths(params.seed, params.symbols)
         self._words = words([*self.names, *PROBE_SYMBOLS])
         streams = ("opening", "quotes", "orders", "rejects", "probes", "abnormal", "times")
         self._keys = {stream: key_of(params.seed, stream) for stream in streams}
+        self._first_order = self._first_order_id()
         self._hot = min(params.symbols, max(1, round(params.hot_symbols * params.symbols)))
         # With every symbol hot there is nothing cold to choose from.
         every = self._hot == params.symbols
         self._hot_16 = 65536 if every else round(params.hot_share * 65536)
+
+    def _first_order_id(self) -> np.uint64:
+        """Return the id of the first order: 1, or with edges half of the ids before a limit."""
+        if not self.params.edges:
+            return np.uint64(1)
+        limit = _ID_LIMITS[self._keys["orders"] % len(_ID_LIMITS)]
+        count = self.params.messages
+        return np.uint64(limit - (count if limit == 2**64 else count // 4))
 
     def messages(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
         """Return merged messages [start, stop) as framed MESSAGE records (in ``out`` if given)."""
@@ -216,11 +233,12 @@ class Market:
         bid, offer = self._paths.quotes(block, symbol, frac, h)
         restores = np.zeros(len(out), bool)
         restores[after - first] = True
-        self._paths.near_misses(symbol, h, ~restores, self.params.crossed, bid, offer)
+        crossed, edges = self.params.crossed, self.params.edges
+        self._paths.near_misses(symbol, h, ~restores, crossed, edges, bid, offer)
         at = (here - first).astype(np.int64)
         if len(at):
             kinds = hashed(self._keys["abnormal"], here)
-            bid[at], offer[at] = self._paths.abnormal(symbol[at], bid[at], offer[at], kinds)
+            bid[at], offer[at] = self._paths.abnormal(symbol[at], bid[at], offer[at], kinds, edges)
         time = self._times(number * 2 + symbols)
         self._put_quotes(out, h, symbol, number + (symbols + 1), time, bid, offer)
 
@@ -245,6 +263,9 @@ class Market:
         payload["offer"] = offer
         payload["bid_size"] = ((h >> 56) & 15) * 100 + 100
         payload["offer_size"] = (h >> 60) * 100 + 100
+        if self.params.edges:
+            for name, shift in (("bid_size", 56), ("offer_size", 60)):
+                _to_ends(payload[name], (h >> shift) & 15, 15)
 
     def _fill_orders(self, first: int, out: np.ndarray) -> None:
         done = 0
@@ -267,10 +288,16 @@ class Market:
         payload["side"] = BUY + (h >> 63)
         payload["zero"] = 0
         payload["price"] = self._paths.mid(first >> BLOCK_BITS, symbol, frac)
-        payload["order_id"] = number + 1
+        payload["order_id"] = number + self._first_order
         payload["event_ns"] = self._times(number * 2 + (self.params.symbols + 1))
         payload["qty"] = ((h >> 57) & 63) * 100 + 100
         payload["account"] = scaled((h >> 40) & 0xFFFF, 16, ACCOUNTS)
+        if self.params.edges:
+            _to_ends(payload["qty"], (h >> 57) & 63, 63)
+            _to_ends(payload["account"], (h >> 34) & 63, 63)
+            drawn = (h >> 28) & 63
+            payload["price"][drawn == 0] = 0
+            payload["price"][drawn == 63] = MAX_PRICE
         # Probes: a symbol without quotes, and a tag that says so.
         probes = self.probes(first, first + len(out))
         running = probes // max(self.params.probe_one_in, 1)
@@ -279,3 +306,9 @@ class Market:
         h >>= 1
         h[probes - first] = running | np.uint64(PROBE_TAG)
         payload["client_tag"] = h
+
+
+def _to_ends(column: np.ndarray, drawn: np.ndarray, last: int) -> None:
+    """Set unsigned 32-bit numbers to 0 where ``drawn`` is 0, and to the largest where ``last``."""
+    column[drawn == 0] = 0
+    column[drawn == last] = 2**32 - 1

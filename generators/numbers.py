@@ -28,10 +28,16 @@ EDGE_KEYS: Final = (
     *(0x00000001_89ABCDEF, 0x00000002_89ABCDEF, 0x01234567_00000001, 0x01234567_00000002),
     *(2**53, 2**53 + 1),
 )
+#: Values of a stream with edges, one in 64: no change, and what shorter or other types do not hold.
+EDGE_VALUES: Final = (
+    *(0, 0, 0, 1, -1, 2**15, -(2**15) - 1, 2**31, -(2**31) - 1, 2**32, -(2**32)),
+    *(2**53 + 1, -(2**53) - 1, 2**62, -(2**62), 2**63 - 1, -(2**63)),
+)
 #: Where keys of the shape "limits" lie: on both sides of these.
 KEY_LIMITS: Final = (0, 2**63, 2**32, 2**31, 2**53)
 KeyShape = Literal["spread", "dense", "same-low-32", "same-low-16", "limits"]
 KEY_SHAPES: Final = get_args(KeyShape)
+_EDGE_VALUES: Final = np.array(EDGE_VALUES, np.int64)
 _MAX_KEYS: Final = 2**24
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -93,7 +99,7 @@ class KeyedParams:
     nearest first, so 2**64 - 1 is among them. edge_keys: the first keys of a spread are
     EDGE_KEYS. wrap: values of all 64 bits, so that totals wrap; else odd values between -2**24
     and 2**24. units: each value is 1 or -1, so that many keys have the same total, and many
-    totals are 0. No value is 0.
+    totals are 0. edges: one value in 64 is one of EDGE_VALUES; without, none is 0.
     """
 
     seed: int = 1
@@ -103,6 +109,7 @@ class KeyedParams:
     edge_keys: bool = False
     wrap: bool = False
     units: bool = False
+    edges: bool = False
     key_shape: KeyShape = "spread"
 
     def __post_init__(self) -> None:
@@ -112,7 +119,7 @@ class KeyedParams:
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 <= value <= 1:
                 raise ValueError(f"{name}: expected a share 0 to 1, got {value!r}")
-        for name in ("edge_keys", "wrap", "units"):
+        for name in ("edge_keys", "wrap", "units", "edges"):
             if type(getattr(self, name)) is not bool:
                 raise ValueError(f"{name}: expected true or false, got {getattr(self, name)!r}")
         if self.key_shape not in KEY_SHAPES:
@@ -139,6 +146,7 @@ class Keyed:
         self._key = key_avoiding(params.seed, "keys", EDGE_KEYS)
         self._choice = key_of(params.seed, "key choice")
         self._value = key_of(params.seed, "values")
+        self._edge = key_of(params.seed, "edge values")
         self._hot = min(params.keys, max(1, round(params.hot_keys * params.keys)))
         self._hot_16 = 65536 if self._hot == params.keys else round(params.hot_share * 65536)
 
@@ -180,6 +188,10 @@ class Keyed:
         if self.params.units:
             value >>= 63
         value |= 1
+        if self.params.edges:
+            drawn = hashed(self._edge, index)
+            at = np.flatnonzero(drawn & np.uint64(63) == 0)
+            value[at] = _EDGE_VALUES[(drawn[at] >> np.uint64(6)) % len(_EDGE_VALUES)]
         out = np.empty(len(index), self.dtype)
         out["size"] = COUNT_IN.itemsize
         out["payload"]["key"] = self.keys(number)

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from tickproof.generators.hashing import hashed, key_of, scaled
-from tickproof.generators.spread_rule import FIVE_CENTS
+from tickproof.generators.spread_rule import FIVE_CENTS, MAX_PRICE
 
 #: Quotes (and orders) between two points of the finest lattice.
 BLOCK_BITS: Final = 13
@@ -112,27 +112,38 @@ class PricePaths:
         h: np.ndarray,
         allowed: np.ndarray,
         crossed: bool,
+        edges: bool,
         bid: np.ndarray,
         offer: np.ndarray,
     ) -> None:
-        """Turn a few quotes, in place, into ones just short of a reject, or crossed ones."""
+        """Turn a few quotes, in place, into others that accept.
+
+        They are just short of a reject; if ``crossed``, or with ``edges``, crossed; with these
+        also locked, without an offer, and locked at the highest price.
+        """
         choice = (h >> 44) % NEAR_MISS_ONE_IN
         near = np.flatnonzero((choice == 0) & allowed)
         low = self._low[symbol[near]]
         unit = bid[near] // 40
         offer[near] = np.where(low, 41 * unit - 1, bid[near] + SPREAD_LIMIT - 1)
         bid[near] = np.where(low, 39 * unit, bid[near])
-        if crossed:
+        if crossed or edges:
             swap = np.flatnonzero((choice == 1) & allowed)
             bid[swap], offer[swap] = offer[swap], bid[swap]
+        if edges:
+            bid[(choice == 2) & allowed] = MAX_PRICE
+            locked = np.flatnonzero(((choice == 2) | (choice == 3)) & allowed)
+            offer[locked] = bid[locked]
+            offer[(choice == 4) & allowed] = 0
 
     def abnormal(
-        self, symbol: np.ndarray, bid: np.ndarray, offer: np.ndarray, h: np.ndarray
+        self, symbol: np.ndarray, bid: np.ndarray, offer: np.ndarray, h: np.ndarray, edges: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return quotes that reject: exactly at the limit, beyond it, or 0 and 0.
+        """Return quotes that reject: exactly at the limit, beyond it, 0 and 0, or without a bid.
 
         Dear symbols meet the absolute clause, cheap ones the relative clause alone:
-        with bid 39u - e and offer 41u + e, 40 * spread = bid + offer + 80e.
+        with bid 39u - e and offer 41u + e, 40 * spread = bid + offer + 80e. Only with ``edges``
+        is there one without a bid.
         """
         low = self._low[symbol]
         kind = h & 7
@@ -146,4 +157,6 @@ class PricePaths:
         halted = kind == 7
         new_bid[halted] = 0
         new_offer[halted] = 0
+        if edges:
+            new_bid[kind == 6] = 0
         return new_bid, new_offer

@@ -179,7 +179,7 @@ def _chosen_symbols(params: MarketParams, placement: Placement) -> list[str] | N
     names: list[str] = []
 
     def partition(numbers: np.ndarray) -> np.ndarray:
-        names[:] = tickers(params.seed, int(numbers[-1]) + 1)
+        names[:] = tickers(params.seed, int(numbers[-1]) + 1, params.edges)
         return placement.of_keys(words(names)[numbers], symbols)
 
     chosen = placement.choose(params.symbols, partition)

@@ -15,13 +15,26 @@ from tickproof.generators.layouts import framed
 #: Reserved symbols of the probe orders. No quote ever carries one of them.
 PROBE_SYMBOLS: Final = tuple(f"PROBE.{number:02d}" for number in range(16))
 
+#: Legal symbols that are easily taken for something else: no value, a number, more than one field.
+EDGE_SYMBOLS: Final = (
+    *("NA", "NULL", "NAN", "None", "nan", "TRUE", "00017", "17", "1E5", "0", "-0", "INF", "0X1F"),
+    *("A", "EIGHTLTR", "BRK.B", "A B", "C,D", "E\\N", 'F"G', "H'I", "J;K", "%s", "~", "\\"),
+)
+#: Where they stand among the symbols of a market with edges: every eighth, the fourth first.
+_EDGE_FIRST: Final = 3
+_EDGE_EVERY: Final = 8
+
 _FIRST: Final = "ABCDEFGHIKLMNOPRSTUVW"
 _BASE32: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _REST: Final = "AEIOUBCDFGHKLMNPRSTVXYZ"
 
 
-def tickers(seed: int, count: int) -> list[str]:
-    """Return ``count`` distinct tickers of 2 to 5 capital letters."""
+def tickers(seed: int, count: int, edges: bool = False) -> list[str]:
+    """Return ``count`` distinct tickers of 2 to 5 capital letters; EDGE_SYMBOLS in between.
+
+    The first of them do not depend on how many there are.
+    """
+    taken = EDGE_SYMBOLS if edges else ()
     chosen: dict[str, None] = {}
     key = key_of(seed, "tickers")
     start = 0
@@ -33,9 +46,13 @@ def tickers(seed: int, count: int) -> list[str]:
             for _ in range(length - 1):
                 word //= 32
                 letters += _REST[word % len(_REST)]
-            chosen.setdefault(letters)
+            if letters not in taken:
+                chosen.setdefault(letters)
         start += count
-    return list(chosen)[:count]
+    names = list(chosen)[:count]
+    for place, edge in zip(range(_EDGE_FIRST, count, _EDGE_EVERY), taken, strict=False):
+        names[place] = edge
+    return names
 
 
 def words(symbols: list[str] | tuple[str, ...]) -> np.ndarray:

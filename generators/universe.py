@@ -45,7 +45,8 @@ def make_universe(params: MarketParams) -> Universe:
     faker = Faker("en_US")
     faker.seed_instance(params.seed)
     brokers = [f"{faker.last_name()} {faker.last_name()} Securities" for _ in range(BROKERS)]
-    companies = {symbol: faker.company() for symbol in tickers(params.seed, params.symbols)}
+    names = tickers(params.seed, params.symbols, params.edges)
+    companies = {symbol: faker.company() for symbol in names}
     accounts = {
         number: Account(faker.name(), brokers[number % BROKERS]) for number in range(ACCOUNTS)
     }

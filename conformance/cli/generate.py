@@ -111,6 +111,7 @@ _market = _options(
         help="One order in N is a probe that is always rejected (0: none).",
     ),
     click.option("--crossed", is_flag=True, help="Allow crossed quotes."),
+    click.option("--edges", is_flag=True, help="Odd symbols, quotes, sizes and ids among them."),
     click.option(
         "--event-times",
         type=click.Choice(EVENT_TIMES),
@@ -169,6 +170,7 @@ def market(
         "reject_one_in",
         "probe_one_in",
         "crossed",
+        "edges",
         "event_times",
     )
     from tickproof.conformance.report.market import market_notes

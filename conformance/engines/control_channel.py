@@ -6,9 +6,10 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NoReturn
+from types import MappingProxyType
+from typing import Any, Final, NoReturn
 
 from tickproof.conformance.engines.answer_shapes import CHECKS
 from tickproof.conformance.engines.failures import Code, EngineFailure
@@ -18,6 +19,17 @@ from tickproof.conformance.text import shown
 
 #: After so many violations the engine's stdout is no longer read as control lines.
 MAX_VIOLATIONS = 16
+#: Members of a request that no engine knows: none may mind them (ctl-ignore-members).
+UNKNOWN_MEMBERS: Final[Mapping[str, Any]] = {
+    "note": None,
+    "hints": {
+        "ids": [1, -0.5, 2**64, []],
+        "text": 'a "quoted" \u00e9\u4e16\U0001f600\n',
+        "on": True,
+    },
+}
+#: Where the ids of requests may begin: they are whole numbers, all of which a double holds.
+FIRST_IDS: Final = (1, 250, 2**16 - 3, 2**31 - 3, 2**32 - 3, 2**53 - 10_000)
 
 
 class Pending:
@@ -52,17 +64,21 @@ class ControlChannel:
 
     ``tail`` gives the last lines of stderr, ``process_note`` what is known of the process right
     now ("; it is stopped by a signal" or ""). One condition guards all state. ``clock`` measures
-    time limits.
+    time limits. ``first_id`` is that of the first request; every request has the ``extra`` members.
     """
 
     def __init__(
-        self, tail: Callable[[], tuple[str, ...]], process_note: Callable[[], str]
+        self,
+        tail: Callable[[], tuple[str, ...]],
+        process_note: Callable[[], str],
+        first_id: int = 1,
+        extra: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self._tail = tail
         self._process_note = process_note
         self._changed = threading.Condition()
         self._pending: dict[int, Pending] = {}
-        self._last = 0
+        self._first, self._last, self._extra = first_id, first_id - 1, extra
         self.violations: list[EngineFailure] = []
         self.returncode: int | None = None
         self.kit_error: BaseException | None = None
@@ -75,7 +91,7 @@ class ControlChannel:
             self._last += 1
             pending = Pending(self, self._last, op)
             self._pending[self._last] = pending
-        return pending, json.dumps({"id": pending.number, "op": op} | fields)
+        return pending, json.dumps({"id": pending.number, "op": op, **self._extra, **fields})
 
     def receive(self, line: bytes, overlong: bool, t_ns: int) -> None:
         """Take one line of the engine's stdout."""
@@ -98,7 +114,7 @@ class ControlChannel:
                 pending.answered_ns = t_ns
                 self._changed.notify_all()
                 return None
-        twice = type(number) is int and 0 < number <= self._last
+        twice = type(number) is int and self._first <= number <= self._last
         which = f"id {number} a second time" if twice else "no request of the kit"
         return self._violate(Code.UNKNOWN_ANSWER, f"an answer to {which}: {quoted}")
 

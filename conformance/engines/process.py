@@ -10,9 +10,10 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tickproof.conformance.engines import process_table
@@ -64,6 +65,8 @@ class Engine:
         isolation: Isolation = UNPROTECTED,
         stderr_limit: int = MAX_STDERR,
         clock: FairClock | None = None,
+        first_id: int = 1,
+        extra: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.spec = spec
         self.run_id = run_id
@@ -78,7 +81,8 @@ class Engine:
         self._stderr_limit = stderr_limit
         self._on_line = on_line
         self._line_lock = threading.Lock()
-        self._channel = ControlChannel(self._stderr_tail, lambda: paused(self.pid, self.returncode))
+        note = lambda: paused(self.pid, self.returncode)  # noqa: E731
+        self._channel = ControlChannel(self._stderr_tail, note, first_id, extra)
         self._channel.clock = clock or self._channel.clock
         self._started = False
         self._reaper: subprocess.Popen[bytes]

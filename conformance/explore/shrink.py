@@ -32,7 +32,8 @@ _SIMPLEST: Final[dict[str, Any]] = {
 }  # fmt: skip
 #: ... and those to leave out.
 _GONE: Final = (
-    "hot_share", "hot_keys", "edge_keys", "wrap", "hot_symbols", "crossed", "rate", "start_ns",
+    "hot_share", "hot_keys", "edge_keys", "wrap", "hot_symbols", "crossed", "edges",
+    "rate", "start_ns",
     "empty", "ended_early", "skew", "key_shape", "event_times",
 )  # fmt: skip
 

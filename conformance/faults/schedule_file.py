@@ -87,6 +87,7 @@ class Input(Table):
     edge_keys: bool | None = None
     wrap: bool | None = None
     units: bool | None = None
+    edges: bool | None = None
     key_shape: KeyShape | None = None
     symbols: Annotated[int, Field(ge=1, le=3_000)] | None = None
     hot_symbols: _Share | None = None

@@ -120,6 +120,11 @@ class LogServer:
         """Connections that are open now."""
         return len(self._open)
 
+    def renew_token(self) -> str:
+        """Let nobody in any more by the token before; return the new one, as hexadecimal digits."""
+        self.token = secrets.token_bytes(frames.TOKEN_BYTES)
+        return self.token.hex()
+
     def listen_on(self, sock: socket.socket) -> None:
         """Accept on one more socket: where an engine in a sandbox reaches the kit.
 

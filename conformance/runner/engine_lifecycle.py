@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
 import time
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from tickproof.conformance.engines.control_channel import FIRST_IDS, UNKNOWN_MEMBERS
 from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
 from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
@@ -40,7 +42,8 @@ PROBE_OP: Final = "tickproof-probe"
 class EngineUnderTest:
     """One engine under test, over all its lives in one run.
 
-    ``data`` is the data member of the deploy request, ``asked`` its params and inputs; ``pool``
+    ``reach`` gives the data member of the deploy request, another one after a restart; ``asked``
+    are its params and inputs; ``pool``
     may hold an engine of an earlier run. ``listen_on`` gets the socket on which the engine reaches
     the log server out of a sandbox, its own to close. ``completion`` tells when an engine has
     drained that cannot be asked to.
@@ -54,7 +57,7 @@ class EngineUnderTest:
         run_id: str,
         folder: Path,
         seed: int,
-        data: dict[str, Any],
+        reach: Callable[[bool], dict[str, Any]],
         asked: dict[str, Any],
         on_line: OnLine,
         events: EventLog,
@@ -64,7 +67,9 @@ class EngineUnderTest:
         completion: Callable[[float], Completion] | None = None,
     ) -> None:
         self._spec, self._scenario, self._id = spec, scenario, run_id
-        self._data, self._asked, self._on_line, self._events = data, asked, on_line, events
+        self._reach, self._data, self._asked = reach, reach(False), asked
+        self._on_line, self._events, self._seed = on_line, events, seed
+        self._lives = 0
         self._stderr = folder / "stderr.log"
         self._workspace: Workspace | None = None
         self._members: list[Member] = []
@@ -148,13 +153,18 @@ class EngineUnderTest:
 
     def _data_of(self, engine: Engine) -> dict[str, Any]:
         """Return the data member of deploy: where this engine reaches the log server."""
+        data = self._data | dict(UNKNOWN_MEMBERS if self._scenario.extra_members else {})
         if engine.listener is None:
-            return self._data
+            return data
         self._listen_on(engine.listener.dup())
-        return self._data | {"port": engine.listener.getsockname()[1]}
+        return data | {"port": engine.listener.getsockname()[1]}
 
     def _start_process(self, resume: bool, left: Callable[[], float]) -> Engine:
         self._workspace = self._workspace or Workspace()
+        if resume:
+            self._data = self._reach(True)
+            self._lives += 1
+        draw = random.Random(f"{self._seed}:{self._scenario.name}:{self._lives}")
         engine = Engine(
             self._spec,
             self._id,
@@ -163,15 +173,22 @@ class EngineUnderTest:
             self._workspace,
             isolation=self._isolation,
             clock=self.clock,
+            first_id=draw.choice(FIRST_IDS),
+            extra=UNKNOWN_MEMBERS if self._scenario.extra_members else {},
         )
         self._process, self._served = engine, 0
         cores = self._scenario.pace.engine_cores if self._scenario.pace else ()
-        engine.start(cores, self._data["port"])
+        engine.start(cores, self._port())
         self._events.add(EventKind.STARTED, pid=engine.pid, resume=resume)
         hello = engine.request("hello", left(), protocol=1)
         if not self.hello:
             self.hello = {key: hello[key] for key in ("name", "version", "protocol")}
         return engine
+
+    def _port(self) -> int:
+        """Return the port of a sandbox: that of the kit for two lives, then another for each."""
+        first, later = self._data["port"], max(0, self._lives - 1)
+        return first if not later else 1024 + (first + 97 * later) % (2**16 - 1024)
 
     def _take_over(self) -> Engine | None:
         """Take an engine that an earlier run has left in the pool, if this run may use it."""

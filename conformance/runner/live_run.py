@@ -143,7 +143,7 @@ class LiveRun:
             self._id,
             folder,
             self._seed,
-            opened.data,
+            opened.reach,
             asked,
             self._on_line,
             self.events,

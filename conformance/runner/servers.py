@@ -28,13 +28,21 @@ if TYPE_CHECKING:
 class Servers:
     """What serves one run, in the ``stack`` that closes it.
 
-    data: how the engine reaches it, for deploy. exchange: where it is reached over Kafka.
+    data: how the engine reaches it, for deploy; renewed: what of it is another after a restart.
+    exchange: where it is reached over Kafka.
     """
 
     server: LogServer | Proxy
     publisher: Publisher | OpenLoop
     data: dict[str, Any]
+    renewed: Callable[[], dict[str, Any]] = dict
     exchange: Exchange | None = None
+
+    def reach(self, again: bool) -> dict[str, Any]:
+        """Return the data member of a deploy, ``again`` after a restart."""
+        if again:
+            self.data.update(self.renewed())
+        return self.data
 
 
 def open_servers(
@@ -80,12 +88,13 @@ def open_servers(
             tell,
             port,
         )
-        servers = Servers(proxy, publisher, exchange.data, exchange)
+        servers = Servers(proxy, publisher, exchange.data, exchange=exchange)
     else:
         log_server = LogServer(log, recorder, sink, event, port, faults.observe, publisher)
         stack.enter_context(log_server)
         data = {"transport": "log", "token": log_server.token.hex()}
-        servers = Servers(log_server, publisher, data)
+        renewed = lambda: {"token": log_server.renew_token()}  # noqa: E731
+        servers = Servers(log_server, publisher, data, renewed)
     server = servers.server
     servers.data.update(host="127.0.0.1", port=server.port)
     return servers

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tickproof.conformance.faults.kinds import fault_of
@@ -41,6 +41,8 @@ BY_OP: Final[Mapping[str, str]] = {
     "scale": "EL-LIVE",
     "stop": "PR-STOP",
 }
+#: A run whose requests have members that the engine does not know.
+EXTRA_MEMBERS: Final = "PR-CONTROL-LINES"
 #: Requests that an engine may refuse, but has to answer: all others.
 OPTIONAL: Final = "PR-OPTIONAL-OPS"
 #: An exit while the app runs, whatever is pending then.
@@ -133,6 +135,13 @@ class Breach:
 
 def of(history: History) -> Breach:
     """Return who fails for a run that an engine failure ended; it never leaves that open."""
+    breach = _usual(history)
+    if history.record.scenario.extra_members:
+        return replace(breach, requirement=EXTRA_MEMBERS)
+    return breach
+
+
+def _usual(history: History) -> Breach:
     code = str(history.ended["code"])
     if code in ALWAYS:
         return Breach(ALWAYS[code], ALWAYS[code], code)

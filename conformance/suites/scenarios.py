@@ -22,7 +22,7 @@ KAFKA_SHARE: Final = 3
 KAFKA_MOST: Final = 200_000
 #: Silences of the whole input, by profile: longer than the idle timeouts of most clients and
 #: pools, and than the times after which caches and connections are usually given up.
-SILENCES_S: Final = {"quick": 1.2, "full": 35.0}
+SILENCES_S: Final = {"quick": 6.0, "full": 35.0}
 #: The ticks of input whose time counts, in microseconds.
 TICK_US: Final = 1_000
 #: Claims of an engine that survives all that a scenario may do to it.
@@ -134,14 +134,16 @@ def carried(
     ``recipe`` overrides that for every app, ``keyed`` for count alone. Market Spread runs on a
     generated market; see `market` for the session's own.
     """
-    carrier = context.carried_by
+    carrier, keyed = context.carried_by, keyed or {}
     base: dict[str, Any] = {"records": records, "partitions": 4}
     if carrier.app == "market-spread":
         return market(context, records, recipe=base | (recipe or {}), **rest)
     usual: dict[str, dict[str, Any]] = {
         "passthrough": {"kind": "payloads", "size": 24, "tick": 16},
         "double": {"kind": "numbers"},
-        "count": {"kind": "keyed", "keys": 1000, "tick": 64} | (keyed or {}),
+        "count": {"kind": "keyed", "keys": 1000, "tick": 64, "edges": True}
+        | {"edge_keys": "key_shape" not in keyed}
+        | keyed,
     }
     base |= usual[carrier.app]
     return Scenario("", carrier.app, carrier.params, base | (recipe or {}), **rest)
@@ -169,7 +171,7 @@ def market(
             rest["rate"] *= 3
     else:
         base |= {"kind": "market", "records": context.records(records), "reject_one_in": 50}
-        base |= {"event_times": event_times}
+        base |= {"event_times": event_times, "edges": True}
         # With many symbols, some orders after a death meet a quote of long before it.
         base |= {"symbols": 3_000} if rest.get("faults") else {}
         # Probes are rejected by every quote of their symbols: to hide one is never right.

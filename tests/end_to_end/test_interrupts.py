@@ -70,7 +70,10 @@ def _ended_as_asked(sessions, wait_until, runs: int, why: str) -> None:
         assert (ended["how"], ended["message"]) == ("kit-error", why)
 
 
-@pytest.mark.parametrize(("workers", "group"), [(1, False), (2, False), (2, True)])
+@pytest.mark.parametrize(
+    ("workers", "group"),
+    [pytest.param(1, False, marks=LONG), (2, False), pytest.param(2, True, marks=LONG)],
+)
 def test_sigterm_ends_a_session_as_ctrl_c_does(sessions, wait_until, workers, group):
     process = _started(sessions, wait_until, workers)
     (os.killpg if group else os.kill)(process.pid, signal.SIGTERM)
@@ -119,7 +122,7 @@ def _expect_partial(report: dict, status: int) -> None:
     ("number", "group", "workers", "words"),
     [
         (signal.SIGINT, True, 2, "interrupted with Ctrl-C"),
-        (signal.SIGTERM, False, 1, "ended by SIGTERM"),
+        pytest.param(signal.SIGTERM, False, 1, "ended by SIGTERM", marks=LONG),
         (signal.SIGHUP, True, 2, "ended by SIGHUP"),
     ],
 )

@@ -174,6 +174,7 @@ def test_fault_that_misses_is_unknown(sessions, tmp_path):
     assert done.results["EO-SCHEDULE"]["reason"] == "KILL_MISSED"
 
 
+@LONG
 def test_regressions_beside_the_engine_are_played_with_its_tier(sessions, tmp_path):
     engine = miniature(tmp_path / "engine", TWO_DEATHS, TWO_DEATHS.replace("40", "60"))
     done = sessions.tickproof("run", engine, "--only", "EO-SCHEDULE", "--out", "out", "-n", 2)
@@ -183,6 +184,7 @@ def test_regressions_beside_the_engine_are_played_with_its_tier(sessions, tmp_pa
 
 
 @needs_hosts
+@LONG
 def test_a_regression_of_hosts_is_played_on_hosts_and_named_without(sessions, tmp_path):
     engine = miniature(tmp_path / "engine", TWO_DEATHS, PARTITION)
     words = ["run", engine, "--only", "EO-SCHEDULE", "--out", "out"]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.jobs.twins import copy, judged
 from tests.kafka.presence import expect_broker
+from tests.long import LONG
 from tickproof.conformance.engines import starters
 from tickproof.conformance.jobs import pytest_plugin
 from tickproof.conformance.jobs.pytest_plugin import Jobs
@@ -59,6 +60,7 @@ def test_at_least_once_is_judged_as_that(tmp_path: Path) -> None:
     assert Verdict.FAIL not in {one.verdict for one in found.values()}, said(found)
 
 
+@LONG
 def test_state_that_is_not_restored_gives_other_values(tmp_path: Path) -> None:
     found = judged(copy("totals-kafka", tmp_path, twin="forgets"), tmp_path)
     assert found["JB-VALUES"].verdict is Verdict.FAIL, said(found)

@@ -273,7 +273,7 @@ def count_scale_then_death(context: Context, rng: random.Random) -> Scenario:
         rate=40_000,
         faults=faults,
         recipe={"ended_early": [0]},
-        keyed={"units": True},
+        keyed={"units": True, "edges": False},
     )
 
 

@@ -138,17 +138,27 @@ def count_engine_death_backlog(context: Context, rng: random.Random) -> Scenario
     return deaths(context, kill_in_backlog(context, rng, "engine"))
 
 
+def _exact_by_new_token(history: History) -> None:
+    """As `_exact`; the engine must not try what only its life before was given."""
+    _exact(history)
+    for event in history.all(events.NotGreeted):
+        raise Fail(Reason.NOT_GREETED, "HELLO with the token of the last deploy", event.text)
+
+
 EO.requirement(
     "EO-ENGINE-DEATH",
     "output is exact after the whole engine is killed",
     """All processes killed at once, then deployed again with resume: every value is right and none
     is missing.
     If it fails, something that the cut needs was only in memory, or the cut was replaced in place
-    and not by a rename.""",
+    and not by a rename; or the token of the log was kept from the life before.""",
     clauses="""proc-restart proc-folders proc-isolation ctl-deploy-resume eut-durable eut-resumes
     toml-claim-state toml-claim-survives app-count-output ctl-deploy-data kafka-state""",
     needs=Needs(state=("exactly-once",), survives=("engine",)),
-    judges={count_engine_death: _exact, count_engine_death_backlog: _exact_with_backlog},
+    judges={
+        count_engine_death: _exact_by_new_token,
+        count_engine_death_backlog: _exact_with_backlog,
+    },
 )
 
 
@@ -316,6 +326,13 @@ def count_uneven_death(context: Context, rng: random.Random) -> Scenario:
     )
 
 
+@scenario(*STATE_FIRST)
+def count_idle_worker_death(context: Context, rng: random.Random) -> Scenario:
+    # Some workers have no partition, before and after.
+    step = kill(rng, "engine", 0.35, 0.7, cut=True)
+    return deaths(context, step, recipe={"partitions": 2}, workers=4)
+
+
 def _uneven(history: History) -> None:
     require_exact(history)
     require_fired(history)
@@ -325,12 +342,13 @@ EO.requirement(
     "EO-UNEVEN",
     "death among partitions that are empty, ended or crowded",
     """One partition is empty, two ended long ago, one has nine in ten of the records and many cuts:
-    after the death of the engine all of it is right.
+    after the death of the engine all of it is right; so it is where some workers have no
+    partition.
     If it fails, look at offsets beyond 32,767, at counters of cuts, and at what becomes of a
-    partition that has nothing more to read.""",
+    partition, or of a worker, that has nothing more to read.""",
     clauses="eut-resumes eut-one-cut log-end-flag ctl-drain",
     needs=Needs(state=("exactly-once",), survives=("engine",)),
-    judges={count_uneven_death: _uneven},
+    judges={count_uneven_death: _uneven, count_idle_worker_death: _uneven},
 )
 
 

@@ -44,6 +44,27 @@ def large_payloads(context: Context, _rng: random.Random) -> Scenario:
     return carried(context, 64, recipe={"size": 1 << 20})
 
 
+@scenario(PASSTHROUGH)
+def short_payloads(context: Context, rng: random.Random) -> Scenario:
+    return carried(context, 4 * 500, recipe={"size": _drawn_size(rng, 1, 2**15)})
+
+
+@scenario(PASSTHROUGH)
+def long_payloads(context: Context, rng: random.Random) -> Scenario:
+    # A number of 16 bits with a sign does not hold these.
+    return carried(context, 4 * 40, recipe={"size": _drawn_size(rng, 2**15, 2**16)})
+
+
+@scenario(PASSTHROUGH)
+def longer_payloads(context: Context, rng: random.Random) -> Scenario:
+    return carried(context, 4 * 20, recipe={"size": _drawn_size(rng, 2**16, 2**20)})
+
+
+def _drawn_size(rng: random.Random, least: int, end: int) -> int:
+    """Return a size from ``least`` on, below ``end``; as often twice another one as that."""
+    return min(int(least * (end / least) ** rng.random()), end - 1)
+
+
 SL.requirement(
     "SL-PAYLOAD-SIZES",
     "payloads from one byte to one MiB pass unchanged",
@@ -53,7 +74,10 @@ SL.requirement(
     clauses="""app-passthrough-sizes app-passthrough log-fetch-max-bytes log-frame-limit log-records
     log-one-size""",
     needs=Needs(app=("passthrough",)),
-    judges={tiny_payloads: require_correct, large_payloads: require_correct},
+    judges=dict.fromkeys(
+        (tiny_payloads, short_payloads, long_payloads, longer_payloads, large_payloads),
+        require_correct,
+    ),
 )
 
 

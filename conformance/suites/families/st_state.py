@@ -204,7 +204,7 @@ def count_some(context: Context, _rng: random.Random) -> Scenario:
         context.records(100_000),
         rate=150_000,
         recipe={"partitions": 12},
-        keyed={"key_shape": "same-low-32", "units": True},
+        keyed={"key_shape": "same-low-32", "units": True, "edges": False},
     )
 
 
