@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tickproof.generators.layouts import BUY, ORDER, ORDER_KIND, QUOTE, QUOTE_KIND, SELL, framed
 from tickproof.generators.market import EVENT_TIMES, PROBE_TAG, Market, MarketParams
 from tickproof.generators.prices import BLOCK
-from tickproof.generators.symbols import PROBE_SYMBOLS, tickers
+from tickproof.generators.spread_rule import FIVE_CENTS, MAX_PRICE
+from tickproof.generators.symbols import EDGE_SYMBOLS, PROBE_SYMBOLS, tickers
 
 ONE_IN = st.one_of(st.integers(0, 5), st.integers(6, 400))
 
@@ -265,3 +266,56 @@ def test_the_longest_axis_backwards_fits():
     )
     quotes = Market(longest).quotes(0, 2)["payload"]["event_ns"].tolist()
     assert quotes[0] - quotes[1] == 10**9 and quotes[0] > 2**63
+
+
+def test_edges_are_visited_and_the_same_orders_are_rejected():
+    usual, edges = (
+        Market(params(messages=40_000, reject_one_in=50, edges=e)) for e in (False, True)
+    )
+    assert expected_rejects(edges) == expected_rejects(usual) != []
+
+    messages = edges.messages(0, 40_000)
+    quotes = messages.view(framed(QUOTE))["payload"]
+    quotes = quotes[quotes["kind"] == QUOTE_KIND]
+    orders = messages.view(framed(ORDER))["payload"]
+    orders = orders[orders["kind"] == ORDER_KIND]
+    bid, offer = quotes["bid"], quotes["offer"]
+    for one in (bid == offer, bid > offer, (bid > 0) & (offer == 0), (bid == 0) & (offer > 0)):
+        assert one.any()
+    for column in (quotes["bid_size"], orders["qty"], orders["account"]):
+        assert {0, 2**32 - 1} <= set(column.tolist())
+    assert {0, MAX_PRICE} <= set(orders["price"].tolist())
+    assert len(set(orders["order_id"].tolist())) == len(orders)
+    assert int(orders["order_id"].max()) > 2**53
+    assert b"NA      " in set(quotes["symbol"].tolist())
+
+
+def expected_rejects(market):
+    """Return which orders the rule rejects, by reading the merged stream record by record."""
+    latest, found, number = {}, [], 0
+    messages = market.messages(0, 40_000)
+    for quote in messages.view(framed(QUOTE))["payload"]:
+        if quote["kind"] == QUOTE_KIND:
+            latest[quote["symbol"]] = int(quote["bid"]), int(quote["offer"])
+            continue
+        bid, offer = latest.get(quote["symbol"], (0, 0))
+        if offer - bid >= FIVE_CENTS or 40 * (offer - bid) >= bid + offer:
+            found.append(number)
+        number += 1
+    return found
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_ids_of_orders_pass_a_limit_whatever_the_seed(seed):
+    ids = Market(params(messages=4_000, seed=seed, edges=True)).messages(0, 4_000)
+    ids = ids.view(framed(ORDER))["payload"]
+    ids = ids["order_id"][ids["kind"] == ORDER_KIND]
+    assert (np.diff(ids.astype(object)) == 1).all()
+    assert any(ids[0] < limit <= ids[-1] for limit in (2**53, 2**63)) or ids[0] > 2**63
+
+
+def test_edge_symbols_stand_at_the_same_places_however_many_there_are():
+    names = tickers(1, 3000, edges=True)
+    assert len(set(names)) == 3000
+    assert set(EDGE_SYMBOLS) < set(names)
+    assert tickers(1, 40, edges=True) == names[:40]

@@ -9,6 +9,7 @@ from tickproof.generators.hashing import index_of
 from tickproof.generators.numbers import (
     EDGE_KEYS,
     EDGE_NUMBERS,
+    EDGE_VALUES,
     KEY_SHAPES,
     Keyed,
     KeyedParams,
@@ -165,3 +166,14 @@ def test_a_shape_has_the_choice_and_the_values_of_the_spread():
 def test_edge_keys_belong_to_the_spread():
     with pytest.raises(ValueError, match="edge_keys: expected only with key_shape spread, not den"):
         KeyedParams(key_shape="dense", edge_keys=True)
+
+
+def test_one_value_in_64_is_an_edge():
+    usual, edges = (
+        Keyed(KeyedParams(edges=one)).records(0, 64_000)["payload"] for one in (False, True)
+    )
+    assert (usual["value"] != 0).all()
+    changed = usual["value"] != edges["value"]
+    assert set(edges["value"][changed].tolist()) == set(EDGE_VALUES)
+    assert 900 < changed.sum() < 1_100
+    assert (usual["key"] == edges["key"]).all()
