@@ -55,7 +55,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 #: No session of these tests may take longer, on any machine.
-DEADLINE_S = 120.0
+DEADLINE_S = 300.0
 ROGUES = fixtures() / "rogues"
 
 TOML = """
