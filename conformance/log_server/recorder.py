@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.digests import BlockDigest
@@ -22,6 +22,11 @@ from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.tables import Table
 from tickproof.conformance.log_server.frames import UNNUMBERED, Append, Code, CommitOutcome
+
+#: Writers of a stream, and writers with records in open transactions: far above what any engine
+#: has, and not for an engine to exhaust the kit's memory with.
+MOST_WRITERS: Final = 1 << 16
+MOST_STAGED: Final = 1 << 16
 
 
 class Refused(TickproofError):
@@ -95,7 +100,7 @@ class Recorder:
         }
         self._staging = _create(folder / "staged.bin")
         self._staged: dict[int, dict[tuple[int, int], _Staged]] = {}
-        self._staged_end = 0
+        self._staged_end = self._staged_count = 0
         self._committed: set[int] = set()
         self._sha256: dict[str, str] = {}
         #: What stopped the recording (a full disk, say), None while all is well.
@@ -171,9 +176,14 @@ class Recorder:
                 return
             state = self._admit(append, connection)
             self._settle_style(state, append)
+            place = append.stream, append.writer
+            if place not in self._staged.get(txn, {}):
+                if self._staged_count >= MOST_STAGED:
+                    raise Refused(Code.NOT_ALLOWED, f"more than {MOST_STAGED:,} open STAGE")
+                self._staged_count += 1
             held = self._staged.setdefault(txn, {})
             self._guard(_write_all, self._staging, append.region, self._staged_end)
-            held[append.stream, append.writer] = _Staged(
+            held[place] = _Staged(
                 append.first_seq,
                 append.count,
                 append.record_size,
@@ -231,7 +241,7 @@ class Recorder:
             self._streams.clear()
 
     def _drop(self, txn: int) -> None:
-        self._staged.pop(txn, None)
+        self._staged_count -= len(self._staged.pop(txn, ()))
         if not self._staged and self._staged_end:
             os.ftruncate(self._staging, 0)
             self._staged_end = 0
@@ -243,7 +253,10 @@ class Recorder:
             raise Refused(Code.UNKNOWN_STREAM, f"there is no output stream {stream}") from None
 
     def _writer(self, stream: int, writer: int) -> _Writer:
-        return self._stream(stream).writers.setdefault(writer, _Writer())
+        writers = self._stream(stream).writers
+        if writer not in writers and len(writers) >= MOST_WRITERS:
+            raise Refused(Code.NOT_ALLOWED, f"more than {MOST_WRITERS:,} writers of one stream")
+        return writers.setdefault(writer, _Writer())
 
     def _admit(self, append: Append, connection: int) -> _Writer:
         self._expect_recording()

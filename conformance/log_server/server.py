@@ -37,8 +37,10 @@ from tickproof.conformance.log_server.sink import Sink
 NAP_S: Final = 0.02
 #: How long no connection is accepted after one could not be, if none ends before.
 ACCEPT_AGAIN_S: Final = 0.1
-#: So many connections may be open without a good HELLO; more wait in the backlog.
+#: Connections that may be open without a good HELLO. One more takes the place of the oldest, and
+#: waits in the backlog until that has had a moment to send its own.
 STRANGERS: Final = 256
+FIRST_S: Final = 0.1
 #: How long a connection may be open without a good HELLO.
 GREETING_S: Final = 60.0
 _IN: Final = select.EPOLLIN
@@ -364,8 +366,12 @@ class LogServer:
 
     def _accept(self, listening: socket.socket) -> None:
         if len(self._strangers) >= STRANGERS:
-            self._listeners.hold_off(ACCEPT_AGAIN_S)
-            return
+            oldest = next(iter(self._strangers))
+            if self.passed_s(oldest.opened_at) < FIRST_S:
+                self._listeners.hold_off(FIRST_S)
+                return
+            oldest.give_up()
+            self._settle(oldest)
         try:
             sock, (_, port) = listening.accept()
             connection = Connection(self, sock, ConnectionUse(self.connections + 1, port))

@@ -186,3 +186,39 @@ def test_full_disk_while_odd_sized_records_are_kept_is_noticed(tmp_path):
     _, error, again, failure = json.loads(done.stdout)
     assert error == failure
     assert again == "the recording has stopped"
+
+
+@pytest.fixture
+def few(monkeypatch, tmp_path):
+    """A recorder that takes three writers, and holds three STAGE back."""
+    monkeypatch.setattr("tickproof.conformance.log_server.recorder.MOST_WRITERS", 3)
+    monkeypatch.setattr("tickproof.conformance.log_server.recorder.MOST_STAGED", 3)
+    recorder = Recorder(tmp_path, {0: 8}, lambda *_, **__: None)
+    yield recorder
+    recorder.close()
+
+
+def test_a_stream_has_only_so_many_writers(few):
+    for writer in range(3):
+        assert few.have(0, writer, 1) == 0
+    for refused in (lambda: few.have(0, 3, 1), lambda: few.append(append(0, 1, writer=3), 1)):
+        with pytest.raises(Refused, match="more than 3 writers of one stream") as error:
+            refused()
+        assert error.value.code is Code.NOT_ALLOWED
+    assert few.append(append(0, 5, writer=2), 1) == 1
+
+
+def test_only_so_much_is_held_back_at_a_time(few):
+    for txn in range(3):
+        few.stage(txn, append(NONE, txn), 1)
+    few.stage(0, append(NONE, 7, 8), 1)  # takes the place of an earlier one
+    with pytest.raises(Refused, match="more than 3 open STAGE") as error:
+        few.stage(3, append(NONE, 3), 1)
+    assert error.value.code is Code.NOT_ALLOWED
+    few.abort(1)
+    few.stage(3, append(NONE, 3), 1)
+    assert few.commit(0, 1) is CommitOutcome.COMMITTED
+    few.stage(4, append(NONE, 4), 1)
+    with pytest.raises(Refused, match="more than 3 open STAGE"):
+        few.stage(5, append(NONE, 5), 1)
+    assert few.records == 2

@@ -77,7 +77,9 @@ def test_a_hello_may_come_a_byte_at_a_time_with_a_long_frame_behind_it(tmp_path)
 
 def test_too_many_strangers_wait_for_room_and_hold_up_no_greeted_connection(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "STRANGERS", 3)
+    # They are all so young that their HELLO may be on its way.
     with LogBench(tmp_path, 1) as bench:
+        bench.server.passed_s = lambda _: 0.0
         client = bench.connect()
         strangers = [_stranger(bench) for _ in range(5)]
         until(lambda: bench.server.connections == 4)
@@ -85,6 +87,21 @@ def test_too_many_strangers_wait_for_room_and_hold_up_no_greeted_connection(tmp_
         assert bench.server.connections == 4
         strangers.pop(0).close()
         until(lambda: bench.server.connections == 5)
+        for stranger in strangers:
+            stranger.close()
+
+
+def test_the_oldest_stranger_makes_room_for_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "STRANGERS", 3)
+    with LogBench(tmp_path, 1) as bench:
+        bench.server.passed_s = lambda _: server.FIRST_S
+        greeted = bench.connect()
+        strangers = [_stranger(bench) for _ in range(50)]
+        # Behind all of them, with nobody gone: before, it waited for a minute.
+        assert bench.connect().have() == 0
+        assert strangers[0].recv(1) == b""
+        assert greeted.have() == 0
+        assert bench.server.live <= 3 + 2
         for stranger in strangers:
             stranger.close()
 
