@@ -40,7 +40,7 @@ ACCEPT_AGAIN_S: Final = 0.1
 #: Connections that may be open without a good HELLO. One more takes the place of the oldest, and
 #: waits in the backlog until that has had a moment to send its own.
 STRANGERS: Final = 256
-FIRST_S: Final = 0.1
+FIRST_S: Final = 0.5
 #: How long a connection may be open without a good HELLO.
 GREETING_S: Final = 60.0
 _IN: Final = select.EPOLLIN
