@@ -86,7 +86,8 @@ def test_a_file_system_that_is_full(sessions):
         ends = {run: one.get("ended", {"how": "kit-error"})["how"] for run, one in records.items()}
         run = next(run for run, how in ends.items() if how == "kit-error")
         again = sessions.tickproof("check", run)
-        assert again.status == 4
+        # Of one whose input had no room there is nothing to judge.
+        assert again.status == (4 if records[run].get("input") else 2)
         assert "fail" not in again.out.split()
         assert sessions.processes() == []
     finally:

@@ -176,6 +176,7 @@ REJECTS: dict[str, Cases] = {
     ],
     "PR-DEPLOY:passthrough": [(t.without("deployed"), "NO_ANSWER")],
     "PR-CONTROL-LINES:passthrough": [FAILED],
+    "PR-CONTROL-LINES:passthrough-extra-members": [FAILED],
     "PR-TOPOLOGY:passthrough": [
         (t.edited("topology", processes=[]), "BAD_ANSWER"),
         (t.unnamed, "UNNAMED"),
@@ -244,6 +245,9 @@ REJECTS: dict[str, Cases] = {
     "SL-PAYLOAD-SIZES:tiny-payloads": [
         (tamper, "lost" if code == "invented" else code) for tamper, code in NOT_CORRECT_0
     ],
+    "SL-PAYLOAD-SIZES:short-payloads": NOT_CORRECT_0,
+    "SL-PAYLOAD-SIZES:long-payloads": NOT_CORRECT_0,
+    "SL-PAYLOAD-SIZES:longer-payloads": NOT_CORRECT_0,
     "SL-PAYLOAD-SIZES:large-payloads": NOT_CORRECT_0,
     "SL-ONE-WORKER:stdin-eof": NOT_CORRECT_0,
     # tier 1
@@ -321,6 +325,7 @@ def _nothing_published(folder: Path) -> None:
 
 UNKNOWNS: dict[str, Cases] = {
     "PR-CONTROL-LINES:passthrough": [(_nothing_from_engine, NOT_SEEN)],
+    "PR-CONTROL-LINES:passthrough-extra-members": [(_nothing_from_engine, NOT_SEEN)],
     "PR-DRAIN:passthrough": [(t.without("drained"), NOT_SEEN)],
     "PR-STAYS-UP:passthrough": [(t.without("exited"), NOT_SEEN)],
     "PR-TOKEN:passthrough": [(t.without("connected"), NOT_SEEN)],

@@ -26,7 +26,10 @@ from tests.suites.cases import (
 REJECTS: dict[str, Cases] = {
     "EO-WORKER-DEATH:count-worker-death": NOT_STATE,
     "EO-WORKER-DEATH-BACKLOG:count-worker-death-backlog": NOT_STATE,
-    "EO-ENGINE-DEATH:count-engine-death": NOT_STATE,
+    "EO-ENGINE-DEATH:count-engine-death": [
+        *NOT_STATE,
+        (t.added("not-greeted", text="HELLO with a wrong token"), "NOT_GREETED"),
+    ],
     "EO-ENGINE-DEATH:count-engine-death-backlog": NOT_STATE,
     "EO-TWO-DEATHS:count-after-accept": NOT_STATE,
     "EO-TWO-DEATHS:count-two-worker-deaths": NOT_STATE,
@@ -36,6 +39,7 @@ REJECTS: dict[str, Cases] = {
     "EO-DEATH-IN-RECOVERY:count-death-in-recovery": NOT_STATE,
     "EO-EARLY-DEATH:count-early-death": [*NOT_STATE, TWICE],
     "EO-UNEVEN:count-uneven-death": [*NOT_STATE, TWICE],
+    "EO-UNEVEN:count-idle-worker-death": [*NOT_STATE, TWICE],
     "EO-PAUSE:count-pause": NOT_STATE,
     "PR-WORKERS-WORK:count-all-paused": [(t.all_at_once, "WORKERS_NOT_NEEDED"), FAILED],
     "EO-SOME:count-some-deaths": NOT_STATE,
@@ -180,6 +184,7 @@ UNKNOWNS: dict[str, Cases] = {
         MISSED, (t.nothing_in_flight, "KILL_MISSED"),
     ],
     "EO-UNEVEN:count-uneven-death": [MISSED, NOTHING],
+    "EO-UNEVEN:count-idle-worker-death": [MISSED, NOTHING],
     "EO-PAUSE:count-pause": [
         MISSED, NOTHING, (t.without("resumed"), "KILL_MISSED"), (t.all_idle, "NOT_AT_WORK"),
         (t.edited("resumed", ran=True), "NOT_HELD"),
