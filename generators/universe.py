@@ -67,21 +67,3 @@ def write_universe(params: MarketParams, path: Path) -> Universe:
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return universe
-
-
-def load_universe(path: Path) -> Universe:
-    """Read labels back; raises ValueError naming the file and what was expected."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["format"] != 1:
-            raise ValueError(f"format: expected 1, got {document['format']!r}")
-        return Universe(
-            {str(row["symbol"]): str(row["company"]) for row in document["symbols"]},
-            {
-                int(row["account"]): Account(str(row["name"]), str(row["broker"]))
-                for row in document["accounts"]
-            },
-        )
-    except (ValueError, TypeError, KeyError) as error:
-        why = f"missing key {error}" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{path}: not a universe.json: {why}") from error

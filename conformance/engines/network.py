@@ -9,7 +9,6 @@ import contextlib
 import functools
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -24,7 +23,6 @@ from tickproof.conformance.errors import RequestError, TickproofError
 #: The host of the kit's log server, or of the broker. An engine's hosts are host-1, host-2, ...
 LOG: Final = "log"
 _PREFIX: Final = "host-"
-HOST_NAME: Final = re.compile(rf"{_PREFIX}[1-9][0-9]?")
 #: Of the range that is reserved for documentation (RFC 5737): no machine has it.
 _SUBNET: Final = "192.0.2."
 #: As long as 127.0.0.1 with it: the proxy puts this address in its place in what a broker says.

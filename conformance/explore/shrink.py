@@ -17,7 +17,6 @@ from tickproof.conformance.scenario import FaultStep, Scenario
 
 #: Index of the first candidate that fails in the same way as the original; None: none does.
 Fails = Callable[[Sequence[Scenario]], int | None]
-Candidates = Callable[[Scenario], list[Scenario]]
 
 #: Sizes of input to try, smallest first: small runs cost next to nothing.
 _SIZES: Final = (6, 12, 24, 48, 100, 400, 2_000, 10_000, 50_000)

@@ -123,7 +123,7 @@ def _pool(
     all_of_it: whatever is in the pool will be used, so the largest node is taken.
     """
     set_aside = tuple(core for core in usable if core in set(isolated))
-    free = _without_housekeeping(need, usable, set_aside, siblings, whole_group=all_of_it)
+    free = _without_housekeeping(need, usable, set_aside, siblings)
     for cores in (set_aside, free, usable):
         within = [tuple(core for core in cores if core in set(node)) for node in nodes]
         enough = [part for part in within if len(part) >= need]
@@ -139,8 +139,6 @@ def _without_housekeeping(
     usable: tuple[int, ...],
     set_aside: tuple[int, ...],
     siblings: Sequence[Sequence[int]],
-    *,
-    whole_group: bool,
 ) -> tuple[int, ...]:
     """Return the cores without the first that is not isolated, which is left to others.
 

@@ -110,11 +110,6 @@ def correlation(frame: memoryview) -> int:
     return int.from_bytes(frame[:4], "big", signed=True)
 
 
-def client_id(frame: memoryview) -> str:
-    """Return the client id of a request whose version is read here, "" for none."""
-    return Fields(frame, _HEADER.size, flexible=False).text() or ""
-
-
 def _flexible(key: int, version: int) -> bool:
     return version >= _FLEXIBLE[Api(key)]
 
