@@ -29,6 +29,7 @@ _MAX_MESSAGES: Final = 2**32
 
 #: What ids of orders straddle with ``edges``: numbers that shorter or other types do not hold.
 _ID_LIMITS: Final = (2**53, 2**63, 2**64)
+_MAX_U32: Final = 2**32 - 1
 
 _QUOTE: Final = with_words(QUOTE)
 _ORDER: Final = with_words(ORDER)
@@ -93,7 +94,9 @@ class Market:
 
     def __init__(self, params: MarketParams, names: list[str] | None = None) -> None:
         self.params = params
-        self.names = names or tickers(params.seed, params.symbols, params.edges)
+        if names is None:
+            names = tickers(params.seed, params.symbols, params.edges)
+        self.names = names
         self._paths = PricePaths(params.seed, params.symbols)
         self._words = words([*self.names, *PROBE_SYMBOLS])
         streams = ("opening", "quotes", "orders", "rejects", "probes", "abnormal", "times")
@@ -105,7 +108,7 @@ class Market:
         self._hot_16 = 65536 if every else round(params.hot_share * 65536)
 
     def _first_order_id(self) -> np.uint64:
-        """Return the id of the first order: 1, or with edges half of the ids before a limit."""
+        """Return the id of the first order: 1, with edges one shortly before a limit."""
         if not self.params.edges:
             return np.uint64(1)
         limit = _ID_LIMITS[self._keys["orders"] % len(_ID_LIMITS)]
@@ -265,7 +268,7 @@ class Market:
         payload["offer_size"] = (h >> 60) * 100 + 100
         if self.params.edges:
             for name, shift in (("bid_size", 56), ("offer_size", 60)):
-                _to_ends(payload[name], (h >> shift) & 15, 15)
+                _to_ends(payload[name], (h >> shift) & 15, 15, _MAX_U32)
 
     def _fill_orders(self, first: int, out: np.ndarray) -> None:
         done = 0
@@ -293,11 +296,9 @@ class Market:
         payload["qty"] = ((h >> 57) & 63) * 100 + 100
         payload["account"] = scaled((h >> 40) & 0xFFFF, 16, ACCOUNTS)
         if self.params.edges:
-            _to_ends(payload["qty"], (h >> 57) & 63, 63)
-            _to_ends(payload["account"], (h >> 34) & 63, 63)
-            drawn = (h >> 28) & 63
-            payload["price"][drawn == 0] = 0
-            payload["price"][drawn == 63] = MAX_PRICE
+            _to_ends(payload["qty"], (h >> 57) & 63, 63, _MAX_U32)
+            _to_ends(payload["account"], (h >> 34) & 63, 63, _MAX_U32)
+            _to_ends(payload["price"], (h >> 28) & 63, 63, MAX_PRICE)
         # Probes: a symbol without quotes, and a tag that says so.
         probes = self.probes(first, first + len(out))
         running = probes // max(self.params.probe_one_in, 1)
@@ -308,7 +309,7 @@ class Market:
         payload["client_tag"] = h
 
 
-def _to_ends(column: np.ndarray, drawn: np.ndarray, last: int) -> None:
-    """Set unsigned 32-bit numbers to 0 where ``drawn`` is 0, and to the largest where ``last``."""
+def _to_ends(column: np.ndarray, drawn: np.ndarray, last: int, largest: int) -> None:
+    """Set numbers to 0 where ``drawn`` is 0, and to the largest where it is ``last``."""
     column[drawn == 0] = 0
-    column[drawn == last] = 2**32 - 1
+    column[drawn == last] = largest

@@ -37,7 +37,6 @@ EDGE_VALUES: Final = (
 KEY_LIMITS: Final = (0, 2**63, 2**32, 2**31, 2**53)
 KeyShape = Literal["spread", "dense", "same-low-32", "same-low-16", "limits"]
 KEY_SHAPES: Final = get_args(KeyShape)
-_EDGE_VALUES: Final = np.array(EDGE_VALUES, np.int64)
 _MAX_KEYS: Final = 2**24
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -191,7 +190,8 @@ class Keyed:
         if self.params.edges:
             drawn = hashed(self._edge, index)
             at = np.flatnonzero(drawn & np.uint64(63) == 0)
-            value[at] = _EDGE_VALUES[(drawn[at] >> np.uint64(6)) % len(_EDGE_VALUES)]
+            which = (drawn[at] >> np.uint64(6)) % len(EDGE_VALUES)
+            value[at] = np.array(EDGE_VALUES, np.int64)[which]
         out = np.empty(len(index), self.dtype)
         out["size"] = COUNT_IN.itemsize
         out["payload"]["key"] = self.keys(number)

@@ -70,6 +70,7 @@ class EngineUnderTest:
         self._reach, self._data, self._asked = reach, reach(False), asked
         self._on_line, self._events, self._seed = on_line, events, seed
         self._lives = 0
+        self._extra = UNKNOWN_MEMBERS if scenario.extra_members else {}
         self._stderr = folder / "stderr.log"
         self._workspace: Workspace | None = None
         self._members: list[Member] = []
@@ -153,7 +154,7 @@ class EngineUnderTest:
 
     def _data_of(self, engine: Engine) -> dict[str, Any]:
         """Return the data member of deploy: where this engine reaches the log server."""
-        data = self._data | dict(UNKNOWN_MEMBERS if self._scenario.extra_members else {})
+        data = {**self._data, **self._extra}
         if engine.listener is None:
             return data
         self._listen_on(engine.listener.dup())
@@ -174,7 +175,7 @@ class EngineUnderTest:
             isolation=self._isolation,
             clock=self.clock,
             first_id=draw.choice(FIRST_IDS),
-            extra=UNKNOWN_MEMBERS if self._scenario.extra_members else {},
+            extra=self._extra,
         )
         self._process, self._served = engine, 0
         cores = self._scenario.pace.engine_cores if self._scenario.pace else ()

@@ -205,6 +205,12 @@ def require_once(history: History) -> None:
     require_no(history, whole(history), (*LOSS, *CHANGED, *forbidden_repeats(history)))
 
 
+def require_greeted(history: History) -> None:
+    """Every connection to the log began with HELLO and the token of the deploy of that time."""
+    for event in history.all(events.NotGreeted):
+        raise Fail(Reason.NOT_GREETED, "HELLO with the token first", event.text)
+
+
 def require_values(history: History, kinds: Iterable[str]) -> None:
     """Expect none of the given kinds among the findings about values."""
     require_no(history, values(history), kinds)

@@ -280,7 +280,9 @@ def test_edges_are_visited_and_the_same_orders_are_rejected():
     orders = messages.view(framed(ORDER))["payload"]
     orders = orders[orders["kind"] == ORDER_KIND]
     bid, offer = quotes["bid"], quotes["offer"]
-    for one in (bid == offer, bid > offer, (bid > 0) & (offer == 0), (bid == 0) & (offer > 0)):
+    locked = (bid == offer) & (bid > 0)  # 0 and 0 is another edge, which rejects
+    assert {False, True} == set((bid[locked] == MAX_PRICE).tolist())
+    for one in (bid > offer, (bid > 0) & (offer == 0), (bid == 0) & (offer > 0)):
         assert one.any()
     for column in (quotes["bid_size"], orders["qty"], orders["account"]):
         assert {0, 2**32 - 1} <= set(column.tolist())

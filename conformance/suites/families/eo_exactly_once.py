@@ -49,6 +49,7 @@ from tickproof.conformance.suites.require import (
     require_completed,
     require_exact,
     require_fired,
+    require_greeted,
     require_met,
     require_no,
     require_noticeable,
@@ -141,8 +142,7 @@ def count_engine_death_backlog(context: Context, rng: random.Random) -> Scenario
 def _exact_by_new_token(history: History) -> None:
     """As `_exact`; the engine must not try what only its life before was given."""
     _exact(history)
-    for event in history.all(events.NotGreeted):
-        raise Fail(Reason.NOT_GREETED, "HELLO with the token of the last deploy", event.text)
+    require_greeted(history)
 
 
 EO.requirement(

@@ -23,6 +23,7 @@ from tickproof.conformance.suites.require import (
     require_completed,
     require_correct,
     require_fired,
+    require_greeted,
     require_values,
 )
 from tickproof.conformance.suites.requirement import OVER_LOG, Family, Needs
@@ -147,8 +148,7 @@ PR.requirement(
 
 
 def _token_shown(history: History) -> None:
-    for event in history.all(events.NotGreeted):
-        raise Fail(Reason.NOT_GREETED, "HELLO with the token first", event.text)
+    require_greeted(history)
     _no_refusal(history, {Code.NOT_ALLOWED}, "one HELLO on each connection", "HELLO")
 
 
