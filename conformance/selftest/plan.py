@@ -24,7 +24,7 @@ SOUND: Final = ("miniature", "single", "minimal", "kafka-miniature")
 #: A sound variant plays one scenario of so many, each of them others, unless it is asked for.
 SHARE: Final = 4
 #: In a part of a selftest each sound engine plays one scenario of so many; others with each seed.
-SHARE_OF_PART: Final = 24
+SHARE_OF_PART: Final = 48
 #: How long an engine takes to start, in seconds: only used to order the trials.
 _START_S: Final = {
     "miniature": 1.0, "single": 1.0, "minimal": 1.0, "spark": 20.0,

@@ -85,7 +85,7 @@ def _workers_after(history: History, event: events.Scaled) -> tuple[Life, set[in
     return None
 
 
-def _require_input(history: History, begin_ns: int, end_ns: int | None) -> None:
+def require_input(history: History, begin_ns: int, end_ns: int | None) -> None:
     """Raise Unknown if nothing of a partition was fetched: its worker may well be idle."""
     for part in (part for part in history.partitions if part.records):
         t_ns = of_partition(history.fetches, part.stream, part.partition)["t_ns"]
@@ -110,7 +110,7 @@ def _require_work(
             f"{everything:,}{', and some by who knows whom' if unseen else ''}",
         )
     if idle := [pid for pid, records in done.items() if not records]:
-        _require_input(history, begin_ns, end_ns)
+        require_input(history, begin_ns, end_ns)
         raise Fail(
             Reason.IDLE_WORKERS,
             f"records handled by each of {counted(len(done), 'worker')} after scale",

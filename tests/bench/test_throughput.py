@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bench.handmade import Moves
+from tests.long import LONG
 from tickproof.conformance.performance.throughput import WARM_UP, drained_ns, progress, window
 
 
@@ -72,6 +73,7 @@ def test_the_window_counts_what_was_begun_and_done_in_it(opened, made):
         assert not opened_by_release or found.steps > 0
 
 
+@LONG
 @given(made=histories(releases=False))
 def test_without_any_release_the_drain_answer_ends_the_window(opened, made):
     found = window(opened(made))

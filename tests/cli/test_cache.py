@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from tests.long import LONG
 
+
+@LONG
 def test_the_cache_is_listed_and_cleared(sessions, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(sessions.folder / "cache"))
     monkeypatch.setenv("TMPDIR", str(sessions.folder))

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.kafka.presence import expect_broker
+from tests.long import LONG
 from tickproof.conformance.kafka.cluster import Cluster
 
 
@@ -46,6 +47,7 @@ def test_a_broker_stays_until_it_is_stopped(kafka, sessions, wait_until):
     assert list(sessions.folder.glob("tickproof-*")) == []
 
 
+@LONG
 def test_a_broker_whose_process_was_killed_is_gone(kafka, sessions, wait_until):
     found = json.loads(sessions.tickproof("kafka", "start", "--json").out)
     below = psutil.Process(found["pid"]).children(recursive=True)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 from tests.docs.blocks import ROOT, blocks
+from tests.long import LONG
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.suites import registry
 
@@ -26,6 +27,7 @@ def test_what_the_readme_counts_is_there():
     assert not [one for one in counted if one not in text]
 
 
+@LONG
 def test_the_adapter_passes_tier_0(tmp_path):
     pages = {name: blocks(ROOT / name) for name in ("README.md", "docs/tutorial.md")}
     settings = next(one for one in pages["docs/tutorial.md"] if one.kind == "toml")

@@ -8,6 +8,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
+from tests.long import LONG
 from tickproof.conformance.cli.main import cli
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.session.tiers import recheck
@@ -19,6 +20,7 @@ def _verdicts(rows):
     return {row["requirement"]: {key: row[key] for key in SAME} for row in rows}
 
 
+@LONG
 def test_every_run_of_a_session_gives_its_verdict_again(sessions):
     done = sessions.tickproof(
         "run",

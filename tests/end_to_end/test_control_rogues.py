@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.long import LONG
+
 #: By the group that one command judges: rogue, its limits, and the requirement that must
 #: fail, with which reason, quoting what.
 ROGUES = {
@@ -35,6 +37,7 @@ def test_each_gets_its_own_verdict(sessions, group):
         assert quoted in result["actual"], rogue
 
 
+@LONG
 def test_standard_error_is_kept_bounded_and_shown(sessions):
     """A flood is no failure; the last words of an engine that gave up are in the report."""
     done = sessions.judge([sessions.rogue("exits"), sessions.rogue("floods_stderr")], "PR-HELLO")

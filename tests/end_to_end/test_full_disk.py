@@ -10,6 +10,8 @@ import subprocess
 
 import pytest
 
+from tests.long import LONG
+
 LIMIT = 200_000  # bytes a file: less than the output of passthrough, more than any other file
 
 
@@ -31,6 +33,7 @@ def _expect_kit_error(sessions, done, why):
     return run, " ".join(again.out.split())
 
 
+@LONG
 def test_output_that_cannot_be_recorded(sessions):
     engine = sessions.rogue("Polite")
     done = sessions.tickproof(

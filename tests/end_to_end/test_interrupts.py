@@ -123,7 +123,7 @@ def _expect_partial(report: dict, status: int) -> None:
     [
         (signal.SIGINT, True, 2, "interrupted with Ctrl-C"),
         pytest.param(signal.SIGTERM, False, 1, "ended by SIGTERM", marks=LONG),
-        (signal.SIGHUP, True, 2, "ended by SIGHUP"),
+        pytest.param(signal.SIGHUP, True, 2, "ended by SIGHUP", marks=LONG),
     ],
 )
 def test_what_was_judged_is_reported(sessions, wait_until, number, group, workers, words):

@@ -6,9 +6,10 @@ import pytest
 
 from tests.long import LONG
 
-#: Engines, each with a requirement; the first is killed and started again.
+#: Engines, each with a requirement; the second is killed and started again.
 ENGINES = [
-    pytest.param("miniature", "EO-ENGINE-DEATH"),
+    ("minimal", "SL-PASSTHROUGH"),
+    pytest.param("miniature", "EO-ENGINE-DEATH", marks=LONG),
     pytest.param("spark-blocks", "SL-PASSTHROUGH", marks=LONG),
 ]
 

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from tests.long import LONG
 from tickproof.conformance import resources
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import opened_run
@@ -119,6 +120,7 @@ def market_run(session_type, tmp_path_factory):
     return run
 
 
+@LONG
 def test_a_recorded_market_is_replayed_without_its_files(market_run, tmp_path, tickproof):
     pack = tmp_path / "a.zip"
     assert tickproof("pack", market_run, "-o", pack)[0] == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import LONG
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tiers import run_session
@@ -26,6 +27,7 @@ KNOWN = {
 }
 
 
+@LONG
 @pytest.mark.skipif(
     not SAMPLE, reason="TICKPROOF_SAMPLE names no folder with quotes.csv.gz and orders.csv.gz"
 )

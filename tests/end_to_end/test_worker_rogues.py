@@ -43,6 +43,7 @@ def test_workers_that_do_nothing_are_seen_without_a_fault(sessions, rogue):
     assert done.results["PR-TOPOLOGY"]["reason"] == "IDLE_WORKERS"
 
 
+@LONG
 def test_the_death_of_a_worker_that_did_nothing_shows_nothing(sessions, rogue):
     done = sessions.judge([rogue("Idle")], "EO-WORKER-DEATH", "EO-PAUSE")
 

@@ -83,13 +83,14 @@ def printed(out: str) -> schedule_file.Schedule:
 
 
 @pytest.mark.parametrize(
-    ("shrink_s", "most_records"), [(4, None), pytest.param(20, 50, marks=LONG)]
+    ("id_", "shrink_s", "most_records"),
+    [("offset-not-state", 1, None), pytest.param(MUTANT, 20, 50, marks=LONG)],
 )
 @needs_processes
-def test_forgotten_second_life_is_found_shrunk_and_saved(sessions, shrink_s, most_records):
+def test_a_defect_is_found_shrunk_and_saved(sessions, id_, shrink_s, most_records):
     done = sessions.tickproof(
         "explore",
-        f"mutant:{MUTANT}",
+        f"mutant:{id_}",
         "--budget",
         "90s",
         "--shrink",
@@ -104,7 +105,7 @@ def test_forgotten_second_life_is_found_shrunk_and_saved(sessions, shrink_s, mos
         2,
     )
     assert done.status == EXIT_FAIL, done.out + done.err
-    out = sessions.folder / "out" / f"miniature-{MUTANT}"
+    out = sessions.folder / "out" / f"miniature-{id_}"
     summary = json.loads((out / "explore" / "explore.json").read_text())
     failure = summary["failure"]
     first = schedule_file.parse(failure["first"], "first")
@@ -125,9 +126,9 @@ def test_forgotten_second_life_is_found_shrunk_and_saved(sessions, shrink_s, mos
     again = sessions.tickproof("check", out / "explore" / "failed")
     assert again.status == EXIT_FAIL
     # The same schedule, played by `run`, in the name of the mutant and of the sound engine.
-    played = sessions.tickproof("run", f"mutant:{MUTANT}", "--schedule", saved, "--out", "run")
+    played = sessions.tickproof("run", f"mutant:{id_}", "--schedule", saved, "--out", "run")
     assert played.status == EXIT_FAIL
-    result = played.results_of(f"miniature+{MUTANT}")["EO-SCHEDULE"]
+    result = played.results_of(f"miniature+{id_}")["EO-SCHEDULE"]
     assert result["evidence"]["schedule"]
 
 
@@ -160,12 +161,14 @@ def test_given_schedule_is_played_instead_of_the_suites(sessions, schedule):
     assert "--schedule two-deaths.toml" in result["reproduce"]
 
 
+@LONG
 def test_counterexample_of_a_schedule_prints_it_to_be_copied(sessions, schedule):
     done = sessions.tickproof("run", f"mutant:{MUTANT}", "--schedule", schedule, "--out", "out")
     assert done.status == EXIT_FAIL, done.out
     assert printed(done.out).fault == schedule_file.load(schedule).fault
 
 
+@LONG
 def test_fault_that_misses_is_unknown(sessions, tmp_path):
     path = tmp_path / "empty.toml"
     path.write_text(NO_INPUT)
@@ -209,6 +212,7 @@ def test_a_search_on_hosts_strikes_them(sessions):
     assert " host at " in done.out
 
 
+@LONG
 def test_a_regression_that_comes_back_fails(sessions, tmp_path):
     mutant = mutants.find(f"mutant:{MUTANT}", fixtures())
     engine = mutants.make(mutant, fixtures(), tmp_path / "engine")

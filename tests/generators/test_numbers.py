@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import LONG
 from tickproof.generators.hashing import index_of
 from tickproof.generators.numbers import (
     EDGE_KEYS,
@@ -136,6 +137,7 @@ def test_keys_of_any_shape_are_distinct(shape, keys, seed):
     assert found.dtype == np.uint64 and len(set(found.tolist())) == len(number)
 
 
+@LONG
 def test_a_million_keys_of_any_shape_are_distinct():
     for shape in KEY_SHAPES:
         assert len(np.unique(keys_of(shape, 1_000_000))) == 1_000_000, shape

@@ -49,6 +49,7 @@ def test_offsets_committed_before_the_write_lose_without_an_oracle_too(tmp_path:
     assert "fewer than the" in " ".join(failed.value.msg.split())
 
 
+@LONG
 def test_at_least_once_is_judged_as_that(tmp_path: Path) -> None:
     """Increments that come before their offsets are right for a job that claims no more."""
     claims = 'state = "exactly-once"\ndelivery = "exactly-once"'

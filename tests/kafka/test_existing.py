@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.long import LONG
 from tickproof.conformance.engines.spec import EngineSpec, KafkaTimeouts, load
 from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.kafka import broker as own
@@ -47,6 +48,7 @@ def test_address_of_a_broker_that_is_there(there: str, miniature: EngineSpec) ->
     assert found == BrokerAddress(there, port, transaction_version=None, outlives=True)
 
 
+@LONG
 def test_nothing_is_left_of_a_run(there: str, tmp_path) -> None:
     names = "ST-TOTALS,KA-OPEN-TRANSACTION,KA-NAMES"
     done = subprocess.run(
@@ -73,6 +75,7 @@ def test_nothing_is_left_of_a_run(there: str, tmp_path) -> None:
     assert topics["__transaction_state"] == 50
 
 
+@LONG
 def test_transactions_are_followed_while_their_partitions_come_to_be(kafka: None) -> None:
     many = own.SETTINGS | {"transaction.state.log.num.partitions": "200"}
     with pytest.MonkeyPatch.context() as patch:

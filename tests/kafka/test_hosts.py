@@ -33,6 +33,7 @@ def miniature(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> EngineSpec:
     return load(fixtures() / "engines" / "kafka-miniature")
 
 
+@LONG
 def test_a_host_of_workers_dies_and_is_back(miniature: EngineSpec, tmp_path: Path) -> None:
     scenario = draw("count-host-death", Context(seed=5, transport="kafka"))
     scenario = replace(scenario, recipe=scenario.recipe | {"records": 40_000})

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import LONG
 from tickproof.conformance.kafka import jars
 
 ENGINE = Path(__file__).parents[2] / "fixtures" / "engines" / "kafka-streams"
@@ -78,6 +79,7 @@ def test_a_start_takes_classes_from_the_archive(engine, tmp_path):
     assert not list(app.parent.glob("tmp*"))
 
 
+@LONG
 def test_an_archive_is_no_condition(engine, tmp_path):
     assert done("prepare.py", engine).returncode == 0
     (app,) = (tmp_path / "cache" / "tickproof").glob("java-app-*")
@@ -87,6 +89,7 @@ def test_an_archive_is_no_condition(engine, tmp_path):
     assert (done("run.py", engine).stdout, done("run.py", engine).stderr) == ("no broker\n", "")
 
 
+@LONG
 def test_an_app_that_ends_at_once_is_prepared_too(engine):
     (engine / "App.java").write_text(FAILS)
     assert done("prepare.py", engine).returncode == 0

@@ -169,6 +169,7 @@ def test_an_engine_stays_down_for_as_long_as_it_is_told(
     assert "stays down for 2.5 s" in fault.text
 
 
+@LONG
 def test_output_that_is_no_point_is_kept_and_named(miniature: EngineSpec, tmp_path: Path) -> None:
     play(drawn("count"), made(tmp_path / "engine", COPIES), tmp_path / "run", seed=5)
     history = History(tmp_path / "run")
@@ -265,6 +266,7 @@ def test_an_engine_that_ends_at_once_cannot_start(miniature: EngineSpec, tmp_pat
     assert "cannot start: it ended at once, 6 times in a row" in stderr
 
 
+@LONG
 def test_a_broker_that_dies_is_the_kits_failure(
     kafka: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from tests.long import LONG
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.latency.statistics import Ratio
@@ -30,6 +31,7 @@ def test_every_step_has_its_rung_and_stands_on_one_below():
         below.add(rung.step)
 
 
+@LONG
 def test_the_miniature_gives_the_right_answer_at_every_step(tmp_path, capsys):
     status = ladder.ladder(
         spec.load(MINIATURE), PLAN, tmp_path, keep=False, console=style.console()

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.long import LONG
 from tickproof.conformance import live
 
 pytest.importorskip("aiohttp", reason="the extra live is not installed")
@@ -145,6 +146,7 @@ def test_a_session_is_followed_to_its_end(tmp_path, browser):
     ]
 
 
+@LONG
 def test_a_port_that_is_taken_is_said(served, tmp_path):
     address, _ = served
     port = address.rstrip("/").rpartition(":")[2]

@@ -79,6 +79,7 @@ def test_mutants_are_killed_or_survive_and_a_run_goes_on(
     assert len(lines()) == 5
 
 
+@LONG
 def test_what_the_first_scenarios_do_not_kill_faces_all_of_them(
     minimal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

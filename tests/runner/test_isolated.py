@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tests.conftest import wait_until
+from tests.long import LONG
 from tickproof import conformance
 from tickproof.conformance import resources
 from tickproof.conformance.engines import spec
@@ -141,9 +142,13 @@ class Started:
 
 @pytest.mark.parametrize(
     ("what", "partitions", "tick_us"),
-    [("passthrough", 2, 1_000), ("count", 4, 100), ("market-spread", 4, 1_000),
-     ("market-two", 2, 100)],
-)  # fmt: skip
+    [
+        ("passthrough", 2, 1_000),
+        pytest.param("count", 4, 100, marks=LONG),
+        pytest.param("market-spread", 4, 1_000, marks=LONG),
+        ("market-two", 2, 100),
+    ],
+)
 def test_a_paced_run_is_whole_and_right(tmp_path, what, partitions, tick_us):
     made = scenario(what, partitions=partitions, tick_us=tick_us)
     folder = tmp_path / "run"
@@ -169,6 +174,7 @@ def test_a_paced_run_is_whole_and_right(tmp_path, what, partitions, tick_us):
     assert history.all(events.Started)[0].pid in history.usage["pid"]
 
 
+@LONG
 def test_engine_and_kit_run_where_they_were_told(tmp_path):
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:

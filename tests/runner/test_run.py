@@ -89,13 +89,13 @@ def test_an_engine_that_does_not_fetch_after_its_death_fails(tmp_path: Path) -> 
 def test_an_engine_that_is_starved_after_its_death_does_not_fail(tmp_path: Path) -> None:
     """It starts again beside a program that leaves it nothing, for longer than all limits."""
     toml = engine(tmp_path / "e")
-    toml.write_text(TOML.replace("startup_timeout_s = 20", "startup_timeout_s = 1.5"))
+    toml.write_text(TOML.replace("startup_timeout_s = 20", "startup_timeout_s = 3"))
     starved: list[int] = []
     with Hogs() as hogs:
 
         def starve(row: dict[str, Any]) -> None:
             if row["event"] == "started" and row["resume"]:
-                hogs.starve(row["pid"], 4.0)
+                hogs.starve(row["pid"], 6.0)
                 starved.append(row["pid"])
 
         history = played(toml, tmp_path / "run", (KILL,), starve)

@@ -47,7 +47,8 @@ def verdicts(folder: Path, app: str, seed: int, only: tuple[str, ...]) -> dict[s
     return {outcome.requirement: outcome.verdict for outcome in outcomes}
 
 
-@pytest.mark.parametrize("app", ["count-some", *(pytest.param(o, marks=LONG) for o in [*APPS][1:])])
+@LONG
+@pytest.mark.parametrize("app", APPS)
 def test_without_a_cut_it_is_failed_on_whatever_app_it_offers(app, tmp_path):
     found = verdicts(tmp_path, app, 1, ("EO-FROM-CHECKPOINT",))
     # What blocks it, where the run broke off, is told of, too.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import LONG
 from tests.machine import needs, no_shared_memory
 from tests.selftest.houses import DEFECT, HARMLESS, house, mutant, sound_variant
 from tickproof.conformance import resources
@@ -59,6 +60,7 @@ def test_a_mutant_that_is_none_survives(fixtures: Path, capsys) -> None:
     assert "1 of 2 mutants killed, score 50 %" in said
 
 
+@LONG
 def test_a_mutant_must_fail_by_what_it_shows(fixtures: Path) -> None:
     mutant(fixtures, "wrong-words", DEFECT, shows='"something else"')
     assert selftest("--only", "wrong-words") == EXIT_FAIL
@@ -66,6 +68,7 @@ def test_a_mutant_must_fail_by_what_it_shows(fixtures: Path) -> None:
     assert (subject["kills"][0]["verdict"], subject["kills"][0]["killed"]) == ("fail", False)
 
 
+@LONG
 def test_each_requirement_that_a_mutant_names_must_fail(fixtures: Path) -> None:
     mutant(fixtures, "half-killed", DEFECT, also='["SL-DOUBLE-WRAPS", "PR-EMPTY-INPUT"]')
     assert selftest("--only", "half-killed") == EXIT_FAIL
@@ -97,6 +100,7 @@ def test_a_sound_engine_that_claims_too_little_is_reported(fixtures: Path) -> No
     assert report()["runs"] == 0
 
 
+@LONG
 def test_rounds_go_on_until_there_are_enough_runs(fixtures: Path) -> None:
     sound_variant(fixtures, "harmless", HARMLESS)
     assert selftest("--sound", "--only", "harmless", "--runs", "3", "--seed", "5") == EXIT_OK

@@ -173,6 +173,7 @@ def test_unknown_requirement_is_wrong_usage_under_plain_pytest(tmp_path):
     assert "--tickproof-only: no requirement EO-PAUSES; the nearest are EO-PAUSE" in done.stderr
 
 
+@LONG
 def test_unknown_engine_is_wrong_usage_under_plain_pytest(tmp_path):
     done = plain(tmp_path, "--engine", "no-such-engine")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR

@@ -45,6 +45,7 @@ def test_wrong_java_home_is_named(run, monkeypatch):
     assert "--spark: JAVA_HOME=/no/such/java: no program bin/java" in said("check", run, "--spark")
 
 
+@LONG
 def test_master_that_spark_does_not_know_is_named(recorded, sessions):
     done = sessions.tickproof("check", recorded.run("double"), "--spark", "--master", "moon://x")
     assert done.status == 2

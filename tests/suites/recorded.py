@@ -30,7 +30,7 @@ from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.judge import Unknown
-from tickproof.conformance.suites.scales import require_scaled
+from tickproof.conformance.suites.scales import require_input, require_scaled
 from tickproof.conformance.suites.scenarios import Context
 
 SEED = 11
@@ -105,11 +105,15 @@ def _fired(history: History) -> bool:
 
 
 def _worked(history: History) -> bool:
-    """Tell whether enough was left for the workers that each scale brought."""
+    """Tell whether there was work for the workers that each scale brought, for each of them."""
     if not history.record.scenario.name.endswith("-scale"):
         return True
+    begun = [one.t_ns for one in history.all(events.Scaled)]
+    ended = [*(one.t_ns for one in history.faults[1:]), None]
     try:
         require_scaled(history)
+        for begin_ns, end_ns in zip(begun, ended, strict=True):
+            require_input(history, begin_ns, end_ns)
     except Unknown:
         return False
     return True

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -178,16 +179,18 @@ def burner(kind: str) -> subprocess.Popen[str]:
 def test_a_real_neighbour_is_told_from_a_child_of_the_kit(kind) -> None:
     found = Accounts()
     found.update(process_table.table(), [])
-    busy, kit = found.busy_s, found.kit_s
+    busy, kit, before = found.busy_s, found.kit_s, time.process_time()
     with burner(kind) as process:
         burnt = float(process.stdout.readline())
         found.update(process_table.table(), [])
+        looking = time.process_time() - before
         process.stdin.close()
     kit_s, others_s = found.kit_s - kit, found.busy_s - found.kit_s - (busy - kit)
     assert (others_s if kind == "apart" else kit_s) >= burnt - 2 / TICKS
     assert sum(found.others.values()) == pytest.approx(others_s)
     if kind == "apart":
-        assert kit_s < burnt
+        # Of what this process itself used all belongs to the kit: on some machines a look is dear.
+        assert kit_s - looking < burnt
 
 
 def test_times_of_a_process_are_those_that_it_knows_itself() -> None:
