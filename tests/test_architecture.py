@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def modules(folder: str) -> dict[str, Path]:
 KNOWN = {name for top in ("conformance", "generators", "reference") for name in modules(top)}
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     """Return every module that a file imports, dotted; a name of a module counts as its module."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -41,7 +43,7 @@ def imports(path: Path) -> set[str]:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 found.add(inner if inner in KNOWN else node.module)
-    return found
+    return frozenset(found)
 
 
 def package(module: str) -> str:
