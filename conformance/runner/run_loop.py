@@ -110,8 +110,7 @@ class RunLoop:
         self._drained(self._drain)
         self._forget_drain()
         self._look_at_the_end()
-        if (step := self._faults.current) and moment_of(step).of_output:
-            self._faults.give_up("its moment did not come", step)
+        self._give_up_what_is_left()
         return self._faults.fire_now(moments.DRAINED) is None and not self._engine.killed
 
     def _hear_of_scales(self) -> None:
@@ -302,6 +301,13 @@ class RunLoop:
             if self._faults.nobody_came_back:
                 raise self._no_recovery("nothing fetched")
             self._faults.give_up("its moment did not come")
+
+    def _give_up_what_is_left(self) -> None:
+        """Drain was answered: no step but one that waits for that can have its moment yet."""
+        while (step := self._faults.current) and moment_of(step) is not moments.DRAINED:
+            self._faults.give_up("its moment did not come", step)
+            if self._faults.current is step:  # it is being carried out after all
+                return
 
     @property
     def _silent_s(self) -> float:

@@ -5,6 +5,8 @@ Time is a clock that only moves when it is read or told to; a run is played in m
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -251,6 +253,15 @@ class Run:
         assert self.faults.failure is None
 
 
+@contextmanager
+def in_its_time(run):
+    """Let controller and loop live by the clock of a run."""
+    with ExitStack() as patches:
+        for module in (controller, flight, run_loop):
+            patches.enter_context(patch.multiple(module, time=run.clock))
+        yield
+
+
 @st.composite
 def schedules(draw, most=4):
     """Draw steps that make sense one after the other."""
@@ -284,14 +295,21 @@ def schedules(draw, most=4):
 @given(schedules(), st.booleans())
 def test_with_an_engine_that_works_every_run_ends(schedule, one_each):
     run = Run(schedule, one_each)
-    with (
-        patch.multiple(controller, time=run.clock),
-        patch.multiple(flight, time=run.clock),
-        patch.multiple(run_loop, time=run.clock),
-    ):
+    with in_its_time(run):
         run.finish()
     run.check()
     assert {one["why"] for one in run.bench.named("fault-missed")} <= {"its moment did not come"}
+
+
+def test_a_step_that_is_left_at_the_end_is_noted():
+    """The engine keeps its connections over a death: all is drained before it counts as back."""
+    death = FaultStep("kill", "worker", "fetched", fraction=0.5, workers=3)
+    run = Run([death, replace(death, at="cuts", burst=2_000)])
+    with in_its_time(run):
+        run.finish()
+    assert len(run.bench.named("fault")) == 1
+    assert [one["why"] for one in run.bench.named("fault-missed")] == ["its moment did not come"]
+    run.check()
 
 
 class AnyEngine(RuleBasedStateMachine):
@@ -300,11 +318,8 @@ class AnyEngine(RuleBasedStateMachine):
     @initialize(schedule=schedules(), one_each=st.booleans())
     def begin(self, schedule, one_each):
         self.run = Run(schedule, one_each)
-        self.patches = [
-            patch.multiple(module, time=self.run.clock) for module in (controller, flight, run_loop)
-        ]
-        for one in self.patches:
-            one.start()
+        self.patches = ExitStack()
+        self.patches.enter_context(in_its_time(self.run))
 
     @rule(due=st.integers(0, TOTAL))
     def publish(self, due):
@@ -358,8 +373,7 @@ class AnyEngine(RuleBasedStateMachine):
                 self.run.check()
                 assert self.run.faults.current is None
             finally:
-                for one in self.patches:
-                    one.stop()
+                self.patches.close()
 
 
 TestAnyEngine = AnyEngine.TestCase
