@@ -110,6 +110,7 @@ def test_a_run_without_a_drain_answer_is_refused(opened):
         drained_ns(opened(Moves([1], [], [], None)))
 
 
+@LONG
 @given(made=histories())
 def test_progress_rises_to_what_was_released_or_fetched(opened, made):
     done = progress(opened(made))

@@ -28,6 +28,7 @@ def kafka() -> None:
     expect_broker()
 
 
+@LONG
 def test_a_broker_stays_until_it_is_stopped(kafka, sessions, wait_until):
     started = sessions.tickproof("kafka", "start", "--json")
     assert started.status == 0, started.err

@@ -47,6 +47,7 @@ def test_every_run_of_a_session_gives_its_verdict_again(sessions):
         assert not (run / "input").exists()
 
 
+@LONG
 def test_a_failing_run_gives_its_verdict_again(sessions):
     engine = sessions.rogue("DeafGap")
     engine.write_text(engine.read_text() + '[known_gaps]\nPR-SEQUENCE = "not numbered yet"\n')

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.long import LONG
+
 #: Requirement -> rogue -> (the reason of its failure, what it must quote).
 ROGUES = {
     "PR-TOKEN": {
@@ -62,6 +64,7 @@ def test_sound_engines_pass(sessions):
         assert {row["verdict"] for row in done.results_of(name).values()} == {"pass"}
 
 
+@LONG
 def test_a_run_that_does_not_drain_ends_at_the_drain_limit(sessions):
     names = ("NeverReads", "NeverDrains")
     engines = [sessions.rogue(name, drain=0.5) for name in names]

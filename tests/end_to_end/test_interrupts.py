@@ -199,6 +199,7 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path, wait_until):
         process.communicate()
 
 
+@LONG
 def test_two_sessions_of_one_folder_do_not_mix(sessions, wait_until):
     process = _started(sessions, wait_until, 1)
     other = sessions.tickproof(

@@ -35,6 +35,7 @@ def rogue(sessions):
     return write
 
 
+@LONG
 def test_workers_that_do_nothing_are_seen_without_a_fault(sessions, rogue):
     done = sessions.judge([rogue("Idle")], "PR-TOPOLOGY", "SL-PASSTHROUGH")
 
@@ -74,6 +75,7 @@ def test_the_child_of_a_worker_dies_with_it(sessions, rogue):
     assert done.results["EO-WORKER-DEATH"]["reason"] == "EXITED"
 
 
+@LONG
 def test_workers_that_get_the_records_by_pipe_work(sessions, rogue):
     done = sessions.judge([rogue("Piped")], "PR-TOPOLOGY", "PR-WORKERS-WORK", *DEATHS)
 

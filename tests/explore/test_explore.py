@@ -149,6 +149,7 @@ def test_sound_engine_survives_a_short_search(sessions):
     assert not (sessions.folder / "kept").exists()
 
 
+@LONG
 def test_given_schedule_is_played_instead_of_the_suites(sessions, schedule):
     done = sessions.tickproof("run", "miniature", "--schedule", schedule, "--out", "out")
     assert done.status == EXIT_OK, done.out

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.long import LONG
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.explore import generation
 from tickproof.conformance.explore.generation import MOST_FAULTS, MOST_RECORDS, drawn, offers
@@ -81,6 +82,7 @@ def test_the_same_seed_draws_the_same_and_another_seed_others(tmp_path):
     assert len({scenario.name for scenario in first}) == 40
 
 
+@LONG
 def test_the_same_seed_draws_the_same_in_another_process():
     code = (
         "import itertools\n"

@@ -66,6 +66,7 @@ def done(script: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[
     )
 
 
+@LONG
 def test_a_start_takes_classes_from_the_archive(engine, tmp_path):
     assert done("prepare.py", engine).returncode == 0
     (app,) = (tmp_path / "cache" / "tickproof").glob("java-app-*")

@@ -55,6 +55,7 @@ def line_of(adapter: Path, text: str) -> int:
     return adapter.read_text().splitlines().index(text) + 1
 
 
+@LONG
 def test_mutants_are_killed_or_survive_and_a_run_goes_on(
     minimal: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -200,6 +200,7 @@ def test_engine_and_kit_run_where_they_were_told(tmp_path):
     assert os.sched_getaffinity(0) == set(cores)
 
 
+@LONG
 def test_an_engine_that_dies_in_the_middle_recovers_and_the_schedule_goes_on(tmp_path):
     kill = FaultStep("kill", "engine", "fetched", fraction=0.5)
     history = played(tmp_path / "run", scenario(seconds=1.5, faults=(kill,)))

@@ -91,6 +91,7 @@ def test_a_sound_engine_with_a_defect_is_reported(fixtures: Path) -> None:
     assert kept == {"harmless": False, "defective": True}
 
 
+@LONG
 def test_a_sound_engine_that_claims_too_little_is_reported(fixtures: Path) -> None:
     less = ("engine.toml", "[apps.double]\n", "")
     sound_variant(fixtures, "offers-less", less)

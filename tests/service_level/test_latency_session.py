@@ -13,6 +13,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
+from tests.long import LONG
 from tests.service_level import session_profiles
 from tests.suites import tampering
 from tickproof.conformance.latency.samples import latencies
@@ -132,6 +133,7 @@ def test_a_folder_that_is_not_whole_is_named(session, tmp_path):
     assert "run-2/output/s0.log" in again.err and "Traceback" not in again.err
 
 
+@LONG
 def test_an_engine_that_fails_is_a_fail(sessions):
     profile = session_profiles.write(sessions.folder, duration=0.4)
     ends = sessions.toml("ends", ["{python}", "-c", "pass"])

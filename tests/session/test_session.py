@@ -88,6 +88,7 @@ def test_tier_above_a_failure_is_blocked_and_says_by_what(sessions):
     assert {row["reason"] for row in blocked.values() if row["tier"] == 0} == {"EXITED"}
 
 
+@LONG
 def test_engine_that_promises_nothing_asked_for_is_not_green(sessions):
     engine = sessions.toml("idle", ["{python}", "-c", "raise SystemExit(3)"])
     done, results = judge(sessions, engine, "EO-ENGINE-DEATH")
@@ -95,6 +96,7 @@ def test_engine_that_promises_nothing_asked_for_is_not_green(sessions):
     assert results["EO-ENGINE-DEATH"]["verdict"] == "not-claimed"
 
 
+@LONG
 def test_session_whose_process_died_is_a_kit_error(sessions):
     engine = sessions.toml("killer", ["{python}", "-c", KILLS_THE_KIT])
     done = sessions.tickproof(
@@ -167,6 +169,7 @@ def test_a_session_that_judges_nothing_is_not_green_under_plain_pytest(tmp_path)
     assert done.returncode == 5, done.stdout + done.stderr
 
 
+@LONG
 def test_unknown_requirement_is_wrong_usage_under_plain_pytest(tmp_path):
     done = plain(tmp_path, "--engine", "minimal", "--tickproof-only", "EO-PAUSES")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR

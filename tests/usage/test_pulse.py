@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.long import LONG
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.control_channel import ControlChannel
 from tickproof.conformance.engines.failures import EngineFailure
@@ -66,7 +67,7 @@ def test_one_that_hangs_fails(code: str) -> None:
         assert awaited(pid, FairClock()).code == "NO_ANSWER"
 
 
-@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("hidden", [pytest.param(False, marks=LONG), True])
 def test_one_that_never_runs_is_not_failed(monkeypatch, hidden: bool) -> None:
     """It has the core only when nobody else wants it, and somebody always does."""
     if hidden:  # a kernel that tells nothing of pressure

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.long import LONG
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import KitStopped
@@ -89,6 +90,7 @@ def test_a_run_shorter_than_a_second_has_a_first_and_a_last_sample(tmp_path, mon
     assert {"usage.bin", "machine.bin", "others.bin"} <= history.record.files.keys()
 
 
+@LONG
 def test_an_engine_that_is_killed_is_followed_into_its_next_life(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sampler, "PERIOD_S", 0.02)
     kill = FaultStep("kill", "engine", "fetched", fraction=0.5)
