@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 from tests.file_scheduler import FileScheduler, rank
+from tests.warm import Warm
 from tickproof import conformance
 from tickproof.conformance.resources import fixtures
 
@@ -57,6 +58,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 #: No session of these tests may take longer, on any machine.
 DEADLINE_S = 300.0
 ROGUES = fixtures() / "rogues"
+WARM = Warm()
 
 TOML = """
 [engine]
@@ -102,6 +104,8 @@ class Sessions:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._started: list[subprocess.Popen[str]] = []
+        #: Leaders of the process groups of all commands so far.
+        self._leaders: set[int] = set()
 
     def rogue(self, name: str, *, startup: float = 20, drain: float = 20) -> Path:
         """Write an engine.toml for a class of data_rogue.py or a function of rogue.py."""
@@ -121,29 +125,42 @@ class Sessions:
 
     def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
         """Start ``tickproof`` in a process group of its own."""
-        path = [str(Path(conformance.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         process = subprocess.Popen(
             [sys.executable, "-m", "tickproof.conformance.cli.main", *map(str, arguments)],
             stderr=subprocess.PIPE,
             text=True,
             cwd=self.folder,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)), "CI": "1"},
+            env=self._environment(),
             start_new_session=True,
             **({"stdout": subprocess.PIPE} | options),
         )
         self._started.append(process)
+        self._leaders.add(process.pid)
         return process
+
+    @staticmethod
+    def _environment() -> dict[str, str]:
+        path = [str(Path(conformance.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+        return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)), "CI": "1"}
 
     def ended(self, process: subprocess.Popen[str]) -> Done:
         """Wait for the end of a started command."""
         out, err = process.communicate(timeout=DEADLINE_S)
+        return self._done(process.returncode, out, err)
+
+    def _done(self, status: int, out: str, err: str) -> Done:
         reports = [json.loads(p.read_text()) for p in self.folder.glob("*/*/report.json")]
         by_name = {report["engine"]["name"]: report for report in reports}
-        return Done(process.returncode, out, err, by_name)
+        return Done(status, out, err, by_name)
 
     def tickproof(self, *arguments: object, **options: Any) -> Done:
-        """Run a command to its end."""
-        return self.ended(self.start(*arguments, **options))
+        """Run a command to its end: without options, in a process that has it loaded."""
+        if options:
+            return self.ended(self.start(*arguments, **options))
+        words = [str(word) for word in arguments]
+        ended = WARM.run(words, self.folder, self._environment(), DEADLINE_S)
+        self._leaders.add(ended.pid)
+        return self._done(ended.status, ended.out, ended.err)
 
     def judge(self, engines: list[Path], *only: str, workers: int = 1) -> Done:
         """Judge engines on some requirements."""
@@ -158,8 +175,7 @@ class Sessions:
     def processes(self) -> list[psutil.Process]:
         """Return every living process of the sessions: by ancestry, group and run id."""
         ids = {json.loads((run / "run.json").read_text())["id"] for run in self.runs()}
-        groups = {process.pid for process in self._started}
-        return [p for p in psutil.process_iter() if self._belongs(p, ids, groups)]
+        return [p for p in psutil.process_iter() if self._belongs(p, ids, self._leaders)]
 
     @staticmethod
     def _belongs(process: psutil.Process, ids: set[str], groups: set[int]) -> bool:

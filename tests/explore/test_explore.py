@@ -84,7 +84,7 @@ def printed(out: str) -> schedule_file.Schedule:
 
 @pytest.mark.parametrize(
     ("id_", "shrink_s", "most_records"),
-    [("offset-not-state", 1, None), pytest.param(MUTANT, 20, 50, marks=LONG)],
+    [("restart-from-zero", 1, None), pytest.param(MUTANT, 20, 50, marks=LONG)],
 )
 @needs_processes
 def test_a_defect_is_found_shrunk_and_saved(sessions, id_, shrink_s, most_records):
