@@ -829,8 +829,16 @@ def count_full_disk(context: Context, rng: random.Random) -> Scenario:
     full = FaultStep(
         "fill", "state", "fetched", fraction=round(rng.uniform(0.3, 0.5), 4), seconds=2.0, cut=True
     )
-    death = replace(kill(rng, "engine", full.fraction, full.fraction), delay_s=1.0)
-    return deaths(context, full, death)
+    # An engine that goes on without cuts has more than 16,384 outputs of a partition to repeat.
+    death = kill(rng, "engine", full.fraction, full.fraction)
+    death = replace(death, delay_s=1.0, burst=context.records(30_000))
+    return carried(
+        context,
+        context.records(150_000),
+        rate=60_000,
+        faults=(full, death),
+        recipe={"partitions": 2},
+    )
 
 
 def _drain_waits_for_a_disk(history: History) -> None:
