@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +19,27 @@ from tickproof.conformance.text import command_line
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR
 
 
+def _digest(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    if text is not None and not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise click.UsageError(f"--root: expected 64 hexadecimal digits; got {text!r}")
+    return text
+
+
 @click.command(cls=Command)
 @RUN
 @options.spark("Judge on Spark: for more than one machine can hold.")
-def check(run: Path, master: str | None) -> int:
+@click.option(
+    "--root",
+    "expected",
+    metavar="DIGEST",
+    callback=_digest,
+    help="Refuse a run whose root is another: the digest that `run`, `check` or `pack` printed.",
+)
+def check(run: Path, master: str | None, expected: str | None) -> int:
     """Judge a recorded RUN again, from disk alone: its folder, or a pack of it."""
     from tickproof.conformance import spark_check
     from tickproof.conformance.explain import with_stories
+    from tickproof.conformance.history import seal
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.report import terminal
     from tickproof.conformance.report.json_report import result
@@ -34,6 +49,9 @@ def check(run: Path, master: str | None) -> int:
     known = registry.load()
     try:
         with opened_run(run) as folder:
+            root = seal.root(folder)
+            if expected not in (None, root):
+                raise HistoryError(f"{run}: root {root or 'missing'}, expected {expected}")
             if master is None:
                 outcomes = with_stories(tiers.recheck(folder))
             else:
@@ -48,6 +66,7 @@ def check(run: Path, master: str | None) -> int:
     ]
     console = style.console()
     terminal.details(console, results, None)
+    terminal.root(console, root)
     return terminal.status(console, [decided.verdict for decided in results])
 
 
@@ -73,6 +92,7 @@ def pack(run: Path, output: Path | None) -> None:
     for member, word in made.kept:
         click.echo(f"warning: {member} holds {word}: the engine's own bytes, kept", err=True)
     click.echo(f"{made.path}  {made.bytes:,} bytes")
+    click.echo(f"root  {made.root}")
 
 
 def _engine_of(run: Path, record: Mapping[str, Any]) -> str:

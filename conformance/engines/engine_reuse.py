@@ -56,6 +56,7 @@ class EnginePool:
                 raise
             self._cannot_undeploy = True
             return False
+        idle.engine.set_aside()
         self._idle = idle
         return True
 

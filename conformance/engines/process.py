@@ -140,8 +140,15 @@ class Engine:
 
     def hand_over(self, stderr_path: Path, on_line: OnLine, clock: FairClock) -> None:
         """Hand the engine over to a later run, which gets its control lines and its stderr."""
-        stderr = StderrLog(stderr_path, self._stderr_limit)
         self._channel.clock = self._roster.clock = clock
+        self._write_stderr_to(stderr_path, on_line)
+
+    def set_aside(self) -> None:
+        """End its part in a run: what it says until a later one takes it over belongs to none."""
+        self._write_stderr_to(Path(os.devnull), lambda *_: None)
+
+    def _write_stderr_to(self, path: Path, on_line: OnLine) -> None:
+        stderr = StderrLog(path, self._stderr_limit)
         with self._line_lock:
             self._on_line = on_line
             before, self._stderr = self._stderr, stderr

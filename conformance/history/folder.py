@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import json
 import os
 import re
 import secrets
 import shutil
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from io import BufferedReader
@@ -20,7 +18,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.history import plain_files, run_record
+from tickproof.conformance.history import plain_files, run_record, seal
 from tickproof.conformance.history.events import (
     Event,
     FaultMissed,
@@ -48,6 +46,7 @@ from tickproof.generators.layouts import framed
 from tickproof.generators.spread_rule import decimals_of, spread_limit
 
 FORMAT: Final = 1
+_CHANGED: Final = "changed after it was recorded"
 
 E = TypeVar("E", bound=Event)
 
@@ -63,24 +62,7 @@ def write_json(path: Path, data: Any) -> None:
         part.unlink(missing_ok=True)
 
 
-#: What a run records as it goes; a judgement needs each of them whole.
-_RECORDED: Final = ("*.bin", "*.jsonl", "output/*.log", "output/*.arrivals", "output/*.odd")
-#: What waited for its commit: no judgement needs it, and it is dropped after the run.
-_STAGED: Final = "output/staged.bin"
 _KEYS: Final = {"scenario": dict, "claims": dict, "input": dict, "engine": dict}
-
-
-def recorded_files(folder: Path) -> dict[str, int]:
-    """Return the sizes in bytes of what a run recorded, by name within its folder.
-
-    Links and whatever else is no plain file are none of it.
-    """
-    found = {
-        name: (folder / name).lstat()
-        for name in plain_files.below(folder, "output")
-        if name != _STAGED and any(fnmatch.fnmatchcase(name, one) for one in _RECORDED)
-    }
-    return {name: held.st_size for name, held in found.items() if stat.S_ISREG(held.st_mode)}
 
 
 class History:
@@ -94,18 +76,22 @@ class History:
         self.cache: dict[str, Any] = {}  # what checkers found, kept for other tests of this run
         path = folder / "run.json"
         try:
-            run = loads(plain_files.read_bytes(folder, path.name))
+            content = plain_files.read_bytes(folder, path.name)
+            run = loads(content)
         except FileNotFoundError:
             raise HistoryError(f"{path}: not found; expected the folder of a run") from None
         except OSError as error:
             raise HistoryError(f"{path}: cannot be read ({error})") from error
         except ValueError as error:
             raise HistoryError(f"{path}: not JSON ({error})") from error
-        self._unchanged: set[str] = set()
+        #: Digests of files by name, and the names of those that have been compared.
+        self._sums, self._unchanged = seal.read(folder), set[str]()
+        if self._sums and hashlib.sha256(content).hexdigest() != self._sums.get(path.name):
+            raise HistoryError(f"{path}: {_CHANGED}")
         self.record = self._read(path, run)
 
     def _read(self, path: Path, run: Any) -> RunRecord:
-        """Expect all keys of run.json, and every file as long as the run left it."""
+        """Expect all keys of run.json."""
         if not isinstance(run, dict):
             raise HistoryError(f"{path}: expected a JSON object")
         if run.get("format") != FORMAT:
@@ -114,33 +100,55 @@ class History:
             # A kit that was stopped while it made the input left no "input".
             if not isinstance(run.get(key), kind):
                 raise HistoryError(f"{path}: {key}: expected an object; the run has not begun")
-        record = run_record.read(path, run)
-        for name, size in record.files.items():
-            if name != _STAGED and (has := plain_files.size(self.folder, name)) < size:
-                raise HistoryError(
-                    f"{self.folder / name}: {has} bytes, expected {size}: cut after the run"
-                )
-        return record
+        return run_record.read(path, run)
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the run has a seal, which it gets at its end."""
+        return bool(self._sums)
+
+    def verify(self) -> None:
+        """Expect the run to be sealed, and every file to be as it was then.
+
+        Raises HistoryError with the first that is missing, changed or not listed. Input may be
+        missing, because it can be made again.
+        """
+        listed = self.folder / seal.FILE_NAME
+        if not self.sealed:
+            raise HistoryError(
+                f"{listed}: not found; expected the digests of a run that ended (runs of earlier "
+                "versions have none)"
+            )
+        self._sums |= {row.file: row.sha256 for row in self.partitions}
+        held = set(seal.names(self.folder))
+        if added := held - self._sums.keys():
+            raise HistoryError(f"{self.folder / min(added)}: added after the run, not in {listed}")
+        for name in sorted(self._sums):
+            if name not in held and not name.startswith("input/"):
+                raise HistoryError(f"{self.folder / name}: not found; {listed} lists it")
+            if name in held:
+                self.opened(name).close()
 
     def note(self, **facts: Any) -> None:
         """Add facts to run.json that are known only after the run; raises OSError."""
         path = self.folder / "run.json"
         run = loads(plain_files.read_bytes(self.folder, path.name)) | facts
         write_json(path, run)
-        self.record = run_record.read(path, run)
+        seal.renew(self.folder, path.name)
+        self._sums, self.record = seal.read(self.folder), run_record.read(path, run)
 
     def opened(self, name: str) -> BufferedReader:
         """Open a file of the run, by its name within the folder, as it was recorded.
 
-        Raises HistoryError where it is no plain file, or not what the kit wrote (older runs
-        and made ones have no digests to tell by); FileNotFoundError.
+        Raises HistoryError if it is not a regular file, or not what the kit sealed;
+        FileNotFoundError.
         """
         file = plain_files.opened(self.folder, name)
-        expected = self.record.sha256.get(name)
+        expected = self._sums.get(name)
         if expected is not None and name not in self._unchanged:
             if hashlib.file_digest(file, "sha256").hexdigest() != expected:
                 file.close()
-                raise HistoryError(f"{self.folder / name}: changed after it was recorded")
+                raise HistoryError(f"{self.folder / name}: {_CHANGED}")
             file.seek(0)
             self._unchanged.add(name)
         return file

@@ -168,8 +168,6 @@ class RunRecord(_Shape):
     ended_ns: _I64 = 0
     started_ns: _I64 = 0
     started: _Number = 0.0
-    files: dict[str, _Count] = {}
-    sha256: dict[str, str] = {}
     event_counts: dict[str, _Count] = {}
     known_gaps: dict[str, str] = {}
     pace: Timing | None = None

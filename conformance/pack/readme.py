@@ -47,6 +47,7 @@ _WORDS: Final = {
 #: Files that can be read as they are, by the beginning of their names.
 _READABLE: Final = {
     "run.json": "engine, scenario with its faults, seed, input, and how the run ended",
+    "SHA256SUMS": "the digest of each file here; its own SHA-256 is the root of this run",
     "verdict.json": "the verdicts when the run was made",
     "events.jsonl": "faults, starts, exits, connections, HAVE, transactions, drain",
     "control.jsonl": "every line to and from the engine's stdin and stdout",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import mmap
 import re
@@ -16,8 +14,8 @@ from typing import Any, Final, get_args
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain.stories import opened
-from tickproof.conformance.history import provenance
-from tickproof.conformance.history.folder import History, recorded_files, write_json
+from tickproof.conformance.history import provenance, seal
+from tickproof.conformance.history.folder import History, write_json
 from tickproof.conformance.history.input_replay import same_input, save_plan
 from tickproof.conformance.history.run_record import RunRecord
 from tickproof.conformance.pack import archive, readme
@@ -43,12 +41,14 @@ _KEYS: Final = re.compile(r'\\*"(\w+)\\*"\s*:')
 class Packed:
     """A pack that was made.
 
-    kept: members that still identify the machine, each with the word for what it contains,
+    root: of the run in the pack, whose texts are not those of the recorded run. kept: members that
+    still identify the machine, each with the word for what it contains,
     such as ("output/s0.log", "{home}").
     """
 
     path: Path
     bytes: int
+    root: str
     outcomes: list[Outcome]
     kept: list[tuple[str, str]]
 
@@ -65,7 +65,8 @@ def pack(run: Path, target: Path | None) -> Packed:
         redact = _redactor(source, folder)
         for path in _texts(folder):
             _rewrite(path, redact)
-        _finish_record(folder, redact)
+        _finish_record(folder)
+        seal.write(folder, {})
         outcomes = tiers.recheck(folder)
         if _gist(before) != _gist(outcomes):
             raise HistoryError(
@@ -76,11 +77,13 @@ def pack(run: Path, target: Path | None) -> Packed:
         with opened(folder) as history:
             text = redact(readme.text(history, outcomes, _members(folder)))
         (folder / readme.NAME).write_text(text, encoding="utf-8")
+        seal.write(folder, {})
         top = _name(history.record)
         path = target or Path(f"{top}{SUFFIX}")
         members = _members(folder)
         archive.write(path, top, members)
-        return Packed(path, path.stat().st_size, outcomes, list(_kept(members, redact)))
+        kept = list(_kept(members, redact))
+        return Packed(path, path.stat().st_size, seal.root(folder), outcomes, kept)
 
 
 def _name(run: RunRecord) -> str:
@@ -103,17 +106,19 @@ def _members(folder: Path) -> dict[str, Path]:
 def _copy(source: Path, folder: Path) -> None:
     """Copy the files of a run, so that ``folder`` is a run folder; no link is followed."""
     history = History(source)
-    others = ("run.json", "verdict.json", "usage.json", "stderr.log")
-    for name in (*recorded_files(source), *others):
+    history.verify()
+    for name in {*seal.names(source)} - {readme.NAME}:
+        if name.startswith("input/"):
+            continue
         target = folder / name
         target.parent.mkdir(exist_ok=True)
-        with contextlib.suppress(FileNotFoundError), history.opened(name) as file:
-            with target.open("xb") as copy:
-                shutil.copyfileobj(file, copy, _CHUNK)
+        with history.opened(name) as file, target.open("xb") as copy:
+            shutil.copyfileobj(file, copy, _CHUNK)
     kind = history.record.input.recipe["kind"]
     size = sum(row.records * (4 + row.record_size) for row in history.partitions)
     if kind in _CSV or size <= SMALL_INPUT:
         save_plan(same_input(source, history.record)(folder / "input"), folder / "input")
+    seal.write(folder, {})
 
 
 def _texts(folder: Path) -> Iterator[Path]:
@@ -185,17 +190,10 @@ def _deploy(row: Mapping[str, Any]) -> dict[str, Any] | None:
     return line if line.get("op") == "deploy" else None
 
 
-def _finish_record(folder: Path, redact: Redactor) -> None:
-    """Take the provenance out of run.json, and record the sizes that the files have now."""
+def _finish_record(folder: Path) -> None:
+    """Take the provenance out of run.json."""
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     run.pop(provenance.MADE_AT, None)
-    run["files"] = recorded_files(folder)
-    if "sha256" in run:  # redacted text has other bytes
-        run["sha256"] |= {
-            name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
-            for name in run["sha256"]
-            if Path(name).suffix in _TEXTS
-        }
     write_json(folder / "run.json", run)
 
 

@@ -20,6 +20,7 @@ from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.faults.kinds import needs_of
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.hosts import realtime
 from tickproof.conformance.hosts.attestation import attest
 from tickproof.conformance.hosts.cores import Cores, assign
@@ -273,6 +274,8 @@ def _measure_run_again(folder: Path, run: RunFigures, profile: Profile) -> RunFi
     if run.ended == "kit-error":
         return run  # what the kit could not play it cannot measure
     number = run.number
+    for name in (f"run-{number}", f"floor-{number}"):
+        History(folder / name).verify()
     return measurement.untouched(
         folder / f"run-{number}",
         lambda: measurement.untouched(

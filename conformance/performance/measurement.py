@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history import seal
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import TICK, TICKS_FILE
 from tickproof.conformance.hosts.model import Attestation, HostError
@@ -191,6 +192,7 @@ class RecordedRun:
         epoch_ns = round(record.started * 1e9) - record.started_ns
         rows = intervals.interval_histograms(self.answers, self.phases, self.table.t0_ns)
         percentiles.write_hlog(self.history.folder / HLOG_FILE, rows, epoch_ns=epoch_ns)
+        seal.renew(self.history.folder, HLOG_FILE)
 
 
 def untouched(folder: Path, look: Callable[[], Any]) -> Any:

@@ -6,6 +6,7 @@ Schema. ``python -m tickproof.conformance.report.json_report`` writes the schema
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections import Counter
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
 from pydantic import Field, JsonValue, model_validator
 
+from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history import seal
 from tickproof.conformance.report import judged
 from tickproof.conformance.report.document import (
     FORMAT,
@@ -81,6 +84,7 @@ class Result(Model):
     actual: str
     evidence: dict[str, JsonValue]
     run: str = Field(description="run folder, relative to the folder of this report; may be empty")
+    root: str = Field(default="", description="SHA-256 of the digests of all files of the run")
     reproduce: str
     seconds: float = Field(ge=0)
     story: Story = Story()
@@ -142,6 +146,7 @@ class Report(Document):
         default=[], description="what this engine could be asked on hosts: ids, and regressions"
     )
     requirements: list[Result]
+    root: str = Field(default="", description="SHA-256 of the roots of all runs, with their names")
     fault_space: FaultSpace | None = None
     session: str = Field(default="", description="folder of its runs, in runs/; may be empty")
     interrupted: Interrupted | None = Field(
@@ -231,6 +236,7 @@ def build(
         ],
         not_asked=list(not_asked),
         requirements=results,
+        root=_root_of_all(results),
         fault_space=fault_space,
     )
 
@@ -331,6 +337,7 @@ def result(outcome: Outcome, requirement: Requirement | None, folder: Path | Non
         actual=bounded(outcome.actual),
         evidence={bounded(k): _plain(v) for k, v in outcome.evidence.items()},
         run=bounded(run.as_posix()) if outcome.run else "",
+        root=_root(outcome.run),
         reproduce=bounded(outcome.reproduce),
         seconds=round(max(float(outcome.seconds), 0.0), 3),
         story=Story(
@@ -341,6 +348,20 @@ def result(outcome: Outcome, requirement: Requirement | None, folder: Path | Non
         ),
         blocked_by=list(outcome.blocked_by),
     )
+
+
+def _root(run: str) -> str:
+    """Return the root of a run folder; "" if it is gone, or a pack."""
+    try:
+        return seal.root(Path(run)) if run else ""
+    except (OSError, HistoryError):
+        return ""
+
+
+def _root_of_all(results: Iterable[Result]) -> str:
+    """Return one digest for all runs; "" without a run."""
+    lines = sorted({f"{one.root}  {one.run}\n" for one in results if one.root})
+    return hashlib.sha256("".join(lines).encode()).hexdigest() if lines else ""
 
 
 def _plain(value: Any) -> JsonValue:

@@ -33,7 +33,16 @@ _ELEMENT: Final[dict[Verdict, type[FinalResult] | None]] = {
 _DECLARATION: Final = "<?xml version='1.0' encoding='utf-8'?>"
 #: Everything outside the Char production of XML 1.0.
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_DETAILS: Final = ("scenario", "stimulus", "expected", "actual", "reason", "run", "reproduce")
+_DETAILS: Final = (
+    "scenario",
+    "stimulus",
+    "expected",
+    "actual",
+    "reason",
+    "run",
+    "root",
+    "reproduce",
+)
 
 
 def xml_safe(text: str) -> str:
@@ -100,6 +109,7 @@ def xml(report: Report) -> str:
         ("seed", str(report.seed)),
         ("isolation", report.isolation),
         ("hosts", str(report.hosts)),
+        ("root", report.root),
         ("verdict", report.conclusion.word),
         ("judged", judged.share(report.requirements)),
         ("not_judged", judged.rest(report.requirements, report.not_asked)),

@@ -77,6 +77,11 @@ def details(
         scale_costs.show(console, results)
 
 
+def root(console: Console, digest: str) -> None:
+    """Print the root of what was judged, which tells a run from any other."""
+    _line(console, "root", digest)
+
+
 def status(console: Console, verdicts: Sequence[Verdict]) -> int:
     """Return the exit status of a command on recorded runs; say so if nothing was judged."""
     found = status_of(verdicts) if verdicts else EXIT_NOT_JUDGED
@@ -390,3 +395,4 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
         _line(console, "space", f"{told} by {len(space.points)} points")
     _field(console, "not judged", judged.rest(report.requirements, report.not_asked))
     _line(console, "report", str(folder / PAGE_NAME))
+    root(console, report.root)

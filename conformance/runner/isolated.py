@@ -11,6 +11,7 @@ import ctypes
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from tickproof.conformance.engines.affinity import on_cores
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation, Level
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.history import seal
 from tickproof.conformance.runner.limits import patient
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Pace, Scenario
@@ -35,6 +37,7 @@ PR_SET_PDEATHSIG: Final = 1
 SWITCH_S: Final = 0.0002
 #: How long the other process may take to end an engine after Ctrl-C.
 INTERRUPTED_S: Final = 60
+_SAMPLES: Final = re.compile(r"(usage|machine|others|hiccups-.*)\.(bin|json)")
 _STOPPED: Final = "tickproof-stopped: "
 #: What the other process runs. It finds the kit where this one did, whatever its folder holds;
 #: the environment stays as it is, as the engine inherits it.
@@ -82,6 +85,9 @@ def play_isolated(
             stopped = _reason(folder, child.returncode, said)
     except OSError as error:
         stopped = stopped or f"the run in {folder} cannot go on: {error}"
+    else:
+        # Samples go on until the run has ended and was sealed.
+        seal.renew(folder, *(name for name in seal.names(folder) if _SAMPLES.fullmatch(name)))
     if stopped:
         raise KitStopped(stopped)
 

@@ -10,7 +10,8 @@ from typing import Any
 from tickproof.conformance import __version__
 from tickproof.conformance.engines.process import ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.history.folder import FORMAT, recorded_files, write_json
+from tickproof.conformance.history import seal
+from tickproof.conformance.history.folder import FORMAT, write_json
 from tickproof.conformance.history.input_replay import input_facts, save_plan
 from tickproof.conformance.history.provenance import MADE_AT, provenance
 from tickproof.conformance.scenario import Scenario
@@ -54,20 +55,18 @@ class Manifest:
         counts: dict[str, int],
         sha256: Mapping[str, str],
     ) -> None:
-        """Add how the run ended and which files it left, and write the file; raises OSError.
+        """Add how the run ended, write the file, and seal the run; raises OSError.
 
-        sha256: what was kept of files while they were written, by name.
+        sha256: digests that were kept of files while they were written, by name.
         """
-        files = recorded_files(self._folder)
         self.add(
             ended=ended,
             ended_ns=time.monotonic_ns(),
             left_over=[{"pid": p.pid, "name": p.name} for p in left],
             event_counts=counts,
-            files=files,
-            sha256={name: sha256[name] for name in files if name in sha256},
         )
         self._write()
+        seal.write(self._folder, sha256)
 
     def _write(self) -> None:
         write_json(self._folder / "run.json", self._facts)

@@ -284,9 +284,15 @@ class _Feed:
 def recheck(folder: Path, opened: Callable[[Path], History] = History) -> list[Outcome]:
     """Judge a recorded run again, from its folder alone; ``opened`` makes its history.
 
-    Raises HistoryError where the folder cannot be judged.
+    A run that the kit could not end and seal is a kit-error. Raises HistoryError if the folder
+    cannot be judged, or is not as it was sealed.
     """
     history = opened(folder)
+    cut_short = None
+    if not history.sealed and history.ended["how"] == "kit-error":
+        cut_short = KitError(history.ended["message"])
+    else:
+        history.verify()
     if not judges_of(history.scenario):
         raise HistoryError(f"{folder}: no test judges scenario {history.scenario!r}")
     had_input = (folder / "input").exists()
@@ -296,7 +302,7 @@ def recheck(folder: Path, opened: Callable[[Path], History] = History) -> list[O
     for requirement, judge in judges_of(history.scenario):
         if wanted and requirement not in wanted:
             continue
-        error = _raised(known[requirement].needs, judge, history)
+        error = cut_short or _raised(known[requirement].needs, judge, history)
         found.append(outcome_of(requirement, history.scenario, error, history))
     if not had_input:
         shutil.rmtree(folder / "input", ignore_errors=True)

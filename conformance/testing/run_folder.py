@@ -19,10 +19,11 @@ import numpy as np
 
 from tickproof import generators
 from tickproof.conformance import __version__
+from tickproof.conformance.history import seal
 from tickproof.conformance.history.control_log import ControlLog
 from tickproof.conformance.history.event import Event
 from tickproof.conformance.history.event_log import EventLog
-from tickproof.conformance.history.folder import FORMAT, History, recorded_files, write_json
+from tickproof.conformance.history.folder import FORMAT, History, write_json
 from tickproof.conformance.history.input_replay import InputMaker, input_facts, save_plan
 from tickproof.conformance.history.outputs import OutputLog
 from tickproof.conformance.history.rows import (
@@ -165,8 +166,8 @@ class RunFolder:
         log.close()
 
     def seal(self) -> None:
-        """Note how long each file is, as a run does last: a History refuses shorter ones."""
-        self.facts(files=recorded_files(self.folder))
+        """Note the digest of each file, as a run does last: only a sealed run is judged again."""
+        seal.write(self.folder, {})
 
     def _write_table(self, name: str, dtype: np.dtype, rows: Rows) -> None:
         given = rows if isinstance(rows, np.ndarray) else [tuple(row) for row in rows]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tickproof.conformance.history import seal
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session import tiers
 from tickproof.conformance.session.request import Request
@@ -57,6 +58,7 @@ def test_the_rule_holds_in_a_finer_unit(tmp_path: Path, engine: str) -> None:
     assert record["input"]["recipe"]["price_decimals"] == 7
     record["input"]["recipe"]["price_decimals"] = 4
     (run / "run.json").write_text(json.dumps(record))
+    seal.write(run, {})
     (again,) = (one for one in tiers.recheck(run) if one.requirement == "MS-MERGED")
     assert (again.verdict, again.reason) == (Verdict.FAIL, "wrong-verdict")
 

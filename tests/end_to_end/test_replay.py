@@ -9,6 +9,7 @@ import pytest
 
 from tests.long import LONG
 from tickproof.conformance import resources
+from tickproof.conformance.history import seal
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import opened_run
 from tickproof.conformance.session.runs_folder import runs_folder
@@ -147,11 +148,12 @@ def test_a_kept_input_that_was_changed_is_refused(market_run, tmp_path, tickproo
     file = next((run / "input").glob("s0p*.log"))
     if damage == "plan":
         (run / "input" / "plan.npy").write_bytes(b"\x93NUMPY\x01\x00nonsense")
+        seal.write(run, {})
         said = "expected a publication plan"
     elif damage == "bytes":
         # The last byte: a record that no order refers to may change without another verdict.
         file.write_bytes(file.read_bytes()[:-1] + b"\xff")
-        said = "other bytes than in the run"
+        said = f"{file.name}: changed after it was recorded"
     else:
         file.unlink()
         said = "cannot be made again"
@@ -165,6 +167,7 @@ def test_input_that_another_version_makes_otherwise_is_refused(failed_run, tmp_p
     record = json.loads((run / "run.json").read_text())
     record["input"]["partitions"][1]["sha256"] = "0" * 64
     (run / "run.json").write_text(json.dumps(record | {"kit": "0.0.7"}))
+    seal.write(run, {})
     for words in (("replay", run, "miniature"), ("check", run), ("pack", run)):
         status, output = tickproof(*words)
         assert (status, "other bytes than in the run" in " ".join(output.split())) == (2, True)
@@ -175,6 +178,7 @@ def test_an_engine_that_cannot_be_judged_by_the_run_is_wrong_usage(failed_run, t
     record = json.loads((gone / "run.json").read_text())
     record["made_at"]["engine"] = str(tmp_path / "none" / "engine.toml")
     (gone / "run.json").write_text(json.dumps(record))
+    seal.write(gone, {})
     pack = tmp_path / "a.zip"
     assert tickproof("pack", failed_run, "-o", pack)[0] == 0
     engine = shutil.copytree(resources.fixtures() / "engines" / "minimal", tmp_path / "other")

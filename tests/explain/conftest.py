@@ -39,7 +39,7 @@ def copy_of(recorded, tmp_path):
     def copy(scenario: str) -> Path:
         folder = tmp_path / "run"
         shutil.copytree(recorded.run(scenario), folder, copy_function=os.link)
-        tampering.in_run(files={}, sha256={})(folder)
+        tampering.unsealed(folder)
         return folder
 
     return copy

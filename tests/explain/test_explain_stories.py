@@ -25,6 +25,7 @@ def failed(copy_of) -> Path:
     """A run of the sound engine whose last output was made wrong."""
     folder = copy_of("count-engine-death")
     tampering.alter()(folder)
+    tampering.sealed(folder)
     return folder
 
 
@@ -49,6 +50,7 @@ def test_what_failed_has_a_story_and_what_passed_has_none(failed):
 def test_an_unknown_has_one_sentence_and_no_picture(copy_of):
     folder = copy_of("count-engine-death")
     tampering.nothing_in_flight(folder)
+    tampering.sealed(folder)
     unknown = [o for o in with_stories(outcomes(folder)) if o.verdict is Verdict.UNKNOWN]
     assert unknown
     for outcome in unknown:

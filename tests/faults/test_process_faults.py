@@ -268,7 +268,8 @@ def test_a_checkpoint_that_is_damaged_is_refused_clearly(tmp_path, kind):
     judge_of("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")(history)
     # An engine that reads its state after the answer to deploy says so when it is asked to drain.
     later = history.ended | {"code": "REFUSED", "status": None}
-    tampering.in_run(ended=later, files={}, sha256={})(tmp_path / "e-run")
+    tampering.unsealed(tmp_path / "e-run")
+    tampering.in_run(ended=later)(tmp_path / "e-run")
     tampering.without("not-restarted", "ended-unasked")(tmp_path / "e-run")
     judge_of("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")(History(tmp_path / "e-run"))
 
@@ -287,7 +288,7 @@ def test_a_removed_file_counts_only_where_its_engine_could_know_of_it(tmp_path):
     completed(history)
     with pytest.raises(Fail, match="wrong-total"):
         judge_of("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")(history)
-    tampering.in_run(files={}, sha256={})(tmp_path / "e-run")
+    tampering.unsealed(tmp_path / "e-run")
     tampering.none_released(tmp_path / "e-run")
     with pytest.raises(Unknown, match=r"NO_CUT_BEFORE_KILL: .* none in partition 0 of stream 0"):
         judge_of("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")(History(tmp_path / "e-run"))

@@ -20,6 +20,7 @@ from tickproof.conformance.engines import spec
 from tickproof.conformance.engines.control_channel import ControlChannel
 from tickproof.conformance.errors import HistoryError, InvalidFile
 from tickproof.conformance.faults import schedule_file
+from tickproof.conformance.history import seal
 from tickproof.conformance.log_server import frames
 from tickproof.conformance.log_server.frame_splitter import FrameReader, FrameTooLarge, Truncated
 from tickproof.conformance.pack import archive, opened_run
@@ -227,6 +228,7 @@ def run_folders(folder: Path) -> Target:
                 tables = [*copy.glob("*.bin"), *copy.glob("output/*"), copy / "input" / "plan.npy"]
                 path = draw.choice(tables)
                 path.write_bytes(damaged(draw, path.read_bytes()))
+        seal.write(copy, {})  # or nothing but the seal would be tried
         _check(copy)
         return 1
 
@@ -248,7 +250,8 @@ def packs(folder: Path) -> Target:
             pack.write_bytes(damaged(draw, good))
         else:
             forged.write_text(json.dumps(twisted(draw, run)), "utf-8")
-            archive.write(pack, "run", members | {"run.json": forged})
+            unsealed = {name: path for name, path in members.items() if name != seal.FILE_NAME}
+            archive.write(pack, "run", unsealed | {"run.json": forged})
         with contextlib.suppress(HistoryError), opened_run(pack) as opened:
             _check(opened)
         return 1

@@ -29,12 +29,13 @@ def folder(recorded_run, tmp_path):
     """A failed run: its last total is wrong."""
     copy = tmp_path / "run"
     shutil.copytree(recorded_run, copy, copy_function=os.link)
-    tampering.in_run(files={}, sha256={})(copy)
+    tampering.unsealed(copy)
     tampering.alter()(copy)
     return copy
 
 
 def text_of(folder: Path) -> tuple[History, str]:
+    tampering.sealed(folder)
     history = History(folder)
     return history, readme.text(history, tiers.recheck(folder), ["run.json"])
 

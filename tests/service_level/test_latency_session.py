@@ -115,10 +115,13 @@ def test_what_lies_in_the_folder_decides(session, tmp_path):
     assert again.status == 3
     assert "KIT_FLOOR" in again.out and "limit 1 us, below twice" in again.out
 
-    tampering.in_run(files={}, sha256={})(copy / "run-3")
     with (copy / "run-3" / "output" / "s0.log").open("r+b") as log:
         log.seek(1_000)
         log.write(b"\xff\xfe\xfd\xfc")
+    again = sessions.tickproof("latency", "--again", copy)
+    assert again.status == 2
+    assert "run-3/output/s0.log: changed after it was recorded" in again.err
+    tampering.sealed(copy / "run-3")
     again = sessions.tickproof("latency", "--again", copy)
     assert again.status == 1
     assert "WRONG_ANSWERS" in again.out and "run-3" in again.out

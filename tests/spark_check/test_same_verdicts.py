@@ -66,7 +66,7 @@ def copy_of(recorded, tmp_path):
     def copy(scenario):
         folder = tmp_path / "run"
         shutil.copytree(recorded.run(scenario), folder, copy_function=os.link)
-        t.in_run(files={}, sha256={})(folder)
+        t.unsealed(folder)
         return folder
 
     return copy
@@ -74,6 +74,7 @@ def copy_of(recorded, tmp_path):
 
 def agree(folder, spark):
     """Expect one verdict of both ways; return it, and the findings, which must be one, too."""
+    t.sealed(folder)
     local, scaled = History(folder), ScaledHistory(folder, spark)
     for judge in (evidence.values, evidence.sequences):
         assert judge(scaled) == judge(local)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tickproof.conformance.history import seal
 from tickproof.conformance.history.json_lines import read_json_lines
 from tickproof.conformance.history.outputs import ARRIVAL, UNNUMBERED
 from tickproof.conformance.history.rows import FETCH
@@ -24,6 +25,16 @@ def fresh(path: Path) -> Path:
 
 
 # -- run.json and events.jsonl ---------------------------------------------------------
+
+
+def unsealed(folder: Path) -> None:
+    """Take the seal away, so that other changes can be judged."""
+    fresh(folder / seal.FILE_NAME)
+
+
+def sealed(folder: Path) -> None:
+    """Make all digests anew, as somebody would who wants no change to be noticed."""
+    seal.write(folder, {})
 
 
 def run_json(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:

@@ -19,7 +19,7 @@ from tickproof.conformance.suites.catalog import CATALOG, draw, judges_of
 from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import LEAST_CLAIMS, RunFolder
-from tickproof.conformance.verdicts import Verdict
+from tickproof.conformance.verdicts import Outcome, Verdict
 
 RECIPE = {"kind": "keyed", "records": 100, "keys": 5, "seed": 1}
 CLAIMS = dict(LEAST_CLAIMS) | {
@@ -74,6 +74,11 @@ def broken_off(tmp_path: Path) -> Callable[..., RunFolder]:
         return run
 
     return make
+
+
+def rechecked(run: RunFolder) -> list[Outcome]:
+    run.seal()
+    return tiers.recheck(run.folder)
 
 
 KILL, KILL_WORKER = FaultStep("kill", "engine", "fetched"), FaultStep("kill", "worker", "fetched")
@@ -145,7 +150,7 @@ def test_every_requirement_of_the_tables_exists():
 
 def test_the_others_are_blocked_by_it_and_it_fails_in_a_run_that_is_not_its_own(broken_off):
     run = broken_off("count", "BAD_LINE", lines(UP))
-    found = {one.requirement: one for one in tiers.recheck(run.history().folder)}
+    found = {one.requirement: one for one in rechecked(run)}
     assert found["PR-CONTROL-LINES"].verdict is Verdict.FAIL
     assert found["PR-CONTROL-LINES"].scenario == "count"
     blocked = found.keys() - {"PR-CONTROL-LINES", "KA-NAMES"}  # the latter is of Kafka alone
@@ -160,7 +165,7 @@ def test_what_is_wrong_by_value_still_fails_by_itself(broken_off):
     wrong = np.zeros(1, [("key", "<u8"), ("n", "<u8"), ("total", "<i8")])
     wrong["key"], wrong["n"] = 2**63 + 5, 1
     run.outputs(output_log(wrong, t_ns=2_000))
-    found = {one.requirement: one for one in tiers.recheck(run.history().folder)}
+    found = {one.requirement: one for one in rechecked(run)}
     assert found["ST-TOTALS"].reason == "unknown-key"
     assert found["ST-TOTALS"].verdict is found["PR-CONTROL-LINES"].verdict is Verdict.FAIL
     assert found["ST-LAST-POINT"].verdict is Verdict.BLOCKED
@@ -172,14 +177,14 @@ def test_losses_count_where_drain_was_answered(broken_off, drained, verdict):
         t_ns=9_000_000, open_acknowledgements=0, staged_open=0, outputs=0, ended=True, partitions=()
     )
     run = broken_off("count", "EXITED", lines(UP), *([answer] if drained else []))
-    found = {one.requirement: one for one in tiers.recheck(run.history().folder)}
+    found = {one.requirement: one for one in rechecked(run)}
     assert found["ST-LAST-POINT"].verdict is verdict
 
 
 def test_a_listed_gap_covers_what_a_run_blocks(broken_off):
     run = broken_off("count", "EXITED", lines(UP))
     run.facts(known_gaps={"ST-TOTALS": "not yet"})
-    found = {one.requirement: one.verdict for one in tiers.recheck(run.history().folder)}
+    found = {one.requirement: one.verdict for one in rechecked(run)}
     assert found["ST-TOTALS"] is Verdict.KNOWN_GAP
     assert found["PR-STAYS-UP"] is Verdict.FAIL
 
