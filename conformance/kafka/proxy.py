@@ -20,6 +20,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from tickproof.conformance.history.event import EventKind
+from tickproof.conformance.kafka.frame_stream import Budget
 from tickproof.conformance.kafka.proxy_connection import Connection
 from tickproof.conformance.kafka.traffic import Roles, Topics, Traffic
 from tickproof.conformance.kafka.wire import Api
@@ -71,7 +72,7 @@ class Proxy:
         self.greeted: Callable[[ConnectionUse], None] = lambda _use: None
         #: Kafka's clients say nothing of it; it is here because a run has one.
         self.token = secrets.token_bytes(32)
-        self.topics, self.traffic = Topics(roles), Traffic()
+        self.topics, self.traffic, self.budget = Topics(roles), Traffic(), Budget()
         #: Longest timeout in ms, of a session and of a transaction, that the broker is told.
         self.longest_ms: dict[Api, int] = {}
         self.open_transactions: set[int] = set()
@@ -226,6 +227,18 @@ class Proxy:
         """Hear that the broker takes no connection: the run cannot go on."""
         text = f"the broker at 127.0.0.1:{self.upstream_port} takes no connection"
         self.failure = self.failure or ConnectionError(error.errno, f"{text}: {error.strerror}")
+
+    async def expect_broker(self) -> None:
+        """See whether the broker still listens: it ended a connection.
+
+        A client may take long to come back, or never do.
+        """
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+            sock.setblocking(False)
+            try:
+                await self._loop.sock_connect(sock, ("127.0.0.1", self.upstream_port))
+            except OSError as error:
+                self.broker_gone(error)
 
     # -- the thread ----------------------------------------------------------------------------
 

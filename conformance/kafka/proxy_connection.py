@@ -21,7 +21,7 @@ from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.kafka import metadata, wire
 from tickproof.conformance.kafka.exchanges import Conversation, Exchange
 from tickproof.conformance.kafka.fields import Malformed
-from tickproof.conformance.kafka.frame_stream import FrameStream, sized
+from tickproof.conformance.kafka.frame_stream import Budget, FrameStream, sized
 from tickproof.conformance.kafka.traffic import Topics, Traffic
 from tickproof.conformance.kafka.wire import Api, Fetched, FetchRequest, ProduceRequest
 from tickproof.conformance.log_server.connection_faults import Broken, Links
@@ -57,6 +57,8 @@ class Hub(Protocol):
     open_transactions: set[int]
     #: Longest timeout in ms that the broker is told, by the request that says one.
     longest_ms: dict[Api, int]
+    #: Of the buffers of all connections.
+    budget: Budget
     #: Hears of records of input that leave: stream, partition, first offset, end offset.
     fetched: Callable[[int, int, int, int], None]
 
@@ -72,6 +74,9 @@ class Hub(Protocol):
 
     def broker_gone(self, error: OSError) -> None:
         """Hear that the broker takes no connection."""
+
+    async def expect_broker(self) -> None:
+        """See whether the broker still listens: it ended a connection."""
 
 
 class Connection:
@@ -207,11 +212,11 @@ class Connection:
     # -- requests --------------------------------------------------------------------------
 
     async def _requests(self) -> None:
-        stream = FrameStream(self.sock)
-        while await stream.read():
-            for frame in stream.frames():
-                await self._request(frame)
-            await asyncio.sleep(0)  # others come in between
+        with contextlib.closing(FrameStream(self.sock, self._hub.budget)) as stream:
+            while await stream.read():
+                for frame in stream.frames():
+                    await self._request(frame)
+                await asyncio.sleep(0)  # others come in between
 
     async def _request(self, frame: memoryview) -> None:
         hub, body = self._hub, frame[4:]
@@ -263,12 +268,17 @@ class Connection:
     # -- answers ---------------------------------------------------------------------------
 
     async def _answers(self) -> None:
-        stream = FrameStream(self._upstream)
-        while await stream.read():
-            for frame in stream.frames():
-                await self._may_pass()
-                await self._answer(frame)
-            await asyncio.sleep(0)
+        try:
+            with contextlib.closing(FrameStream(self._upstream, self._hub.budget)) as stream:
+                while await stream.read():
+                    for frame in stream.frames():
+                        await self._may_pass()
+                        await self._answer(frame)
+                    await asyncio.sleep(0)
+        except (OSError, Truncated):
+            await self._hub.expect_broker()
+            raise
+        await self._hub.expect_broker()
 
     async def _answer(self, frame: memoryview) -> None:
         body = frame[4:]
