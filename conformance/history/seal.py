@@ -17,8 +17,9 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files
 
 FILE_NAME: Final = "SHA256SUMS"
-#: Labels of the user's, and output that was never committed: no judgement reads them.
-_NOT_SEALED: Final = frozenset((FILE_NAME, "tags.json", "output/staged.bin"))
+#: Labels of the user's, output that was never committed, and the list of the files of a pack, which
+#: comes after the seal: no judgement reads them.
+_NOT_SEALED: Final = frozenset((FILE_NAME, "tags.json", "output/staged.bin", "manifest.json"))
 #: Partitions of the input: run.json has their digests, and they can be made again.
 _INPUT: Final = "input/s"
 _LINE: Final = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9._/-]{1,200})")

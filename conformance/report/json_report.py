@@ -351,10 +351,10 @@ def result(outcome: Outcome, requirement: Requirement | None, folder: Path | Non
 
 
 def _root(run: str) -> str:
-    """Return the root of a run folder; "" if it is gone, or a pack."""
+    """Return the root of a run folder; "" if it is gone, a pack, or no path at all."""
     try:
         return seal.root(Path(run)) if run else ""
-    except (OSError, HistoryError):
+    except (OSError, ValueError, HistoryError):
         return ""
 
 

@@ -25,10 +25,16 @@ def test_a_pack_is_judged_as_it_was_then(sessions):
     assert "MS-ABSOLUTE-LIMIT" in done.out and "fail" in done.out
 
 
-def test_a_run_folder_is_explained(sessions, tmp_path):
-    done = sessions.tickproof("explain", unpacked(tmp_path / "run"), "--json")
+def test_a_pack_is_explained(sessions):
+    done = sessions.tickproof("explain", PACK, "--json")
     assert done.status == 0, done.err
     assert json.loads(done.out)
+
+
+def test_a_run_folder_without_a_seal_is_refused(sessions, tmp_path):
+    done = sessions.tickproof("check", unpacked(tmp_path / "run"))
+    assert done.status == 2
+    assert "SHA256SUMS" in done.err and "earlier versions" in done.err
 
 
 def test_a_run_is_replayed_on_an_engine_without_the_defect(sessions):

@@ -41,7 +41,8 @@ def packed(failed_run, tmp_path_factory, tickproof):
     path = tmp_path_factory.mktemp("packed") / "failed.tickproof.zip"
     status, said = tickproof("pack", failed_run, "-o", path)
     assert status == 0, said
-    assert said == f"{path}  {path.stat().st_size:,} bytes\n"
+    with opened_run(path) as folder:
+        assert said == f"{path}  {path.stat().st_size:,} bytes\nroot  {seal.root(folder)}\n"
     return path
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tickproof.conformance.history import seal
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session import scenario_player, tiers
@@ -22,6 +23,7 @@ def busy(folder: Path) -> None:
     why = "no answer to drain, but the machine withheld 55.0 of 60.0 s"
     run["ended"] = {"how": "engine-failure", "code": "MACHINE_BUSY", "message": why, "stderr": []}
     write_json(folder / "run.json", run)
+    seal.renew(folder, "run.json")
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -147,6 +147,7 @@ def test_outputs_are_led_to_their_orders_only_where_symbols_are_wrong(copy_of, s
 def test_driver_reads_no_input(copy_of, spark, monkeypatch, scenario):
     folder = copy_of(scenario)
     damaged(3)(folder)
+    t.sealed(folder)
     local = recheck(folder)
 
     def refuse(*_):
@@ -172,6 +173,7 @@ def test_test_that_needs_the_input_in_one_process_is_unknown_where_it_is_large(
 
 def test_input_that_is_gone_is_made_again_and_taken_away(copy_of, spark):
     folder = copy_of("double")
+    t.sealed(folder)
     before = [dict_of(outcome) for outcome in recheck(folder)]
     shutil.rmtree(folder / "input")
     assert [dict_of(outcome) for outcome in recheck(folder, opener(spark))] == before
@@ -183,7 +185,8 @@ def test_input_that_is_cut_is_an_error_and_no_verdict(copy_of, spark):
     path = sorted((folder / "input").glob("*.log"))[0]
     data = path.read_bytes()
     t.fresh(path).write_bytes(data[:-100])
-    with pytest.raises(HistoryError, match=rf"{path.name}: {len(data) - 100} bytes"):
+    t.sealed(folder)
+    with pytest.raises(HistoryError, match=rf"{path.name}: "):
         recheck(folder, opener(spark))
 
 
@@ -199,6 +202,7 @@ def test_torn_end_of_the_output_counts_as_not_recorded(copy_of, spark):
 def test_error_in_a_part_is_raised_as_it_was_there(copy_of, spark, monkeypatch):
     folder = copy_of("count")
     t.run_json(folder, lambda run: run["scenario"]["params"].update(emit="sometimes"))
+    t.sealed(folder)
     local = {outcome.actual for outcome in recheck(folder)}
     assert {outcome.actual for outcome in recheck(folder, opener(spark))} == local
     assert "emit: expected 'every' or 'some', got 'sometimes'" in local

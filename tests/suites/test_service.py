@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.suites import cases_service
+from tests.suites import cases_service, tampering
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
@@ -170,6 +170,7 @@ def test_levels_that_are_too_low_to_rise_do_not_rise_whatever_noise_hid(levels, 
 def test_noise_changes_nothing_where_nothing_is_wrong(recorded, tmp_path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(recorded.run("service"), folder, copy_function=os.link)
+    tampering.unsealed(folder)
     cases_service.noisy(folder)
     assert not service.service(History(folder)).quiet.any()
     for _, judge in JUDGES["service"]:
