@@ -112,17 +112,20 @@ def test_somebody_who_continues_a_part_of_it_is_seen(tree, again):
     burns = [sys.executable, "-c", "import os\nos.fork()\nwhile True: pass"]
     with subprocess.Popen(burns) as shell:
         one = tree(shell.pid)
-        while len(one.living()) < 2:
-            time.sleep(0.01)
-        child = one.living()[1].pid
-        assert one.stop()
-        assert not one.ran()
-        os.kill(child, signal.SIGCONT)
-        while not one.ran():
-            time.sleep(0.01)
-        if again:
-            os.kill(child, signal.SIGSTOP)
-            while status(child) != "stopped":
+        try:
+            while len(one.living()) < 2:
                 time.sleep(0.01)
-        assert one.ran()
-        process_tree.kill([one])
+            child = one.living()[1].pid
+            assert one.stop()
+            assert not one.ran()
+            used = psutil.Process(child).cpu_times().user
+            os.kill(child, signal.SIGCONT)
+            while not one.ran() or psutil.Process(child).cpu_times().user < used + 0.02:
+                time.sleep(0.01)
+            if again:
+                os.kill(child, signal.SIGSTOP)
+                while status(child) != "stopped":
+                    time.sleep(0.01)
+            assert one.ran()
+        finally:
+            process_tree.kill([one])

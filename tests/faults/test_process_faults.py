@@ -306,7 +306,10 @@ LOGGED = (
 
 
 def test_damage_to_a_file_that_nobody_reads_shows_nothing(tmp_path):
-    history = played(engine(tmp_path / "e", LOGGED), "count-damaged-checkpoint")
+    for number in range(5):  # a death may come between a cut and its line in the log
+        history = played(engine(tmp_path / str(number), LOGGED), "count-damaged-checkpoint")
+        if history.all(events.FiredFault)[0].file == "log":
+            break
     completed(history)
     assert history.all(events.FiredFault)[0].file == "log"
     with pytest.raises(Unknown, match="DAMAGE_UNREAD"):
