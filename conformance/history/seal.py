@@ -6,6 +6,7 @@ verdict is computed from.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import secrets
@@ -36,9 +37,14 @@ def names(folder: Path) -> list[str]:
 
 
 def write(folder: Path, known: Mapping[str, str]) -> None:
-    """Seal the files of a run; ``known``: digests of some of them. Raises OSError, HistoryError."""
-    sealed = [name for name in names(folder) if not name.startswith(_INPUT)]
-    _write(folder, {name: known.get(name) or _digest(folder, name) for name in sealed})
+    """Seal the files of a run; ``known``: digests of some of them. Raises OSError."""
+    sums = {}
+    for name in names(folder):
+        if not name.startswith(_INPUT):
+            # A link or a device is not listed, so the run is refused when it is judged again.
+            with contextlib.suppress(HistoryError):
+                sums[name] = known.get(name) or _digest(folder, name)
+    _write(folder, sums)
 
 
 def renew(folder: Path, *changed: str) -> None:

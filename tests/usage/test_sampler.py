@@ -21,7 +21,7 @@ from tests.long import LONG
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import KitStopped
-from tickproof.conformance.history import events
+from tickproof.conformance.history import events, seal
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
@@ -87,7 +87,7 @@ def test_a_run_shorter_than_a_second_has_a_first_and_a_last_sample(tmp_path, mon
     assert {row["policy"] for row in facts.values()} == {"SCHED_OTHER"}
     for name in ("busy_s", "steal_s", "kit_s", "engine_s"):
         assert (np.diff(machine[name]) >= 0).all()
-    assert {"usage.bin", "machine.bin", "others.bin"} <= history.record.files.keys()
+    assert {"usage.bin", "machine.bin", "others.bin"} <= seal.read(history.folder).keys()
 
 
 @LONG
