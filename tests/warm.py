@@ -6,6 +6,7 @@ other: in a process group of its own, with its own environment, folder and outpu
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
@@ -35,7 +36,6 @@ class Warm:
 
     def __init__(self) -> None:
         self._channel: socket.socket | None = None
-        self._owner = 0
 
     def run(
         self, arguments: list[str], folder: Path, environment: Mapping[str, str], limit_s: float
@@ -60,10 +60,9 @@ class Warm:
         return Ended(pid, status, *texts)
 
     def _started(self, environment: Mapping[str, str]) -> socket.socket:
-        if self._channel is None or self._owner != os.getpid():
+        if self._channel is None:
             self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            self._owner = os.getpid()
-            self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST)
+            atexit.register(self._channel.close)
             with theirs:
                 command = [sys.executable, "-P", __file__, str(theirs.fileno())]
                 subprocess.run(command, pass_fds=[theirs.fileno()], check=True, env=environment)
@@ -72,9 +71,12 @@ class Warm:
 
 def _serve(channel: socket.socket) -> None:
     """Fork for each request, and tell the number of the process and its status."""
+    # What verbs import when they are called is loaded too.
+    import tickproof.conformance.pack
+    import tickproof.conformance.session.replay
+    import tickproof.conformance.session.run_command  # noqa: F401
     from tickproof.conformance.cli.main import main
 
-    _load()
     while True:
         data, files, _, _ = socket.recv_fds(channel, _MOST, 2)
         if not data:
@@ -82,18 +84,11 @@ def _serve(channel: socket.socket) -> None:
         if not (pid := os.fork()):
             channel.close()
             _become(json.loads(data), files)
-            main()
+            main()  # ends this process
         for file in files:
             os.close(file)
         channel.send(str(pid).encode())
         channel.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
-
-
-def _load() -> None:
-    """Import what verbs import when they are called."""
-    import tickproof.conformance.pack
-    import tickproof.conformance.session.replay
-    import tickproof.conformance.session.run_command  # noqa: F401
 
 
 def _become(asked: dict, files: list[int]) -> None:

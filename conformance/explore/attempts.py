@@ -16,8 +16,8 @@ from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.process_pool import process_pool
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import HistoryError, KitStopped
-from tickproof.conformance.history import events, seal
-from tickproof.conformance.history.folder import History, write_json
+from tickproof.conformance.history import events
+from tickproof.conformance.history.folder import History, write_sealed_json
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session.scenario_player import tidy
@@ -81,8 +81,7 @@ def attempt(engine: Path, scenario: Scenario, folder: Path, hosts: int = 0) -> A
     )
     history.cache.clear()
     if made.failed:
-        write_json(folder / "verdict.json", [outcome.to_json() | {"run": "."}])
-        seal.renew(folder, "verdict.json")
+        write_sealed_json(folder / "verdict.json", [outcome.to_json() | {"run": "."}])
         tidy(history)
     else:
         shutil.rmtree(folder, ignore_errors=True)

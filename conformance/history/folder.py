@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -52,14 +51,14 @@ E = TypeVar("E", bound=Event)
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a JSON file so that a reader sees the old or the new one, whole."""
-    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
-    try:
-        with part.open("x", encoding="utf-8") as file:
-            file.write(json.dumps(data, indent=1) + "\n")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    """Write a JSON file, whole or not at all; raises OSError."""
+    plain_files.write(path, (json.dumps(data, indent=1) + "\n").encode())
+
+
+def write_sealed_json(path: Path, data: Any) -> None:
+    """Write a JSON file of a run folder that was sealed, and seal it anew; raises OSError."""
+    write_json(path, data)
+    seal.renew(path.parent, path.name)
 
 
 _KEYS: Final = {"scenario": dict, "claims": dict, "input": dict, "engine": dict}
@@ -133,8 +132,7 @@ class History:
         """Add facts to run.json that are known only after the run; raises OSError."""
         path = self.folder / "run.json"
         run = loads(plain_files.read_bytes(self.folder, path.name)) | facts
-        write_json(path, run)
-        seal.renew(self.folder, path.name)
+        write_sealed_json(path, run)
         self._sums, self.record = seal.read(self.folder), run_record.read(path, run)
 
     def opened(self, name: str) -> BufferedReader:

@@ -1,4 +1,4 @@
-"""Files of a folder that others could write: opened for reading, and no link followed.
+"""Files of a folder that others could write: no link is followed, no part of a file is seen.
 
 Whoever plants a link in a run folder would have another file of this machine read, judged or
 packed; a pipe would make the reader wait for ever.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
@@ -82,3 +83,14 @@ def below(folder: Path, *folders: str) -> list[str]:
         if path.is_dir() and not path.is_symlink():
             found += [f"{inner}/{entry.name}" for entry in os.scandir(path)]
     return sorted(found)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees the old or the new one, whole; raises OSError."""
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        with part.open("xb") as file:
+            file.write(content)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

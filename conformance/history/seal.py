@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -86,11 +85,5 @@ def _digest(folder: Path, name: str) -> str:
 
 
 def _write(folder: Path, sums: Mapping[str, str]) -> None:
-    """Write a seal so that a reader sees the old or the new one, whole."""
-    part = folder / f"{FILE_NAME}.{secrets.token_hex(8)}.part"
-    try:
-        with part.open("x", encoding="ascii") as file:
-            file.writelines(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
-        part.replace(folder / FILE_NAME)
-    finally:
-        part.unlink(missing_ok=True)
+    lines = (f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
+    plain_files.write(folder / FILE_NAME, "".join(lines).encode("ascii"))

@@ -223,22 +223,24 @@ class Proxy:
         except TimeoutError:
             return
 
-    def broker_gone(self, error: OSError) -> None:
-        """Hear that the broker takes no connection: the run cannot go on."""
-        text = f"the broker at 127.0.0.1:{self.upstream_port} takes no connection"
-        self.failure = self.failure or ConnectionError(error.errno, f"{text}: {error.strerror}")
+    async def connect(self, sock: socket.socket) -> bool:
+        """Connect to the broker; False if it takes no connection: the run cannot go on."""
+        sock.setblocking(False)
+        try:
+            await self._loop.sock_connect(sock, ("127.0.0.1", self.upstream_port))
+        except OSError as error:
+            text = f"the broker at 127.0.0.1:{self.upstream_port} takes no connection"
+            self.failure = self.failure or ConnectionError(error.errno, f"{text}: {error.strerror}")
+            return False
+        return True
 
-    async def expect_broker(self) -> None:
+    async def look_for_broker(self) -> None:
         """See whether the broker still listens: it ended a connection.
 
         A client may take long to come back, or never do.
         """
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-            sock.setblocking(False)
-            try:
-                await self._loop.sock_connect(sock, ("127.0.0.1", self.upstream_port))
-            except OSError as error:
-                self.broker_gone(error)
+            await self.connect(sock)
 
     # -- the thread ----------------------------------------------------------------------------
 

@@ -72,10 +72,10 @@ class Hub(Protocol):
     async def changed(self, until: float) -> None:
         """Wait until a time (time.monotonic), or until faults have changed."""
 
-    def broker_gone(self, error: OSError) -> None:
-        """Hear that the broker takes no connection."""
+    async def connect(self, sock: socket.socket) -> bool:
+        """Connect to the broker; False if it takes no connection."""
 
-    async def expect_broker(self) -> None:
+    async def look_for_broker(self) -> None:
         """See whether the broker still listens: it ended a connection."""
 
 
@@ -90,6 +90,7 @@ class Connection:
         self._address: metadata.Address = sock.getsockname()[:2]
         self.link = hub.links.opened(use.number, sock)
         self._upstream = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._talk = Conversation(hub.topics, hub.traffic, hub.open_transactions)
         self._greeted = self._client_gone = False
         #: How many observers hold the connection.
@@ -105,7 +106,7 @@ class Connection:
     async def run(self) -> None:
         """Pass frames on until either end, or a fault, ends the connection."""
         try:
-            if await self._connect():
+            if await self._hub.connect(self._upstream):
                 await self._converse()
         except Broken:
             pass  # the fault that broke it has its own event
@@ -123,16 +124,6 @@ class Connection:
             self._hub.links.closed(self.link)
             self._upstream.close()
             self.sock.close()
-
-    async def _connect(self) -> bool:
-        self._upstream.setblocking(False)
-        self._upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            await self._loop.sock_connect(self._upstream, ("127.0.0.1", self._hub.upstream_port))
-        except OSError as error:
-            self._hub.broker_gone(error)
-            return False
-        return True
 
     async def _converse(self) -> None:
         requests = asyncio.create_task(self._requests())
@@ -276,9 +267,9 @@ class Connection:
                         await self._answer(frame)
                     await asyncio.sleep(0)
         except (OSError, Truncated):
-            await self._hub.expect_broker()
+            await self._hub.look_for_broker()
             raise
-        await self._hub.expect_broker()
+        await self._hub.look_for_broker()
 
     async def _answer(self, frame: memoryview) -> None:
         body = frame[4:]

@@ -77,7 +77,7 @@ def pack(run: Path, target: Path | None) -> Packed:
         with opened(folder) as history:
             text = redact(readme.text(history, outcomes, _members(folder)))
         (folder / readme.NAME).write_text(text, encoding="utf-8")
-        seal.write(folder, {})
+        seal.renew(folder, "verdict.json", readme.NAME)
         top = _name(history.record)
         path = target or Path(f"{top}{SUFFIX}")
         members = _members(folder)

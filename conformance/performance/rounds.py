@@ -19,8 +19,7 @@ from tickproof.conformance import apps, resources, verdicts
 from tickproof.conformance.engines import spec as engine_spec
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError
-from tickproof.conformance.history import seal
-from tickproof.conformance.history.folder import History, write_json
+from tickproof.conformance.history.folder import History, write_sealed_json
 from tickproof.conformance.hosts.attestation import attest
 from tickproof.conformance.hosts.cores import Cores
 from tickproof.conformance.hosts.model import Attestation
@@ -178,8 +177,7 @@ class Rounds:
             return RunFigures(number, seed, run.name, "kit-error", wrong=str(error))
         looks = {"before": before, "after": _attested(profile, cores)}
         host = {name: look.to_json() for name, look in looks.items()}
-        write_json(run / measurement.HOST_FILE, host)
-        seal.renew(run, measurement.HOST_FILE)
+        write_sealed_json(run / measurement.HOST_FILE, host)
         self.announce(f"{what}: judging and measuring", 0)
         found = measurement.figures(self.folder, number, profile, hlog=True)
         if found.ended != "kit-error":

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tickproof.conformance.history import plain_files
+
 
 def write(path: Path, text: str) -> Path:
     """Write a text file, whole or not at all; returns its path. Raises OSError."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    plain_files.write(path, text.encode("utf-8"))
     return path

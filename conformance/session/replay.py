@@ -13,8 +13,7 @@ from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.spec import FINER_PRICES_EXPECTED, EngineSpec
 from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.explain import with_stories
-from tickproof.conformance.history import seal
-from tickproof.conformance.history.folder import History, write_json
+from tickproof.conformance.history.folder import History, write_sealed_json
 from tickproof.conformance.history.input_replay import same_input
 from tickproof.conformance.history.run_record import RunRecord
 from tickproof.conformance.runner.isolated import play_isolated
@@ -119,7 +118,6 @@ def _once(
         if outcome.requirement in wanted
     ]
     outcomes = with_stories(outcomes)
-    write_json(folder / "verdict.json", [o.to_json() | {"run": "."} for o in outcomes])
-    seal.renew(folder, "verdict.json")
+    write_sealed_json(folder / "verdict.json", [o.to_json() | {"run": "."} for o in outcomes])
     tidy(played)
     return outcomes

@@ -20,9 +20,8 @@ from tickproof.conformance.faults import regressions
 from tickproof.conformance.faults.schedule_file import load_all
 from tickproof.conformance.faults.space.dimensions import Point
 from tickproof.conformance.faults.space.offers import EVERYTHING, offers
-from tickproof.conformance.history import seal
 from tickproof.conformance.history.event import EventKind, PartitionState
-from tickproof.conformance.history.folder import History, write_json
+from tickproof.conformance.history.folder import History, write_sealed_json
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.runner.run import play
@@ -287,8 +286,7 @@ def _save(folder: Path, outcome: Outcome) -> None:
     path = folder / "verdict.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     known = [row for row in known if row["requirement"] != outcome.requirement]
-    write_json(path, [*known, outcome.to_json() | {"run": "."}])
-    seal.renew(folder, path.name)
+    write_sealed_json(path, [*known, outcome.to_json() | {"run": "."}])
 
 
 def add_facts(history: History, spec: EngineSpec) -> None:
