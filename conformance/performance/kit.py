@@ -186,10 +186,10 @@ def whole_run(messages: int) -> dict[str, float]:
         seconds = time.perf_counter() - started
     if findings or not findings.checked:
         raise RuntimeError(f"the checker should find nothing: {findings.first()}")
-    return {"events": messages, "seconds": seconds, "peak_bytes": _peak_bytes()}
+    return {"events": messages, "seconds": seconds, "peak_bytes": peak_bytes()}
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
     """Return this process's own peak of resident memory, not its parent's before exec."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):

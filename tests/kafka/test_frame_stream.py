@@ -117,7 +117,8 @@ def test_a_broker_that_ends_a_connection_is_not_taken_for_dead():
 
 #: Prints the peak memory of a proxy whose clients each announce 100 MiB and send 10.
 _HOARDED = """
-import resource, socket, struct
+import socket, struct
+from conformance.performance.kit import peak_bytes
 from tests.kafka.test_frame_stream import before_a_broker
 from tests.log_server.logbench import DEADLINE_S
 piece, peers, upstream = bytes(1 << 20), [], []
@@ -133,7 +134,7 @@ with before_a_broker() as (proxy, broker):
             pass  # it was one too many
     for peer in peers + upstream:
         peer.close()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+print(peak_bytes() >> 20)
 """
 
 
