@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tickproof.generators.market import ACCOUNTS, MarketParams
 from tickproof.generators.symbols import tickers
+
+if TYPE_CHECKING:
+    from faker import Faker
 
 BROKERS: Final = 20
 
@@ -37,19 +41,31 @@ class Universe:
         return self.companies.get(symbol.rstrip(), symbol)
 
 
-def make_universe(params: MarketParams) -> Universe:
-    """Return labels for every symbol and account of a market."""
-    # Faker takes long to import, and only this function needs it.
+@cache
+def _faker() -> Faker:
+    # It takes long to import, and only labels need it.
     from faker import Faker
 
-    faker = Faker("en_US")
+    return Faker("en_US")
+
+
+def company_of(symbol: str, seed: int) -> str:
+    """Return the company of a symbol in the markets of a seed."""
+    faker = _faker()
+    faker.seed_instance(f"{seed} {symbol}")
+    return faker.company()
+
+
+def make_universe(params: MarketParams) -> Universe:
+    """Return labels for every symbol and account of a market."""
+    faker = _faker()
     faker.seed_instance(params.seed)
     brokers = [f"{faker.last_name()} {faker.last_name()} Securities" for _ in range(BROKERS)]
-    names = tickers(params.seed, params.symbols, params.edges)
-    companies = {symbol: faker.company() for symbol in names}
     accounts = {
         number: Account(faker.name(), brokers[number % BROKERS]) for number in range(ACCOUNTS)
     }
+    names = tickers(params.seed, params.symbols, params.edges)
+    companies = {symbol: company_of(symbol, params.seed) for symbol in names}
     return Universe(companies, accounts)
 
 

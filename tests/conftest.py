@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 from tests.file_scheduler import FileScheduler, rank
+from tests.long import ASKED
 from tests.warm import Warm
 from tickproof import conformance
 from tickproof.conformance.resources import fixtures
@@ -32,7 +33,7 @@ BROWSER_ARGUMENTS = (
 )
 
 # A machine may stand still for a moment: that is no failure.
-settings.register_profile("tickproof", deadline=None)
+settings.register_profile("tickproof", deadline=None, max_examples=100 if ASKED else 40)
 settings.load_profile("tickproof")
 
 

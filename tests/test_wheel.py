@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import LONG
+
 ROOT = Path(__file__).parents[1]
 PARTS = ("conformance", "generators", "reference", "fixtures")
 #: What tests the kit itself stays in the checkout.
@@ -86,6 +88,7 @@ def site(wheel, tmp_path_factory) -> Path:
     return folder
 
 
+@LONG
 def test_it_runs_beside_a_project_with_modules_of_the_same_names(site, tmp_path):
     project = tmp_path / "project"
     for name in PARTS:

@@ -57,6 +57,10 @@ class Workspace:
         self._state_dir.mkdir(parents=True, exist_ok=True)
         return self._state_dir
 
+    def kept(self) -> tuple[int, int]:
+        """Return bytes and number of the files in the state_dir: none before there is one."""
+        return (0, 0) if self._state_dir is None else folder_size(self._state_dir)
+
     def _clear_states(self) -> None:
         """Remove all that lies beside the current state_dir."""
         with contextlib.suppress(FileNotFoundError):

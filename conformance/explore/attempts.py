@@ -140,7 +140,7 @@ class Attempts:
         self._engine, self._folder, self._on_attempt = engine, folder, on_attempt
         self._hosts = hosts
         self._number = 0
-        self._pool = process_pool(parallel, _ignore_interrupts)
+        self._pool = process_pool(parallel, _interruptible, _ignore_interrupts)
 
     def __enter__(self) -> Self:
         return self

@@ -66,8 +66,7 @@ class ProcessFaultInjector:
     ) -> None:
         self._stderr, self._events, self._recovery_s = stderr, events, recovery_s
         self._clock = clock
-        #: The folder of the engine's state, to be set before the first fault.
-        self.state_dir = Path()
+        self._state_dir: Path | None = None
         self._random = random.Random(seed)
         #: What lasts is ended by a timer, too: a request may keep the thread of the run waiting
         #: for an engine that stands still.
@@ -93,6 +92,17 @@ class ProcessFaultInjector:
         self.look: Callable[[], None] = lambda: None
         #: Which of the named pids have handled records since deploy, as far as is known.
         self.at_work: Callable[[Collection[int]], Collection[int]] = lambda _named: ()
+
+    @property
+    def state_dir(self) -> Path:
+        """The folder of the engine's state; raises LookupError before there is one."""
+        if self._state_dir is None:
+            raise LookupError("no engine has been given a folder for its state")
+        return self._state_dir
+
+    @state_dir.setter
+    def state_dir(self, folder: Path) -> None:
+        self._state_dir = folder
 
     def killed(self, live: Engine) -> bool:
         """Whether the engine died by a fault, at once or in its aftermath, and is not up again."""

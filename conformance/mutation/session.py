@@ -82,7 +82,7 @@ def run(request: Request, on_result: OnResult) -> tuple[list[Mutation], Results]
         patterns = shown(", ".join(request.match), 200)
         raise RequestError(f"--match: expected files or ids of mutants; none fits {patterns}")
     todo = [one for one in chosen if _open(one, results, request.again)]
-    pool = process_pool(request.workers)
+    pool = process_pool(request.workers, judge.judged)
     try:
         if todo:
             _try_control(request, names, results, pool)

@@ -25,7 +25,7 @@ from tickproof.conformance.engines.process import (
 from tickproof.conformance.engines.process_table import Proc
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member
-from tickproof.conformance.engines.workspace import Workspace, folder_size
+from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
 from tickproof.conformance.faults.moments import SCALING, moment_of
 from tickproof.conformance.faults.process_fault import ProcessFault
@@ -343,9 +343,8 @@ class EngineUnderTest:
             idle = IdleEngine(self.process, self.hello, self.workers, self._served + 1)
             if self._pool.keep(idle, limit):
                 self._events.add(EventKind.PARKED, pid=self.process.pid)
-                self.kept = folder_size(self.injector.state_dir)
                 violations, self._process = self.process.violations, None
-                self._workspace = None
+                self.kept, self._workspace = idle.engine.workspace.kept(), None
                 if violations:
                     raise violations[0]
                 return
@@ -365,5 +364,5 @@ class EngineUnderTest:
             return self._process.end() if self._process is not None else []
         finally:
             if self._workspace is not None:
-                self.kept = folder_size(self.injector.state_dir)
+                self.kept = self._workspace.kept()
                 self._workspace.remove()

@@ -143,7 +143,7 @@ def _void(trial: Trial, mutant: Mutant | None) -> bool:
 
 def _tried(tasks: Sequence[Task], workers: int) -> Iterable[Trial]:
     """Yield the trials as they end, in any order."""
-    pool = process_pool(workers)
+    pool = process_pool(workers, attempt)
     try:
         futures = {pool.submit(attempt, task): task for task in tasks}
         for future in as_completed(futures):

@@ -1,15 +1,13 @@
-"""Names for symbols in counterexamples: the universe of a generated market."""
+"""Names for symbols in counterexamples: the companies of a generated market."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from tickproof.conformance.history.folder import History
 from tickproof.generators.recipes import market_params
-from tickproof.generators.universe import make_universe
-
-_universe = lru_cache(maxsize=4)(make_universe)
+from tickproof.generators.symbols import tickers
+from tickproof.generators.universe import company_of
 
 
 def labelled(history: History, where: dict[str, Any]) -> dict[str, Any]:
@@ -22,7 +20,8 @@ def labelled(history: History, where: dict[str, Any]) -> dict[str, Any]:
         return where
     symbol = str(where["symbol"]).strip()
     try:
-        company = _universe(market_params(recipe)).company(symbol)
+        params = market_params(recipe)
+        known = symbol in tickers(params.seed, params.symbols, params.edges)
     except (ValueError, TypeError, KeyError):  # a recipe that is not the kit's
         return where
-    return where if company == symbol else where | {"company": company}
+    return where | {"company": company_of(symbol, params.seed)} if known else where

@@ -53,7 +53,9 @@ def test_the_death_of_a_worker_that_did_nothing_shows_nothing(sessions, rogue):
         assert done.results[id_]["reason"] == "NOT_AT_WORK"
 
 
-@pytest.mark.parametrize("name", ["Connected", pytest.param("Fetching", marks=LONG), "Burning"])
+@pytest.mark.parametrize(
+    "name", ["Connected", *(pytest.param(one, marks=LONG) for one in ("Fetching", "Burning"))]
+)
 def test_what_goes_on_while_all_workers_stand_still_is_not_their_work(sessions, rogue, name):
     done = sessions.judge([rogue(name)], "PR-WORKERS-WORK")
 
@@ -61,6 +63,7 @@ def test_what_goes_on_while_all_workers_stand_still_is_not_their_work(sessions, 
     assert done.results["PR-WORKERS-WORK"]["reason"] == "WORKERS_NOT_NEEDED"
 
 
+@LONG
 def test_a_pause_that_the_engine_ends_by_itself_shows_nothing(sessions, rogue):
     done = sessions.judge([rogue("Wakes")], "EO-PAUSE")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tickproof.conformance.engines import reaper
-from tickproof.conformance.engines.workspace import folder_size, remove, walked
+from tickproof.conformance.engines.workspace import Workspace, folder_size, remove, walked
 from tickproof.conformance.faults.state_dir import newest
 
 DEPTH = 3_000
@@ -47,6 +47,18 @@ def test_a_deep_folder_is_walked_and_removed(deep):
 def test_the_reaper_removes_it_too(deep):
     reaper.remove(str(deep))
     assert not deep.exists()
+
+
+def test_only_a_state_dir_counts_as_kept(tmp_path, monkeypatch):
+    (tmp_path / "of-the-user").write_text("much")
+    monkeypatch.chdir(tmp_path)
+    workspace = Workspace()
+    try:
+        assert workspace.kept() == (0, 0)
+        (workspace.state_dir("run") / "cut").write_bytes(b"abc")
+        assert workspace.kept() == (3, 1)
+    finally:
+        workspace.remove()
 
 
 def test_removing_follows_no_link_and_needs_no_mode(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import examples
 from tickproof.generators import build
 from tickproof.generators.files import replacing_all
 from tickproof.generators.partitions import Division
@@ -53,7 +54,7 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     kind=st.sampled_from(sorted(RECIPES)),
     placement=st.sampled_from(PLACEMENTS),

@@ -39,6 +39,7 @@ def test_a_new_job_passes_by_its_own_test(tmp_path: Path) -> None:
     assert found["JB-COMMIT"].evidence["timeouts"] == {"session": "6 s, asked for 45 s"}
 
 
+@LONG
 def test_offsets_committed_before_the_write_lose_without_an_oracle_too(tmp_path: Path) -> None:
     job = copy("totals-sql", tmp_path, twin="early", oracle=False)
     with pytest.raises(pytest.fail.Exception) as failed:

@@ -128,6 +128,7 @@ def made(folder: Path, app: str) -> EngineSpec:
     return load(folder)
 
 
+@LONG
 def test_a_sound_engine_is_exact_though_it_is_killed_in_open_transactions(
     miniature: EngineSpec, tmp_path: Path
 ) -> None:
@@ -240,6 +241,7 @@ def test_input_comes_though_an_engine_fetches_only_what_is_there(
     assert history.publishes["t_ns"].min() - started.t_ns < 60e9  # it was not waited for in vain
 
 
+@LONG
 def test_an_engine_that_is_slow_but_goes_on_has_its_time(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -191,8 +191,8 @@ STREAMED = {
     "vwap": (vwap.application(), of_trades(TRADES)),
     "circuit breaker": (circuit_breaker.application(), of_trades(TRADES)),
 }
-#: One to many with keys of text, and several sinks with a timer: all that the others need.
-OFTEN = ("word count", "circuit breaker")
+#: One to many with keys of text.
+OFTEN = ("word count",)
 
 
 @pytest.mark.parametrize(
