@@ -181,7 +181,7 @@ def _lane(scale: Scale, times: np.ndarray, amounts: np.ndarray, room: int) -> st
     if not len(times):
         return " " * room
     sums = np.bincount(scale.columns(times), weights=amounts, minlength=room)
-    most = sums.max()
+    most = np.max(sums)
     if most <= 0:
         return " " * room
     level = np.ceil(sums / most * len(_BLOCKS)).astype(int)

@@ -179,7 +179,7 @@ def mann_kendall(values: np.ndarray) -> float:
     groups = np.unique(values, return_counts=True)[1]
     if score == 0 or count < 2:
         return 1.0
-    if groups.max() == 1 and count <= _EXACT:
+    if np.max(groups) == 1 and count <= _EXACT:
         return _exact(count, score)
     spread = sum(_spread(int(size)) for size in groups[groups > 1])
     deviation = math.sqrt((_spread(count) - spread) / 18)

@@ -266,7 +266,7 @@ def compared(found: Service, fetches: np.ndarray, *, calm: bool) -> Compared:
     window = (mine.intended_ns - found.start_ns) // WINDOW_NS << 16 | rows["partition"][at]
     _, window = np.unique(window, return_inverse=True)
     took = mine.arrived_ns - mine.intended_ns
-    middle, count = _medians(window[mine.tagged], took[mine.tagged], int(window.max()) + 1)
+    middle, count = _medians(window[mine.tagged], took[mine.tagged], int(np.max(window)) + 1)
     usable = ~mine.tagged & (count[window] >= _PROBES)
     beside, others = middle[window[usable]], took[usable]
     behind = (others > TIMES * beside) & (others > beside + AHEAD_NS)

@@ -68,8 +68,8 @@ def held_back(history: History, full: FiredFault, over_ns: int) -> bool:
     before, during = times[times < full.t_ns], times[(times >= full.t_ns) & (times < over_ns)]
     if len(before) < 2 or not (times >= over_ns).any():
         return False
-    usual = int(np.diff(before).max())
-    silence = over_ns - int(max(during.max(initial=0), full.t_ns))
+    usual = int(np.max(np.diff(before)))
+    silence = over_ns - int(np.max(during, initial=full.t_ns))
     return silence > _QUIET_GAPS * usual
 
 

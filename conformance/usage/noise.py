@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Final
 
 import numpy as np
@@ -93,7 +95,7 @@ def withheld(history: History) -> list[tuple[int, int]]:
     if len(kept) < 2:
         return []
     samples = machine[kept]
-    cores = max(1, int(np.bitwise_or.reduce(usage["affinity"])).bit_count())
+    cores = max(1, reduce(or_, map(int, np.unique(usage["affinity"])), 0).bit_count())
     waited = np.diff(_waited(usage, machine["t_ns"])[kept])
     used = np.diff(samples["engine_s"] + samples["kit_s"])
     stolen = np.diff(samples["steal_s"]) / cores

@@ -152,7 +152,7 @@ def _decided(messages, ids):
 def sensible(kinds: tuple[int, ...], messages: np.ndarray) -> None:
     """Raise BadRecord for a message of another kind, or without a symbol."""
     kind, symbols = messages["kind"], messages["symbol"]
-    bad = np.logical_and.reduce([kind != wanted for wanted in kinds])
+    bad = np.all([kind != wanted for wanted in kinds], axis=0)
     if bad.any():
         where = int(np.argmax(bad))
         names = " or ".join(f"{wanted} ({KINDS[wanted]})" for wanted in kinds)

@@ -92,7 +92,7 @@ class Space:
     def _point(self, left: np.ndarray, rng: np.random.Generator) -> list[int]:
         """Build a point around a pair that is left."""
         weights = left.sum(axis=1) + rng.random(len(_OF))
-        first = int(weights.argmax())
+        first = int(np.argmax(weights))
         second = int((left[first] * (weights + 1)).argmax())
         found = self._completed([first, second], left, rng)
         assert found is not None  # a pair of the space lies in some point
@@ -120,10 +120,10 @@ class Space:
         if not choices.all():
             return None
         if rng is None or left is None:
-            dimension = int(choices.argmin())
+            dimension = int(np.argmin(choices))
             order = np.nonzero(free & (dimension == _OF))[0]
         else:
-            dimension = int((choices + rng.random(len(choices))).argmin())
+            dimension = int(np.argmin(choices + rng.random(len(choices))))
             options = np.nonzero(free & (dimension == _OF))[0]
             gain = left[options][:, places].sum(axis=1) + rng.random(len(options))
             order = options[np.argsort(-gain)]

@@ -146,7 +146,7 @@ def count_silence(context: Context, rng: random.Random) -> Scenario:
 
 def _silence(history: History) -> None:
     require_correct(history)
-    gap_s = float(np.diff(history.publishes["t_ns"].astype(np.int64)).max(initial=0)) / 1e9
+    gap_s = float(np.max(np.diff(history.publishes["t_ns"].astype(np.int64)), initial=0)) / 1e9
     if gap_s < SHORTEST_SILENCE_S:
         raise Unknown(
             Reason.NOT_SEEN, f"no record for {SHORTEST_SILENCE_S} s", f"for {gap_s:.1f} s"
