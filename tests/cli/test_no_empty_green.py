@@ -64,7 +64,7 @@ def test_one_empty_list_beside_a_full_one_is_wrong_usage(tickproof, session):
         (("requirements", "--tier", "9"), "no requirement is in both"),
         (("requirements", "--family", ""), "--family: expected one of"),
         (("compare", "."), "expected a folder with one of report.json"),
-        (("coverage", "."), "expected a report.json"),
+        (("coverage", "."), "expected points of the fault space, or a run"),
         (("report", "."), "expected a report.json"),
         (("check", "."), "holds no run.json"),
         (("check", "/dev/zero"), "expected a run folder or a pack, a regular file"),
