@@ -44,11 +44,17 @@ class JavaNotFound(RuntimeError):
 
 def prepare() -> JavaFound:
     """Find the Java for Spark and set ``os.environ["JAVA_HOME"]`` to it; raises JavaNotFound."""
+    found = for_spark()
+    os.environ["JAVA_HOME"] = str(found.home)
+    return found
+
+
+def for_spark() -> JavaFound:
+    """Find the Java for Spark; raises JavaNotFound."""
     found = find("Spark", "spark")
     program = found.home / "bin" / "java"
     if MODULE not in _release(program).get("MODULES", MODULE).split():
         found = JavaFound(_launcher(program, found.version), found.version)
-    os.environ["JAVA_HOME"] = str(found.home)
     return found
 
 

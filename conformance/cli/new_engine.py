@@ -40,13 +40,18 @@ def new_engine(name: str, kafka: bool | None, lang: str, out: Path) -> None:
 @click.command("new-job", cls=Command)
 @click.argument("name")
 @click.option(
+    "--spark/--python",
+    default=False,
+    help="PySpark, Structured Streaming by foreachBatch; or a consumer in Python, the default.",
+)
+@click.option(
     "--out", type=options.FOLDER, default=Path(), help="Where the folder NAME goes. Default: here."
 )
-def new_job(name: str, out: Path) -> None:
+def new_job(name: str, spark: bool, out: Path) -> None:
     """Write a folder NAME with a job in Python, its job.toml, an oracle and a test that passes."""
     from tickproof.conformance.engines import starters
 
-    folder = starters.write_job(name, out)
+    folder = starters.write_job(name, out, "spark" if spark else "python")
     for path in sorted(folder.iterdir()):
         click.echo(path)
     click.echo(f"now: tickproof run {folder / 'job.toml'}, or pytest {folder / 'test_job.py'}")

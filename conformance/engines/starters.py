@@ -53,14 +53,14 @@ STARTERS: Final[Mapping[tuple[str, str], Starter]] = {
     ),
 }  # fmt: skip
 
-#: A job that writes to SQLite, its declaration, inputs and oracle, and its test.
-JOB: Final = (
-    "jobs/totals-sql/app.py",
-    "jobs/totals-sql/inputs.py",
-    "jobs/totals-sql/job.toml",
-    "jobs/totals-sql/oracle.py",
-    "starters/job-python/test_job.py",
-)
+_JOB_FILES: Final = ("app.py", "inputs.py", "job.toml", "oracle.py")
+_JOB_TEST: Final = "starters/job-python/test_job.py"
+#: What a job is written with -> a job that writes to SQLite, its declaration, inputs and oracle,
+#: and its test.
+JOBS: Final[Mapping[str, tuple[str, ...]]] = {
+    "python": (*(f"jobs/totals-sql/{file}" for file in _JOB_FILES), _JOB_TEST),
+    "spark": (*(f"jobs/totals-spark/{file}" for file in (*_JOB_FILES, "jars.toml")), _JOB_TEST),
+}
 
 
 def write(name: str, transport: str, language: str, parent: Path) -> Path:
@@ -79,12 +79,12 @@ def write(name: str, transport: str, language: str, parent: Path) -> Path:
     return _written(name, files, parent) / FILE_NAME
 
 
-def write_job(name: str, parent: Path) -> Path:
+def write_job(name: str, parent: Path, kind: str = "python") -> Path:
     """Write the folder of a new job of a user's own, with a test; returns that folder.
 
-    Raises RequestError as `write` does.
+    ``kind``: one of JOBS. Raises RequestError as `write` does.
     """
-    return _written(name, _sources(JOB), parent)
+    return _written(name, _sources(JOBS[kind]), parent)
 
 
 def _sources(files: Iterable[str]) -> dict[str, bytes]:

@@ -17,6 +17,7 @@ from tickproof.conformance import strict_toml
 from tickproof.conformance.engines.toml_model import Argument, Partitioner, Seconds, Text
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.strict_toml import Table, did_you_mean, matching, quoted
+from tickproof.reference import java
 
 FILE_NAME: Final = "job.toml"
 #: Of a column or field, in the words of an error.
@@ -160,6 +161,11 @@ class Job:
     def _filled(self, text: str, values: Mapping[str, str]) -> str:
         """Fill the placeholders of a text; {worker} is left to who starts the workers."""
         known = {"here": str(self.folder), "python": sys.executable, **values}
+        if "{java_home}" in text:
+            try:
+                known["java_home"] = str(java.for_spark().home)
+            except java.JavaNotFound as error:
+                raise self.error(f"{{java_home}}: {error}") from error
         return _PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), text)
 
     def error(self, text: str) -> InvalidFile:
@@ -219,7 +225,7 @@ def _output_conflicts(where: str, out: OutputTable) -> Iterable[str]:
 
 
 def _placeholders(job: Job) -> set[str]:
-    known = {"bootstrap", "group", "state", "worker", "here", "python"}
+    known = {"bootstrap", "group", "state", "worker", "here", "python", "java_home"}
     known |= {"rendered"} if job.table.render else set()
     known |= {f"inputs.{name}" for name in job.inputs}
     return known | {f"outputs.{name}" for name in job.outputs}

@@ -366,7 +366,9 @@ class Trial:
         """Return how many records are due: by the rate, and by the strikes that still come."""
         limit_s = self._job.table.startup_timeout_s
         moments = self.run.moments
-        reads = moments["fetched"] + moments["fetched-nothing"]
+        reads = moments["fetched"] or moments["fetched-nothing"]
+        # Spark asks where a topic ends, and fetches only what is there.
+        reads = reads or self._proxy.traffic.requests[Api.LIST_OFFSETS]
         if not self._fed_from and (reads or now - self._started_at > limit_s):
             self.run.startup_s = now - self._started_at
             self._fed_from = now
@@ -422,6 +424,8 @@ class Trial:
         limit_s = max(3 * max(plan.silence_s, self.run.silence_s), _SHORTEST_SILENCE_S)
         if not plan.silence_s:
             limit_s = max(limit_s, _FIRST_SILENCE_S)
+            if self._moved_at <= self._fed_from:  # a first output may take as long as a start
+                limit_s = max(limit_s, self._job.table.startup_timeout_s)
         if plan.tells:
             limit_s = max(limit_s, _WITHOUT_END_S)
         if self._struck_at and (plan.tells or self._moved_at == self._struck_at):

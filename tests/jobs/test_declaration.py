@@ -15,6 +15,7 @@ from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.jobs import declaration, oracle, records, user_code
 from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.resources import fixtures
+from tickproof.reference import java
 
 GOOD = """
 [job]
@@ -54,6 +55,17 @@ def test_a_good_one(folder: Path) -> None:
     }
     assert job.environment(values) == {"A": "b i o g s {worker}"}
     assert job.name == folder.name
+
+
+def test_a_java_is_found_for_a_job_or_said_to_be_missing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = loaded(folder, "{worker}", "{java_home}")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(InvalidFile, match=r"java_home.*no program bin/java in it"):
+        job.environment({})
+    monkeypatch.setattr(java, "for_spark", lambda: java.JavaFound(tmp_path, "17"))
+    assert str(tmp_path) in job.environment({})["A"]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from tickproof.conformance.jobs import declaration
 from tickproof.conformance.jobs.pytest_plugin import Jobs
 
 
-def test_a_new_job_is_declared_under_its_name(tmp_path: Path) -> None:
-    folder = starters.write_job("orders", tmp_path / "below")
+@pytest.mark.parametrize("kind", starters.JOBS)
+def test_a_new_job_is_declared_under_its_name(tmp_path: Path, kind: str) -> None:
+    folder = starters.write_job("orders", tmp_path / "below", kind)
     assert folder == tmp_path / "below" / "orders"
     job = declaration.load(folder)
     assert (job.name, job.path) == ("orders", folder / "job.toml")

@@ -27,8 +27,11 @@ def said(outcomes: dict[str, Outcome]) -> str:
     return "\n".join(f"{one.requirement} {one.verdict} {one.actual}" for one in outcomes.values())
 
 
-def test_a_new_job_passes_by_its_own_test(tmp_path: Path) -> None:
-    folder = starters.write_job("orders", tmp_path)
+@pytest.mark.parametrize("kind", ["python", pytest.param("spark", marks=LONG)])
+def test_a_new_job_passes_by_its_own_test(tmp_path: Path, kind: str) -> None:
+    if kind == "spark":
+        pytest.importorskip("pyspark")
+    folder = starters.write_job("orders", tmp_path, kind)
     plugin = ("-p", pytest_plugin.__name__)
     command = [sys.executable, "-m", "pytest", *plugin, str(folder / "test_job.py")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -36,7 +39,15 @@ def test_a_new_job_passes_by_its_own_test(tmp_path: Path) -> None:
     report = Report.read(tmp_path / "tickproof-out" / "pytest" / "orders" / Report.FILE_NAME)
     found = {one.id: one for one in report.requirements}
     assert {one.verdict for one in found.values()} == {Verdict.PASS, Verdict.NOT_CLAIMED}
-    assert found["JB-COMMIT"].evidence["timeouts"] == {"session": "6 s, asked for 45 s"}
+    if kind == "python":
+        assert found["JB-COMMIT"].evidence["timeouts"] == {"session": "6 s, asked for 45 s"}
+
+
+@LONG
+def test_a_batch_that_is_added_again_after_a_restart_counts_twice(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    found = judged(copy("totals-spark", tmp_path, twin="append"), tmp_path)
+    assert found["JB-TWICE"].verdict is Verdict.FAIL, said(found)
 
 
 @LONG

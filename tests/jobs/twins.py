@@ -27,7 +27,7 @@ def copy(
 ) -> declaration.Job:
     """Copy a job; ``replaced``: texts of job.toml."""
     made = folder / "-".join(filter(None, (name, twin)))
-    shutil.copytree(JOBS / name, made)
+    shutil.copytree(JOBS / name, made, symlinks=True)  # to jars
     edits = twins(name)[twin]["edits"] if twin else []
     for old, new in edits:
         source = (made / "app.py").read_text("utf-8")
