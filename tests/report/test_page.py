@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from tickproof.conformance.history import seal
 from tickproof.conformance.report import json_report, page
 from tickproof.conformance.verdicts import Verdict
 
@@ -137,6 +138,16 @@ def test_a_run_is_drawn_once(make_report, outcome, recorded):
     assert html.count("over time") == 1
     assert html.count("Judged on the run of") == 1
     assert "kill of engine" in html
+
+
+def test_the_roots_of_what_was_judged_are_shown(make_report, outcome, recorded):
+    folder = recorded.run("count-engine-death")
+    report = make_report(outcome(Verdict.FAIL, run=str(folder)))
+    (result,) = report.requirements
+    assert result.root == seal.root(folder) != report.root
+    html = page.html(report, folder.parent)
+    for digest in (result.root, report.root):
+        assert f"<dt>root</dt><dd><code>{digest}</code></dd>" in html
 
 
 def test_the_command_judges_the_same_again(make_report, outcome):
