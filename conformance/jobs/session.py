@@ -36,9 +36,9 @@ from tickproof.conformance.session.runs_folder import RUNS, runs_folder
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
-#: Moments of a commit, those first that show most. "transaction": one is open in a database.
+#: Moments of a commit, those first that show most. Before them come those of a database.
 COMMITS: Final = (
-    "commit-received", "committed", "staged", "transaction", "offsets-received", "offsets-taken",
+    "commit-received", "committed", "staged", "offsets-received", "offsets-taken",
     "append-received", "appended",
 )  # fmt: skip
 #: A kill needs so many of its moments in a run without faults.
@@ -130,7 +130,7 @@ class Session:
         moments = [one for one in COMMITS if calm.moments[one] >= _FEWEST]
         if any(one.sql for one in job.outputs.values()):
             moments = [one for one in moments if not one.startswith("append")]
-            moments.insert(0, "transaction")
+            moments[:0] = trial.IN_DATABASE
         if not moments:
             moments = ["fetched"]
         yield again("restart", strikes=[Strike("restart")])
@@ -145,7 +145,7 @@ class Session:
             kills = [replace(one, whole=True) for one in kills]
         yield again("commit", strikes=kills)
         if "worker" in job.claims.survives:
-            at = moments[-1] if moments[-1] != "transaction" else "fetched"
+            at = moments[-1] if moments[-1] not in trial.IN_DATABASE else "fetched"
             yield again("pause", strikes=[Strike("pause", at, 2)])
             if one_of_many:
                 yield again(

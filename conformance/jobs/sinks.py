@@ -46,6 +46,9 @@ class Sink(Protocol):
     def in_transaction(self) -> bool:
         """Say whether a transaction is open in it."""
 
+    def writer_died(self) -> None:
+        """Take no transaction that a dead process left for an open one."""
+
     def close(self) -> None:
         """Let go of it."""
 
@@ -138,6 +141,9 @@ class TopicSink:
         """Return False: the proxy knows the transactions of Kafka."""
         return False
 
+    def writer_died(self) -> None:
+        """Do nothing: as above."""
+
     def close(self) -> None:
         """End the consumer."""
         self._consumer.close()
@@ -148,6 +154,7 @@ class SqliteSink:
 
     def __init__(self, table: OutputTable, file: Path, job_toml: Path, where: str) -> None:
         self._table, self._file, self._toml, self._name = table, file, job_toml, where
+        self._left: dict[str, tuple[int, int, int]] = {}
         self.where = f"sqlite:///{file}"
 
     def take(self) -> None:
@@ -187,12 +194,20 @@ class SqliteSink:
                 raise InvalidFile(self._toml, [f"[{self._name}] {key}: {error}"]) from error
 
     def in_transaction(self) -> bool:
-        """Say whether its rollback journal, or its log, holds something."""
+        """Say whether its rollback journal, or its log, holds what no dead process left."""
+        return any(self._left.get(name) != facts for name, facts in self._journals().items())
+
+    def writer_died(self) -> None:
+        """Remember what lies there: SQLite leaves it until it is written to again."""
+        self._left = self._journals()
+
+    def _journals(self) -> dict[str, tuple[int, int, int]]:
+        found = {}
         for suffix in ("-journal", "-wal"):
             with contextlib.suppress(OSError):
-                if os.stat(f"{self._file}{suffix}").st_size:  # noqa: PTH116
-                    return True
-        return False
+                facts = os.stat(f"{self._file}{suffix}")  # noqa: PTH116
+                found[suffix] = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+        return {suffix: facts for suffix, facts in found.items() if facts[2]}
 
     def close(self) -> None:
         """Do nothing: each query has its own connection."""
@@ -268,6 +283,9 @@ class SqlSink:
             return False
         open_ = "select 1 from pg_stat_activity where backend_xid is not null"
         return bool(self._asked(f"{open_} and datname = current_database()", "sql"))
+
+    def writer_died(self) -> None:
+        """Do nothing: PostgreSQL ends what a dead client began."""
 
     def close(self) -> None:
         """End the connection."""

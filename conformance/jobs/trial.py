@@ -60,9 +60,15 @@ _MOST_STARTS: Final = 3
 _ENDED: Final = re.compile(r"supervisor: worker (\d+) ended with (-?\d+)")
 
 
+#: One is open in a database; one that was open is over.
+IN_DATABASE: Final = ("transaction", "transaction-over")
+#: What is open for so long may stay so: SQLite's log of writes does, whatever was committed.
+_OPEN_S: Final = 1.0
+
+
 @dataclass(frozen=True)
 class Strike:
-    """One fault. at: a moment of the proxy, "transaction" (one is open in a database), or "".
+    """One fault. at: a moment of the proxy, one of IN_DATABASE, or "".
 
     nth: at so manieth such moment. whole: all workers at once, not the one at whose moment it is.
     """
@@ -156,6 +162,8 @@ class Trial:
         self._lock = threading.Lock()
         self._pending = deque(plan.strikes)
         self._tries, self._seen = 0, 0
+        #: Since when (time.monotonic) a transaction has been open in a database, 0: none is.
+        self._open_since = 0.0
         self._due: deque[tuple[Strike, int, Future[bool]]] = deque()
         self._uses: dict[int, ConnectionUse] = {}
         self._over = threading.Event()
@@ -263,7 +271,7 @@ class Trial:
             self._check()
             if self._due:
                 self._strike(*self._due.popleft())
-            elif self._pending and self._pending[0].at in ("", "transaction"):
+            elif self._pending and self._pending[0].at in ("", *IN_DATABASE):
                 self._look()
             self._feed(self._allowed(now))
             for sink in self._sinks.values():
@@ -286,7 +294,7 @@ class Trial:
                     told = self._plan.tells in (_COMMITTED, _SETTLED)
                     self.run.stalled = told and ended.startswith("silence")
                     return
-            watching = self._pending and self._pending[0].at == "transaction"
+            watching = self._pending and self._pending[0].at in IN_DATABASE
             self._over.wait(_LOOK_S if watching else _TICK_S)
 
     def _start(self, stack: contextlib.ExitStack) -> None:
@@ -454,7 +462,7 @@ class Trial:
             return ""
         if self._committed:
             return _COMMITTED
-        if quiet_s < _ASK_S or any(sink.in_transaction() for sink in self._sinks.values()):
+        if quiet_s < _ASK_S or self._in_transaction():
             return ""
         settled = [done for sink in self._sinks.values() if (done := sink.settled()) is not None]
         if settled and min(settled) >= self._total:
@@ -526,7 +534,7 @@ class Trial:
             return held
 
     def _look(self) -> None:
-        """Strike if its time has come, or a transaction is open in a database."""
+        """Strike if its time has come, or the moment of a transaction in a database."""
         strike = self._pending[0]
         if strike.at == "":
             strikes = len(self._plan.strikes)
@@ -539,18 +547,30 @@ class Trial:
                 self._listed_at, self._listed = now, self._processes()
             if not self._listed or not self._fetched(None):
                 return
-            if not any(sink.in_transaction() for sink in self._sinks.values()):
+            if not self._is_moment(strike.at, now):
                 return
             _signal(self._listed, signal.SIGSTOP)  # quickly: a transaction is short
             self._seen += 1
-            if self._seen < strike.nth or not any(s.in_transaction() for s in self._sinks.values()):
+            missed = strike.at == "transaction" and not self._in_transaction()
+            if self._seen < strike.nth or missed:
                 _signal(self._listed, signal.SIGCONT)
                 time.sleep(0.02)
                 return
-        self._seen = 0
+        self._seen, self._open_since = 0, 0.0  # what it kills may leave a journal
         with self._lock:
             self._pending.popleft()
         self._strike(strike, 0, None)
+
+    def _is_moment(self, at: str, now: float) -> bool:
+        """Tell whether a transaction is open in a database, or one that was open is over."""
+        since, is_open = self._open_since, self._in_transaction()
+        self._open_since = (since or now) if is_open else 0.0
+        if at == "transaction":
+            return is_open
+        return now - since > _OPEN_S if is_open and since else bool(since)
+
+    def _in_transaction(self) -> bool:
+        return any(sink.in_transaction() for sink in self._sinks.values())
 
     @property
     def _engine_now(self) -> Engine:
@@ -612,6 +632,8 @@ class Trial:
         while any(_lives(one) for one in struck) and time.monotonic() < deadline:
             self._over.wait(0.01)
         _signal([one for one in struck if _lives(one)], signal.SIGKILL)
+        for sink in self._sinks.values():
+            sink.writer_died()
         self._note(
             strike, what, fetched, under_way or ("its life" if strike.do == "restart" else "")
         )
@@ -629,8 +651,10 @@ class Trial:
         found = []
         if self._proxy.open_transactions:
             found.append("an open transaction")
-        if any(sink.in_transaction() for sink in self._sinks.values()):
+        if self._in_transaction():
             found.append("an open transaction of the database")
+        elif strike.at == "transaction-over":
+            found.append("a transaction of the database that was just over")
         if held:
             found.append(f"a held {strike.at.partition('-')[0]}")
         return " and ".join(found)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +14,7 @@ import pytest
 
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.jobs.declaration import OutputTable
-from tickproof.conformance.jobs.sinks import BadOutput, SqlSink
+from tickproof.conformance.jobs.sinks import BadOutput, SqliteSink, SqlSink
 
 QUERY = "select customer, n from totals order by customer"
 
@@ -46,6 +50,28 @@ def test_rows_that_are_committed_are_read(database: sqlite3.Connection, tmp_path
         assert sink.position() != before
     finally:
         sink.close()
+
+
+def test_what_a_dead_process_left_is_no_open_transaction(tmp_path: Path) -> None:
+    file = tmp_path / "totals.db"
+    sink = SqliteSink(OutputTable(sql=QUERY, identity=["customer"]), file, file, "outputs.totals")
+    dies = f"""
+import os, sqlite3
+database = sqlite3.connect({str(file)!r})
+database.execute("create table totals (customer text primary key, n integer)")
+database.execute("begin")
+database.execute("insert into totals values ('a', 1)")
+os.abort()
+"""
+    assert subprocess.run([sys.executable, "-c", dies], check=False).returncode == -signal.SIGABRT
+    assert sink.in_transaction()
+    sink.writer_died()
+    assert not sink.in_transaction()
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("insert into totals values ('b', 1)")
+        assert sink.in_transaction()
+        database.commit()
+    assert not sink.in_transaction()
 
 
 @pytest.mark.usefixtures("database")
