@@ -163,14 +163,18 @@ def test_generators_and_reference_know_nothing_of_the_kit() -> None:
     assert offenders("reference", KIT, "tickproof.fixtures", "tickproof.generators", "tests") == []
 
 
-def test_only_one_package_knows_spark_and_two_find_the_same_java() -> None:
+#: Of the kit, what starts a Java or tells a job of one.
+JAVA = ("conformance/spark_check/", "conformance/kafka/", "conformance/jobs/")
+
+
+def test_only_one_package_knows_spark_and_three_find_the_same_java() -> None:
     # `check --spark` uses Spark as a machine to judge on.
     found = offenders("conformance", "pyspark", "py4j", "tickproof.reference", "tests")
     assert [
         one
         for one in found
         if not (
-            one[0].startswith(("conformance/spark_check/", "conformance/kafka/"))
+            one[0].startswith(JAVA)
             if within(one[1], "tickproof.reference.java")
             else one[0].startswith("conformance/spark_check/")
             and not within(one[1], "tickproof.reference")
