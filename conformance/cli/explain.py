@@ -21,6 +21,7 @@ def explain(run: Path, requirement: str | None, as_json: bool) -> int:
     """Tell what happened in a recorded RUN (a folder or a pack), and why a requirement failed."""
     from tickproof.conformance.explain import stories
     from tickproof.conformance.explain.picture import plain
+    from tickproof.conformance.history.folder import opened
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.session import tiers
 
@@ -32,7 +33,7 @@ def explain(run: Path, requirement: str | None, as_json: bool) -> int:
             if not wanted:
                 expected = ", ".join(outcome.requirement for outcome in outcomes)
                 raise click.UsageError(f"--requirement: expected one of {expected}; got {id_}")
-            with stories.opened(folder) as history:
+            with opened(folder) as history:
                 if as_json:
                     found = stories.as_json(history, wanted, width=console.width)
                     click.echo(json.dumps(found, indent=2))

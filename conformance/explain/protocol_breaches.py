@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 from typing import Final
@@ -13,6 +12,7 @@ from tickproof.conformance.explain import transactions
 from tickproof.conformance.explain.aftermath import Aftermath
 from tickproof.conformance.explain.facts import Facts, Part, listed
 from tickproof.conformance.history import events
+from tickproof.conformance.history.json_lines import object_of
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Outcome
@@ -178,16 +178,15 @@ def _unanswered(facts: Facts) -> Part:
     """Explain a request that was not answered, from the control lines."""
     asked: dict[int, tuple[str, int]] = {}
     for row in facts.history.control:
-        try:
-            line = json.loads(row["line"])
-            number = line.get("id")
-        except (ValueError, AttributeError):
+        line = object_of(row["line"])
+        number = line.get("id")
+        if not isinstance(number, int):
             continue
         if row["direction"] == "to":
             if line.get("op") == "hello":
                 asked.clear()  # a new process: nobody answers what the last one was asked
             asked[number] = (str(line.get("op")), int(row["t_ns"]))
-        elif isinstance(number, int):
+        else:
             asked.pop(number, None)
     waiting = [(op, t_ns) for op, t_ns in asked.values() if op in _OPS]
     if not waiting:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +12,7 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.explain import deliveries, fault_sentences, protocol_breaches, values
 from tickproof.conformance.explain.facts import Facts, Part
 from tickproof.conformance.explain.picture import Moment, bounded, picture
-from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.folder import History, opened
 from tickproof.conformance.suites.evidence import CHANGED, TWICE, VALUES
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
@@ -141,20 +139,6 @@ def with_stories(outcomes: Sequence[Outcome]) -> list[Outcome]:
             for number in numbers:
                 found[number] = replace(found[number], story={"lines": why, "brief": why})
     return found
-
-
-@contextmanager
-def opened(folder: Path) -> Iterator[History]:
-    """Open a history for stories; an input that is made for them is removed again.
-
-    Raises HistoryError where the folder cannot be read.
-    """
-    had_input = (folder / "input").exists()
-    try:
-        yield History(folder)
-    finally:
-        if not had_input:
-            shutil.rmtree(folder / "input", ignore_errors=True)
 
 
 def _with_story(history: History, outcome: Outcome) -> Outcome:

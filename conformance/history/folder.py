@@ -7,7 +7,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
@@ -415,3 +416,21 @@ class History:
 
 def _size(file: BufferedReader) -> int:
     return os.fstat(file.fileno()).st_size
+
+
+@contextmanager
+def made_input_removed(folder: Path) -> Iterator[None]:
+    """Remove the input of a run if it is made meanwhile, and was not there before."""
+    had_input = (folder / "input").exists()
+    try:
+        yield
+    finally:
+        if not had_input:
+            shutil.rmtree(folder / "input", ignore_errors=True)
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[History]:
+    """Open a history, and leave no input behind that is made for it; raises HistoryError."""
+    with made_input_removed(folder):
+        yield History(folder)

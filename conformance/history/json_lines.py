@@ -83,6 +83,15 @@ def loads(text: str | bytes) -> Any:
         raise ValueError("nested too deep") from None
 
 
+def object_of(line: str) -> dict[str, Any]:
+    """Return the object on a control line, an empty one if there is none; numbers of any size."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _refuse(text: str) -> NoReturn:
     raise ValueError(f"{text[:20]}: expected a finite number of at most 64 bits")
 

@@ -8,7 +8,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tickproof.conformance.errors import InvalidFile, KitStopped, TickproofError
 from tickproof.conformance.jobs import user_code
@@ -142,11 +142,17 @@ class TopicSink:
         return False
 
     def writer_died(self) -> None:
-        """Do nothing: as above."""
+        """Do nothing: the proxy sees the end of a dead producer."""
 
     def close(self) -> None:
         """End the consumer."""
         self._consumer.close()
+
+
+class _Facts(NamedTuple):
+    st_ino: int
+    st_mtime_ns: int
+    st_size: int
 
 
 class SqliteSink:
@@ -154,7 +160,7 @@ class SqliteSink:
 
     def __init__(self, table: OutputTable, file: Path, job_toml: Path, where: str) -> None:
         self._table, self._file, self._toml, self._name = table, file, job_toml, where
-        self._left: dict[str, tuple[int, int, int]] = {}
+        self._left: dict[str, _Facts] = {}
         self.where = f"sqlite:///{file}"
 
     def take(self) -> None:
@@ -162,12 +168,7 @@ class SqliteSink:
 
     def position(self) -> object:
         """Return when its files changed last."""
-        found = []
-        for suffix in ("", "-wal"):
-            with contextlib.suppress(OSError):
-                facts = os.stat(f"{self._file}{suffix}")  # noqa: PTH116
-                found.append((facts.st_mtime_ns, facts.st_size))
-        return found
+        return self._facts("", "-wal")
 
     def rows(self) -> list[Row]:
         """Return the rows of the query."""
@@ -195,19 +196,21 @@ class SqliteSink:
 
     def in_transaction(self) -> bool:
         """Say whether its rollback journal, or its log, holds what no dead process left."""
-        return any(self._left.get(name) != facts for name, facts in self._journals().items())
+        held = self._facts("-journal", "-wal").items()
+        return any(facts.st_size and facts != self._left.get(name) for name, facts in held)
 
     def writer_died(self) -> None:
         """Remember what lies there: SQLite leaves it until it is written to again."""
-        self._left = self._journals()
+        self._left = self._facts("-journal", "-wal")
 
-    def _journals(self) -> dict[str, tuple[int, int, int]]:
+    def _facts(self, *suffixes: str) -> dict[str, _Facts]:
+        """Return what tells a version of each file from others, for those that are there."""
         found = {}
-        for suffix in ("-journal", "-wal"):
+        for suffix in suffixes:
             with contextlib.suppress(OSError):
-                facts = os.stat(f"{self._file}{suffix}")  # noqa: PTH116
-                found[suffix] = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
-        return {suffix: facts for suffix, facts in found.items() if facts[2]}
+                held = os.stat(f"{self._file}{suffix}")  # noqa: PTH116
+                found[suffix] = _Facts(held.st_ino, held.st_mtime_ns, held.st_size)
+        return found
 
     def close(self) -> None:
         """Do nothing: each query has its own connection."""

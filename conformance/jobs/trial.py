@@ -374,9 +374,9 @@ class Trial:
         """Return how many records are due: by the rate, and by the strikes that still come."""
         limit_s = self._job.table.startup_timeout_s
         moments = self.run.moments
-        reads = moments["fetched"] or moments["fetched-nothing"]
         # Spark asks where a topic ends, and fetches only what is there.
-        reads = reads or self._proxy.traffic.requests[Api.LIST_OFFSETS]
+        ends_asked = self._proxy.traffic.requests[Api.LIST_OFFSETS]
+        reads = moments["fetched"] or moments["fetched-nothing"] or ends_asked
         if not self._fed_from and (reads or now - self._started_at > limit_s):
             self.run.startup_s = now - self._started_at
             self._fed_from = now

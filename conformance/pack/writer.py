@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.explain.stories import opened
 from tickproof.conformance.history import provenance, seal
-from tickproof.conformance.history.folder import History, write_json
+from tickproof.conformance.history.folder import History, opened, write_json
 from tickproof.conformance.history.input_replay import same_input, save_plan
 from tickproof.conformance.history.run_record import RunRecord
 from tickproof.conformance.pack import archive, readme

@@ -7,7 +7,6 @@ earns no figure.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -18,7 +17,7 @@ import numpy as np
 
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import seal
-from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.folder import History, made_input_removed
 from tickproof.conformance.history.rows import TICK, TICKS_FILE
 from tickproof.conformance.hosts.model import Attestation, HostError
 from tickproof.conformance.latency import intervals, percentiles, statistics
@@ -197,12 +196,8 @@ class RecordedRun:
 
 def untouched(folder: Path, look: Callable[[], Any]) -> Any:
     """Call ``look``, and remove the input where it was made again for it."""
-    had_input = (folder / "input").exists()
-    try:
+    with made_input_removed(folder):
         return look()
-    finally:
-        if not had_input:
-            shutil.rmtree(folder / "input", ignore_errors=True)
 
 
 def figures(folder: Path, number: int, profile: Profile, *, hlog: bool = False) -> RunFigures:

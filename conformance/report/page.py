@@ -13,7 +13,7 @@ from typing import Final
 from markupsafe import Markup
 
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.explain.stories import opened
+from tickproof.conformance.history.folder import opened
 from tickproof.conformance.report import (
     json_report,
     judged,

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import os
-import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +22,7 @@ from tickproof.conformance.errors import HistoryError, TickproofError
 from tickproof.conformance.faults.space.offers import EVERYTHING, offers, space_of
 from tickproof.conformance.faults.space.scenarios import PREFIX
 from tickproof.conformance.faults.space.sessions import coverage
-from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.folder import History, made_input_removed
 from tickproof.conformance.history.json_lines import Tail
 from tickproof.conformance.session import pytest_plugin, session_record
 from tickproof.conformance.session.request import Request
@@ -295,17 +294,15 @@ def recheck(folder: Path, opened: Callable[[Path], History] = History) -> list[O
         history.verify()
     if not judges_of(history.scenario):
         raise HistoryError(f"{folder}: no test judges scenario {history.scenario!r}")
-    had_input = (folder / "input").exists()
     known = registry.load()
     found: list[Outcome] = []
     wanted = history.decided()
-    for requirement, judge in judges_of(history.scenario):
-        if wanted and requirement not in wanted:
-            continue
-        error = cut_short or _raised(known[requirement].needs, judge, history)
-        found.append(outcome_of(requirement, history.scenario, error, history))
-    if not had_input:
-        shutil.rmtree(folder / "input", ignore_errors=True)
+    with made_input_removed(folder):
+        for requirement, judge in judges_of(history.scenario):
+            if wanted and requirement not in wanted:
+                continue
+            error = cut_short or _raised(known[requirement].needs, judge, history)
+            found.append(outcome_of(requirement, history.scenario, error, history))
     return by_requirement(with_causes(found, history.record.known_gaps))
 
 

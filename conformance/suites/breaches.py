@@ -7,7 +7,6 @@ which requirement that is; docs/decisions/0016-one-cause.md argues for them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -16,6 +15,7 @@ from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.link_fault import LinkFault
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.json_lines import object_of
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.scenario import Do, FaultStep, Moment, Target
 from tickproof.conformance.suites import registry
@@ -231,11 +231,8 @@ def pending(history: History, *, answered: bool = False) -> str:
     asked: dict[int, str] = {}
     last = ""
     for row in history.control:
-        try:
-            line = json.loads(row["line"])
-            number = line["id"]
-        except (ValueError, TypeError, KeyError):
-            continue
+        line = object_of(row["line"])
+        number = line.get("id")
         if not isinstance(number, int):
             continue
         if row["direction"] == "to":

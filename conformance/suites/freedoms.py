@@ -6,19 +6,17 @@ edges that defects hide behind, or kinds; they are read from a recorded run, nev
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.history.remade_input import remade
+from tickproof.conformance.history.json_lines import object_of
 from tickproof.conformance.history.rows import of_partition
 from tickproof.generators.layouts import (
     COUNT_IN,
@@ -28,7 +26,6 @@ from tickproof.generators.layouts import (
     ORDER_KIND,
     QUOTE,
     QUOTE_KIND,
-    framed,
 )
 
 Owner = Literal["kit", "input"]
@@ -85,19 +82,16 @@ _SILENCES: Final = ("under 0.1 s", "0.1 to 1 s", "1 to 10 s", "10 s and more")
 
 
 class Seen:
-    """A recorded run. Its input is made again in ``scratch`` when it is asked for.
+    """What is looked at of a recorded run; raises HistoryError as its history does."""
 
-    Raises HistoryError, and ValueError or OSError for an input that cannot be made.
-    """
-
-    def __init__(self, folder: Path, scratch: Path) -> None:
-        self.history, self._scratch = History(folder), scratch
+    def __init__(self, history: History) -> None:
+        self.history = history
 
     @cached_property
     def requests(self) -> list[dict[str, Any]]:
         """The requests that the kit wrote."""
         lines = (row["line"] for row in self.history.control if row["direction"] == "to")
-        return [one for one in map(_object, lines) if "op" in one]
+        return [one for one in map(object_of, lines) if "op" in one]
 
     @property
     def deployed(self) -> list[dict[str, Any]]:
@@ -108,11 +102,8 @@ class Seen:
         """Return the payloads of each partition of a run of ``app``; none of another's."""
         if self.history.app != app:
             return []
-        return [np.fromfile(path, framed(layout))["payload"] for path in self._input]
-
-    @cached_property
-    def _input(self) -> list[Path]:
-        return [part.path for part in remade(self.history.record.input, self._scratch).partitions]
+        streams = sorted({row.stream for row in self.history.partitions})
+        return [part for stream in streams for part in self.history.inputs(layout, stream)]
 
     @cached_property
     def quotes(self) -> list[np.ndarray]:
@@ -127,14 +118,6 @@ class Seen:
     def _messages(self, kind: int, layout: np.dtype) -> list[np.ndarray]:
         parts = self.payloads("market-spread", MESSAGE)
         return [part[part["kind"] == kind].view(layout) for part in parts]
-
-
-def _object(line: str) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return {}  # not meant to be JSON
-    return found if isinstance(found, dict) else {}
 
 
 @dataclass(frozen=True)

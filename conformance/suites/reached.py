@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tickproof.conformance.errors import HistoryError
+from tickproof.conformance.history.folder import opened
 from tickproof.conformance.suites.freedoms import FREEDOMS, Freedom, Seen
 
 
@@ -52,7 +52,7 @@ def reached(folders: Iterable[Path]) -> Coverage:
     for folder in folders:
         try:
             classes, faults = _of_run(folder)
-        except (HistoryError, ValueError, OSError) as error:
+        except (HistoryError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             unread.append(f"{folder}: {error}")
             continue
         runs += 1
@@ -66,7 +66,7 @@ def reached(folders: Iterable[Path]) -> Coverage:
 
 def _of_run(folder: Path) -> tuple[list[set[str]], set[str]]:
     """Return the classes that a run reached, by freedom, and the faults that fired."""
-    with tempfile.TemporaryDirectory(prefix="tickproof-") as scratch:
-        seen = Seen(folder, Path(scratch))
+    with opened(folder) as history:
+        seen = Seen(history)
         classes = [set(freedom.reached(seen)) for freedom in FREEDOMS]
-    return classes, {f"{one.step.do} {one.step.target}" for one in seen.history.faults}
+        return classes, {f"{one.step.do} {one.step.target}" for one in history.faults}

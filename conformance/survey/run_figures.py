@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.explain.stories import opened
 from tickproof.conformance.faults.kinds import fault_of
+from tickproof.conformance.history.folder import opened
 from tickproof.conformance.performance.recovery import APPS, silences
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.survey.result import Recovery

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,17 +13,18 @@ from hypothesis import strategies as st
 
 from docs.tools.pages import DOCS, clauses
 from tests.suites import tampering
+from tickproof.conformance.history.folder import opened
 from tickproof.conformance.suites.freedoms import FREEDOMS, Ranges, Seen
 from tickproof.conformance.suites.reached import reached
 
 U64 = st.integers(0, 2**64 - 1)
 
 
-def reached_by(folder: Path, tmp_path: Path) -> dict[str, set[str]]:
+def reached_by(folder: Path) -> dict[str, set[str]]:
     """Return what a run reached of each freedom."""
-    (scratch := tmp_path / folder.name).mkdir()
-    seen = Seen(folder, scratch)
-    return {f"{one.clause} {one.what}": set(one.reached(seen)) for one in FREEDOMS}
+    with opened(folder) as history:
+        seen = Seen(history)
+        return {f"{one.clause} {one.what}": set(one.reached(seen)) for one in FREEDOMS}
 
 
 @given(st.lists(U64, min_size=1, max_size=6, unique=True).map(sorted), st.lists(U64))
@@ -65,15 +67,15 @@ def test_each_is_left_free_by_a_clause_and_has_classes_to_choose_from():
         ("market-merged-verdicts", "ms-order side", {"buy", "sell"}),
     ],
 )
-def test_a_run_reached_what_was_played(recorded, tmp_path, scenario, what, expected):
-    assert reached_by(recorded.run(scenario), tmp_path)[what] == expected
+def test_a_run_reached_what_was_played(recorded, scenario, what, expected):
+    assert reached_by(recorded.run(scenario))[what] == expected
 
 
 @pytest.mark.parametrize(
     "scenario", ["count-edges", "count-engine-death", "double", "market-merged-verdicts"]
 )
-def test_what_was_reached_is_in_the_table(recorded, tmp_path, scenario):
-    found = reached_by(recorded.run(scenario), tmp_path)
+def test_what_was_reached_is_in_the_table(recorded, scenario):
+    found = reached_by(recorded.run(scenario))
     for freedom in FREEDOMS:
         assert found[f"{freedom.clause} {freedom.what}"] <= set(freedom.classes)
     assert sum(map(bool, found.values())) > 9
@@ -99,6 +101,18 @@ def test_a_run_that_cannot_be_read_is_named_and_not_counted(recorded, tmp_path):
     tampering.in_run(input={})(folder)
     found = reached([folder])
     assert found.runs == 0
+    assert str(folder) in found.unread[0]
+
+
+def test_a_request_of_another_shape_costs_its_run_only(recorded, tmp_path):
+    folder = shutil.copytree(recorded.run("empty-input"), tmp_path / "run")
+    tampering.unsealed(folder)
+    line = json.dumps({"id": 1, "op": "deploy", "workers": ["two"], "data": 1})
+    (folder / "control.jsonl").write_text(
+        json.dumps({"t_ns": 1, "direction": "to", "line": line}) + "\n"
+    )
+    found = reached([folder, recorded.run("empty-input")])
+    assert found.runs == 1
     assert str(folder) in found.unread[0]
 
 

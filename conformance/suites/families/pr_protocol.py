@@ -9,6 +9,7 @@ from typing import Final
 
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.json_lines import object_of
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.scenario import FaultStep, Scenario, SinkBehaviour
 from tickproof.conformance.suites.carriers import COUNTABLE, STATELESS_FIRST
@@ -240,22 +241,13 @@ def passthrough_drain_first(context: Context, rng: random.Random) -> Scenario:
 
 def _answers(history: History, op: str) -> list[tuple[int, int]]:
     """Return when each request of an op was sent and when it was answered, in ns."""
-    rows = [(row["t_ns"], row["direction"], _object(row["line"])) for row in history.control]
+    rows = [(row["t_ns"], row["direction"], object_of(row["line"])) for row in history.control]
     answered = {line.get("id"): t_ns for t_ns, direction, line in rows if direction == "from"}
     return [
         (t_ns, answered[line["id"]])
         for t_ns, direction, line in rows
         if direction == "to" and line["op"] == op and line["id"] in answered
     ]
-
-
-def _object(line: str) -> dict:
-    """Return the object on a control line, an empty one if there is none."""
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _answered_while_draining(history: History) -> None:
