@@ -104,6 +104,16 @@ def test_a_run_that_cannot_be_read_is_named_and_not_counted(recorded, tmp_path):
     assert str(folder) in found.unread[0]
 
 
+def test_input_that_is_made_for_the_look_is_not_left_and_what_was_there_stays(recorded, tmp_path):
+    folder = shutil.copytree(recorded.run("count-edges"), tmp_path / "run")
+    held = sorted((folder / "input").iterdir())
+    assert reached([folder]).runs == 1
+    assert sorted((folder / "input").iterdir()) == held
+    shutil.rmtree(folder / "input")
+    assert reached([folder]).runs == 1
+    assert not (folder / "input").exists()
+
+
 def test_a_request_of_another_shape_costs_its_run_only(recorded, tmp_path):
     folder = shutil.copytree(recorded.run("empty-input"), tmp_path / "run")
     tampering.unsealed(folder)
