@@ -33,7 +33,7 @@ BROWSER_ARGUMENTS = (
 )
 
 # A machine may stand still for a moment: that is no failure.
-settings.register_profile("tickproof", deadline=None, max_examples=100 if ASKED else 40)
+settings.register_profile("tickproof", deadline=None, max_examples=100 if ASKED else 25)
 settings.load_profile("tickproof")
 
 

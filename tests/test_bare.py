@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import bare
+from tests.long import LONG
 from tests.test_repo import ROOT
 
 HIDE = "from tests import bare; failed = bare.hide_spaces({things!r}); print(failed);"
@@ -72,12 +73,15 @@ def test_a_loopback_is_left() -> None:
     "command",
     [
         ["selftest", "--only", "a-little-less"],
-        ["explore", "single", "--budget", "1s"],
+        pytest.param(["explore", "single", "--budget", "1s"], marks=LONG),
         pytest.param(
             ["mutate", "minimal"],
-            marks=pytest.mark.skipif(
-                importlib.util.find_spec("cosmic_ray") is None, reason="no cosmic-ray"
-            ),
+            marks=[
+                LONG,
+                pytest.mark.skipif(
+                    importlib.util.find_spec("cosmic_ray") is None, reason="no cosmic-ray"
+                ),
+            ],
         ),
     ],
 )

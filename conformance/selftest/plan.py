@@ -24,7 +24,7 @@ SOUND: Final = ("miniature", "single", "minimal", "kafka-miniature")
 #: A sound variant plays one scenario of so many, each of them others, unless it is asked for.
 SHARE: Final = 4
 #: In a part of a selftest each sound engine plays one scenario of so many; others with each seed.
-SHARE_OF_PART: Final = 48
+SHARE_OF_PART: Final = 96
 #: How long an engine takes to start, in seconds: only used to order the trials.
 _START_S: Final = {
     "miniature": 1.0, "single": 1.0, "minimal": 1.0, "spark": 20.0,
@@ -80,8 +80,8 @@ def chosen(
 
     only: ids (empty: all). base: only what is made of this engine. part: the mutants of
     `covering`, and sound engines on a few scenarios, which ``seed`` turns to others. sound: no
-    mutants; sound variants then play all scenarios. Raises RequestError, and InvalidFile for a
-    file that cannot be used.
+    mutants; sound variants then play all scenarios, unless ``part``. Raises RequestError, and
+    InvalidFile for a file that cannot be used.
     """
     known = mutants.available(fixtures)
     variants = mutants.sound_variants(fixtures)
@@ -136,7 +136,7 @@ def _sound_ones(
                 for s in _playable(variant.engine)
                 if not alone(s) and (not variant.apps or _app(s) in variant.apps)
             ]
-            scenarios = tuple(mine[number % share :: share] or mine[:1])
+            scenarios = _every(share, mine, number)
             yield Engine(variant.id, toml, variant.engine, scenarios, variant=variant)
             number += 1
     for name in SOUND if base is None else {base}.intersection(SOUND):
@@ -144,9 +144,15 @@ def _sound_ones(
         if name in only or (not only and (base == name or name not in KAFKA)):
             # A part is for shared machines: no timing tests, see above.
             mine = everything if of_plain == 1 else [s for s in everything if not alone(s)]
-            scenarios = tuple(mine[number % of_plain :: of_plain])
+            scenarios = _every(of_plain, mine, number)
             yield Engine(name, spec.find(name, fixtures), name, scenarios)
             number += 1
+
+
+def _every(share: int, scenarios: Sequence[str], turn: int) -> tuple[str, ...]:
+    """Return one scenario of ``share``, at least one; another ``turn`` gives others."""
+    share = min(share, len(scenarios))
+    return tuple(scenarios[turn % share :: share])
 
 
 def _is_asked_for(copy: Copy, only: Sequence[str], base: str | None) -> bool:

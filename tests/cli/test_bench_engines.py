@@ -8,12 +8,15 @@ from collections import namedtuple
 
 import pytest
 
+from tests.long import only_if_asked
+
 SMALL = ("--messages", 150_000, "--seconds", 3, "--pace", 15_000)
 
 
 @pytest.fixture(scope="module")
 def measured(session_type, tmp_path_factory):
     """Return the document of a bench of two engines, and the same from bench.json."""
+    only_if_asked()
     sessions = session_type(tmp_path_factory.mktemp("bench"))
     done = sessions.tickproof(
         "bench",

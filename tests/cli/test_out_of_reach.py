@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import few
 from tickproof import conformance
 
 NOT_ROOT = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
@@ -91,7 +92,7 @@ def test_a_program_in_a_closed_folder_is_named_with_it(refused, closed, tmp_path
 
 @pytest.mark.parametrize(
     ("command", "out"),
-    [("run", "closed/out"), ("run", "file"), ("run", "file/out"), ("survey", "closed/out")],
+    few([("run", "closed/out"), ("run", "file"), ("run", "file/out"), ("survey", "closed/out")], 2),
 )
 def test_a_folder_for_reports_that_cannot_be_written_is_named(
     refused, closed, tmp_path, command, out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.long import LONG
+from tests.long import LONG, few
 
 #: By the group that one command judges: rogue, its limits, and the requirement that must
 #: fail, with which reason, quoting what.
@@ -24,7 +24,7 @@ ROGUES = {
 }
 
 
-@pytest.mark.parametrize("group", ROGUES)
+@pytest.mark.parametrize("group", few(ROGUES))
 def test_each_gets_its_own_verdict(sessions, group):
     engines = [sessions.rogue(name, **limits) for name, limits, *_ in ROGUES[group]]
     only = dict.fromkeys(requirement for _, _, requirement, *_ in ROGUES[group])

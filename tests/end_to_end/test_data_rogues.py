@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.long import LONG
+from tests.long import LONG, few
 
 #: Requirement -> rogue -> (the reason of its failure, what it must quote).
 ROGUES = {
@@ -35,7 +35,7 @@ ROGUES = {
 }
 
 
-@pytest.mark.parametrize("requirement", ROGUES)
+@pytest.mark.parametrize("requirement", few(ROGUES, 2))
 def test_the_requirement_that_names_the_defect_fails(sessions, requirement):
     rogues = ROGUES[requirement]
     done = sessions.judge([sessions.rogue(name) for name in rogues], *ROGUES)
@@ -54,6 +54,7 @@ def test_the_requirement_that_names_the_defect_fails(sessions, requirement):
             assert result["blocked_by"] in ([], [requirement]), (rogue, id_)
 
 
+@LONG
 def test_sound_engines_pass(sessions):
     """The rogues differ from the first by one change each; 300 connections are allowed."""
     sound = [sessions.rogue("Polite"), sessions.rogue("ManyConnections")]

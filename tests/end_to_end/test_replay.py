@@ -33,6 +33,7 @@ def same_plan(one, other):
     return [one[key] for key in keys] == [other[key] for key in keys]
 
 
+@LONG
 def test_a_mutant_fails_again_and_the_sound_engine_holds(failed_run, tmp_path, tickproof):
     pack = tmp_path / "a.zip"
     assert tickproof("pack", failed_run, "-o", pack)[0] == 0

@@ -82,6 +82,7 @@ def printed(out: str) -> schedule_file.Schedule:
     return schedule_file.parse(text, "it")
 
 
+@LONG
 @pytest.mark.parametrize(
     ("id_", "shrink_s", "most_records"),
     [("restart-from-zero", 1, None), pytest.param(MUTANT, 20, 50, marks=LONG)],

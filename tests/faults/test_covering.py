@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.long import examples
+from tests.long import LONG, examples
 from tickproof.conformance.explore.generation import MOST_RECORDS
 from tickproof.conformance.faults import schedule_file
 from tickproof.conformance.faults.kinds import faults_of
@@ -41,6 +41,7 @@ def completed(chosen: list[Value], excluded: set[frozenset[Value]]) -> bool:
     return not missing or any(completed([*chosen, value], excluded) for value in missing[0])
 
 
+@LONG
 @settings(max_examples=examples(40))
 @given(st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), max_size=12))
 def test_all_pairs_that_can_be_are_covered_and_no_others(more):

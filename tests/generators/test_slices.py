@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.long import examples
+from tests.long import LONG, examples
 from tickproof.generators import build
 from tickproof.generators.files import replacing_all
 from tickproof.generators.partitions import Division
@@ -54,6 +54,7 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@LONG
 @settings(max_examples=examples(40), deadline=None)
 @given(
     kind=st.sampled_from(sorted(RECIPES)),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import few
 from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.kafka import certificates, jars
 from tickproof.conformance.kafka.jars import JarList
@@ -77,7 +78,7 @@ def ivy(kafka: None, clear: None, repository: str, tmp_path: Path, monkeypatch) 
     monkeypatch.setattr(jars, "_REPOSITORY", repository)
 
 
-@pytest.mark.parametrize("variable", certificates.VARIABLES)
+@pytest.mark.parametrize("variable", few(certificates.VARIABLES))
 def test_jars_come_with_a_certificate_that_a_variable_names(ivy, monkeypatch, tmp_path, variable):
     place = PEM
     if variable == "SSL_CERT_DIR":

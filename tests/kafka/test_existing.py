@@ -91,6 +91,7 @@ def test_transactions_are_followed_while_their_partitions_come_to_be(kafka: None
             began.result()
 
 
+@LONG
 def test_where_nobody_listens(miniature: EngineSpec) -> None:
     with pytest.raises(KafkaUnavailable, match=r"Kafka at 127\.0\.0\.1:1"):
         existing.reached("127.0.0.1:1", [miniature])

@@ -182,6 +182,7 @@ def test_output_that_is_no_point_is_kept_and_named(miniature: EngineSpec, tmp_pa
     assert 'of another shape; the first: {"k":' in failure.value.actual
 
 
+@LONG
 def test_output_that_an_open_transaction_hides_is_waited_for(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -195,6 +196,7 @@ def test_output_that_an_open_transaction_hides_is_waited_for(
     assert came_ns - started.t_ns > HIDDEN_MS * 1e6
 
 
+@LONG
 def test_a_recorder_that_is_behind_is_waited_for(
     miniature: EngineSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.latency.made_runs import T0, TICK, make_run
 from tests.latency.second_reckoning import reckon
+from tests.long import few
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.samples import NEVER, Answers, answers, latencies, timetable
@@ -135,7 +136,7 @@ def test_a_sound_run_is_answered_whole_with_known_latencies(made, case):
         assert sorted(found.arrived_ns) == times.tolist()
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", few(CASES, 3))
 @given(data=st.data())
 @settings(
     max_examples=40,

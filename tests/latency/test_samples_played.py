@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.latency.second_reckoning import reckon
+from tests.long import few
 from tickproof.conformance import resources
 from tickproof.conformance.engines import spec
 from tickproof.conformance.history.folder import History
@@ -24,7 +25,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("app", CASES)
+@pytest.mark.parametrize("app", few(CASES, 1))
 def test_both_reckonings_agree_record_for_record(tmp_path, app):
     params, recipe = CASES[app]
     scenario = Scenario(

@@ -116,6 +116,7 @@ def test_a_file_that_is_left_out_makes_no_mutants(
     assert "adaptor.py" in capsys.readouterr().err
 
 
+@LONG
 def test_an_engine_that_does_not_pass_is_not_mutated(
     minimal: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,6 +68,7 @@ def test_double_as_in_blocks(numbers, partitions, split):
     expect_the_same(apps.make("double", {}, on_arrays=False), given_, split)
 
 
+@LONG
 @settings(deadline=None)
 @given(keyed, st.integers(1, 3), splits)
 def test_count_as_in_blocks_and_in_order(pairs, partitions, split):
@@ -77,6 +78,7 @@ def test_count_as_in_blocks_and_in_order(pairs, partitions, split):
         assert [n for n, _ in points] == list(range(1, len(points) + 1))
 
 
+@LONG
 @settings(deadline=None)
 @given(
     messages,
@@ -125,6 +127,7 @@ TWO_KEYS = Application(
 )  # fmt: skip
 
 
+@LONG
 @settings(deadline=None)
 @given(keyed, splits)
 def test_a_second_key_sees_log_order_in_every_split(pairs, split):

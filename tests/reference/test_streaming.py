@@ -77,6 +77,7 @@ def test_streamed_as_in_batch(spark, serve, tmp_path, app, params, coalesce):
     assert_df_equality(made, expected, ignore_row_order=True, ignore_nullable=True)
 
 
+@LONG
 def test_some_points_of_each_key_and_the_last(spark, serve, tmp_path):
     params = {"emit": "some"}
     application, served = apps.make("count", params), serve("count", params)

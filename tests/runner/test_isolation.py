@@ -123,7 +123,7 @@ def test_a_service_that_was_started_before_is_out_of_reach(tmp_path, kind):
     with server(("127.0.0.1", 0) if kind == "tcp" else f"\0{name}") as address:
         where = address[1] if kind == "tcp" else f"@{name}"
         # Without its service the engine never drains: that is waited for, and nothing else.
-        history = played(engine(tmp_path / "e", "service", where, drain_s=5), Level.SANDBOX)
+        history = played(engine(tmp_path / "e", "service", where, drain_s=2), Level.SANDBOX)
     with pytest.raises(Fail):
         judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
 

@@ -49,6 +49,7 @@ def test_what_it_names_fails_it(mutant: Mutant, tmp_path: Path) -> None:
     assert [kill for kill in kills if not kill.killed] == []
 
 
+@LONG
 @pytest.mark.parametrize(
     "name",
     ["offset-not-state", *(pytest.param(m, marks=LONG) for m in ("prints-on-stdout", "no-have"))],

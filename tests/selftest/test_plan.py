@@ -118,7 +118,10 @@ def test_sound_variants_share_the_scenarios(tmp_path: Path, asked: dict, share: 
     assert all(len(e.scenarios) <= len(everything) // share + 1 for e in engines)
 
 
-def test_sound_engines_of_a_part_play_a_few_scenarios_and_all_of_them_in_turn(tmp_path: Path):
+def test_sound_engines_of_a_part_play_a_few_scenarios_and_all_of_them_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "SHARE_OF_PART", 12)
     folder = house(tmp_path / "fixtures")
     mutant(folder, "wrong-app", DEFECT)
     sound_variant(folder, "harmless", HARMLESS)
@@ -127,12 +130,20 @@ def test_sound_engines_of_a_part_play_a_few_scenarios_and_all_of_them_in_turn(tm
         engines = {e.id: e for e in plan.chosen(folder, tmp_path / "out", part=True, seed=seed)}
         assert engines.keys() == {"wrong-app", "harmless", *plan.SOUND} - {*plan.KAFKA}
         for name, seen in played.items():
-            assert 0 < len(engines[name].scenarios) <= 4
+            assert 0 < len(engines[name].scenarios) <= 10
             seen.update(engines[name].scenarios)
     assert played["single"] == {
         one for one in plan.tests_of(transport="log") if not plan.alone(one)
     }
     assert played["harmless"] == {"double"}
+
+
+def test_a_part_of_sound_engines_has_no_mutants(tmp_path: Path) -> None:
+    folder = house(tmp_path / "fixtures")
+    mutant(folder, "wrong-app", DEFECT)
+    both = plan.chosen(folder, tmp_path / "out", part=True)
+    sound = plan.chosen(folder, tmp_path / "out", part=True, sound=True)
+    assert sound == [engine for engine in both if engine.mutant is None] != []
 
 
 def test_rounds_begin_with_the_longest_and_repeat_sound_engines_only(tmp_path: Path) -> None:

@@ -127,8 +127,7 @@ def test_an_engine_that_cannot_be_tried_is_a_kit_error(fixtures: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("--only", "no-such-mutant"), ("--part", "--sound"), ("--part", "--only", "wrong-app")],
+    "arguments", [("--only", "no-such-mutant"), ("--part", "--only", "wrong-app")]
 )
 def test_wrong_usage_starts_nothing(fixtures: Path, arguments: tuple[str, ...]) -> None:
     mutant(fixtures, "wrong-app", DEFECT)

@@ -13,7 +13,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-from tests.long import LONG
+from tests.long import LONG, only_if_asked
 from tests.service_level import session_profiles
 from tests.suites import tampering
 from tickproof.conformance.latency.samples import latencies
@@ -26,6 +26,7 @@ HELD_NS = 20_000_000
 @pytest.fixture(scope="module")
 def session(session_type, tmp_path_factory):
     """Judge the engine that holds each record for 20 ms; give what was printed, and the folder."""
+    only_if_asked()
     sessions = session_type(tmp_path_factory.mktemp("latency"))
     profile = session_profiles.write(sessions.folder)
     done = sessions.tickproof("latency", HOLDING, "--profile", profile, "--seed", 7, "--out", "out")

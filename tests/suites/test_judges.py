@@ -9,8 +9,10 @@ from collections import ChainMap
 from pkgutil import iter_modules
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.judging import judge_of
+from tests.long import LONG
 from tests.suites import (
     cases_connections,
     cases_fault_free,
@@ -36,6 +38,13 @@ TABLES = (
 )  # fmt: skip
 REJECTS: dict[str, Cases] = dict(ChainMap(*(table.REJECTS for table in TABLES)))
 UNKNOWNS: dict[str, Cases] = dict(ChainMap(*(table.UNKNOWNS for table in TABLES)))
+#: Scenarios that take long to play.
+SLOW = {
+    "count-deaths-of-one-worker", "count-net-mute", "count-net-one-way", "count-net-packets",
+    "count-net-partition", "count-net-slow", "count-rescale-backlog", "count-rescale-steady",
+    "count-scale-then-death", "count-scale-trouble", "count-silence", "market-rescale",
+    "market-two-net-mute",
+}  # fmt: skip
 #: (requirement, scenario, judge), each pair once.
 ALL = [(id_, name, judge) for name, rows in JUDGES.items() for id_, judge in rows]
 DAMAGED = (
@@ -51,16 +60,20 @@ DECIDED_EARLY = {
 }
 
 
-def _cases(table: dict[str, Cases]) -> list:
+def _case(scenario: str, *values: object, id: str) -> ParameterSet:
+    return pytest.param(scenario, *values, id=id, marks=LONG if scenario in SLOW else ())
+
+
+def _cases(table: dict[str, Cases]) -> list[ParameterSet]:
     return [
-        pytest.param(scenario, judge, tamper, code, id=f"{id_}:{scenario}-{number}-{code}")
+        _case(scenario, judge, tamper, code, id=f"{id_}:{scenario}-{number}-{code}")
         for id_, scenario, judge in ALL
         for number, (tamper, code) in enumerate(table.get(f"{id_}:{scenario}", []))
     ]
 
 
-def _by_scenario(rows: list) -> list:
-    return [pytest.param(name, judge, id=f"{id_}:{name}") for id_, name, judge in rows]
+def _by_scenario(rows: list) -> list[ParameterSet]:
+    return [_case(name, judge, id=f"{id_}:{name}") for id_, name, judge in rows]
 
 
 @pytest.fixture
@@ -136,7 +149,9 @@ def test_run_that_the_kit_broke_off_is_no_verdict(copy_of, scenario, judge):
     assert outcome.verdict is Verdict.KIT_ERROR
 
 
-@pytest.mark.parametrize("scenario", [one for one in JUDGES if not one.startswith("service")])
+@pytest.mark.parametrize(
+    "scenario", [_case(one, id=one) for one in JUDGES if not one.startswith("service")]
+)
 def test_a_run_with_output_from_the_future_fails(copy_of, scenario):
     folder = copy_of(scenario)
     if not len(tampering.read_output(folder)[0]):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.long import LONG
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
@@ -68,6 +69,7 @@ class Neighbour:
             self.to_ns = max(int(end) for _, end in told)
 
 
+@LONG
 def test_seconds_beside_a_busy_neighbour_are_noisy(tmp_path: Path) -> None:
     scenario = draw("passthrough-deaths", Context(seed=3))
     scenario = replace(

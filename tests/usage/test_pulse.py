@@ -67,6 +67,7 @@ def test_one_that_hangs_fails(code: str) -> None:
         assert awaited(pid, FairClock()).code == "NO_ANSWER"
 
 
+@LONG
 @pytest.mark.parametrize("hidden", [pytest.param(False, marks=LONG), True])
 def test_one_that_never_runs_is_not_failed(monkeypatch, hidden: bool) -> None:
     """It has the core only when nobody else wants it, and somebody always does."""
