@@ -1,26 +1,28 @@
 """Sound engines on a busy machine: none may be failed.
 
 ``python -m tests.busy --loops 4 --disk --memory 14 --runs 200`` starts the load, plays sound
-engines beside it as ``tickproof selftest --sound`` does, ends the load, and counts. Status 0: no
-engine was failed, however many runs stayed unknown; 1: one was; 4: the kit broke.
+engines beside it as ``tickproof selftest --sound --part`` does, with one seed after another, ends
+the load, and counts. Status 0: no engine was failed, however many runs stayed unknown; 1: one
+was; 4: the kit broke.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 from tickproof.conformance.selftest.model import SelfTest
-from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR, EXIT_OK
+from tickproof.conformance.verdicts import EXIT_FAIL, EXIT_KIT_ERROR
 
 #: Each part of the load ends with the process that started it, however that ends.
 _ALIVE: Final = "import os, sys\nparent = os.getppid()\nalive = lambda: os.getppid() == parent\n"
@@ -86,11 +88,32 @@ def counted(report: SelfTest) -> str:
     cells = [cell for one in report.trials if one.subject in sound for cell in one.cells]
     unknown = Counter(cell.reason for cell in cells if cell.verdict == "unknown")
     reasons = ", ".join(f"{count} {reason}" for reason, count in unknown.most_common())
-    lines = [f"{report.runs} runs of {len(sound)} sound engines: {verdicts}"]
+    lines = [f"seed {report.seed}: {report.runs} runs of {len(sound)} sound engines: {verdicts}"]
     lines += [f"unknown by {reasons}"] * bool(reasons)
     lines += [f"failed: {one}" for one in report.accused]
     lines += [f"kit-error: {one}" for one in report.broken]
     return "\n".join(lines)
+
+
+def played(runs: int, out: Path, seed: int, options: Sequence[str]) -> Iterator[SelfTest]:
+    """Play one part of the sound engines after another, until so many runs have been played.
+
+    Raises RuntimeError for a part without a report.
+    """
+    while runs > 0:
+        folder = out / f"seed-{seed}"
+        path = folder / "selftest.json"
+        path.unlink(missing_ok=True)
+        part = ["selftest", "--sound", "--part", "--seed", str(seed), "--out", str(folder)]
+        command = [sys.executable, "-m", "tickproof.conformance.cli.main", *part, *options]
+        status = subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode
+        if not path.exists():
+            ended = f"which ended with status {status}"
+            raise RuntimeError(f"expected {path} from {shlex.join(part)}, {ended}")
+        report = SelfTest.model_validate_json(path.read_text("utf-8"))
+        yield report
+        runs -= report.runs
+        seed += 1
 
 
 def main(words: list[str]) -> int:
@@ -100,38 +123,25 @@ def main(words: list[str]) -> int:
     parser.add_argument("--disk", action="store_true", help="write to disk all the time")
     parser.add_argument("--memory", type=int, default=0, metavar="GIB", help="hold and touch it")
     parser.add_argument("--runs", type=int, default=RUNS, metavar="N")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the first part")
     parser.add_argument("--out", type=Path, default=Path("tickproof-out/busy"), metavar="DIR")
     asked, more = parser.parse_known_args(words)  # the rest is for `tickproof selftest`
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the load ends with this process
-    (asked.out / "selftest.json").unlink(missing_ok=True)
-    command = [
-        sys.executable,
-        "-m",
-        "tickproof.conformance.cli.main",
-        "selftest",
-        "--sound",
-        "--runs",
-        str(asked.runs),
-        "--out",
-        str(asked.out),
-        *more,
-    ]
+    reports = []
     try:
         with load(asked.loops, asked.disk, asked.memory) as programs:
             print(f"{programs} programs load {os.cpu_count()} cores", flush=True)
-            status = subprocess.run(command, check=False).returncode
+            for report in played(asked.runs, asked.out, asked.seed, more):
+                reports.append(report)
+                print(counted(report), flush=True)
     except MemoryError as error:
         parser.error(str(error))
     except RuntimeError as error:
         print(error)
         return EXIT_KIT_ERROR
-    path = asked.out / "selftest.json"
-    if not path.exists():
-        print(f"expected {path} from tickproof selftest, which ended with status {status}")
-        return EXIT_KIT_ERROR
-    report = SelfTest.model_validate_json(path.read_text("utf-8"))
-    print(counted(report))
-    return EXIT_KIT_ERROR if report.broken else EXIT_FAIL if report.accused else EXIT_OK
+    failed = sum(len(one.accused) for one in reports)
+    print(f"{sum(one.runs for one in reports)} runs of sound engines, {failed} failed")
+    return EXIT_KIT_ERROR if any(one.broken for one in reports) else failed and EXIT_FAIL
 
 
 if __name__ == "__main__":

@@ -19,10 +19,10 @@ SPARK: Final = {
     "tests/spark_check/test_check_spark.py": "spark",
     "tests/reference/test_streaming.py": "spark",
     "tests/reference/test_checkpoints.py": "spark",
-    "tests/reference/test_examples.py": "spark for rows",
-    "tests/reference/test_rows.py": "spark for rows",
-    "tests/reference/test_file_systems.py": "spark for rows",
-    "tests/reference/test_internals.py": "spark for rows",
+    "tests/reference/test_examples.py": "spark",
+    "tests/reference/test_rows.py": "spark",
+    "tests/reference/test_file_systems.py": "spark",
+    "tests/reference/test_internals.py": "spark",
 }
 #: What takes longest begins first, so that no process waits for another one at the end.
 SLOW: Final = (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 
 import psutil
 import pytest
 
 from tests import busy
 from tests.conftest import wait_until
+from tests.long import LONG
 
 
 def below_us() -> list[psutil.Process]:
@@ -37,3 +39,16 @@ def test_a_load_that_did_not_last_is_no_load(monkeypatch) -> None:
         with busy.load(1, False, 0):
             (process,) = (one for one in below_us() if one.pid not in before)
             assert wait_until(lambda: process.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_part_without_a_report_is_no_part(tmp_path) -> None:
+    with pytest.raises(RuntimeError, match="ended with status 2"):
+        next(busy.played(1, tmp_path, 5, ["--only", "minimal"]))
+
+
+@LONG
+def test_each_part_has_a_seed_of_its_own(tmp_path) -> None:
+    parts = list(islice(busy.played(1_000, tmp_path, 5, ["--engine", "miniature"]), 2))
+    assert [part.seed for part in parts] == [5, 6]
+    assert all(part.runs > 0 and not part.accused for part in parts)
+    assert len(list(busy.played(1, tmp_path, 7, ["--engine", "miniature"]))) == 1
