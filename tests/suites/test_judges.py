@@ -40,10 +40,12 @@ REJECTS: dict[str, Cases] = dict(ChainMap(*(table.REJECTS for table in TABLES)))
 UNKNOWNS: dict[str, Cases] = dict(ChainMap(*(table.UNKNOWNS for table in TABLES)))
 #: Scenarios that take long to play.
 SLOW = {
-    "count-deaths-of-one-worker", "count-net-mute", "count-net-one-way", "count-net-packets",
-    "count-net-partition", "count-net-slow", "count-rescale-backlog", "count-rescale-steady",
+    "count-deaths-of-one-worker", "count-host-death", "count-links-down", "count-net-mute",
+    "count-net-one-way", "count-net-packets", "count-net-partition", "count-net-slow",
+    "count-rescale", "count-rescale-backlog", "count-rescale-steady", "count-scale-death",
     "count-scale-then-death", "count-scale-trouble", "count-silence", "market-rescale",
-    "market-two-net-mute",
+    "market-scale-then-death", "market-two-fresh", "market-two-links-cut", "market-two-losing",
+    "market-two-net-mute", "market-two-rejects-deaths", "market-two-sparse",
 }  # fmt: skip
 #: (requirement, scenario, judge), each pair once.
 ALL = [(id_, name, judge) for name, rows in JUDGES.items() for id_, judge in rows]
