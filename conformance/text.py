@@ -29,6 +29,17 @@ def shown(text: str, limit: int) -> str:
     return "".join(pieces)
 
 
+def middle_cut(text: str, limit: int) -> str:
+    """Return ``text`` in at most ``limit`` (>= 1) characters; an ellipsis stands for its middle.
+
+    Two thirds are kept of the end, which tells paths apart.
+    """
+    if len(text) <= limit:
+        return text
+    tail = (limit - 1) * 2 // 3
+    return f"{text[: limit - 1 - tail]}…{text[len(text) - tail :]}"
+
+
 def command_line(*words: object, **options: object) -> str:
     """Return a command of the kit as text to paste into a shell.
 

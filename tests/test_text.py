@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.text import command_line, shortened, shown
+from tickproof.conformance.text import command_line, middle_cut, shortened, shown
 
 PYTHON = """\
 worker 1:
@@ -77,3 +77,22 @@ def test_a_command_line_can_be_pasted() -> None:
     options = {"seed": 0, "hosts": None, "only": "", "anyway": True, "keep": False}
     line = command_line("run", "my engine.toml", **options, tier=[1, 2])
     assert line == "tickproof run 'my engine.toml' --seed 0 --anyway --tier 1 --tier 2"
+
+
+@given(st.text(), st.integers(1, 40))
+def test_a_text_cut_in_the_middle_keeps_both_ends(text, limit):
+    cut = middle_cut(text, limit)
+    assert len(cut) == min(len(text), limit)
+    assert (
+        any(
+            text.startswith(cut[:at]) and text.endswith(cut[at + 1 :]) and cut[at] == "…"
+            for at in range(limit)
+        )
+        if len(text) > limit
+        else cut == text
+    )
+
+
+def test_a_path_cut_in_the_middle_keeps_its_file():
+    path = "/srv/kit/fixtures/engines/miniature/engine.toml"
+    assert middle_cut(path, 32) == "/srv/kit/fi…iniature/engine.toml"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from tickproof.conformance.cli import options
+from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.report import style
 
@@ -30,7 +30,7 @@ def kit(as_json: bool) -> None:
 
 
 @bench.command("engines", cls=Command)
-@click.argument("names", nargs=-1, metavar="ENGINE...")
+@click.argument("names", nargs=-1, metavar="ENGINE...", shell_complete=completion.engines)
 @click.option(
     "--app",
     "apps",

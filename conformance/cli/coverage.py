@@ -74,7 +74,7 @@ def coverage(
     if found.runs:
         _print_freedoms(console, found)
         if classes:
-            console.print(_table(found))
+            style.print_table(console, _table(found))
     too_few = at_least is not None and added.share < at_least
     return EXIT_FAIL if too_few or (varied and (found.constant or not found.runs)) else EXIT_OK
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from tickproof.conformance.cli import options
+from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import FOLDER, Command
 from tickproof.conformance.report import machine, style
 from tickproof.conformance.text import command_line
@@ -36,7 +36,7 @@ class Span(click.ParamType):
 
 
 @click.command(cls=Command)
-@click.argument("engine", metavar="ENGINE")
+@click.argument("engine", metavar="ENGINE", shell_complete=completion.engines)
 @click.option(
     "--budget",
     type=Span(),

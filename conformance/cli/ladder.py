@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from tickproof.conformance.cli import options
+from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.report import style
 
 
 @click.command(cls=Command)
-@click.argument("engine")
+@click.argument("engine", shell_complete=completion.engines)
 @options.number("--messages", click.IntRange(1_000, 2**32), 8_000_000, "Input of each run.")
 @options.number("--workers", click.IntRange(1, 1024), 2, "Workers of the engine.")
 @options.number(

@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from tickproof.conformance.cli import options
+from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.report import style
@@ -24,8 +24,13 @@ _RATE = click.IntRange(1, 10_000_000)
 
 
 @click.command(cls=Command)
-@click.argument("engine", required=False, metavar="[ENGINE]")
-@click.option("--profile", metavar="NAME|PATH", help="What is asked for; see tickproof profiles.")
+@click.argument("engine", required=False, metavar="[ENGINE]", shell_complete=completion.engines)
+@click.option(
+    "--profile",
+    metavar="NAME|PATH",
+    shell_complete=completion.profiles,
+    help="What is asked for; see tickproof profiles.",
+)
 @options.random_seed
 @click.option(
     "--runs",
@@ -142,9 +147,9 @@ def profiles(as_json: bool) -> None:
     console = style.console()
     table = Table(box=None, pad_edge=False)
     for column in ("profile", "records/s", "limits", "host"):
-        table.add_column(column, overflow="fold", justify="right" if "/" in column else "left")
+        table.add_column(column, justify="right" if "/" in column else "left")
     for profile in found:
         limits = ", ".join(f"{name} {shown_us(us)}" for name, us in profile.limits.items())
         row = (profile.name, f"{profile.load.rate:,}", limits, profile.host.level)
         table.add_row(*map(Text, row))
-    console.print(table)
+    style.print_table(console, table)

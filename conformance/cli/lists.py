@@ -3,39 +3,78 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Final
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from tickproof.conformance.cli import options
+from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.report import style
+from tickproof.conformance.text import middle_cut
 from tickproof.conformance.verdicts import EXIT_OK
+
+if TYPE_CHECKING:
+    from tickproof.conformance.suites.requirement import Requirement
+
+#: Least room of a path, in characters.
+_LEAST_PATH: Final = 20
 
 
 @click.command(cls=Command)
-def engines() -> None:
+@click.option("--json", "as_json", is_flag=True, help="As a JSON list.")
+def engines(as_json: bool) -> None:
     """List the engines that come with the kit."""
     from tickproof.conformance.engines import spec
     from tickproof.conformance.resources import fixtures
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("engine", "version", "language", "engine.toml"):
-        table.add_column(column, overflow="fold")
-    for engine in spec.available(fixtures()):
-        table.add_row(*map(Text, (engine.name, engine.version, engine.language, str(engine.path))))
-    style.console().print(table)
+    found = spec.available(fixtures())
+    if as_json:
+        rows = [
+            {
+                "name": one.name,
+                "version": one.version,
+                "language": one.language,
+                "transports": one.transports,
+                "apps": one.apps,
+                "toml": str(one.path),
+            }
+            for one in found
+        ]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    console = style.console()
+    rows = [(one.name, one.version, one.language, str(one.path)) for one in found]
+    head = ("engine", "version", "language", "engine.toml")
+    if console.is_terminal:
+        *columns, _ = zip(head, *rows, strict=True)
+        taken = sum(max(map(len, column)) + 2 for column in columns)
+        room = max(console.width - taken, _LEAST_PATH)
+        rows = [(*row[:-1], middle_cut(row[-1], room)) for row in rows]
+    table = Table(*head, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    style.print_table(console, table)
 
 
 @click.command(cls=Command)
+@click.argument("id_", required=False, metavar="[ID]", shell_complete=completion.requirements)
 @click.option("--family", multiple=True, metavar="NAME", help="Only this family, as EO.")
 @options.tiers
-@click.option("--json", "as_json", is_flag=True, help="As a JSON list.")
-def requirements(family: tuple[str, ...], tiers: tuple[int, ...], as_json: bool) -> int:
-    """List the requirements of the registry."""
+@click.option("--json", "as_json", is_flag=True, help="As a JSON list; of ID, one object.")
+def requirements(
+    id_: str | None, family: tuple[str, ...], tiers: tuple[int, ...], as_json: bool
+) -> int:
+    """List the requirements of the registry, or explain one: ID."""
     from tickproof.conformance.suites import registry
 
+    if id_ is not None:
+        options.refuse_given(("family", "tiers"), "expected without ID")
+        id_ = id_.upper()
+        registry.require_known(id_, f"ID: no requirement {id_}")
+        _explain(registry.load()[id_], as_json)
+        return EXIT_OK
     families = {name.upper() for name in family}
     unknown = sorted(families - registry.FAMILIES.keys())
     if unknown:
@@ -58,5 +97,37 @@ def requirements(family: tuple[str, ...], tiers: tuple[int, ...], as_json: bool)
     for requirement in chosen:
         row = (requirement.id, f"T{requirement.tier}", requirement.level, requirement.title)
         table.add_row(*map(Text, row))
-    style.console().print(table)
+    style.print_table(style.console(), table)
     return EXIT_OK
+
+
+def _explain(one: Requirement, as_json: bool) -> None:
+    """Print promise, clauses and scenarios of a requirement, and how to play it."""
+    from tickproof.conformance.report import terminal
+    from tickproof.conformance.suites import outcomes, registry
+    from tickproof.conformance.suites.hints import halves
+    from tickproof.conformance.suites.scenarios import Context
+
+    scenarios = {
+        entry.name: outcomes.played(entry.draw(Context(seed=0, freshness_s=5.0)))
+        for entry in one.judges
+    }
+    if as_json:
+        click.echo(json.dumps({**one.to_json(), "scenarios": scenarios}, indent=2))
+        return
+    console = style.console()
+    console.print(Text(f"{one.id}  ").append(one.title, style="bold"), soft_wrap=True)
+    promise, causes = halves(one.promise)
+    hosts = " --hosts 3" if one.needs.hosts else ""
+    for label, value in (
+        ("promise", promise),
+        ("likely", causes),
+        ("family", f"{one.family}: {registry.FAMILIES[one.family]}"),
+        ("tier", f"T{one.tier}: {style.tier_name(one.tier, one.id)}; {one.level}"),
+        ("asked of", str(one.needs)),
+        ("clauses", ", ".join(one.clauses)),
+        *((("scenario", f"{name}: {played}")) for name, played in scenarios.items()),
+    ):
+        terminal.field(console, label, value)
+    terminal.line(console, "play", f"tickproof run ENGINE{hosts} --only {one.id}")
+    terminal.line(console, "replay", "tickproof replay RUN, the run folder that a failure names")

@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from tickproof.conformance.cli import options
+from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.report import machine, style
 
 
 @click.command(cls=Command)
-@click.argument("engine")
+@click.argument("engine", shell_complete=completion.engines)
 @click.option(
     "--sample",
     type=click.IntRange(0),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tickproof.conformance.cli import completion
 from tickproof.conformance.engines.network import FEWEST, MOST
 from tickproof.conformance.errors import InvalidFile, KafkaUnavailable, RequestError, out_of_reach
 from tickproof.conformance.text import shown
@@ -107,7 +108,11 @@ def _folders(folder: Path) -> list[str]:
 
 #: A recorded run: its folder, or a pack of it.
 RUN = click.argument(
-    "run", type=click.Path(readable=True, path_type=Path), metavar="RUN", callback=_run_folder
+    "run",
+    type=click.Path(readable=True, path_type=Path),
+    metavar="RUN",
+    callback=_run_folder,
+    shell_complete=completion.runs,
 )
 
 
@@ -156,9 +161,10 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
 def refuse_given(names: tuple[str, ...], why: str) -> None:
     """Raise UsageError if one of these options was given, and say why it must not be."""
     context = click.get_current_context()
-    for name in names:
-        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError(f"--{name.replace('_', '-')}: {why}")
+    for option in context.command.params:
+        source = context.get_parameter_source(str(option.name))
+        if option.name in names and source is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"{option.opts[0]}: {why}")
 
 
 def whole_numbers(what: str, most: int, example: str, *, distinct: bool = True) -> Numbers:
@@ -227,7 +233,14 @@ tiers = click.option(
 
 def only(what: str) -> Decorator:
     """Return the option --only, ids of requirements; ``what``: its help."""
-    return click.option("--only", multiple=True, metavar="ID[,ID...]", callback=_ids, help=what)
+    return click.option(
+        "--only",
+        multiple=True,
+        metavar="ID[,ID...]",
+        callback=_ids,
+        shell_complete=completion.requirements,
+        help=what,
+    )
 
 
 def out(default: str, what: str) -> Decorator:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from tickproof.conformance.cli import options
+from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import RUN, Command
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError, SparkNotStarted
 from tickproof.conformance.report import style
@@ -110,7 +110,7 @@ def _engine_of(run: Path, record: Mapping[str, Any]) -> str:
 
 @click.command(cls=Command)
 @RUN
-@click.argument("engine", required=False, metavar="[ENGINE]")
+@click.argument("engine", required=False, metavar="[ENGINE]", shell_complete=completion.engines)
 @options.number(
     "--times", click.IntRange(1, 1000), 1, "Play it so many times, and say how many failed."
 )

@@ -10,14 +10,14 @@ from typing import Any
 import click
 from rich.text import Text
 
-from tickproof.conformance.cli import options
+from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import FILE, Command
 from tickproof.conformance.engines.isolation import Level
 from tickproof.conformance.report import style
 
 
 @click.command(cls=Command)
-@click.argument("engines", nargs=-1, metavar="ENGINE...")
+@click.argument("engines", nargs=-1, metavar="ENGINE...", shell_complete=completion.engines)
 @click.option("--engine", "more", multiple=True, metavar="PATH", help="One more ENGINE.")
 @click.option(
     "--profile",
@@ -32,6 +32,7 @@ from tickproof.conformance.report import style
     "--require",
     multiple=True,
     callback=options.listed,
+    shell_complete=completion.requirements,
     metavar="ID|tN[,...]",
     help="What has to be judged: a requirement, or all of a tier; else exit status 5. "
     "A known gap among them is a failure.",

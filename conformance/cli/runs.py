@@ -16,6 +16,7 @@ from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import RUN, Command
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.report import style
+from tickproof.conformance.text import counted
 from tickproof.conformance.verdicts import Verdict
 
 _UNITS: Final = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -69,12 +70,7 @@ def list_(below: Path, verdicts: tuple[str, ...], as_json: bool, **wanted: str |
     console = style.console()
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("began", "verdict", "engine", "seed", "MiB", "run"):
-        table.add_column(
-            name,
-            no_wrap=name != "run",
-            overflow="fold",
-            justify="right" if name in ("seed", "MiB") else "left",
-        )
+        table.add_column(name, no_wrap=True, justify="right" if name in ("seed", "MiB") else "left")
     for run in chosen:
         said = (
             style.badge(run.verdict, console)
@@ -84,10 +80,17 @@ def list_(below: Path, verdicts: tuple[str, ...], as_json: bool, **wanted: str |
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began)) if run.began else ""
         where = Text(str(run.folder))
         where.append(f"  {' '.join(run.tags)}" if run.tags else "", style="cyan")
-        table.add_row(began, said, run.engine, str(run.seed), f"{run.bytes / 2**20:.1f}", where)
-    console.print(table)
+        size = f"{run.bytes / 2**20:.1f}"
+        if console.is_terminal:  # the folder on its own line, to be copied whole
+            facts = Text(f"{began}  ").append_text(said)
+            console.print(facts.append(f"  {run.engine}, seed {run.seed}, {size} MiB", "default"))
+            console.print(Text("  ").append_text(where), soft_wrap=True)
+        else:
+            table.add_row(began, said, run.engine, str(run.seed), size, where)
+    if not console.is_terminal:
+        style.print_table(console, table)
     size = sum(run.bytes for run in chosen)
-    console.print(Text(f"{len(chosen):,} runs, {size / 2**20:,.1f} MiB"))
+    console.print(Text(f"{counted(len(chosen), 'run')}, {size / 2**20:,.1f} MiB"))
     for page in dict.fromkeys(run.report for run in chosen if run.report):
         console.print(Text(f"report  {page}", style="dim"), soft_wrap=True)
 
@@ -165,4 +168,4 @@ def prune(
                 raise RequestError(f"{run.folder} cannot be removed: {error.strerror}") from error
         click.echo(f"{'would remove' if dry_run else 'removed'}  {run.folder}")
     size = sum(run.bytes for run in chosen) / 2**20
-    click.echo(f"{len(chosen):,} runs, {size:,.1f} MiB")
+    click.echo(f"{counted(len(chosen), 'run')}, {size:,.1f} MiB")

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from tickproof.conformance.cli import options
+from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
 from tickproof.conformance.report import style
 
@@ -17,7 +17,7 @@ _FIRST: Final = 2**32
 
 
 @click.command(cls=Command)
-@click.argument("engines", nargs=-1, metavar="ENGINE...")
+@click.argument("engines", nargs=-1, metavar="ENGINE...", shell_complete=completion.engines)
 @options.number("--seeds", click.IntRange(1, 100), 3, "Judge each engine with so many seeds.")
 @click.option(
     "--seed",

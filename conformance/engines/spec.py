@@ -285,9 +285,16 @@ def find(name_or_path: str | Path, fixtures: Path) -> Path:
     except OSError as error:
         why = out_of_reach(path, error)
         raise InvalidFile(path, [f"expected a readable {FILE_NAME}; {why}"]) from error
-    names = ", ".join(sorted(file.parent.name for file in _files(fixtures)))
-    expected = f"a path to an {FILE_NAME}, a folder that holds one, or one of {names or '(none)'}"
-    raise InvalidFile(path, [f"no such engine; expected {expected}"])
+    known = names(fixtures)
+    said = ", ".join(known) or "(none)"
+    expected = f"a path to an {FILE_NAME}, a folder that holds one, or one of {said}"
+    hint = strict_toml.did_you_mean(str(name_or_path), known)
+    raise InvalidFile(path, [f"no such engine; expected {expected}{hint}"])
+
+
+def names(fixtures: Path) -> list[str]:
+    """Return the names of the engines under fixtures/engines, sorted."""
+    return [file.parent.name for file in _files(fixtures)]
 
 
 def available(fixtures: Path) -> list[EngineSpec]:

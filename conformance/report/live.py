@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -21,13 +22,15 @@ from tickproof.conformance.report.session_log import brief
 from tickproof.conformance.report.session_state import SessionState
 from tickproof.conformance.report.style import TIER_NAMES, badge, counts_line
 from tickproof.conformance.suites.registry import LATENCY_TIER
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import Verdict
 
 _NAME_LIMIT: Final = 40
 _LINE_LIMIT: Final = 120
 #: Redraws a second while time is measured: drawing takes processor time from the run.
 QUIET_PER_S: Final = 0.5
+#: What is left is estimated from the speed over so many seconds.
+_SPEED_S: Final = 3600.0
 #: Runs shown at once.
 _ROWS: Final = 8
 #: Verdicts that the summary lists; while the session runs they would only be noise.
@@ -113,6 +116,17 @@ class SessionProgress(LiveView):
         self._state = SessionState()
         #: What was printed: a requirement of several runs is told of once.
         self._told: set[tuple[str, Verdict]] = set()
+        self._progress = Progress(
+            TextColumn("{task.fields[said]}"),
+            BarColumn(24),
+            TimeElapsedColumn(),
+            TextColumn("elapsed,"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+            console=console,
+            speed_estimate_period=_SPEED_S,
+        )
+        self._task = self._progress.add_task("", total=None, said="")
 
     @property
     def counts(self) -> Counter[Verdict]:
@@ -128,6 +142,9 @@ class SessionProgress(LiveView):
             self.line(_tier(int(event["tier"])))
             if event["tier"] == LATENCY_TIER:
                 self.slow_down(QUIET_PER_S)
+        elif kind == "scenario-judged":
+            said = f"{row['done']} of {counted(row['of'], 'scenario')}"
+            self._progress.update(self._task, completed=row["done_s"], total=row["of_s"], said=said)
         elif kind == "decided":
             self._decided(row)
         elif run and self._verbose and kind == "fault":
@@ -165,7 +182,10 @@ class SessionProgress(LiveView):
                 Text(f"{run.counts['served']:,} served"),
                 Text(f"{run.counts['outputs']:,} out"),
             )
-        parts: list[RenderableType] = [head, table]
+        known = self._progress.tasks[0].total is not None
+        parts: list[RenderableType] = [head]
+        parts += [self._progress.get_renderable()] if known else []
+        parts.append(table)
         if len(running) > _ROWS:
             parts.append(Text(f"and {len(running) - _ROWS} more", style="dim"))
         if state.newest_faults:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from tickproof.conformance.engines import interruption
@@ -25,6 +26,9 @@ JOB_TIER_NAMES: Final[Mapping[int, str]] = {
     2: "a restart",
     3: "process deaths and network faults",
 }
+
+#: Columns of a table that is not shown on a terminal: more than any row has.
+_UNFOLDED: Final = 10_000
 
 _LOOKS: Final[Mapping[Verdict, tuple[str, str, str]]] = {
     Verdict.PASS: ("✓", "+", "green"),
@@ -52,6 +56,15 @@ def mark(verdict: Verdict) -> str:
 def console(*, stderr: bool = False) -> Console:
     """Return a console that never reads markup, emoji or links into engine text."""
     return _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def print_table(target: Console, table: Table) -> None:
+    """Print a table; into a pipe or a file one line a row, which tools can cut and search."""
+    width = target.width
+    if not target.is_terminal:
+        target.width = _UNFOLDED
+    target.print(table)
+    target.width = width
 
 
 class _Console(Console):

@@ -79,7 +79,7 @@ def details(
 
 def root(console: Console, digest: str) -> None:
     """Print the root of what was judged, which tells a run from any other."""
-    _line(console, "root", digest)
+    line(console, "root", digest)
 
 
 def status(console: Console, verdicts: Sequence[Verdict]) -> int:
@@ -228,16 +228,16 @@ def _counterexample(
         ("where", where(result)),
         ("promise", promise),
     ):
-        _field(console, label, value)
+        field(console, label, value)
     _story(console, result, printed)
     causes = advice(result)
-    _field(console, "likely", causes)
+    field(console, "likely", causes)
     if blocked:
-        _field(console, "blocks", f"{len(blocked)}: {', '.join(blocked)}")
+        field(console, "blocks", f"{len(blocked)}: {', '.join(blocked)}")
     _stderr(console, result, printed)
     _schedule(console, result)
-    _line(console, "reproduce", result.reproduce)
-    _line(console, "run folder", _run_path(result, folder))
+    line(console, "reproduce", result.reproduce)
+    line(console, "run folder", _run_path(result, folder))
 
 
 def _schedule(console: Console, result: Result) -> None:
@@ -252,7 +252,7 @@ def _schedule(console: Console, result: Result) -> None:
 def _story(console: Console, result: Result, printed: set[str]) -> None:
     """Print what the run shows of a failure; its picture once a run."""
     for number, sentence in enumerate(result.story.brief):
-        _field(console, "" if number else "story", sentence)
+        field(console, "" if number else "story", sentence)
     picture = result.story.picture
     if not picture or result.run in printed:
         return
@@ -275,10 +275,10 @@ def _stderr(console: Console, result: Result, printed: set[str]) -> None:
     printed.add(text)
     console.print(Text("  stderr", style="dim"))
     for line in text.split("\n"):
-        console.print(Padding(Text(line, overflow="fold"), (0, 0, 0, 4), expand=False))
+        console.print(Text(f"    {line}"), soft_wrap=True)
 
 
-def _field(console: Console, label: str, value: str) -> None:
+def field(console: Console, label: str, value: str) -> None:
     """Print one labelled value, wrapped under itself."""
     if value:
         head = Text("  ").append(label.ljust(_LABEL_WIDTH), style="dim")
@@ -295,7 +295,7 @@ def _wrapped(console: Console, text: str | Text, indent: int, head: Text | None 
         console.print(before.copy().append_text(line), soft_wrap=True)
 
 
-def _line(console: Console, label: str, value: str) -> None:
+def line(console: Console, label: str, value: str) -> None:
     """Print one labelled value that somebody will copy: never wrapped, never cut."""
     if value:
         text = Text("  ").append(label.ljust(_LABEL_WIDTH), style="dim")
@@ -349,8 +349,8 @@ def _not_decided(console: Console, results: Sequence[Result]) -> None:
         said = ": ".join(part for part in (result.reason, result.actual) if part)
         console.print(text.append(f"  {shown(said, _FIELD_LIMIT)}", style="default"))
         for sentence in result.story.brief:
-            _field(console, "story", sentence)
-        _line(console, "reproduce", result.reproduce)
+            field(console, "story", sentence)
+        line(console, "reproduce", result.reproduce)
     for result in gaps:
         text = badge(Verdict.KNOWN_GAP, console).append(
             f" {shown(result.id, _ID_LIMIT)}", style="bold"
@@ -392,7 +392,7 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
     if (space := report.fault_space) is not None:
         share = space.covered / space.pairs if space.pairs else 0.0
         told = f"{space.covered:,} of {space.pairs:,} pairs covered ({share:.1%})"
-        _line(console, "space", f"{told} by {len(space.points)} points")
-    _field(console, "not judged", judged.rest(report.requirements, report.not_asked))
-    _line(console, "report", str(folder / PAGE_NAME))
+        line(console, "space", f"{told} by {len(space.points)} points")
+    field(console, "not judged", judged.rest(report.requirements, report.not_asked))
+    line(console, "report", str(folder / PAGE_NAME))
     root(console, report.root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,14 @@ from tickproof.conformance.faults.space.offers import EVERYTHING, offers
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenario_player import BROKEN_FILE
 from tickproof.conformance.suites import space
-from tickproof.conformance.suites.catalog import JUDGES, judges_of
+from tickproof.conformance.suites.catalog import CATALOG, JUDGES, judges_of, seconds
 from tickproof.conformance.suites.requirement import Requirement
 from tickproof.conformance.verdicts import SEVERITY, WORTH_ANOTHER_RUN, Outcome, Reason, Verdict
 
 #: Verdicts of runs in which everything was done that was asked for.
 _PLAYED: Final = (Verdict.PASS, Verdict.FAIL)
+#: Seconds that a run takes beside its input, about: only to tell how much is left.
+_LIFE_S: Final = 2.0
 OnEvent = Callable[[dict[str, Any]], None]
 
 
@@ -54,6 +57,7 @@ class TierOrder:
         self.full: Outcome | None = None
         self._stopped = ""
         self._found: list[Outcome] = []
+        self._played: set[str] = set()
         #: What blocks outcomes, with the tier of the tests that it left nothing to judge.
         self._causes: list[tuple[int, Outcome]] = []
         self.tiers = set(self._tier_of.values())
@@ -85,11 +89,29 @@ class TierOrder:
         self._found.append(outcome)
         self._causes += [(self._tier_of[outcome.requirement], cause) for cause in causes]
         self.awaited.discard((outcome.requirement, outcome.scenario))
+        self._count(outcome.scenario)
         now = self._waiting[0] if self._waiting and not self.broken else None
         if now is not None and self._tier_of.get(outcome.requirement) == now:
             self._decided(outcome)
         while self._waiting and not self._undecided(self._waiting[0]):
             self._finish(self._waiting.pop(0))
+
+    def _count(self, scenario: str) -> None:
+        """Tell how much is played once nothing more is awaited of a scenario."""
+        left = {name for _, name in self.awaited}
+        if scenario in left or scenario in self._played:
+            return
+        self._played.add(scenario)
+        done_s = sum(map(_seconds, self._played))
+        self.on_event(
+            {
+                "event": "scenario-judged",
+                "done": len(self._played),
+                "of": len(self._played | left),
+                "done_s": done_s,
+                "of_s": done_s + sum(map(_seconds, left)),
+            }
+        )
 
     def _leaves_open(self, outcome: Outcome) -> bool:
         """Tell whether an outcome is an unknown that another run may decide."""
@@ -216,6 +238,12 @@ class TierOrder:
         """Return an outcome if every test of the requirement found it not claimed."""
         found = by_requirement(one for one in self._found if one.requirement == requirement)
         return found[0] if found and found[0].verdict is Verdict.NOT_CLAIMED else None
+
+
+@functools.cache
+def _seconds(scenario: str) -> float:
+    """Estimate how long a scenario takes, in seconds."""
+    return _LIFE_S + (seconds(scenario) if scenario in CATALOG else 0.0)
 
 
 def _expected(

@@ -14,6 +14,7 @@ from tickproof.conformance.faults.space.dimensions import Point
 from tickproof.conformance.faults.space.sessions import met
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites import breaches, registry, scales
 from tickproof.conformance.suites.judge import Blocked, BrokenOff, Fail, NotClaimed, Unknown
 from tickproof.conformance.suites.labels import labelled
@@ -171,19 +172,21 @@ def _evidence(history: History) -> dict:
 
 def stimulus(history: History) -> str:
     """Say in one line what was done to the engine."""
-    scenario = history.record.scenario
-    params = " ".join(f"{k}={v}" for k, v in scenario.params.items())
-    parts = [
-        f"{scenario.app} {params}".strip(),
+    sizes = (
         f"{counted(history.input_records, 'record')} in "
-        f"{counted(len(history.partitions), 'partition')}",
-        counted(scenario.workers, "worker"),
-    ]
-    parts += [
+        f"{counted(len(history.partitions), 'partition')}"
+    )
+    kept = [
         f"on an engine kept from {counted(e.served, 'run')}" for e in history.all(events.TakenOver)
     ]
-    parts += map(str, faults_of(scenario.faults))
-    return "; ".join(parts)
+    return played(history.record.scenario, sizes, kept)
+
+
+def played(scenario: Scenario, sizes: str = "", kept: Iterable[str] = ()) -> str:
+    """Return in one line what a scenario plays; ``sizes``: of its input."""
+    params = " ".join(f"{k}={v}" for k, v in scenario.params.items())
+    parts = [f"{scenario.app} {params}".strip(), sizes, counted(scenario.workers, "worker"), *kept]
+    return "; ".join(filter(None, [*parts, *map(str, faults_of(scenario.faults))]))
 
 
 def _fault_facts(history: History) -> list[dict[str, Any]]:

@@ -37,6 +37,17 @@ class Needs:
     transport: tuple[Literal["log", "kafka"], ...] = ()
     hosts: bool = False
 
+    def __str__(self) -> str:
+        """Return in words which engines are asked."""
+        parts = []
+        for key, values in vars(self).items():
+            if values is True:
+                parts.append(f"engines on several {key}")
+            elif values:
+                joint = " and " if key == "survives" else " or "
+                parts.append(f"{key} {joint.join(values)}")
+        return "; ".join(parts) or "every engine"
+
     def applies_over(self, transport: str) -> bool:
         """Tell whether a requirement says anything of an engine that speaks ``transport``."""
         return not self.transport or transport in self.transport

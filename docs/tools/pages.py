@@ -14,7 +14,7 @@ from typing import Final
 from tickproof.conformance.history.event import PartitionState
 from tickproof.conformance.history.events import EVENTS
 from tickproof.conformance.suites.registry import EXACTLY_ONCE, FAMILIES, UNCHECKED, load
-from tickproof.conformance.suites.requirement import Needs, Requirement
+from tickproof.conformance.suites.requirement import Requirement
 from tickproof.conformance.verdicts import Reason
 
 DOCS: Final = Path(__file__).resolve().parents[1]
@@ -67,22 +67,10 @@ def _entry(requirement: Requirement) -> list[str]:
         "",
         requirement.promise,
         "",
-        f"- Asked of: {asked_of(requirement.needs)}",
+        f"- Asked of: {requirement.needs}",
         f"- Clauses: {checked}",
         "",
     ]
-
-
-def asked_of(needs: Needs) -> str:
-    """Return in words which engines a requirement is asked of."""
-    parts = []
-    for key, values in vars(needs).items():
-        if values is True:
-            parts.append(f"engines on several {key}")
-        elif values:
-            joint = " and " if key == "survives" else " or "
-            parts.append(f"{key} {joint.join(values)}")
-    return "; ".join(parts) or "every engine"
 
 
 def coverage_page(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.shell_completion import ShellComplete
 
 from tickproof.conformance.cli import main
 from tickproof.conformance.errors import HistoryError
@@ -274,6 +275,78 @@ def test_engines_lists_what_comes_with_the_kit(tickproof):
 
     assert code == 0
     assert "miniature" in out
+
+
+def test_engines_as_json_have_what_an_engine_toml_says(tickproof):
+    _, out, _ = tickproof("engines", "--json")
+
+    (found,) = [one for one in json.loads(out) if one["name"] == "kafka-streams"]
+    assert found["transports"] == ["kafka"]
+    assert Path(found["toml"]).is_file()
+
+
+def test_tables_are_not_folded_into_a_pipe(tickproof, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    _, engines, _ = tickproof("engines")
+    _, requirements, _ = tickproof("requirements")
+
+    assert all(line.rstrip().endswith("/engine.toml") for line in engines.splitlines()[1:])
+    assert len(requirements.splitlines()) == 1 + len(registry.load())
+
+
+def test_a_requirement_is_explained(tickproof):
+    code, out, _ = tickproof("requirements", "eo-tail")
+
+    one = registry.load()["EO-TAIL"]
+    assert code == 0
+    said = " ".join(out.split())
+    for text in (one.title, *one.clauses, *(entry.name for entry in one.judges)):
+        assert text in said
+    assert "tickproof run ENGINE --only EO-TAIL\n" in out
+    _, out, _ = tickproof("requirements", "EO-TAIL", "--json")
+    assert json.loads(out)["scenarios"].keys() == {entry.name for entry in one.judges}
+
+
+def test_every_requirement_can_be_explained(tickproof):
+    for id_ in registry.load():
+        assert tickproof("requirements", id_)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "near"),
+    [
+        (("requirements", "EO-TALE"), "the nearest are EO-TAIL"),
+        (("requirements", "EO-TAIL", "--tier", 3), "--tier: expected without ID"),
+        (("run", "miniatur"), "did you mean miniature?"),
+        (("run", "miniature", "--onyl", "EO-TAIL"), "Did you mean '--only'?"),
+        (("latency", "miniature", "--profile", "stedy"), "did you mean steady?"),
+    ],
+)
+def test_a_wrong_name_gets_the_nearest_right_one(tickproof, given, near):
+    code, _, err = tickproof(*given)
+
+    assert code == 2
+    assert near in err
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["run", "minia"], ["miniature"]),
+        (["run", "miniature", "--only", "PR-HELLO,EO-TA"], ["PR-HELLO,EO-TAIL"]),
+        (["requirements", "eo-ta"], ["EO-TAIL"]),
+        (["latency", "miniature", "--profile", "stea"], ["steady"]),
+        (["check", ""], ["tickproof-out/toy/runs/20260101-120002-seed7-1/double"]),
+    ],
+)
+def test_a_shell_completes_words(typed, offered, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "tickproof-out/toy/runs/20260101-120002-seed7-1/double"
+    run.mkdir(parents=True)
+    (run / "run.json").touch()
+    complete = ShellComplete(main.cli, {}, "tickproof", "_TICKPROOF_COMPLETE")
+
+    assert [one.value for one in complete.get_completions(typed[:-1], typed[-1])] == offered
 
 
 def test_check_wants_a_run_folder(tickproof, tmp_path):

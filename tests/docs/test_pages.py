@@ -88,9 +88,9 @@ def test_coverage_rows_name_requirements_or_the_reason():
 
 
 def test_claims_in_words():
-    assert docs.asked_of(Needs()) == "every engine"
+    assert str(Needs()) == "every engine"
     needs = Needs(app=("count",), survives=("worker", "engine"), emit=("every", "some"))
-    assert docs.asked_of(needs) == "app count; survives worker and engine; emit every or some"
+    assert str(needs) == "app count; survives worker and engine; emit every or some"
 
 
 def test_every_kind_of_event_has_its_row():

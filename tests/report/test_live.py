@@ -128,3 +128,15 @@ def test_the_view_rests_while_time_counts(monkeypatch):
         view({"event": "tier-started", "tier": 5})
         assert view.per_second == live.QUIET_PER_S < before
         assert view._live.is_started
+
+
+def test_the_view_says_how_much_is_judged_and_how_long_the_rest_takes():
+    view = live.SessionProgress(Console(file=io.StringIO(), width=80))
+    work = {"event": "scenario-judged", "done": 40, "of": 101, "done_s": 100.0, "of_s": 300.0}
+    view(work)
+    target = Console(file=io.StringIO(), width=80)
+    target.print(view.render())
+
+    (line,) = [one for one in target.file.getvalue().splitlines() if "scenarios" in one]
+    assert line.startswith("40 of 101 scenarios")
+    assert "elapsed" in line and "left" in line
