@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, get_args
 
 #: Apps that requirements ask for, and those that only a bench does.
@@ -220,6 +220,10 @@ class Scenario:
     fresh: bool = False
     pace: Pace | None = None
     point: dict[str, str] = field(default_factory=dict)
+
+    def with_secret(self, secret: str) -> Scenario:
+        """Return the scenario with the secret of a session, unless it has one of its own."""
+        return replace(self, recipe={"secret": secret} | self.recipe) if secret else self
 
     @property
     def may_share(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from tickproof.generators.hashing import hashed, key_of, scaled
+from tickproof.generators.hashing import MAX_SEED, hashed, key_of, scaled
 from tickproof.generators.layouts import BUY, MESSAGE, ORDER, ORDER_KIND, QUOTE, QUOTE_KIND, framed
 from tickproof.generators.prices import BLOCK, BLOCK_BITS, PricePaths
 from tickproof.generators.spread_rule import MAX_PRICE
@@ -65,7 +65,7 @@ class MarketParams:
     def __post_init__(self) -> None:
         ranges = {
             "messages": (0, _MAX_MESSAGES),
-            "seed": (0, 2**64 - 1),
+            "seed": (0, MAX_SEED),
             "symbols": (1, MAX_SYMBOLS),
             "rate": (1, 10**9),
             "start_ns": (0, 2**62),

@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from tickproof.generators.hashing import hashed, key_avoiding, key_of, scaled
+from tickproof.generators.hashing import MAX_SEED, hashed, key_avoiding, key_of, scaled
 from tickproof.generators.layouts import COUNT_IN, NUMBER, framed, opaque
 
 _MASK: Final = 2**64 - 1
@@ -112,7 +112,7 @@ class KeyedParams:
     key_shape: KeyShape = "spread"
 
     def __post_init__(self) -> None:
-        _check("seed", self.seed, 0, _MASK)
+        _check("seed", self.seed, 0, MAX_SEED)
         _check("keys", self.keys, 1, _MAX_KEYS)
         for name in ("hot_share", "hot_keys"):
             value = getattr(self, name)

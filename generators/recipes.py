@@ -1,7 +1,7 @@
 """Input recipes: a small JSON object in, partition files and a publication plan out.
 
 Beside kind, every recipe has tick = 256, partitions = 1, partitioner = "splitmix64"; empty = [],
-ended_early = [], skew = 0.
+ended_early = [], skew = 0, secret = "".
 
 | kind | keys |
 |---|---|
@@ -13,8 +13,10 @@ ended_early = [], skew = 0.
 | keyed-csv | path; sha256 |
 | script | rows; repeat = 1, inputs = "merged" |
 
-Every kind takes a seed, so that callers need not tell them apart; input that is given,
-not made (csv, script), does not depend on it. partitioner, empty, ended_early and skew say how
+Every kind takes a seed and a secret, so that callers need not tell them apart; input that is
+given, not made (csv, script), does not depend on them. secret: up to 32 hexadecimal digits.
+Without it the seed gives all bytes; with it, whoever knows the seed and a part of the input
+cannot compute the rest. partitioner, empty, ended_early and skew say how
 records fall into partitions, as in Placement: with a partitioner of Kafka's clients they choose
 keys, which input that is given does not allow. The same recipe gives the same bytes.
 What ``build`` returns as recipe has every default filled in. Of files it also has the hashes:
@@ -24,6 +26,7 @@ has price_decimals, the decimal places of its unit of price.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -45,7 +48,7 @@ INPUTS: Final = ("merged", "two")
 _PLACED: Final = {
     "partitions": 1, "partitioner": OWN, "empty": (), "ended_early": (), "skew": 0
 }  # fmt: skip
-_COMMON: Final = {"kind": REQUIRED, "tick": 256} | _PLACED
+_COMMON: Final = {"kind": REQUIRED, "tick": 256, "secret": ""} | _PLACED
 _MADE: Final = _COMMON | {"seed": REQUIRED, "records": REQUIRED}
 _GIVEN: Final = _COMMON | {"seed": 0}
 
@@ -96,6 +99,9 @@ def complete(recipe: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(
                 f"recipe: {key}: expected a whole number {low} to {high}, got {value!r}"
             )
+    secret = full["secret"]
+    if type(secret) is not str or not re.fullmatch("[0-9a-f]{0,32}", secret):
+        raise ValueError(f"recipe: secret: expected up to 32 hexadecimal digits, got {secret!r}")
     if full.get("inputs", "merged") not in INPUTS:
         raise ValueError(f"recipe: inputs: expected merged or two, got {full['inputs']!r}")
     chooses = Placement.of(full).chooses_keys
@@ -127,11 +133,11 @@ def source_of(recipe: dict[str, Any]) -> tuple[Source, dict[str, Any]]:
 
 
 def _numbers(recipe: dict[str, Any]) -> Source:
-    return _unkeyed(Numbers(recipe["seed"]), recipe["records"])
+    return _unkeyed(Numbers(_whole_seed(recipe)), recipe["records"])
 
 
 def _payloads(recipe: dict[str, Any]) -> Source:
-    return _unkeyed(Payloads(recipe["seed"], recipe["size"]), recipe["records"])
+    return _unkeyed(Payloads(_whole_seed(recipe), recipe["size"]), recipe["records"])
 
 
 def _unkeyed(numbers: Numbers | Payloads, records: int) -> Source:
@@ -186,8 +192,14 @@ def _chosen_symbols(params: MarketParams, placement: Placement) -> list[str] | N
     return [names[number] for number in chosen.tolist()]
 
 
+def _whole_seed(recipe: dict[str, Any]) -> int:
+    """Return what all bits of made records are drawn from: the seed, above it the secret."""
+    return int(recipe["seed"]) | int(recipe.get("secret") or "0", 16) << 64
+
+
 def _subset(recipe: dict[str, Any], params: type) -> dict[str, Any]:
-    return {f.name: recipe[f.name] for f in fields(params) if f.name in recipe}
+    given = {f.name: recipe[f.name] for f in fields(params) if f.name in recipe}
+    return given | {"seed": _whole_seed(recipe)}
 
 
 def _script(recipe: dict[str, Any]) -> Source:

@@ -53,6 +53,7 @@ class Span(click.ParamType):
     help="How long a failure may be shrunk.",
 )
 @options.random_seed
+@options.secret
 @options.hosts
 @options.parallel
 @options.number(
@@ -70,6 +71,7 @@ def explore(
     engine: str,
     budget: float,
     seed: int | None,
+    secret: str,
     parallel: int | None,
     out: Path,
     save: Path | None,
@@ -95,9 +97,15 @@ def explore(
         save=save or (spec.path.parent if own else folder) / "regressions",
         budget_s=budget,
         seed=seed,
+        secret=secret,
         parallel=parallel or machine.runs_at_once(spec.runs_per_processor),
         command=command_line(
-            "explore", engine, budget=f"{budget:g}s", seed=seed, hosts=given["hosts"] or None
+            "explore",
+            engine,
+            budget=f"{budget:g}s",
+            seed=seed,
+            secret=secret,
+            hosts=given["hosts"] or None,
         ),
         **given,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +36,13 @@ _SEED = click.IntRange(0, 2**63 - 1)
 
 as_json = click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 random_seed = click.option("--seed", type=_SEED, metavar="N", help="Default: random, and printed.")
+secret = click.option(
+    "--secret",
+    default=lambda: secrets.token_hex(16),
+    callback=lambda _context, _parameter, given: _hexadecimal(given),
+    metavar="HEX",
+    help="With the same seed and secret the input is the same. Default: random.",
+)
 parallel = click.option(
     "-n",
     "--parallel",
@@ -49,6 +57,12 @@ hosts = click.option(
     callback=lambda _context, _parameter, given: given or 0,
     help="Run on N hosts: network namespaces of our own, on this machine.",
 )
+
+
+def _hexadecimal(given: str) -> str:
+    if not re.fullmatch("[0-9a-fA-F]{1,32}", given):
+        raise click.BadParameter(f"expected 1 to 32 hexadecimal digits, got {shown(given, 60)!r}")
+    return given.lower()
 
 
 def spark(what: str) -> Decorator:

@@ -38,6 +38,7 @@ from tickproof.conformance.report import style
     "A known gap among them is a failure.",
 )
 @options.random_seed
+@options.secret
 @options.out("tickproof-out", "reports and runs go")
 @options.parallel
 @click.option(

@@ -25,6 +25,7 @@ _FIRST: Final = 2**32
     metavar="N",
     help="The first seed; the others follow it. Default: random, and printed.",
 )
+@options.secret
 @click.option(
     "--profile",
     type=click.Choice(["quick", "full"]),
@@ -40,6 +41,7 @@ def survey(
     engines: tuple[str, ...],
     seeds: int,
     seed: int | None,
+    secret: str,
     profile: str,
     tiers: tuple[int, ...],
     only: tuple[str, ...],
@@ -55,7 +57,9 @@ def survey(
     from tickproof.conformance.session.request import Request
     from tickproof.conformance.survey import command
 
-    request = Request(out=out, profile=profile, tiers=tiers, only=only, workers=parallel or 0)
+    request = Request(
+        out=out, secret=secret, profile=profile, tiers=tiers, only=only, workers=parallel or 0
+    )
     first = secrets.randbelow(_FIRST) if seed is None else seed
     console = style.console()
     selected = run_command.select(request)

@@ -55,6 +55,7 @@ class Search:
     times: int
     command: str
     hosts: int = 0
+    secret: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def explore(spec: EngineSpec, search: Search, console: Console) -> int:
     pool = Attempts(spec.path, runs, search.parallel, progress.add, search.hosts)
     try:
         with progress, pool as attempts:
-            scenarios = led(offered, claimed, search.seed)
+            drawn = led(offered, claimed, search.seed)
+            scenarios = (scenario.with_secret(search.secret) for scenario in drawn)
             first = _first_bad(attempts, scenarios, search.budget_s)
             if first is not None and first.failed:
                 progress.say(f"failed: {first.kind}: {described(first)}; shrinking it")

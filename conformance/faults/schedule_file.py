@@ -68,6 +68,7 @@ _Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0, le=2**32)]
 _Partitions = Annotated[list[Annotated[int, Field(ge=0, le=4_095)]], Field(max_length=4_096)]
 _Host = Annotated[str, matching(r"|log|host-[1-9][0-9]?", '"log" or "host-N"')]
+_Secret = Annotated[str, matching(r"[0-9a-f]{1,32}", "1 to 32 hexadecimal digits")]
 _Line = Annotated[str, Field(max_length=4_000)]
 
 
@@ -166,12 +167,17 @@ class Failure(Table):
 
 
 class Schedule(Table):
-    """A whole schedule. ``seed``: of the input, and of the choice among processes."""
+    """A whole schedule.
+
+    seed: of the input, and of the choice among processes. secret: of the input; None: the
+    session's.
+    """
 
     app: JudgedApp
     params: dict[str, str] = Field(default_factory=dict)
     workers: Annotated[int, Field(ge=1, le=1_024)] = 2
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    secret: _Secret | None = None
     rate: _Rate | None = None
     input: Input
     fault: list[Step] = Field(default_factory=list, max_length=64)
@@ -232,6 +238,7 @@ def to_scenario(schedule: Schedule, name: str = "given") -> Scenario:
     """Return the scenario that a schedule describes; ``name`` becomes schedule-NAME."""
     given = schedule.input.model_dump(exclude_none=True)
     recipe = {"kind": KINDS[schedule.app], "seed": schedule.seed, **given}
+    recipe |= {"secret": schedule.secret} if schedule.secret else {}
     recipe.setdefault("tick", tick_for(schedule.input.records))
     if schedule.app == "market-spread":
         recipe["inputs"] = schedule.params["inputs"]
@@ -256,6 +263,7 @@ def from_scenario(scenario: Scenario, failure: Failure | None = None) -> Schedul
     """Return the schedule of a scenario; ValueError for what the language cannot say."""
     recipe = dict(scenario.recipe)
     kind, seed = recipe.pop("kind"), recipe.pop("seed")
+    secret = recipe.pop("secret", None)
     recipe.pop("inputs", None)
     recipe.setdefault("tick", recipes.KEYS[kind]["tick"])
     if scenario.app == "ladder" or kind != KINDS[scenario.app]:
@@ -282,6 +290,7 @@ def from_scenario(scenario: Scenario, failure: Failure | None = None) -> Schedul
         params=scenario.params,
         workers=scenario.workers,
         seed=seed,
+        secret=secret,
         rate=None if scenario.rate is None else float(scenario.rate),
         input=Input(**recipe),
         hold=scenario.hold,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import traceback
 from collections.abc import Generator
 from dataclasses import replace
@@ -48,6 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--engine", metavar="ENGINE", help="a name or a path to an engine.toml")
     group.addoption("--tickproof-out", metavar="DIR", default="tickproof-out/pytest")
     group.addoption("--tickproof-seed", type=int, default=1, metavar="N")
+    group.addoption("--tickproof-secret", default=secrets.token_hex(16), metavar="HEX")
     group.addoption("--tickproof-profile", choices=("quick", "full"), default="quick")
     group.addoption("--tickproof-tier", type=int, action="append", metavar="N")
     group.addoption("--tickproof-only", action="append", metavar="ID")
@@ -91,6 +93,7 @@ def _request(option: Any) -> Request:
     return Request(
         out=Path(option.tickproof_out),
         seed=option.tickproof_seed,
+        secret=option.tickproof_secret,
         profile=option.tickproof_profile,
         tiers=tuple(option.tickproof_tier or ()),
         only=tuple(option.tickproof_only or ()),

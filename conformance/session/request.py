@@ -19,9 +19,10 @@ class Request:
     out: gets reports and runs. tiers, only: empty for all of the profile. workers: runs at the
     same time, 0 for as many as suit machine and engine. port: of the log server, None for any.
     quotes, orders: a recorded market, both or none; strict, missing_side, ties: how it is read,
-    as in Reading. schedules: files to judge instead of the
-    suites. require: ids that have to be judged, else the exit status says so. feed: file that gets
-    live events. again: scenarios to play once more, of those selected; empty for all.
+    as in Reading. secret: hexadecimal; generated input depends on it, so that no engine can
+    compute it from the seed. schedules: files to judge instead of the
+    suites. require: ids that have to be judged, else the exit status says so. feed: file that
+    gets live events. again: scenarios to play once more, of those selected; empty for all.
     points: of the fault space, by the names of their scenarios, to play in place of
     all else; empty for those that the profile draws.
     isolation: of engines; None: the best that the machine gives to each. kafka: host:port of a
@@ -31,6 +32,7 @@ class Request:
 
     out: Path = Path("tickproof-out")
     seed: int = 1
+    secret: str = ""
     profile: str = "quick"
     tiers: tuple[int, ...] = ()
     only: tuple[str, ...] = ()

@@ -131,7 +131,7 @@ class ScenarioPlayer:
             reading = request.reading.options()
         kafka, hosts = request.kafka, request.hosts or None
         words = ("run", _from_here(self.spec.path), *reading)
-        return command_line(*words, **asked, kafka=kafka, hosts=hosts)
+        return command_line(*words, **asked, secret=request.secret, kafka=kafka, hosts=hosts)
 
     def keep_traceback(self, text: str) -> None:
         """Keep the traceback of a kit-error beside the runs."""
@@ -155,7 +155,7 @@ class ScenarioPlayer:
 
     def _scenario(self, name: str) -> Scenario:
         if name in self.schedules:
-            return self.schedules[name]
+            return self.schedules[name].with_secret(self.request.secret)
         request, market = self.request, None
         if request.quotes and request.orders:
             market = {
@@ -172,6 +172,7 @@ class ScenarioPlayer:
             recovery_s=self.spec.timeouts.recovery_s,
             offers=self.offers,
             transport=self.spec.transports[0],
+            secret=request.secret,
             **_timeouts(self.spec),
         )
         if name in self.points:

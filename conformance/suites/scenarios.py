@@ -33,6 +33,7 @@ SURVIVES: Final = get_args(Death)
 class Context:
     """What a scenario is drawn for: seed, profile, the engine's claims, a market of one's own.
 
+    secret: of the session; only generated input depends on it.
     carrier: the app to play it on, None for the first that the scenario names. survives: what
     the engine claims to survive there. market: recipe keys of kind market-csv, or None for a
     generated market. latency: name of the SLA profile that tier 5 plays. recovery_s: the
@@ -52,6 +53,7 @@ class Context:
     transport: str = "log"
     session_s: float = 3.0
     transaction_s: float = 10.0
+    secret: str = ""
 
     @property
     def carried_by(self) -> Carrier:
@@ -93,7 +95,8 @@ class Entry:
         if context.transport == "kafka":
             drawn = _over_kafka(drawn)
         recipe = {"seed": seed, **drawn.recipe}
-        return replace(drawn, name=self.name, recipe=recipe, sink=replace(drawn.sink, seed=seed))
+        drawn = replace(drawn, name=self.name, recipe=recipe, sink=replace(drawn.sink, seed=seed))
+        return drawn.with_secret(context.secret)
 
 
 def scenario(*carriers: Carrier, name: str = "") -> Callable[[Builder], Entry]:

@@ -106,6 +106,15 @@ def test_as_many_runs_at_a_time_as_suit_the_engine(tickproof, engine, session, m
     assert [request.workers for request in session.requests] == [12, 4, 5, 5, 1, 1]
 
 
+def test_a_secret_is_drawn_and_not_printed(tickproof, engine, session):
+    for given in ((), (), ("--secret", "C0FFEE")):
+        _, out, _ = tickproof("run", engine(), "--only", "PR-HELLO", "--seed", 7, *given)
+        assert session.requests[-1].secret not in out
+    first, second, given = (request.secret for request in session.requests)
+    assert given == "c0ffee"
+    assert first != second and len(first) == len(second) == 32
+
+
 def test_a_random_seed_is_printed(tickproof, engine, session):
     _, out, _ = tickproof("run", engine(), "--only", "PR-HELLO")
 
@@ -208,6 +217,7 @@ def test_an_interrupt_before_anything_was_judged_leaves_the_earlier_report(
         (("ENGINE", "--strict"), "--strict: expected together with --quotes"),
         (("ENGINE", "--profile", "slow"), "'slow' is not one of 'quick', 'full'"),
         (("ENGINE", "--seed", "x"), "'x' is not a valid integer"),
+        (("ENGINE", "--secret", "x"), "expected 1 to 32 hexadecimal digits, got 'x'"),
         (("nothing-of-that-name",), "nothing-of-that-name"),
         (("f",), "f"),
     ],

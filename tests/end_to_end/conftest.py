@@ -38,6 +38,8 @@ def failed_run(session_type, tmp_path_factory) -> Path:
         "EO-ENGINE-DEATH",
         "--seed",
         7,
+        "--secret",
+        "c0ffee",
         "--out",
         "out",
         "-n",

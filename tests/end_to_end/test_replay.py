@@ -41,6 +41,9 @@ def test_a_mutant_fails_again_and_the_sound_engine_holds(failed_run, tmp_path, t
 
     status, said = tickproof("replay", pack, FAILED, "--times", 2, "--out", tmp_path / "out")
     assert status == 1
+    assert record["input"]["recipe"]["secret"] == "c0ffee"
+    (outcome,) = json.loads((failed_run / "verdict.json").read_text())
+    assert outcome["reproduce"].endswith("--seed 7 --profile quick --secret c0ffee")
     assert table(said) == [["EO-ENGINE-DEATH", "✗", "fail", "✗", "fail", "2", "of", "2"]]
     assert "run 2 of 2" in said
     assert f"reproduce  tickproof replay {pack} {FAILED}" in said

@@ -122,6 +122,7 @@ def schedules(draw):
         params=draw(st.sampled_from(APPS[app])),
         workers=draw(st.integers(1, 1_024)),
         seed=draw(st.integers(0, 2**63 - 1)),
+        secret=draw(st.none() | st.from_regex("[0-9a-f]{1,32}", fullmatch=True)),
         rate=draw(st.none() | st.floats(0.1, 1e9)),
         input=Input(**(NEEDED.get(app, {}) | content)),
         fault=draw(st.lists(steps(), max_size=7)),

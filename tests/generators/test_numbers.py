@@ -113,7 +113,7 @@ def test_every_value_changes_its_total():
         ("hot_share", 2),
         ("hot_keys", None),
         ("edge_keys", 1),
-        ("seed", 2**64),
+        ("seed", 2**192),
         ("key_shape", "flat"),
     ],
 )

@@ -113,6 +113,26 @@ def test_the_returned_recipe_is_complete_and_gives_the_same_bytes(tmp_path):
     assert again.recipe == first.recipe
 
 
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"kind": "numbers", "records": 500},
+        {"kind": "payloads", "records": 500, "size": 24},
+        {"kind": "keyed", "records": 500},
+        {"kind": "keyed", "records": 500, "key_shape": "same-low-32"},
+        {"kind": "market", "records": 500, "edges": True},
+    ],
+)
+def test_the_bytes_depend_on_the_secret(tmp_path, recipe):
+    def digest(**more):
+        (part,) = build(recipe | {"seed": 7} | more, tmp_path / str(more)).partitions
+        return part.sha256
+
+    assert digest(secret="") == digest(secret="0") == digest()
+    assert len({digest(secret=secret) for secret in ("0", "1", "f" * 32, "e" + "f" * 31)}) == 4
+    assert digest(secret="1", seed=8) not in (digest(secret="1"), digest(seed=8))
+
+
 def test_ticks_grow_so_that_the_plan_stays_small():
     ends = tick_ends(10_000_000, 1)
     assert len(ends) <= MAX_TICKS and ends[-1] == 10_000_000
@@ -146,6 +166,9 @@ def test_progress_reaches_the_end(tmp_path):
         (MARKET | {"records": -1}, "records: expected"),
         (MARKET | {"records": "many"}, "records: expected .* got 'many'"),
         (MARKET | {"tick": 1.5}, "tick: expected"),
+        (MARKET | {"secret": "12G"}, "secret: expected up to 32 hexadecimal digits, got '12G'"),
+        (MARKET | {"secret": 12}, "secret: expected up to 32 hexadecimal digits, got 12"),
+        (MARKET | {"secret": "0" * 33}, "secret: expected up to 32 hexadecimal digits"),
         (MARKET | {"inputs": "three"}, "inputs: expected merged or two, got 'three'"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -29,6 +30,13 @@ def test_same_seed_gives_the_same_scenario_and_another_another(name):
     aimed = [step for step in drawn.faults if 0 < step.fraction < 1]
     if aimed:
         assert [s.fraction for s in other.faults] != [s.fraction for s in drawn.faults]
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_a_secret_changes_the_input_and_nothing_else(name):
+    drawn, secret = draw(name, QUICK), draw(name, replace(QUICK, secret="c0ffee"))
+    assert secret.recipe == drawn.recipe | {"secret": "c0ffee"}
+    assert replace(secret, recipe=drawn.recipe) == drawn
 
 
 def test_scenarios_of_one_seed_have_inputs_and_kills_of_their_own():
