@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -14,7 +15,7 @@ from tickproof.conformance.errors import InvalidFile, KitStopped, TickproofError
 from tickproof.conformance.jobs import user_code
 from tickproof.conformance.jobs.comparison import canonical
 from tickproof.conformance.jobs.declaration import OutputTable
-from tickproof.conformance.kafka.cluster import client_library
+from tickproof.conformance.kafka.cluster import Cluster, client_library
 from tickproof.conformance.text import shown
 
 Row = tuple[str, dict[str, Any]]
@@ -36,6 +37,9 @@ class Sink(Protocol):
 
     def position(self) -> object:
         """Return a value that changes as output comes."""
+
+    def whole(self) -> bool:
+        """Tell whether all that was written has come: no open transaction hides some of it."""
 
     def rows(self) -> list[Row]:
         """Return the rows that are there, each with its identity; raises BadOutput."""
@@ -94,17 +98,18 @@ def reader(table: OutputTable, folder: Path) -> Callable[[bytes | None, str], di
 class TopicSink:
     """A topic of JSON objects, or of bytes that ``decode`` makes objects of."""
 
-    def __init__(self, table: OutputTable, topic: str, bootstrap: str, folder: Path) -> None:
-        self._table, self.where = table, topic
+    def __init__(self, table: OutputTable, topic: str, cluster: Cluster, folder: Path) -> None:
+        self._table, self.where, self._cluster = table, topic, cluster
         self._read = reader(table, folder)
         kafka = client_library()
         self._end = kafka.KafkaError._PARTITION_EOF
         self._consumer = kafka.Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                "bootstrap.servers": cluster.address,
                 "group.id": f"{topic}-kit",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
+                "enable.partition.eof": True,
                 "fetch.wait.max.ms": 20,
                 "log_level": 0,
             }
@@ -112,11 +117,15 @@ class TopicSink:
         places = [kafka.TopicPartition(topic, at, 0) for at in range(table.partitions)]
         self._consumer.assign(places)
         self._rows: list[Row] = []
+        #: Where reading has come to, by partition: behind all that committed transactions wrote.
+        self._reached: Counter[int] = Counter()
 
     def take(self) -> None:
         """Read what has come."""
         for message in self._consumer.consume(_BATCH, 0):
-            if message.error():
+            if error := message.error():
+                if error.code() == self._end:
+                    self._reached[message.partition()] = message.offset()
                 continue
             where = (
                 f"topic {self.where}, partition {message.partition()}, offset {message.offset()}"
@@ -128,6 +137,11 @@ class TopicSink:
     def position(self) -> object:
         """Return how many rows have come."""
         return len(self._rows)
+
+    def whole(self) -> bool:
+        """Tell whether reading has come to the end of each partition."""
+        ends = self._cluster.ends(self.where, self._table.partitions, committed=False)
+        return all(self._reached[at] >= end for at, end in enumerate(ends))
 
     def rows(self) -> list[Row]:
         """Return all rows, those of a partition in their order."""
@@ -169,6 +183,10 @@ class SqliteSink:
     def position(self) -> object:
         """Return when its files changed last."""
         return self._facts("", "-wal")
+
+    def whole(self) -> bool:
+        """Return True: a query sees all that is committed."""
+        return True
 
     def rows(self) -> list[Row]:
         """Return the rows of the query."""
@@ -254,6 +272,10 @@ class SqlSink:
             found = self._asked(f"{counted} where datname = current_database()", "sql")
             return [one["tup_inserted"] + one["tup_updated"] for one in found]
         return self._asked(self._table.sql or "", "sql")
+
+    def whole(self) -> bool:
+        """Return True: a query sees all that is committed."""
+        return True
 
     def rows(self) -> list[Row]:
         """Return the rows of the query."""

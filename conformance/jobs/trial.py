@@ -191,7 +191,7 @@ class Trial:
         began = self._t0 = time.monotonic()
         with contextlib.ExitStack() as stack:
             address = self._address(stack)
-            cluster = Cluster(address.kit)
+            cluster = self._cluster = Cluster(address.kit)
             topics = {self._topic(n): t.partitions for n, t in self._job.inputs.items()}
             out = {n: t for n, t in self._job.outputs.items() if t.sql is None}
             topics |= {self._out_topic(n): t.partitions for n, t in out.items()}
@@ -209,7 +209,7 @@ class Trial:
             self._workspace = Workspace()
             stack.callback(self._workspace.remove)
             self._state = self._workspace.state_dir(self._id)
-            self._sinks = {n: self._sink(n, address) for n in self._job.outputs}
+            self._sinks = {n: self._sink(n) for n in self._job.outputs}
             for sink in self._sinks.values():
                 stack.callback(sink.close)
             self._producer = _producer(address.kit)
@@ -239,10 +239,10 @@ class Trial:
     def _out_topic(self, name: str) -> str:
         return self._job.outputs[name].topic or f"{self._group}-{name}"
 
-    def _sink(self, name: str, address: BrokerAddress) -> Sink:
+    def _sink(self, name: str) -> Sink:
         table = self._job.outputs[name]
         if table.sql is None:
-            return TopicSink(table, self._out_topic(name), address.kit, self._job.folder)
+            return TopicSink(table, self._out_topic(name), self._cluster, self._job.folder)
         where, toml = f"outputs.{name}", self._job.path
         if table.url == SQLITE:
             return SqliteSink(table, self._state / f"{name}.db", toml, where)
@@ -292,7 +292,7 @@ class Trial:
                 if ended and (now - self._moved_at >= _SETTLE_S or ended.startswith("silence")):
                     self.run.ended = ended
                     told = self._plan.tells in (_COMMITTED, _SETTLED)
-                    self.run.stalled = told and ended.startswith("silence")
+                    self.run.stalled = told and ended.startswith("silence") and not self._committed
                     return
             watching = self._pending and self._pending[0].at in IN_DATABASE
             self._over.wait(_LOOK_S if watching else _TICK_S)
@@ -461,7 +461,8 @@ class Trial:
         if self._pending or self._due:
             return ""
         if self._committed:
-            return _COMMITTED
+            # A transaction that nobody ends hides output until its timeout.
+            return _COMMITTED if all(sink.whole() for sink in self._sinks.values()) else ""
         if quiet_s < _ASK_S or self._in_transaction():
             return ""
         settled = [done for sink in self._sinks.values() if (done := sink.settled()) is not None]

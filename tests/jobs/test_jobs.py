@@ -74,6 +74,22 @@ def test_at_least_once_is_judged_as_that(tmp_path: Path) -> None:
 
 
 @LONG
+def test_two_workers_that_restore_to_the_end_pass(tmp_path: Path) -> None:
+    found = judged(copy("totals-kafka", tmp_path), tmp_path)
+    assert {one.verdict for one in found.values()} == {Verdict.PASS}, said(found)
+
+
+@LONG
 def test_state_that_is_not_restored_gives_other_values(tmp_path: Path) -> None:
-    found = judged(copy("totals-kafka", tmp_path, twin="forgets"), tmp_path)
+    # The second of two workers takes partitions over without any fault.
+    job = copy("totals-kafka", tmp_path, twin="forgets", replaced={"workers = 2\n": ""})
+    found = judged(job, tmp_path)
     assert found["JB-VALUES"].verdict is Verdict.FAIL, said(found)
+
+
+@LONG
+def test_state_that_is_restored_to_the_last_stable_offset_lacks_what_follows(
+    tmp_path: Path,
+) -> None:
+    found = judged(copy("totals-kafka", tmp_path, twin="stable"), tmp_path)
+    assert found["JB-PAUSE"].verdict is Verdict.FAIL, said(found)
