@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
-from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.errors import HistoryError, InvalidFile
 from tickproof.conformance.report import style
 from tickproof.conformance.text import command_line
 
@@ -72,7 +72,7 @@ def latency(
 
     ENGINE is a name, a path to an engine.toml, mutant:ID or variant:ID.
     """
-    from tickproof.conformance.performance import latency_document, latency_session
+    from tickproof.conformance.performance import latency_session
 
     console = style.console()
     if again is not None:
@@ -80,7 +80,7 @@ def latency(
             raise click.UsageError("--again: expected without ENGINE and --profile")
         try:
             return latency_session.measure_again(again, console, as_json=as_json)
-        except latency_document.SessionError as error:
+        except HistoryError as error:
             raise click.UsageError(f"--again: {error}") from error
     if engine is None or profile is None:
         raise click.UsageError("expected ENGINE and --profile NAME|PATH, or --again FOLDER")

@@ -27,8 +27,8 @@ def report(what: Path, output: Path | None) -> None:
     without reports, because it was killed, gets all of them, of what it had judged.
     """
     from tickproof.conformance.pack import opened_run
-    from tickproof.conformance.performance import latency_document as latency_report
     from tickproof.conformance.performance import latency_page
+    from tickproof.conformance.performance.latency_document import LatencySession
     from tickproof.conformance.report import json_report, page, whole_file
     from tickproof.conformance.report.document import PAGE_NAME
     from tickproof.conformance.session import recorded_report, session_reports
@@ -46,11 +46,13 @@ def report(what: Path, output: Path | None) -> None:
         why = f"the reports cannot be written: {error.strerror}"
         raise RequestError(f"SESSION: {what}: {why}") from error
     try:
-        if (what / latency_report.FILE_NAME).exists() or what.name == latency_report.FILE_NAME:
+        if (what / LatencySession.FILE_NAME).exists() or what.name == LatencySession.FILE_NAME:
             if html is page.picture:
                 raise RequestError("--output: a session of latency has no picture of one run")
             session = what if what.is_dir() else what.parent
-            text = latency_page.html(latency_report.read(session), session)
+            text = latency_page.html(
+                LatencySession.read(session / LatencySession.FILE_NAME), session
+            )
             path = output or session / PAGE_NAME
         elif (what / "run.json").exists() or (what.is_file() and what.suffix != ".json"):
             with opened_run(what) as folder:
@@ -59,7 +61,7 @@ def report(what: Path, output: Path | None) -> None:
         else:
             text = html(json_report.Report.read(document), document.parent)
             path = output or document.parent / PAGE_NAME
-    except (HistoryError, latency_report.SessionError) as error:
+    except HistoryError as error:
         raise RequestError(f"SESSION|RUN|PACK: {error}") from error
     try:
         whole_file.write(path, text)

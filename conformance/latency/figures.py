@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field
 
 #: Percentile -> the part of the samples that is at or below it, ascending.
 QUANTILES: Final[Mapping[str, float]] = {
@@ -19,6 +21,12 @@ QUANTILES: Final[Mapping[str, float]] = {
 
 #: How a run ended: its input was played to the end; the engine failed; the kit failed.
 ENDINGS: Final = ("completed", "engine-failure", "kit-error")
+
+
+#: Figures as JSON has them, see `as_json`.
+Signed = Annotated[float, BeforeValidator(lambda data: math.inf if data == "inf" else data)]
+Number = Annotated[Signed, Field(ge=0)]
+Percentiles = dict[str, Number]
 
 
 @dataclass(frozen=True)
@@ -47,20 +55,20 @@ class RunFigures:
     wrong: str = ""
     samples: int = 0
     unanswered: int = 0
-    percentiles: dict[str, float] = field(default_factory=dict)
+    percentiles: Percentiles = field(default_factory=dict)
     quiet_samples: int = 0
-    quiet_percentiles: dict[str, float] = field(default_factory=dict)
-    floor: dict[str, float] = field(default_factory=dict)
-    late: dict[str, float] = field(default_factory=dict)
-    hiccup: dict[str, float] = field(default_factory=dict)
-    noisy: float = 0.0
-    disturbed: float = 0.0
-    achieved: float = 1.0
-    backlog_growth: float = 0.0
-    trend: float = 0.0
+    quiet_percentiles: Percentiles = field(default_factory=dict)
+    floor: Percentiles = field(default_factory=dict)
+    late: Percentiles = field(default_factory=dict)
+    hiccup: Percentiles = field(default_factory=dict)
+    noisy: Number = 0.0
+    disturbed: Number = 0.0
+    achieved: Number = 1.0
+    backlog_growth: Number = 0.0
+    trend: Signed = 0.0
     trend_sure: bool = False
-    recovery_s: float | None = None
-    quiet_recovery_s: float | None = None
+    recovery_s: Number | None = None
+    quiet_recovery_s: Number | None = None
     host_changed: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -74,19 +82,6 @@ class RunFigures:
         ):
             raise ValueError(f"figures of {self.run}: expected numbers; got nan")
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able dict, infinity as the text "inf"; `from_json` is its inverse."""
-        return as_json(asdict(self))
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> RunFigures:
-        """Rebuild figures; raises ValueError for keys or an ending that do not exist."""
-        unknown = set(data) - {one.name for one in fields(cls)}
-        if unknown:
-            raise ValueError(f"figures of a run: unknown keys {', '.join(sorted(unknown))}")
-        kept = ("run", "ended", "wrong", "host_changed")
-        return cls(**{k: v if k in kept else _numbers(v) for k, v in data.items()})
-
 
 def as_json(data: Any) -> Any:
     """Return data with each infinite number as the text "inf", which JSON has no number for."""
@@ -95,12 +90,6 @@ def as_json(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [as_json(value) for value in data]
     return "inf" if data == math.inf else data
-
-
-def _numbers(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _numbers(value) for key, value in data.items()}
-    return math.inf if data == "inf" else data
 
 
 def shown_us(us: float) -> str:

@@ -29,6 +29,7 @@ from tickproof.conformance.performance.bench_plan import (
     steady_scenario,
 )
 from tickproof.conformance.performance.costs import STATE_AT, costs
+from tickproof.conformance.performance.document import this_machine
 from tickproof.conformance.performance.engine_samples import EngineSamples
 from tickproof.conformance.performance.recovery import recovery
 from tickproof.conformance.performance.rounds import (
@@ -39,7 +40,7 @@ from tickproof.conformance.performance.rounds import (
     exit_status_of,
 )
 from tickproof.conformance.performance.throughput import Window, drained_ns, window
-from tickproof.conformance.report import machine, style
+from tickproof.conformance.report import style
 from tickproof.conformance.scenario import App
 from tickproof.conformance.session import out_folder
 from tickproof.conformance.session.run_command import engine_folders
@@ -101,7 +102,7 @@ def bench(
 
     The same JSON goes to ``out``/bench.json.
     """
-    facts = machine.facts()
+    facts = this_machine().model_dump()
     with style.console(stderr=True).status("measuring") as status:
         results = measure_all(
             specs, plan, out, keep=keep, announce=lambda what, _: status.update(what)

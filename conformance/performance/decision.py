@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 from tickproof.conformance.hosts.model import Reading
-from tickproof.conformance.latency.figures import QUANTILES, RunFigures, as_json, shown_us
+from tickproof.conformance.latency.figures import QUANTILES, Number, RunFigures, shown_us
 from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.latency.statistics import samples_needed
 from tickproof.conformance.performance.limits import (
@@ -67,15 +67,16 @@ REASONS: Final[Mapping[str, Verdict]] = {
 
 @dataclass(frozen=True)
 class Reason:
-    """Why the verdict is what it is: a stable code, and the figures in words."""
+    """Why the verdict is what it is: a stable code, the figures in words, the code's verdict."""
 
     code: str
     text: str
+    verdict: Verdict
 
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict that this reason leads to."""
-        return REASONS[self.code]
+    @classmethod
+    def of(cls, code: str, text: str) -> Reason:
+        """Return a reason with the verdict that its code leads to."""
+        return cls(code, text, REASONS[code])
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,10 @@ class LimitDecision:
     """
 
     percentile: str
-    limit_us: float
-    values_us: tuple[float | None, ...]
-    interval_us: tuple[float, float] | None
-    floor_us: float | None
+    limit_us: Number
+    values_us: tuple[Number | None, ...]
+    interval_us: tuple[Number, Number] | None
+    floor_us: Number | None
     verdict: Verdict
     reason: str
     text: str
@@ -108,13 +109,6 @@ class Decision:
     limits: tuple[LimitDecision, ...]
     void: dict[int, str]
     unsustained: tuple[int, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able dict, infinity as the text "inf"."""
-        reasons = [asdict(one) | {"verdict": one.verdict.value} for one in self.reasons]
-        void = {str(number): code for number, code in self.void.items()}
-        found = asdict(self) | {"verdict": self.verdict.value, "reasons": reasons, "void": void}
-        return as_json(found)
 
 
 def decide(
@@ -140,11 +134,11 @@ def decide(
     broken, host = _broken_reasons(figures), _host_reasons(problems)
     found: list[Reason] = []
     if host:
-        limits = _overruled(limits, Verdict.UNKNOWN, Reason(host[0].code, ""))
-        found = [Reason(KIT_FLOOR, one.text) for one in limits if one.reason == KIT_FLOOR]
+        limits = _overruled(limits, Verdict.UNKNOWN, Reason.of(host[0].code, ""))
+        found = [Reason.of(KIT_FLOOR, one.text) for one in limits if one.reason == KIT_FLOOR]
     elif not broken:
         found = [rate] if rate else []
-        found += [Reason(one.reason, one.text) for one in limits if one.reason]
+        found += [Reason.of(one.reason, one.text) for one in limits if one.reason]
         found = [*_of_whole_runs(profile, found, runs), *_trend_reasons(profile, runs)]
     reasons = [*broken, *host, *_joined(found)]
     reasons.sort(key=lambda one: list(REASONS).index(one.code))
@@ -176,7 +170,7 @@ def _joined(reasons: Sequence[Reason]) -> list[Reason]:
     texts: dict[str, dict[str, None]] = {}
     for one in reasons:
         texts.setdefault(one.code, {})[one.text] = None
-    return [Reason(code, "; ".join(said)) for code, said in texts.items()]
+    return [Reason.of(code, "; ".join(said)) for code, said in texts.items()]
 
 
 def more_runs(profile: Profile, figures: Sequence[RunFigures]) -> int:
@@ -241,7 +235,7 @@ def _broken_reasons(figures: Sequence[RunFigures]) -> list[Reason]:
         code = code or ("WRONG_ANSWERS" if run.wrong else None)
         if code:
             what = shown(run.wrong, 300) or f"ended by {run.ended}"
-            found.setdefault(code, Reason(code, f"{run.run}: {what}"))
+            found.setdefault(code, Reason.of(code, f"{run.run}: {what}"))
     return list(found.values())
 
 
@@ -254,7 +248,7 @@ def _host_reasons(problems: Sequence[Reading]) -> list[Reason]:
             if (one.status == "NOT_OK") is bad
         ]
         if named:
-            found.append(Reason(code, "; ".join(named)))
+            found.append(Reason.of(code, "; ".join(named)))
     return found
 
 
@@ -274,10 +268,10 @@ def _rate_reason(profile: Profile, runs: Sequence[RunFigures]) -> Reason | None:
     # All of the first runs, for certain: as sure as a pass in which all are under.
     all_fell = count.valid >= profile.runs.least and not count.under
     if verdict is Verdict.FAIL or (all_fell and count.of_under >= profile.runs.least):
-        return Reason("UNSUSTAINABLE", text)
+        return Reason.of("UNSUSTAINABLE", text)
     if all(one.excuse == KIT_FLOOR for one in seen if one.high):
         code = KIT_FLOOR
-    return Reason(code or CI_STRADDLES, text)
+    return Reason.of(code or CI_STRADDLES, text)
 
 
 def _percentile_decision(
@@ -353,7 +347,7 @@ def _of_whole_runs(
     found, codes = [], {one.code for one in reasons}
     if HOST_NOISE in codes:
         noisy = max(run.noisy for run in runs)
-        found.append(Reason(HOST_NOISE, f"up to {noisy:.0%} of the seconds of a run were noisy"))
+        found.append(Reason.of(HOST_NOISE, f"up to {noisy:.0%} of the seconds of a run were noisy"))
     whole = {
         GENERATOR_LATE: _lateness(profile, runs),
         HOST_CHANGED: "changed during a run: "
@@ -361,7 +355,7 @@ def _of_whole_runs(
     }
     for code in whole.keys() & codes:
         void = sum(void_code(profile, run) == code for run in runs)
-        found.append(Reason(code, f"{whole[code]}; {void} of {len(runs)} runs void"))
+        found.append(Reason.of(code, f"{whole[code]}; {void} of {len(runs)} runs void"))
     return found + [one for one in reasons if one.code not in whole]
 
 
@@ -380,7 +374,7 @@ def _trend_reasons(profile: Profile, runs: Sequence[RunFigures]) -> list[Reason]
         return []
     trends = f"{min(run.trend for run in moved):+.0%} to {max(run.trend for run in moved):+.0%}"
     text = f"in {len(moved)} of {len(counted)} runs the median changed from first to last second"
-    return [Reason("NONSTATIONARY", f"{text}: {trends}")]
+    return [Reason.of("NONSTATIONARY", f"{text}: {trends}")]
 
 
 def _floor_us(name: str, runs: Sequence[RunFigures]) -> float:

@@ -29,7 +29,7 @@ from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
 from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
-from tickproof.conformance.report import machine
+from tickproof.conformance.performance.document import this_machine
 from tickproof.generators import BuiltInput, build
 from tickproof.generators.files import write_market
 from tickproof.generators.layouts import MESSAGE, VERDICT, framed
@@ -83,10 +83,10 @@ def report(console: Console, as_json: bool) -> None:
     """Measure, and print a table or one JSON object."""
     if as_json:
         figures = [asdict(figure) | {"met": figure.met} for figure in measure()]
-        print(json.dumps({"machine": machine.facts(), "figures": figures}, indent=2))
+        print(json.dumps({"machine": this_machine().model_dump(), "figures": figures}, indent=2))
         return
-    facts = machine.facts()
-    console.print(Text(f"{facts['cpu']}, {facts['cpus']} cores, Python {facts['python']}"))
+    machine = this_machine()
+    console.print(Text(f"{machine.cpu}, {machine.cpus} cores, Python {machine.python}"))
     table = Table(box=None, pad_edge=False)
     table.add_column("figure", no_wrap=True)
     table.add_column("measured", justify="right", no_wrap=True)

@@ -17,6 +17,7 @@ from tickproof.conformance.performance import ladder_report
 from tickproof.conformance.performance.bench import steady_figures
 from tickproof.conformance.performance.bench_plan import KEYS, PARTITIONS
 from tickproof.conformance.performance.bench_report import say_nothing_measured
+from tickproof.conformance.performance.document import this_machine
 from tickproof.conformance.performance.engine_samples import EngineSamples
 from tickproof.conformance.performance.ladder_costs import LADDER, Cost, Plan, RungCosts, costs
 from tickproof.conformance.performance.rounds import (
@@ -26,7 +27,7 @@ from tickproof.conformance.performance.rounds import (
     check_room,
     exit_status_of,
 )
-from tickproof.conformance.report import machine, style
+from tickproof.conformance.report import style
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import out_folder
 from tickproof.conformance.session.run_command import engine_folders
@@ -55,7 +56,7 @@ def ladder(spec: EngineSpec, plan: Plan, out: Path, *, keep: bool, console: Cons
 
     Writes ladder.json and ladder_report.html to ``out``.
     """
-    facts = machine.facts()
+    facts = this_machine().model_dump()
     with style.console(stderr=True).status("measuring") as status:
         series = play(spec, plan, out, keep=keep, announce=lambda what, _: status.update(what))
     found = costs(series)

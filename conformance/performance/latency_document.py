@@ -1,136 +1,104 @@
-"""A session as one JSON object, latency.json, from which it is shown and decided again."""
+"""Documents of sessions: latency.json, which is shown and decided again, and search.json."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any
 
-from tickproof.conformance.errors import InvalidFile, TickproofError
-from tickproof.conformance.history.folder import write_json
-from tickproof.conformance.history.json_lines import loads
+from pydantic import BeforeValidator, Field, PlainSerializer
+
+from tickproof.conformance.engines.spec import EngineSpec
+from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.hosts.cores import Cores
-from tickproof.conformance.hosts.model import HostError, Reading, Status
-from tickproof.conformance.latency.figures import RunFigures, as_json
+from tickproof.conformance.hosts.model import Attestation, Reading
+from tickproof.conformance.latency.figures import Number, RunFigures
 from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.performance.decision import Decision
-from tickproof.conformance.report import machine
-
-FORMAT: Final = 1
-FILE_NAME: Final = "latency.json"
-SEARCH_FILE: Final = "search.json"
+from tickproof.conformance.performance.document import Measurement, Part
+from tickproof.conformance.performance.rate_search import SearchResult
 
 
-class SessionError(TickproofError):
-    """A folder that holds no session; the text names the file and what was expected."""
+class MeasuredEngine(Part):
+    """The engine of a measurement, as its engine.toml names it."""
+
+    name: str
+    version: str
+    language: str
+
+    @classmethod
+    def of(cls, spec: EngineSpec) -> MeasuredEngine:
+        """Return what a document says of an engine."""
+        return cls(name=spec.name, version=spec.version, language=spec.language)
 
 
-def facts(
-    engine: dict[str, str],
-    profile: Profile,
-    seed: int,
-    cores: Cores,
-    problems: Sequence[Reading],
-    attested: dict[str, Any],
-    reproduce: str,
-) -> dict[str, Any]:
-    """Return what is known of a session before its first run, as JSON values."""
-    return {
-        "format": FORMAT,
-        "machine": machine.facts(),
-        "engine": engine,
-        "profile": profile.to_json(),
-        "seed": seed,
-        "cores": asdict(cores),
-        "host": {
-            "level": profile.host.level,
-            "problems": [asdict(one) for one in problems],
-            "attested": attested,
-        },
-        "reproduce": reproduce,
-    }
+@dataclass(frozen=True)
+class GivenCores(Cores):
+    """Cores as they were divided; refused: what could not be set in a run, in words."""
+
+    refused: tuple[str, ...] = ()
 
 
-def document(
-    known: dict[str, Any],
-    runs: Sequence[RunFigures],
-    floor: dict[str, float] | None,
-    decision: Decision,
-) -> dict[str, Any]:
-    """Return the whole session; see docs/latency.md for each key.
+class HostFound(Part):
+    """The host before the first run. problems: what is not as the profile asks by its level."""
 
-    floor: percentiles in microseconds where no run was played, else None.
-    """
-    return known | {
-        "runs": [run.to_json() for run in runs],
-        "floor": as_json(floor),
-        "decision": decision.to_json(),
-    }
+    level: str
+    problems: tuple[Reading, ...]
+    attested: Attestation
 
 
-def refused(folder: Path) -> list[str]:
-    """Return what could not be set in any run of a session, in words."""
-    found: set[str] = set()
-    for path in folder.glob("*/run.json"):
-        found |= set(
-            json.loads(path.read_text(encoding="utf-8")).get("cores", {}).get("refused", ())
-        )
-    return sorted(found)
-
-
-def write(folder: Path, name: str, data: dict[str, Any]) -> None:
-    """Write a document into a session's folder; raises OSError."""
-    write_json(folder / name, data)
-
-
-def read(folder: Path) -> dict[str, Any]:
-    """Return the document of a session; raises SessionError."""
-    path = folder / FILE_NAME
+def _profile(data: object) -> Profile:
+    if isinstance(data, Profile):
+        return data
+    if not isinstance(data, Mapping):
+        raise ValueError("expected an object")
     try:
-        data = loads(path.read_bytes())
-    except FileNotFoundError:
-        raise SessionError(f"{path}: not found; expected the folder of a session") from None
-    except (OSError, ValueError) as error:
-        raise SessionError(f"{path}: expected JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise SessionError(f"{path}: format: expected {FORMAT}")
-    kinds = {
-        "profile": dict,
-        "engine": dict,
-        "seed": int,
-        "cores": dict,
-        "host": dict,
-        "runs": list,
-        "reproduce": str,
-    }
-    for key, kind in kinds.items():
-        if not isinstance(data.get(key), kind):
-            raise SessionError(f"{path}: {key}: expected {kind.__name__}")
-    return data
-
-
-def profile_of(data: dict[str, Any], path: Path) -> Profile:
-    """Return the profile of a document; raises SessionError."""
-    try:
-        return Profile.from_json(data["profile"])
+        return Profile.from_json(data)
     except InvalidFile as error:
-        raise SessionError(f"{path}: profile: {error}") from error
+        raise ValueError("; ".join(error.errors)) from error
 
 
-def problems_of(data: dict[str, Any], path: Path) -> list[Reading]:
-    """Return the problems of the host of a document; raises SessionError."""
-    try:
-        rows = data["host"]["problems"]
-        return [Reading(**row | {"status": Status(row["status"])}) for row in rows]
-    except (KeyError, TypeError, ValueError, HostError) as error:
-        raise SessionError(f"{path}: host: expected problems: {error!r}") from error
+class Setup(Measurement):
+    """What is known of a session before its first run. reproduce: the command that repeats it."""
+
+    engine: MeasuredEngine
+    profile: Annotated[Profile, BeforeValidator(_profile), PlainSerializer(Profile.to_json)]
+    seed: int
+    cores: GivenCores
+    host: HostFound
+    reproduce: str
+
+    def played(self, folder: Path) -> dict[str, Any]:
+        """Return its fields, with what was refused in the runs of a folder."""
+        found: set[str] = set()
+        for path in folder.glob("*/run.json"):
+            run = json.loads(path.read_text(encoding="utf-8"))
+            found |= set(run.get("cores", {}).get("refused", ()))
+        return dict(self) | {"cores": replace(self.cores, refused=tuple(sorted(found)))}
 
 
-def runs_of(data: dict[str, Any], path: Path) -> list[RunFigures]:
-    """Return the figures of the runs of a document; raises SessionError."""
-    try:
-        return [RunFigures.from_json(row) for row in data["runs"]]
-    except (TypeError, ValueError, AttributeError) as error:
-        raise SessionError(f"{path}: runs: {error}") from error
+class LatencySession(Setup):
+    """A whole session; docs/latency.md has each key.
+
+    interrupted: what ended it early, in words. floor: percentiles in microseconds where no run was
+    played.
+    """
+
+    FILE_NAME = "latency.json"
+
+    interrupted: str | None = Field(default=None, exclude_if=lambda why: why is None)
+    runs: tuple[RunFigures, ...]
+    floor: dict[str, Number] | None
+    decision: Decision
+
+
+class SearchSession(Setup):
+    """A search for the highest rate; answer: what was found, in words."""
+
+    FILE_NAME = "search.json"
+
+    answer: str
+    found: SearchResult
+    runs: tuple[RunFigures, ...]

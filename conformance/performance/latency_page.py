@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from markupsafe import Markup
@@ -15,7 +16,8 @@ from tickproof.conformance.latency.figures import QUANTILES, RunFigures
 from tickproof.conformance.latency.intervals import SECOND_NS
 from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.latency.samples import latencies
-from tickproof.conformance.performance import latency_document
+from tickproof.conformance.performance.decision import LimitDecision
+from tickproof.conformance.performance.latency_document import LatencySession
 from tickproof.conformance.performance.latency_terminal import milliseconds, said
 from tickproof.conformance.performance.measurement import RecordedRun, untouched
 from tickproof.conformance.report import latency_charts, processes, templates, whole_file
@@ -40,56 +42,55 @@ _SENTENCES: Final = {
 }
 
 
-def html(document: dict[str, Any], folder: Path) -> str:
-    """Return the page of a session (see `latency_document.document`).
+@dataclass(frozen=True)
+class LimitRow:
+    """What was judged, over all runs; times in milliseconds, as text."""
 
-    folder: has the runs as run-N; one that cannot be read costs its picture only. Raises
-    SessionError for a document that is none.
+    percentile: str
+    limit: str
+    low: str
+    median: str
+    high: str
+    runs: int
+    verdict: Verdict
+    reason: str
+
+
+def html(document: LatencySession, folder: Path) -> str:
+    """Return the page of a session.
+
+    folder: has the runs as run-N; one that cannot be read costs its picture only.
     """
-    path = folder / latency_document.FILE_NAME
-    profile = latency_document.profile_of(document, path)
-    runs = latency_document.runs_of(document, path)
-    verdict = Verdict(document["decision"]["verdict"])
+    profile, runs, decision = document.profile, document.runs, document.decision
     return templates.render(
         "latency.html.j2",
         document=document,
-        verdict=verdict,
-        profile=profile,
-        runs=runs,
-        sentence=_SENTENCES.get(verdict, ""),
-        limits=_limits(document),
+        verdict=decision.verdict,
+        sentence=_SENTENCES.get(decision.verdict, ""),
+        limits=[_limit(one) for one in decision.limits],
         percentiles=_percentiles(profile, runs),
         over_time=[(run, *_over_time(folder, run, profile)) for run in _slowest(runs)],
-        reasons=[
-            (one["code"], said(one, document["host"])) for one in document["decision"]["reasons"]
-        ],
-        milliseconds=milliseconds,
-        problems=latency_document.problems_of(document, path),
+        reasons=[(one.code, said(one, document.host)) for one in decision.reasons],
     )
 
 
-def write(document: dict[str, Any], folder: Path) -> Path:
+def write(document: LatencySession, folder: Path) -> Path:
     """Write report.html beside latency.json; returns its path. Raises OSError."""
     return whole_file.write(folder / PAGE_NAME, html(document, folder))
 
 
-def _limits(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what was judged, over all runs, in milliseconds as text."""
-    found = []
-    for row in document["decision"]["limits"]:
-        values = [float(us) for us in row["values_us"] if us is not None]
-        found.append(
-            row
-            | {
-                "verdict": Verdict(row["verdict"]),
-                "limit": milliseconds(row["limit_us"]),
-                "low": milliseconds(min(values, default=None)),
-                "median": milliseconds(float(np.median(values)) if values else None),
-                "high": milliseconds(max(values, default=None)),
-                "runs": len(values),
-            }
-        )
-    return found
+def _limit(found: LimitDecision) -> LimitRow:
+    values = [us for us in found.values_us if us is not None]
+    return LimitRow(
+        found.percentile,
+        milliseconds(found.limit_us),
+        milliseconds(min(values, default=None)),
+        milliseconds(float(np.median(values)) if values else None),
+        milliseconds(max(values, default=None)),
+        len(values),
+        found.verdict,
+        found.reason,
+    )
 
 
 def _percentiles(profile: Profile, runs: Sequence[RunFigures]) -> Markup | None:

@@ -9,31 +9,33 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 
 from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.spec import EngineSpec
-from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.faults.kinds import needs_of
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.hosts import realtime
 from tickproof.conformance.hosts.attestation import attest
 from tickproof.conformance.hosts.cores import Cores, assign
-from tickproof.conformance.hosts.model import HostError, Reading, Status
+from tickproof.conformance.hosts.model import Attestation, HostError, Reading, Status
 from tickproof.conformance.latency.figures import RunFigures
 from tickproof.conformance.latency.profiles import Profile
-from tickproof.conformance.performance import (
-    latency_document,
-    latency_page,
-    latency_terminal,
-    measurement,
-)
+from tickproof.conformance.performance import latency_page, latency_terminal, measurement
 from tickproof.conformance.performance.decision import decide, more_runs
+from tickproof.conformance.performance.document import this_machine
+from tickproof.conformance.performance.latency_document import (
+    GivenCores,
+    HostFound,
+    LatencySession,
+    MeasuredEngine,
+    Setup,
+)
 from tickproof.conformance.performance.rounds import Rounds, check_room
 from tickproof.conformance.report import style, templates
 from tickproof.conformance.session import out_folder
@@ -65,11 +67,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Fitness:
-    """Whether a host is as a profile asks. attested: all readings, as JSON."""
+    """Whether a host is as a profile asks. attested: all readings."""
 
     cores: Cores
-    problems: list[Reading]
-    attested: dict[str, Any]
+    problems: tuple[Reading, ...]
+    attested: Attestation
 
 
 def fitness(profile: Profile) -> Fitness:
@@ -94,7 +96,7 @@ def fitness(profile: Profile) -> Fitness:
             )
         )
     found = attest(profile.host.level, engine_cores=cores.engine, kit_cores=cores.kit)
-    return Fitness(cores, problems + found.problems(), found.to_json())
+    return Fitness(cores, (*problems, *found.problems()), found)
 
 
 def _problem(profile: Profile, probe: str, value: str, wanted: str, why: str) -> Reading:
@@ -130,18 +132,21 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
     alone = bool(fit.problems) and not request.anyway
     check_disk(request, profile, 1 if alone else profile.runs.most + profile.runs.void_most)
     folder = new_folder(request)
-    known = facts(request, fit)
+    known = setup(request, fit)
     status = latency_terminal.Status(style.console(stderr=True))
     rounds = Rounds(spec, folder, request.keep, status)
     runs: list[RunFigures] = []
 
-    def written(floor: dict[str, float] | None) -> dict[str, Any]:
-        known["cores"] |= {"refused": latency_document.refused(folder)}
-        made = latency_document.document(
-            known, runs, floor, decide(profile, runs, fit.problems, floor)
+    def written(floor: dict[str, float] | None, interrupted: str | None = None) -> LatencySession:
+        found = LatencySession(
+            **known.played(folder),
+            interrupted=interrupted,
+            runs=tuple(runs),
+            floor=floor,
+            decision=decide(profile, runs, fit.problems, floor),
         )
-        latency_document.write(folder, latency_document.FILE_NAME, made)
-        return made
+        found.write(folder)
+        return found
 
     floor = None
     try:
@@ -155,9 +160,8 @@ def play(request: Request, console: Console, *, as_json: bool) -> int:
                     what = f"run {number} of {last}"
                     runs.append(rounds.timed(profile, fit.cores, number, seed, what))
     except BaseException as error:
-        known["interrupted"] = _why(error)
         with interruption.deferred(), contextlib.suppress(OSError):
-            found = written(None)  # what was played can still be decided
+            found = written(None, _why(error))  # what was played can still be decided
             templates.as_extra(
                 partial(latency_page.write, found, folder), style.console(stderr=True)
             )
@@ -176,21 +180,17 @@ def _why(error: BaseException) -> str:
     return f"ended early: {type(error).__name__}: {error}"
 
 
-def engine_facts(spec: EngineSpec) -> dict[str, str]:
-    """Return what a document says of an engine."""
-    return {"name": spec.name, "version": spec.version, "language": spec.language}
-
-
-def facts(request: Request, fit: Fitness) -> dict[str, Any]:
-    """Return what is known of a session before its first run, as JSON values."""
-    return latency_document.facts(
-        engine_facts(request.spec),
-        request.profile,
-        request.seed,
-        fit.cores,
-        fit.problems,
-        fit.attested,
-        request.asked,
+def setup(request: Request, fit: Fitness) -> Setup:
+    """Return what is known of a session before its first run."""
+    level = request.profile.host.level
+    return Setup(
+        machine=this_machine(),
+        engine=MeasuredEngine.of(request.spec),
+        profile=request.profile,
+        seed=request.seed,
+        cores=GivenCores(**asdict(fit.cores)),
+        host=HostFound(level=level, problems=fit.problems, attested=fit.attested),
+        reproduce=request.asked,
     )
 
 
@@ -210,7 +210,7 @@ def claimed(spec: EngineSpec, profile: Profile, console: Console, *, as_json: bo
         print(
             json.dumps(
                 {
-                    "engine": engine_facts(spec),
+                    "engine": MeasuredEngine.of(spec).model_dump(),
                     "profile": profile.to_json(),
                     "decision": {"verdict": Verdict.NOT_CLAIMED, "why": why},
                 }
@@ -237,36 +237,28 @@ def new_folder(request: Request) -> Path:
     raise FileExistsError(f"{request.out}: a hundred sessions began in the same second")
 
 
-def print_session(found: dict[str, Any], folder: Path, console: Console, *, as_json: bool) -> int:
+def print_session(found: LatencySession, folder: Path, console: Console, *, as_json: bool) -> int:
     """Print a session; return its exit status."""
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(found.text())
     else:
         latency_terminal.show(console, found, folder)
-    return status_of([Verdict(found["decision"]["verdict"])])
+    return status_of([found.decision.verdict])
 
 
 def measure_again(folder: Path, console: Console, *, as_json: bool) -> int:
     """Measure and decide a session again, from its folder alone; returns the exit status.
 
-    Raises latency_document.SessionError.
+    Raises HistoryError.
     """
-    data, path = latency_document.read(folder), folder / latency_document.FILE_NAME
-    profile, problems = (
-        latency_document.profile_of(data, path),
-        latency_document.problems_of(data, path),
-    )
-    then = latency_document.runs_of(data, path)
-    floor = None
-    try:
-        runs = [_measure_run_again(folder, run, profile) for run in then]
-        if not runs and data.get("floor") is not None:
-            floor = measurement.untouched(
-                folder / "floor-1", lambda: measurement.floor_of(folder / "floor-1")
-            )
-    except HistoryError as error:
-        raise latency_document.SessionError(str(error)) from error
-    found = latency_document.document(data, runs, floor, decide(profile, runs, problems, floor))
+    then, floor = LatencySession.read(folder / LatencySession.FILE_NAME), None
+    runs = tuple(_measure_run_again(folder, run, then.profile) for run in then.runs)
+    if not runs and then.floor is not None:
+        floor = measurement.untouched(
+            folder / "floor-1", lambda: measurement.floor_of(folder / "floor-1")
+        )
+    decision = decide(then.profile, runs, then.host.problems, floor)
+    found = then.model_copy(update={"runs": runs, "floor": floor, "decision": decision})
     return print_session(found, folder, console, as_json=as_json)
 
 

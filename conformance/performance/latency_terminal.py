@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from rich.console import Console
@@ -14,13 +14,21 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tickproof.conformance.latency.figures import QUANTILES
+from tickproof.conformance.hosts.model import NO_LEVEL
+from tickproof.conformance.hosts.model import Status as Probed
+from tickproof.conformance.latency.figures import QUANTILES, RunFigures
 from tickproof.conformance.latency.statistics import samples_needed
+from tickproof.conformance.performance.decision import Decision, Reason
+from tickproof.conformance.performance.latency_document import (
+    HostFound,
+    LatencySession,
+    SearchSession,
+    Setup,
+)
 from tickproof.conformance.performance.limits import RECOVERY
 from tickproof.conformance.report.live import LiveView
 from tickproof.conformance.report.style import badge, glyph
 from tickproof.conformance.text import counted, shown
-from tickproof.conformance.verdicts import Verdict
 
 _LABEL: Final = 11
 _TEXT: Final = 600
@@ -52,35 +60,31 @@ class Status(LiveView):
         return Text(f"{self._what}, {left:.0f} s left" if left > 0 else self._what, style="bold")
 
 
-def show(console: Console, document: dict[str, Any], folder: Path) -> None:
-    """Print a session (see report.document): the verdict first, figures, how to repeat it."""
-    decision, engine = document["decision"], document["engine"]
+def show(console: Console, session: LatencySession, folder: Path) -> None:
+    """Print a session: the verdict first, figures, how to repeat it."""
+    decision, engine = session.decision, session.engine
     console.print()
-    verdict = Verdict(decision["verdict"])
-    line = badge(verdict, console)
-    line.append(f"  {shown(engine['name'], 60)} {shown(engine['version'], 20)}", style="bold")
-    line.append(f" on profile {shown(document['profile']['name'], 60)}", style="bold")
+    line = badge(decision.verdict, console)
+    line.append(f"  {shown(engine.name, 60)} {shown(engine.version, 20)}", style="bold")
+    line.append(f" on profile {shown(session.profile.name, 60)}", style="bold")
     console.print(line, soft_wrap=True)
-    for reason in decision["reasons"]:
-        _field(console, reason["code"], said(reason, document["host"]))
-    if document["runs"]:
-        _limits(console, document)
-        _about_runs(console, document["runs"])
-    elif document["floor"] is not None:
-        _floor_alone(console, document["floor"])
-    _about_host(console, document)
-    _line(console, "reproduce", document["reproduce"])
+    for reason in decision.reasons:
+        _field(console, reason.code, said(reason, session.host))
+    if session.runs:
+        _limits(console, decision, session.runs)
+        _about_runs(console, session.runs)
+    elif session.floor is not None:
+        _floor_alone(console, session.floor)
+    _about_host(console, session)
+    _line(console, "reproduce", session.reproduce)
     _line(console, "folder", str(folder))
 
 
-def milliseconds(us: float | str | None) -> str:
-    """Return microseconds as milliseconds, three figures that count: "0.812", "1,250".
-
-    Infinity, in JSON the text "inf", is "never".
-    """
+def milliseconds(us: float | None) -> str:
+    """Return microseconds as milliseconds, three figures that count: "0.812", "1,250"."""
     if us is None:
         return "-"
-    ms = float(us) / 1_000
+    ms = us / 1_000
     if math.isinf(ms):
         return "never"
     if ms >= 100 or ms == 0:
@@ -88,12 +92,11 @@ def milliseconds(us: float | str | None) -> str:
     return f"{ms:.{max(0, 2 - math.floor(math.log10(ms)))}f}"
 
 
-def _limits(console: Console, document: dict[str, Any]) -> None:
+def _limits(console: Console, decision: Decision, runs: Sequence[RunFigures]) -> None:
     """Print percentile by percentile: limit, what the runs showed, floor, verdict."""
-    judged = {row["percentile"]: row for row in document["decision"]["limits"]}
-    runs = document["runs"]
-    rows = [row["percentiles"] for row in runs if row["percentiles"]]
-    floors = [row["floor"] for row in runs if row["floor"]]
+    judged = {one.percentile: one for one in decision.limits}
+    rows = [run.percentiles for run in runs if run.percentiles]
+    floors = [run.floor for run in runs if run.floor]
     if not rows:
         _field(console, "figures", "none: of a rate that was not sustained no percentile is shown")
         return
@@ -102,7 +105,7 @@ def _limits(console: Console, document: dict[str, Any]) -> None:
     for name in ("limit", "min", "median", "max", "interval", "floor"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    samples = min(row["samples"] for row in runs if row["percentiles"])
+    samples = min(run.samples for run in runs if run.percentiles)
     for name in (*_WHOLE, RECOVERY):
         found = [row[name] for row in rows if name in row]
         if name == RECOVERY and name in judged:
@@ -110,45 +113,43 @@ def _limits(console: Console, document: dict[str, Any]) -> None:
         # Of too few samples a percentile is their maximum under another name.
         if not found or (name not in judged and samples < _NEEDED.get(name, 0)):
             continue
-        limit = judged.get(name, {})
-        said = Text()
+        limit, said = judged.get(name), Text()
         if limit:
-            said = badge(Verdict(limit["verdict"]), console)
-            said.append(f" {limit['reason']}" if limit["reason"] else "", style="default")
+            said = badge(limit.verdict, console)
+            said.append(f" {limit.reason}" if limit.reason else "", style="default")
         table.add_row(
             name,
-            milliseconds(limit.get("limit_us")),
+            milliseconds(limit.limit_us if limit else None),
             milliseconds(min(found)),
             milliseconds(float(np.median(found))),
             milliseconds(max(found)),
-            _interval(limit.get("interval_us")),
+            _interval(limit.interval_us if limit else None),
             milliseconds(_median(floors, name)),
             said,
         )
     what = f"  latency in milliseconds, steady phase, over {counted(len(rows), 'run')}"
-    void = document["decision"]["void"]
-    if void:
-        codes = ", ".join(sorted(set(void.values())))
-        what += f"; {counted(len(void), 'run')} void: {codes}"
+    if decision.void:
+        codes = ", ".join(sorted(set(decision.void.values())))
+        what += f"; {counted(len(decision.void), 'run')} void: {codes}"
     console.print()
     console.print(Text(what, style="dim"))
     console.print(Padding(table, (0, 0, 0, 2)))
 
 
-def said(reason: dict[str, Any], host: dict[str, Any]) -> str:
+def said(reason: Reason, host: HostFound) -> str:
     """Return the words of a reason; probes of the host are listed further down."""
-    statuses = {"HOST_NOT_OK": "NOT_OK", "UNOBSERVABLE_HOST": "UNOBSERVABLE"}
-    if reason["code"] not in statuses:
-        return str(reason["text"])
-    status = statuses[reason["code"]]
-    names = [row["probe"] for row in host["problems"] if row["status"] == status]
-    what = "not as asked" if status == "NOT_OK" else "cannot be seen here"
+    statuses = {"HOST_NOT_OK": Probed.NOT_OK, "UNOBSERVABLE_HOST": Probed.UNOBSERVABLE}
+    if reason.code not in statuses:
+        return reason.text
+    status = statuses[reason.code]
+    names = [one.probe for one in host.problems if one.status is status]
+    what = "not as asked" if status is Probed.NOT_OK else "cannot be seen here"
     return f"{what}: {', '.join(names)}"
 
 
-def _recoveries(runs: Sequence[dict[str, Any]]) -> list[float]:
+def _recoveries(runs: Sequence[RunFigures]) -> list[float]:
     """Return how long each run that recovered, or never did, took: microseconds."""
-    return [float(row["recovery_s"]) * 1e6 for row in runs if row["recovery_s"] is not None]
+    return [run.recovery_s * 1e6 for run in runs if run.recovery_s is not None]
 
 
 def _floor_alone(console: Console, floor: dict[str, float]) -> None:
@@ -167,27 +168,27 @@ def _median(rows: Sequence[dict[str, float]], name: str) -> float | None:
     return float(np.median(found)) if found else None
 
 
-def _about_runs(console: Console, runs: Sequence[dict[str, Any]]) -> None:
+def _about_runs(console: Console, runs: Sequence[RunFigures]) -> None:
     """Print what the figures rest on: generator, hiccups, noise, rate, recovery."""
     console.print()
-    for label, key in (("generator", "late"), ("hiccups", "hiccup")):
-        worst = {
-            name: max((row[key][name] for row in runs if name in row[key]), default=None)
-            for name in _SHORT
-        }
-        if worst["max"] is not None:
-            what = "late by" if key == "late" else "the host woke late by"
-            figures = ", ".join(f"{name} {milliseconds(us)} ms" for name, us in worst.items())
-            _field(console, label, f"{what} {figures} (of the worst run)")
-    noisy = [row["noisy"] for row in runs]
+    _worst(console, "generator", "late by", [run.late for run in runs])
+    _worst(console, "hiccups", "the host woke late by", [run.hiccup for run in runs])
+    noisy = [run.noisy for run in runs]
     _field(console, "noise", f"{_share(noisy)} of the seconds were noisy")
-    achieved = [row["achieved"] for row in runs]
-    growth = max(row["backlog_growth"] for row in runs)
+    achieved = [run.achieved for run in runs]
+    growth = max(run.backlog_growth for run in runs)
     grew = f"; the backlog grew by up to {growth:,.0f} records a second" if growth else ""
     _field(console, "rate", f"{_share(achieved)} of the rate achieved{grew}")
     if recovered := _recoveries(runs):
         text = ", ".join("never" if math.isinf(us) else f"{us / 1e6:.1f} s" for us in recovered)
         _field(console, "recovery", f"p99 back under its limit after {text}")
+
+
+def _worst(console: Console, label: str, what: str, rows: Sequence[dict[str, float]]) -> None:
+    worst = {name: max((row[name] for row in rows if name in row), default=None) for name in _SHORT}
+    if worst["max"] is not None:
+        figures = ", ".join(f"{name} {milliseconds(us)} ms" for name, us in worst.items())
+        _field(console, label, f"{what} {figures} (of the worst run)")
 
 
 def _share(parts: Sequence[float]) -> str:
@@ -196,20 +197,18 @@ def _share(parts: Sequence[float]) -> str:
     return said[0] if said[0] == said[1] else f"{said[0]} to {said[1]}"
 
 
-def _about_host(console: Console, document: dict[str, Any]) -> None:
-    cores, host = document["cores"], document["host"]
-    if cores:
-        given = f"kit {_cores(cores['kit'])}, engine {_cores(cores['engine'])}"
-        shared = ", shared by both" if cores["shared"] else ""
-        refused = "".join(f"; refused: {text}" for text in cores.get("refused", []))
-        _field(console, "cores", f"{given}{shared}{refused}")
-    problems = host["problems"]
-    level = f"level {host['level']} asked for" if host["level"] != "none" else "no level asked for"
-    said = f": {len(problems)} probes not met" if problems else ""
-    _field(console, "host", f"{document['machine']['cpu']}, {level}{said}")
-    for row in problems:
-        mark = glyph("✗", "x", console) if row["status"] == "NOT_OK" else "?"
-        _field(console, "", f"{mark} {row['probe']}: {row['value']}; wanted {row['wanted']}")
+def _about_host(console: Console, session: Setup) -> None:
+    cores, host = session.cores, session.host
+    given = f"kit {_cores(cores.kit)}, engine {_cores(cores.engine)}"
+    shared = ", shared by both" if cores.shared else ""
+    refused = "".join(f"; refused: {text}" for text in cores.refused)
+    _field(console, "cores", f"{given}{shared}{refused}")
+    level = f"level {host.level} asked for" if host.level != NO_LEVEL else "no level asked for"
+    said = f": {len(host.problems)} probes not met" if host.problems else ""
+    _field(console, "host", f"{session.machine.cpu}, {level}{said}")
+    for one in host.problems:
+        mark = glyph("✗", "x", console) if one.status is Probed.NOT_OK else "?"
+        _field(console, "", f"{mark} {one.probe}: {one.value}; wanted {one.wanted}")
 
 
 def _cores(numbers: Sequence[int]) -> str:
@@ -223,27 +222,26 @@ def _cores(numbers: Sequence[int]) -> str:
     return ",".join(str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts) or "none"
 
 
-def show_search(console: Console, document: dict[str, Any], folder: Path) -> None:
+def show_search(console: Console, session: SearchSession, folder: Path) -> None:
     """Print a search: the answer, every step, how to repeat it."""
-    found, engine = document["found"], document["engine"]
+    engine, limits = session.engine, list(session.profile.limits)
     console.print()
-    title = Text(shown(f"{engine['name']} {engine['version']}", 80), style="bold")
-    title.append(f" on profile {shown(document['profile']['name'], 60)}: ", style="bold")
-    console.print(title.append(document["answer"], style="bold"), soft_wrap=True)
-    limits = sorted(document["profile"]["limits"], key=_WHOLE.index)
+    title = Text(shown(f"{engine.name} {engine.version}", 80), style="bold")
+    title.append(f" on profile {shown(session.profile.name, 60)}: ", style="bold")
+    console.print(title.append(session.answer, style="bold"), soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for name in ("records/s", "step", *limits):
         table.add_column(name, justify="left" if name == "step" else "right", no_wrap=True)
     table.add_column("ms; why", overflow="fold")
-    for step in sorted(found["steps"], key=lambda step: step["rate"]):
-        last = step["runs"][-1]
-        figures = [milliseconds(last["percentiles"].get(name)) for name in limits]
-        times = f" of {len(step['runs'])}" if len(step["runs"]) > 1 else ""
-        why = shown(step["why"], _TEXT)
-        table.add_row(f"{step['rate']:,}", f"{step['result']}{times}", *figures, Text(why))
+    for step in sorted(session.found.steps, key=lambda step: step.rate):
+        percentiles = step.runs[-1].percentiles
+        figures = [milliseconds(percentiles.get(name)) for name in limits]
+        times = f" of {len(step.runs)}" if len(step.runs) > 1 else ""
+        why = Text(shown(step.why, _TEXT))
+        table.add_row(f"{step.rate:,}", f"{step.result}{times}", *figures, why)
     console.print(Padding(table, (0, 0, 0, 2)))
-    _about_host(console, document)
-    _line(console, "reproduce", document["reproduce"])
+    _about_host(console, session)
+    _line(console, "reproduce", session.reproduce)
     _line(console, "folder", str(folder))
 
 

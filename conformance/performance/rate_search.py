@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from tickproof.conformance.latency.figures import Percentiles
 
 #: A bracket this narrow (highest over lowest) is an answer.
 NARROW: Final = 1.10
@@ -35,8 +37,8 @@ class Attempt:
     why: str
     run: str
     near: bool = False
-    percentiles: dict[str, float] = field(default_factory=dict)
-    floor: dict[str, float] = field(default_factory=dict)
+    percentiles: Percentiles = field(default_factory=dict)
+    floor: Percentiles = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,6 @@ class SearchResult:
     rate: int
     below: int
     steps: tuple[Step, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able dict."""
-        return asdict(self)
 
 
 def bisect(low: int, high: int, unit: int, attempt: Callable[[int], Attempt]) -> SearchResult:

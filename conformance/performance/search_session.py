@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,8 +12,9 @@ from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.hosts.cores import Cores
 from tickproof.conformance.latency.figures import RunFigures, shown_us
 from tickproof.conformance.latency.profiles import Profile, measured_per_s
-from tickproof.conformance.performance import latency_document, latency_session, latency_terminal
+from tickproof.conformance.performance import latency_session, latency_terminal
 from tickproof.conformance.performance.decision import FLOOR_FACTOR
+from tickproof.conformance.performance.latency_document import SearchSession
 from tickproof.conformance.performance.limits import Bounds, bounds_of, rate_bounds
 from tickproof.conformance.performance.rate_search import (
     AGAIN,
@@ -103,18 +103,17 @@ def play(request: latency_session.Request, rates: Span, console: Console, *, as_
     steps = _Steps(rounds, fit.cores, profile, request.seed)
     with status:
         found = bisect(rates.low, rates.high, rates.unit, steps.attempt)
-    document = latency_session.facts(request, fit)
-    document["cores"] |= {"refused": latency_document.refused(folder)}
-    document |= {
-        "answer": answer(found, rates),
-        "found": found.to_json(),
-        "runs": [run.to_json() for run in steps.runs],
-    }
-    latency_document.write(folder, latency_document.SEARCH_FILE, document)
+    session = SearchSession(
+        **latency_session.setup(request, fit).played(folder),
+        answer=answer(found, rates),
+        found=found,
+        runs=tuple(steps.runs),
+    )
+    session.write(folder)
     if as_json:
-        print(json.dumps(document, indent=1))
+        print(session.text())
     else:
-        latency_terminal.show_search(console, document, folder)
+        latency_terminal.show_search(console, session, folder)
     return _STATUS[found.kind]
 
 

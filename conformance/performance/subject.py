@@ -13,8 +13,8 @@ from tickproof.conformance.errors import RequestError, TickproofError
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.latency.figures import QUANTILES
-from tickproof.conformance.performance import latency_document as latency_report
 from tickproof.conformance.performance.bench import FILE_NAME as BENCH
+from tickproof.conformance.performance.latency_document import LatencySession
 from tickproof.conformance.performance.rounds import VERDICTS
 from tickproof.conformance.report import json_report, judged
 from tickproof.conformance.report.json_report import Result
@@ -68,7 +68,7 @@ def read(path: Path) -> list[Subject]:
 
     A bench has one subject for each engine. Raises RequestError.
     """
-    names = (json_report.FILE_NAME, latency_report.FILE_NAME, BENCH)
+    names = (json_report.FILE_NAME, LatencySession.FILE_NAME, BENCH)
     found = [one for one in map(path.joinpath, names) if one.exists()] if path.is_dir() else [path]
     if not found:
         raise RequestError(f"{path}: expected a folder with one of {', '.join(names)}")
@@ -77,7 +77,7 @@ def read(path: Path) -> list[Subject]:
 
 def _document(path: Path) -> list[Subject]:
     try:
-        if path.name == latency_report.FILE_NAME:
+        if path.name == LatencySession.FILE_NAME:
             return [_latency(path)]
         return list(_bench(path)) if path.name == BENCH else [_session(path)]
     except (TickproofError, OSError) as error:
@@ -97,17 +97,15 @@ def _session(path: Path) -> Subject:
 
 def _latency(path: Path) -> Subject:
     """Return percentiles over the runs whose answers were right and whose rate was kept."""
-    data = latency_report.read(path.parent)
-    runs = [run for run in latency_report.runs_of(data, path) if not run.wrong and run.percentiles]
+    session = LatencySession.read(path)
+    runs = [run for run in session.runs if not run.wrong and run.percentiles]
     found = {
         name: _figure(name, "us", "lower", [run.percentiles.get(name) for run in runs])
         for name in (*QUANTILES, "max")
     }
-    engine = data["engine"]
-    basis = _words(data["profile"]["load"])
-    name = _named(engine["name"], engine["version"])
-    verdict = Verdict(data["decision"]["verdict"])
-    results = {"latency": Measured("the limits of the profile hold", verdict)}
+    basis = _words(session.profile.to_json()["load"])
+    name = _named(session.engine.name, session.engine.version)
+    results = {"latency": Measured("the limits of the profile hold", session.decision.verdict)}
     return Subject(name, path, results, _some(found), basis)
 
 

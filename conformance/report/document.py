@@ -12,6 +12,7 @@ from tickproof import conformance
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import plain_files
 from tickproof.conformance.report import machine, whole_file
+from tickproof.conformance.strict_toml import quoted
 from tickproof.conformance.text import shown
 
 FORMAT: Final = 1
@@ -53,19 +54,20 @@ class Host(Model):
     python: str
 
 
-class Document(Model):
-    """What one command found. format: version of the form; kind: which command's it is."""
+class Written(Model):
+    """What a file holds. format: version of the form; another one is refused."""
 
     FILE_NAME: ClassVar[str]
 
     format: Literal[1]
-    kind: str
-    kit: Kit
-    host: Host
+
+    def text(self) -> str:
+        """Return the document as JSON."""
+        return self.model_dump_json(indent=2)
 
     def write(self, folder: Path) -> Path:
         """Write the document into a folder, whole or not at all; returns its path."""
-        return whole_file.write(folder / self.FILE_NAME, self.model_dump_json(indent=2) + "\n")
+        return whole_file.write(folder / self.FILE_NAME, f"{self.text()}\n")
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -75,12 +77,22 @@ class Document(Model):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place, why = ".".join(map(str, first["loc"])), first["msg"]
-            if place in ("format", "kind") and first["type"] == "literal_error":
-                why = f"expected {first['ctx']['expected']}, got {first['input']!r}"
+            if why.startswith("Input should be"):
+                why = (
+                    f"{why.replace('Input should be', 'expected', 1)}, got {quoted(first['input'])}"
+                )
             why = f"{place}: {why}" if place else why
         except OSError as error:
             why = str(error.strerror)
         raise HistoryError(f"{path}: expected a {cls.FILE_NAME}: {shown(why, TEXT_LIMIT)}")
+
+
+class Document(Written):
+    """What one command found. kind: which command's it is."""
+
+    kind: str
+    kit: Kit
+    host: Host
 
 
 def this_kit() -> Kit:

@@ -6,9 +6,7 @@ import os
 import platform
 import subprocess
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import psutil
 
 from tickproof import conformance
@@ -77,16 +75,3 @@ def version_text() -> str:
     """Return version and, in a checkout, commit: what ``tickproof --version`` prints."""
     commit = git_hash()
     return f"{conformance.__version__} ({commit})" if commit else conformance.__version__
-
-
-def facts() -> dict[str, Any]:
-    """Return what the figures depend on: processor, cores, memory, versions."""
-    return {
-        "cpu": cpu_model(),
-        "cpus": usable_cpus(),
-        "memory_bytes": memory_bytes(),
-        "platform": system(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "kit": version_text(),
-    }

@@ -63,7 +63,7 @@ def played(monkeypatch) -> list[RunFigures]:
         (["miniature", "--profile", "ci", "--search", "--low", "9000", "--high", "8000"],
          "expected a range of rates, in steps of 2,000 records a second; got 8,000 to 8,000"),
         (["miniature", "--profile", "ci", "--search", "--high", "10000001"], "--high"),
-        (["--again", "."], "latency.json: not found; expected the folder of a session"),
+        (["--again", "."], "latency.json: expected a latency.json: No such file"),
         (["miniature", "--again", "."], "expected without ENGINE and --profile"),
     ],
 )  # fmt: skip
@@ -241,7 +241,7 @@ def test_what_a_step_of_a_search_shows(changed, result, said):
 
 
 def test_a_search_says_rate_and_steps(tickproof, monkeypatch):
-    def play(_self, profile, number, *_):
+    def play(_self, profile, _cores, number, *_):
         slow = LEVELS if profile.load.rate <= 30_000 else LEVELS | {"p99": 9e5, "p99.9": 9e5}
         return figures(number, percentiles=slow, quiet_percentiles=slow)
 

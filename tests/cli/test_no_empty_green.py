@@ -71,7 +71,7 @@ def test_one_empty_list_beside_a_full_one_is_wrong_usage(tickproof, session):
         (("explain", "."), "holds no run.json"),
         (("pack", "."), "holds no run.json"),
         (("replay", "."), "holds no run.json"),
-        (("latency", "--again", "."), "latency.json: not found"),
+        (("latency", "--again", "."), "latency.json: No such file"),
         (("log", ".", "--output", "8"), "expected partition files"),
         (("runs", "list", "nowhere"), "nowhere: expected a folder"),
         (("runs", "prune", "nowhere", "--older", "1d"), "nowhere: expected a folder"),

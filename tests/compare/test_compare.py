@@ -12,6 +12,7 @@ from tests.cli.conftest import tickproof as tickproof
 from tests.report.conftest import hostile as hostile
 from tests.report.conftest import make_report as make_report
 from tests.report.conftest import outcome as outcome
+from tests.service_level.made_documents import latency_session
 from tickproof.conformance.latency.figures import RunFigures
 from tickproof.conformance.performance import comparison
 from tickproof.conformance.performance import comparison_words as words
@@ -186,24 +187,13 @@ def test_two_sessions_of_one_engine_are_numbered(tickproof, session):
     assert found["regressions"] == [{"engine": "toy 1.0 #2", "what": "EO-WORKER-DEATH"}]
 
 
-def latency(folder, values, rate=20_000, verdict="pass"):
+def latency(folder, values, rate=20_000, verdict=PASS):
     runs = [
-        RunFigures(n, n, f"run-{n}", "completed", percentiles={"p99": value}).to_json()
+        RunFigures(n, n, f"run-{n}", "completed", percentiles={"p99": value})
         for n, value in enumerate(values, 1)
     ]
     folder.mkdir()
-    document = {
-        "format": 1,
-        "profile": {"load": {"app": "count", "rate": rate}},
-        "seed": 1,
-        "engine": {"name": "toy", "version": "1"},
-        "cores": {},
-        "host": {},
-        "runs": runs,
-        "reproduce": "",
-        "decision": {"verdict": verdict},
-    }
-    (folder / "latency.json").write_text(json.dumps(document))
+    latency_session(runs, rate=rate, verdict=verdict).write(folder)
     return folder
 
 
@@ -231,7 +221,7 @@ def test_latencies_under_different_loads_are_not_compared(tickproof, tmp_path):
     code, _, error = tickproof("compare", one, latency(tmp_path / "b", [1, 2, 3, 4], rate=50_000))
     assert code == 2
     assert "figures of different loads cannot be compared" in error
-    assert "app count, rate 20000" in error
+    assert "app market-spread, duration_s" in error and "rate 20000" in error
 
 
 def test_a_bench_compares_the_engines_in_it(tickproof, tmp_path):
@@ -254,7 +244,7 @@ def test_a_bench_compares_the_engines_in_it(tickproof, tmp_path):
     ) in out
 
 
-@pytest.mark.parametrize("verdict", ["fail", "unknown", "kit-error"])
+@pytest.mark.parametrize("verdict", [FAIL, UNKNOWN, Verdict.KIT_ERROR])
 def test_a_latency_session_that_came_out_worse_is_worse_without_figures(
     tickproof, tmp_path, verdict
 ):
@@ -333,14 +323,15 @@ def test_what_an_engine_is_called_is_text(tickproof, session, hostile):
     ("name", "content", "said"),
     [
         ("report.json", "{}", "format: Field required"),
-        ("latency.json", "[]", "format: expected 1"),
+        ("latency.json", "[]", "latency.json: expected a latency.json: expected an object, got []"),
+        ("latency.json", '{"format": 7}', "format: expected 1, got 7"),
         (
             "bench.json",
             '{"parameters": {}, "engines": [{}]}',
             "bench.json: not as the kit writes it: KeyError",
         ),
         ("bench.json", "[" * 100_000, "not as the kit writes it"),
-        ("latency.json", "[" * 100_000, "expected JSON"),
+        ("latency.json", "[" * 100_000, "Invalid JSON"),
         ("other.txt", "", "expected a folder with one of report.json, latency.json, bench.json"),
     ],
 )

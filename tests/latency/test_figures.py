@@ -5,8 +5,9 @@ import json
 import math
 
 import pytest
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tickproof.conformance.latency.figures import RunFigures, shown_us
+from tickproof.conformance.latency.figures import RunFigures, as_json, shown_us
 
 RUN = RunFigures(
     3,
@@ -22,19 +23,45 @@ RUN = RunFigures(
 )
 
 
+class Holder(BaseModel):
+    """A document that has figures of a run."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    run: RunFigures
+
+
+def written(run: RunFigures) -> str:
+    return json.dumps({"run": as_json(dataclasses.asdict(run))}, allow_nan=False)
+
+
 def test_figures_survive_json_with_infinity_and_without():
-    text = json.dumps(RUN.to_json(), allow_nan=False)
-    assert RunFigures.from_json(json.loads(text)) == RUN
+    assert Holder.model_validate_json(written(RUN)).run == RUN
 
 
 def test_a_run_named_inf_stays_a_text():
     named = dataclasses.replace(RUN, run="inf", wrong="inf")
-    assert RunFigures.from_json(named.to_json()) == named
+    assert Holder.model_validate_json(written(named)).run == named
 
 
-def test_unknown_keys_and_endings_are_refused():
-    with pytest.raises(ValueError, match="unknown keys p50"):
-        RunFigures.from_json(RUN.to_json() | {"p50": 1})
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("p50", 1, "p50\n  Unexpected keyword argument"),
+        ("samples", "10", "samples\n  Input should be a valid integer"),
+        ("percentiles", {"p99": -1.0}, "percentiles.p99\n  Input should be greater than or equal"),
+        ("trend", "-inf", "trend\n  Input should be a valid number"),
+        ("ended", "done", "expected one of completed"),
+    ],
+)
+def test_what_is_not_written_so_is_refused(key, value, said):
+    data = json.loads(written(RUN))
+    data["run"][key] = value
+    with pytest.raises(ValidationError, match=said):
+        Holder.model_validate_json(json.dumps(data))
+
+
+def test_another_ending_is_refused():
     with pytest.raises(ValueError, match="expected one of completed"):
         RunFigures(1, 1, "run-1", "done")
 

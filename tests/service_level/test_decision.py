@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.service_level.made_documents import latency_session
 from tests.service_level.made_figures import CI, FAST, NAMES, RECOVERY, SLOW, run, runs
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.performance import decision
+from tickproof.conformance.performance.latency_document import LatencySession
 from tickproof.conformance.verdicts import Verdict
 
 VERDICTS_PAGE = Path(__file__).parents[2] / "docs" / "verdicts.md"
@@ -298,7 +300,12 @@ def test_a_kill_that_did_not_come_is_unknown():
 def test_a_decision_is_json():
     figures = runs(9, SLOW, floor={}, recovery_s=math.inf)
     for profile in (CI, RECOVERY):
-        found = json.loads(json.dumps(decision.decide(profile, figures).to_json(), allow_nan=False))
+        session = latency_session(figures)
+        decided = decision.decide(profile, figures)
+        whole = session.model_copy(update={"decision": decided})
+        text = whole.text()
+        assert LatencySession.model_validate_json(text) == whole
+        found = json.loads(text, parse_constant=pytest.fail)["decision"]
         assert found["verdict"] in list(Verdict)
         assert {row["floor_us"] for row in found["limits"]} <= {"inf", None}
         assert all(one["verdict"] == decision.REASONS[one["code"]] for one in found["reasons"])

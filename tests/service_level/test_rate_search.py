@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.performance.rate_search import (
-    NARROW,
-    Attempt,
-    SearchResult,
-    bisect,
-    step,
-)
+from tickproof.conformance.performance.rate_search import NARROW, Attempt, bisect, step
 
 
 def engine(holds_up_to: float, tried: list[int] | None = None):
@@ -102,8 +96,3 @@ def test_what_tells_nothing_ends_the_search_and_is_no_number(result):
 def test_a_range_has_to_be_one(low, high):
     with pytest.raises(ValueError, match="multiples of 10"):
         bisect(low, high, 10, engine(1))
-
-
-def test_found_is_plain_json():
-    found: SearchResult = bisect(1, 4, 1, engine(2))
-    assert found.to_json()["steps"][0]["runs"][0]["result"] == "ok"

@@ -1,0 +1,56 @@
+"""What documents of all measurements have: the machine, and how JSON is written."""
+
+from __future__ import annotations
+
+import json
+import platform
+from typing import Literal
+
+import numpy as np
+from pydantic import ConfigDict
+
+from tickproof.conformance.latency.figures import as_json
+from tickproof.conformance.report import machine
+from tickproof.conformance.report.document import Model, Written
+
+
+class Part(Model):
+    """A part of a document: no value is converted."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class Machine(Part):
+    """What figures depend on; kit: its version and, in a checkout, the commit."""
+
+    cpu: str
+    cpus: int
+    memory_bytes: int
+    platform: str
+    python: str
+    numpy: str
+    kit: str
+
+
+class Measurement(Part, Written):
+    """What was measured on one machine."""
+
+    format: Literal[1] = 1
+    machine: Machine
+
+    def text(self) -> str:
+        """Return the document as JSON, an infinite number as the text "inf"."""
+        return json.dumps(as_json(self.model_dump(mode="json")), indent=1)
+
+
+def this_machine() -> Machine:
+    """Return the machine part of a document: this one."""
+    return Machine(
+        cpu=machine.cpu_model(),
+        cpus=machine.usable_cpus(),
+        memory_bytes=machine.memory_bytes(),
+        platform=machine.system(),
+        python=platform.python_version(),
+        numpy=np.__version__,
+        kit=machine.version_text(),
+    )
