@@ -5,7 +5,7 @@ A fast answer that is wrong gets no figure: every run is judged by the local che
 
 from __future__ import annotations
 
-import json
+import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,10 +16,22 @@ from rich.console import Console
 from tickproof.conformance import apps
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.history.folder import History, write_json
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.percentiles import percentiles_us
 from tickproof.conformance.latency.samples import answers, latencies, steady_ns
 from tickproof.conformance.performance import bench_report
+from tickproof.conformance.performance.bench_document import (
+    Bench,
+    EngineRows,
+    KillRound,
+    LatencyRound,
+    Parameters,
+    SteadyRound,
+    SteadyWindow,
+    app_rows,
+    kill_rows,
+    latency_rows,
+)
 from tickproof.conformance.performance.bench_plan import (
     LATENCY,
     Plan,
@@ -29,16 +41,11 @@ from tickproof.conformance.performance.bench_plan import (
     steady_scenario,
 )
 from tickproof.conformance.performance.costs import STATE_AT, costs
-from tickproof.conformance.performance.document import this_machine
+from tickproof.conformance.performance.document import Machine, MeasuredEngine, this_machine
 from tickproof.conformance.performance.engine_samples import EngineSamples
 from tickproof.conformance.performance.recovery import recovery
-from tickproof.conformance.performance.rounds import (
-    Announce,
-    Rounds,
-    Series,
-    check_room,
-    exit_status_of,
-)
+from tickproof.conformance.performance.rounds import Announce, Rounds, check_room
+from tickproof.conformance.performance.series import Series, exit_status_of
 from tickproof.conformance.performance.throughput import Window, drained_ns, window
 from tickproof.conformance.report import style
 from tickproof.conformance.scenario import App
@@ -48,15 +55,6 @@ from tickproof.conformance.suites.evidence import outputs
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, worst_status
 from tickproof.generators.recipes import complete, market_params
 
-FILE_NAME: Final = "bench.json"
-FORMAT: Final = 1
-#: The figures of a series that are shown with their spread.
-_SPREAD: Final = {
-    "apps": ("rate", "release_every_s", "whole_rate", "whole_s", "cpu_s", "cores", "us_a_record",
-             "kit_cores", "other_cores", "peak_memory"),
-    "latency": LATENCY,
-    "kills": ("output_s", "release_s", "usual_output_s", "usual_release_s"),
-}  # fmt: skip
 _NOTHING_PACED: Final = "neither count nor passthrough is offered"
 
 
@@ -65,14 +63,14 @@ class EngineResult:
     """What a bench measured on one engine."""
 
     spec: EngineSpec
-    apps: list[Series]
-    latency: list[Series]
-    kills: list[Series]
+    apps: list[Series[SteadyRound]]
+    latency: list[Series[LatencyRound]]
+    kills: list[Series[KillRound]]
 
     @property
-    def series(self) -> list[Series]:
-        """All that was to be measured."""
-        return [*self.apps, *self.latency, *self.kills]
+    def exit_status(self) -> int:
+        """The status of its worst series, 5 where nothing was measured."""
+        return exit_status_of(itertools.chain[Series[Any]](self.apps, self.latency, self.kills))
 
 
 def check(specs: Sequence[EngineSpec], plan: Plan, out: Path) -> None:
@@ -102,26 +100,26 @@ def bench(
 
     The same JSON goes to ``out``/bench.json.
     """
-    facts = this_machine().model_dump()
+    machine = this_machine()
     with style.console(stderr=True).status("measuring") as status:
         results = measure_all(
             specs, plan, out, keep=keep, announce=lambda what, _: status.update(what)
         )
-    found = document(results, plan, facts)
-    write_json(out / FILE_NAME, found)
+    found = document(results, plan, machine)
+    found.write(out)
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(found.text())
     else:
         bench_report.show(console, found)
     for result in results:
-        if exit_status_of(result.series) == EXIT_NOT_JUDGED:
+        if result.exit_status == EXIT_NOT_JUDGED:
             bench_report.say_nothing_measured(result.spec, "offers or claims none of it")
     return exit_status(results)
 
 
 def exit_status(results: Sequence[EngineResult]) -> int:
     """Return the status of the worst engine; an engine of which nothing was measured has 5."""
-    return worst_status(exit_status_of(result.series) for result in results)
+    return worst_status(result.exit_status for result in results)
 
 
 def measure_all(
@@ -162,7 +160,7 @@ class _Engine:
             [Series(one, workers=plan.workers[0], figure="output_s") for one in plan.kills],
         )
 
-    def steady(self, series: Series, number: int) -> None:
+    def steady(self, series: Series[SteadyRound], number: int) -> None:
         """Measure one round of an app."""
         app: App = series.what  # type: ignore[assignment]
         scenario = steady_scenario(
@@ -174,7 +172,7 @@ class _Engine:
             name = f"{app}-{series.workers}-{series.keys}-{number}"
             self._rounds.sampled(series, scenario, name, steady_figures)
 
-    def latency(self, series: Series, number: int) -> None:
+    def latency(self, series: Series[LatencyRound], number: int) -> None:
         """Measure one paced round without a kill."""
         scenario = latency_scenario(self._rounds.spec, self._plan, number)
         if scenario is None:
@@ -182,7 +180,7 @@ class _Engine:
         else:
             self._rounds.sampled(series, scenario, f"latency-{number}", latency_figures)
 
-    def kill(self, series: Series, number: int) -> None:
+    def kill(self, series: Series[KillRound], number: int) -> None:
         """Measure one round with a kill, if the engine claims to survive it."""
         spec = self._rounds.spec
         scenario = kill_scenario(spec, series.what, self._plan, number)  # type: ignore[arg-type]
@@ -195,60 +193,25 @@ class _Engine:
             self._rounds.sampled(series, scenario, f"kill-{series.what}-{number}", kill_figures)
 
 
-def document(
-    results: Sequence[EngineResult], plan: Plan, machine: dict[str, Any]
-) -> dict[str, Any]:
-    """Return everything that was measured as JSON values; see docs/bench.md for each."""
-    return {
-        "format": FORMAT,
-        "machine": machine,
-        "parameters": plan.to_json(),
-        "engines": [_engine(result) for result in results],
-    }
+def document(results: Sequence[EngineResult], plan: Plan, machine: Machine) -> Bench:
+    """Return everything that was measured."""
+    return Bench(
+        machine=machine,
+        parameters=Parameters.of(plan),
+        engines=tuple(
+            EngineRows(
+                **dict(MeasuredEngine.of(one.spec)),
+                apps=app_rows(one.apps),
+                latency=latency_rows(one.latency),
+                kills=kill_rows(one.kills),
+            )
+            for one in results
+        ),
+    )
 
 
-def _engine(result: EngineResult) -> dict[str, Any]:
-    spec = result.spec
-    apps = [_series(series, "apps") for series in result.apps]
-    rates = {(row["app"], row["workers"], row["keys"]): row["rate"] for row in apps}
-    for row in apps:
-        passthrough = rates.get(("passthrough", row["workers"], 0))
-        half = rates.get((row["app"], row["workers"] / 2, row["keys"]))
-        row["to_passthrough"] = _ratio(row["rate"], passthrough)
-        row["to_half"] = _ratio(row["rate"], half)
-    paced = [_series(series, "latency") for series in result.latency]
-    kills = [{"target": series.what} | _series(series, "kills") for series in result.kills]
-    return {
-        "name": spec.name,
-        "version": spec.version,
-        "language": spec.language,
-        "apps": apps,
-        "latency": paced,
-        "kills": kills,
-    }
-
-
-def _ratio(rate: dict[str, float] | None, to: dict[str, float] | None) -> float | None:
-    return rate["median"] / to["median"] if rate and to else None
-
-
-def _series(series: Series, kind: str) -> dict[str, Any]:
-    spreads = {name: series.spread(name) for name in _SPREAD[kind]}
-    return {
-        "app": series.app or (series.what if kind == "apps" else ""),
-        "params": series.params,
-        "workers": series.workers,
-        "keys": series.keys,
-        "status": series.status,
-        "why": series.why,
-        "run": series.run,
-        **spreads,
-        "rounds": series.rounds,
-    }
-
-
-def steady_figures(history: History, samples: EngineSamples) -> dict[str, Any]:
-    """Return the figures of a run without faults, as plain JSON values."""
+def steady_figures(history: History, samples: EngineSamples) -> SteadyRound:
+    """Return the figures of a run without faults."""
     steady, rows = window(history), samples.rows()
     took = costs(history, rows, samples.cpu_s, steady)
     first_ns = int(history.fetches["t_ns"].min(initial=drained_ns(history)))
@@ -256,47 +219,52 @@ def steady_figures(history: History, samples: EngineSamples) -> dict[str, Any]:
     kept = history.record.kept
     assert kept is not None
     state = dict(zip([f"{part:.0%}" for part in STATE_AT], took.state, strict=True))
-    return {
-        "records": history.input_records,
-        "outputs": len(outputs(history)),
-        "rate": steady.rate if steady else None,
-        "release_every_s": steady.release_every_s if steady else None,
-        "window": _window(steady, first_ns),
-        "whole_s": whole_s,
-        "whole_rate": history.input_records / whole_s if whole_s > 0 else None,
+    return SteadyRound(
+        seed=history.record.seed,
+        records=history.input_records,
+        outputs=len(outputs(history)),
+        rate=steady.rate if steady else None,
+        release_every_s=steady.release_every_s if steady else None,
+        window=_window(steady, first_ns) if steady else None,
+        whole_s=whole_s,
+        whole_rate=history.input_records / whole_s if whole_s > 0 else None,
         **{name: value for name, value in asdict(took).items() if name != "state"},
-        "memory_kind": samples.memory_kind,
-        "samples": len(rows),
-        "state_bytes": state | {"end": kept.bytes},
-        "state_files": kept.files,
-    }
+        memory_kind=samples.memory_kind,
+        samples=len(rows),
+        state_bytes=state | {"end": kept.bytes},
+        state_files=kept.files,
+    )
 
 
-def _window(steady: Window | None, first_ns: int) -> dict[str, Any] | None:
-    if steady is None:
-        return None
-    return {
-        "opens_after_s": (steady.opens_ns - first_ns) / 1e9,
-        "seconds": steady.seconds,
-        "records": steady.records,
-        "progress": steady.progress,
-        "steps": steady.steps,
-    }
+def _window(steady: Window, first_ns: int) -> SteadyWindow:
+    return SteadyWindow(
+        opens_after_s=(steady.opens_ns - first_ns) / 1e9,
+        seconds=steady.seconds,
+        records=steady.records,
+        progress=steady.progress,
+        steps=steady.steps,
+    )
 
 
-def latency_figures(history: History, _samples: EngineSamples) -> dict[str, Any]:
+def latency_figures(history: History, _samples: EngineSamples) -> LatencyRound:
     """Return percentiles of latency in seconds, of what was due after the warm-up."""
     found = answers(history)
     warm = found.where(found.intended_ns >= steady_ns(history))
     us = percentiles_us(latencies(warm))
-    return {"answers": int(warm.answered.sum())} | {n: us[n] / 1e6 for n in LATENCY}
+    return LatencyRound(
+        seed=history.record.seed,
+        answers=int(warm.answered.sum()),
+        **{name: us[name] / 1e6 for name in LATENCY},
+    )
 
 
-def kill_figures(history: History, _samples: EngineSamples) -> dict[str, Any]:
-    """Return the figures of a run with a kill, as plain JSON values."""
+def kill_figures(history: History, _samples: EngineSamples) -> KillRound:
+    """Return the figures of a run with a kill."""
     fault = history.faults[0]
-    return asdict(recovery(history)) | {
-        "killed_at": fault.fetched,
-        "in_flight": apps.of(history).in_flight(fault),
-        "backlog": fault.backlog,
-    }
+    return KillRound(
+        seed=history.record.seed,
+        **asdict(recovery(history)),
+        killed_at=fault.fetched,
+        in_flight=apps.of(history).in_flight(fault),
+        backlog=fault.backlog,
+    )

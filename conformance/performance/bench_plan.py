@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tickproof.conformance.engines.spec import EngineSpec
@@ -59,11 +59,6 @@ class Plan:
     seconds: float = 30.0
     seed: int = 1
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able dict, with what is the same in every bench."""
-        fixed = {"partitions": self.partitions, "payload_bytes": PAYLOAD_BYTES}
-        return asdict(self) | fixed
-
     @property
     def steady(self) -> tuple[tuple[App, int, int], ...]:
         """The steady runs of a round: (app, workers, keys); keys is 0 for what has none."""
@@ -75,7 +70,7 @@ class Plan:
         )
 
     @property
-    def partitions(self) -> int:
+    def input_partitions(self) -> int:
         """Partitions of every input: one for each worker, at least."""
         return max(PARTITIONS, *self.workers)
 
@@ -145,4 +140,4 @@ def recipe_of(app: App, plan: Plan, records: int, seed: int, keys: int = 0) -> d
             "reject_one_in": 70_000,
         },
     }
-    return kinds[app] | {"records": records, "partitions": plan.partitions, "seed": seed}
+    return kinds[app] | {"records": records, "partitions": plan.input_partitions, "seed": seed}

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from pydantic import ConfigDict
 
+from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.latency.figures import as_json
 from tickproof.conformance.report import machine
 from tickproof.conformance.report.document import Model, Written
@@ -30,6 +31,24 @@ class Machine(Part):
     python: str
     numpy: str
     kit: str
+
+
+class EngineName(Part):
+    """The engine of a measurement, as its engine.toml names it."""
+
+    name: str
+    version: str
+
+
+class MeasuredEngine(EngineName):
+    """The same, with the language it is written in."""
+
+    language: str
+
+    @classmethod
+    def of(cls, spec: EngineSpec) -> MeasuredEngine:
+        """Return what a document says of an engine."""
+        return cls(name=spec.name, version=spec.version, language=spec.language)
 
 
 class Measurement(Part, Written):

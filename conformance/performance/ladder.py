@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import RequestError
-from tickproof.conformance.history.folder import History, write_json
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.performance import ladder_report
 from tickproof.conformance.performance.bench import steady_figures
+from tickproof.conformance.performance.bench_document import SteadyRound
 from tickproof.conformance.performance.bench_plan import KEYS, PARTITIONS
 from tickproof.conformance.performance.bench_report import say_nothing_measured
-from tickproof.conformance.performance.document import this_machine
+from tickproof.conformance.performance.document import EngineName, this_machine
 from tickproof.conformance.performance.engine_samples import EngineSamples
-from tickproof.conformance.performance.ladder_costs import LADDER, Cost, Plan, RungCosts, costs
-from tickproof.conformance.performance.rounds import (
-    Announce,
-    Rounds,
-    Series,
-    check_room,
-    exit_status_of,
-)
+from tickproof.conformance.performance.ladder_costs import LADDER, Ladder, Parameters, Plan, costs
+from tickproof.conformance.performance.rounds import Announce, Rounds, check_room
+from tickproof.conformance.performance.series import Series, exit_status_of
 from tickproof.conformance.report import style
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import out_folder
@@ -34,7 +29,6 @@ from tickproof.conformance.session.run_command import engine_folders
 from tickproof.conformance.suites.judge import Fail
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED
 
-FILE_NAME: Final = "ladder.json"
 #: Steps from which on a cut is on disk.
 _DURABLE: Final = ("checkpoint", "exactly-once", "audit")
 #: Input and output of one record on disk, at most (audit: two points of 24 bytes, framed).
@@ -56,13 +50,18 @@ def ladder(spec: EngineSpec, plan: Plan, out: Path, *, keep: bool, console: Cons
 
     Writes ladder.json and ladder_report.html to ``out``.
     """
-    facts = this_machine().model_dump()
+    machine = this_machine()
     with style.console(stderr=True).status("measuring") as status:
         series = play(spec, plan, out, keep=keep, announce=lambda what, _: status.update(what))
-    found = costs(series)
-    write_json(out / FILE_NAME, document(spec, plan, facts, series, found))
-    ladder_report.show(console, found)
-    path = ladder_report.write(out, spec, plan, facts, found)
+    found = Ladder(
+        machine=machine,
+        parameters=Parameters(**asdict(plan)),
+        engine=EngineName(name=spec.name, version=spec.version),
+        steps=costs(series),
+    )
+    found.write(out)
+    ladder_report.show(console, found.steps)
+    path = ladder_report.write(out, found)
     console.print(f"  report     {path}", style="dim", soft_wrap=True, highlight=False)
     if (found_status := exit_status_of(series)) == EXIT_NOT_JUDGED:
         say_nothing_measured(spec, "offers none of the steps")
@@ -71,14 +70,14 @@ def ladder(spec: EngineSpec, plan: Plan, out: Path, *, keep: bool, console: Cons
 
 def play(
     spec: EngineSpec, plan: Plan, out: Path, *, keep: bool, announce: Announce
-) -> list[Series]:
+) -> list[Series[SteadyRound]]:
     """Play rounds of all steps; in each round they come in an order of its own.
 
     So what changes on the machine meanwhile changes all steps alike.
     """
     (folder,) = engine_folders([spec], out / "runs")
     rounds = Rounds(spec, folder, keep, announce)
-    series = {rung.step: Series(rung.step) for rung in LADDER}
+    series = {rung.step: Series[SteadyRound](rung.step) for rung in LADDER}
     for one in series.values():
         if not spec.offers("ladder", {"step": one.what}):
             one.status, one.why = "not-offered", "not in [apps.ladder]"
@@ -103,42 +102,10 @@ def scenario_of(step: str, plan: Plan, number: int) -> Scenario:
     return Scenario(f"ladder-{step}", "ladder", {"step": step}, recipe, workers=plan.workers)
 
 
-def figures(history: History, samples: EngineSamples) -> dict[str, Any]:
+def figures(history: History, samples: EngineSamples) -> SteadyRound:
     """Return the figures of a run. Raises Fail where a cut should be on disk, and nothing is."""
     found = steady_figures(history, samples)
     step = history.params["step"]
-    if step in _DURABLE and not found["state_bytes"]["end"]:
+    if step in _DURABLE and not found.state_bytes["end"]:
         raise Fail(f"step {step}", "a cut under state_dir", "no file")
     return found
-
-
-def document(
-    spec: EngineSpec,
-    plan: Plan,
-    facts: dict[str, Any],
-    series: Sequence[Series],
-    found: Sequence[RungCosts],
-) -> dict[str, Any]:
-    """Return what was measured as JSON values; see docs/bench.md for each."""
-    fixed = {"partitions": PARTITIONS, "keys": KEYS}
-    steps = [
-        asdict(one.rung)
-        | {"status": one.status, "why": one.why, "run": one.run}
-        | {name: _cost(getattr(one, name)) for name in ("processor", "clock")}
-        | {"rounds": rows.rounds}
-        for one, rows in zip(found, series, strict=True)
-    ]
-    return {
-        "format": 1,
-        "machine": facts,
-        "parameters": asdict(plan) | fixed,
-        "engine": {"name": spec.name, "version": spec.version},
-        "steps": steps,
-    }
-
-
-def _cost(found: Cost | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    against = asdict(found.against) if found.against else None
-    return {"median_ns": found.median, "rounds_ns": list(found.rounds), "to_step_before": against}

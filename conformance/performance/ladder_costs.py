@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
 
 import numpy as np
 
 from tickproof.conformance.latency.statistics import Ratio, ratio
-from tickproof.conformance.performance.rounds import Series
+from tickproof.conformance.performance.bench_document import SteadyRound
+from tickproof.conformance.performance.bench_plan import KEYS, PARTITIONS
+from tickproof.conformance.performance.document import EngineName, Measurement, Part
+from tickproof.conformance.performance.series import Series, Status
 from tickproof.conformance.scenario import Step
 
 
@@ -46,68 +49,90 @@ class Plan:
     seed: int = 1
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Nanoseconds a record, one value a round, and the ratio to the step before.
+class Cost(Part):
+    """Nanoseconds a record: the median over rounds, one value a round, the ratio to the step below.
 
-    against: None for the lowest step, or where there are too few rounds for an interval.
+    to_step_before: None for the lowest step, or where there are too few rounds for an interval.
     """
 
-    rounds: tuple[float, ...]
-    against: Ratio | None
-
-    @property
-    def median(self) -> float:
-        """The median over the rounds."""
-        return float(np.median(self.rounds))
+    median_ns: float
+    rounds_ns: tuple[float, ...]
+    to_step_before: Ratio | None
 
 
-@dataclass(frozen=True)
-class RungCosts:
+class StepCosts(Part):
     """A step's costs. processor: of the engine's processes. clock: 1 / rate.
 
     why: what went wrong, or why there are no figures; then both are None.
     """
 
-    rung: Rung
-    status: str
+    step: Step
+    before: Step | None
+    adds: str
+    status: Status
     why: str = ""
     run: str = ""
     processor: Cost | None = None
     clock: Cost | None = None
+    rounds: tuple[SteadyRound, ...] = ()
 
 
-#: Name of a cost -> nanoseconds a record, from the figures of a round (None: too short to tell).
-_NS: Final = {
-    "processor": lambda row: row["us_a_record"] and row["us_a_record"] * 1e3,
-    "clock": lambda row: row["rate"] and 1e9 / row["rate"],
-}
+@dataclass(frozen=True)
+class Parameters(Plan):
+    """The plan of a ladder, and what is the same in all."""
+
+    partitions: int = PARTITIONS
+    keys: int = KEYS
 
 
-def values(rounds: Sequence[Mapping[str, Any]], name: str) -> tuple[float, ...]:
-    """Return the nanoseconds a record of each round that has them."""
-    found = (_NS[name](row) for row in rounds)
-    return tuple(ns for ns in found if ns)
+class Ladder(Measurement):
+    """All steps of one engine, the lowest first."""
+
+    FILE_NAME = "ladder.json"
+
+    parameters: Parameters
+    engine: EngineName
+    steps: tuple[StepCosts, ...]
 
 
-def cost(rounds: Mapping[str, Sequence[Mapping[str, Any]]], rung: Rung, name: str) -> Cost | None:
-    """Return a step's cost; rounds: step -> figures. None without any figure."""
-    own = values(rounds.get(rung.step, ()), name)
-    below = values(rounds.get(rung.before, ()), name) if rung.before else ()
-    return Cost(own, ratio(below, own) if below else None) if own else None
+def processor_ns(row: SteadyRound) -> float | None:
+    """Return the processor time of a record; None: too short to tell."""
+    return row.us_a_record and row.us_a_record * 1e3
 
 
-def costs(series: Sequence[Series]) -> list[RungCosts]:
+def clock_ns(row: SteadyRound) -> float | None:
+    """Return the time from one record to the next; None: too short to tell."""
+    return row.rate and 1e9 / row.rate
+
+
+def cost(
+    rounds: Mapping[str, Sequence[SteadyRound]],
+    rung: Rung,
+    ns: Callable[[SteadyRound], float | None],
+) -> Cost | None:
+    """Return a step's cost; rounds: by step; ns: nanoseconds a record. None without any figure."""
+    own, below = (
+        tuple(found for row in rounds.get(step or "", ()) if (found := ns(row)))
+        for step in (rung.step, rung.before)
+    )
+    if not own:
+        return None
+    against = ratio(below, own) if below else None
+    return Cost(median_ns=float(np.median(own)), rounds_ns=own, to_step_before=against)
+
+
+def costs(series: Sequence[Series[SteadyRound]]) -> tuple[StepCosts, ...]:
     """Return what each step costs; series: of all steps, the lowest first, as play returns them."""
     rounds = {one.what: one.rounds for one in series}
-    return [
-        RungCosts(
-            rung,
-            one.status,
-            one.why,
-            one.run,
-            cost(rounds, rung, "processor"),
-            cost(rounds, rung, "clock"),
+    return tuple(
+        StepCosts(
+            **asdict(rung),
+            status=one.status,
+            why=one.why,
+            run=one.run,
+            processor=cost(rounds, rung, processor_ns),
+            clock=cost(rounds, rung, clock_ns),
+            rounds=tuple(one.rounds),
         )
         for rung, one in zip(LADDER, series, strict=True)
-    ]
+    )

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.performance.bench_report import number
-from tickproof.conformance.performance.ladder_costs import Cost, Plan, Rung, RungCosts
+from tickproof.conformance.performance.ladder_costs import Cost, Ladder, StepCosts
 from tickproof.conformance.report import svg, templates, whole_file
 from tickproof.conformance.report.document import PAGE_NAME, this_kit
 from tickproof.conformance.report.svg import LEFT, ROOM, label
+from tickproof.conformance.scenario import Step
 from tickproof.conformance.text import shown
 
 _ROW: Final = 30
@@ -30,7 +29,7 @@ _RULE: Final = (
 _NAMES: Final = 60
 
 
-def show(console: Console, found: Sequence[RungCosts]) -> None:
+def show(console: Console, found: Sequence[StepCosts]) -> None:
     """Print a row for each step, and what went wrong."""
     table = Table(box=None, pad_edge=False)
     table.add_column("step", no_wrap=True)
@@ -39,71 +38,69 @@ def show(console: Console, found: Sequence[RungCosts]) -> None:
         table.add_column("times the\nstep before", no_wrap=True)
     for one in found:
         cells = [cell for cost in (one.processor, one.clock) for cell in _cells(cost, one)]
-        table.add_row(one.rung.step, *map(Text, cells))
+        table.add_row(one.step, *map(Text, cells))
     console.print(table)
     console.print(Text(_RULE, style="dim"), soft_wrap=True)
     for one in found:
         if one.run:
-            text = f"{one.rung.step}: {one.status}: {one.why}\n  run kept in {one.run}"
+            text = f"{one.step}: {one.status}: {one.why}\n  run kept in {one.run}"
             console.print(Text(shown(text, 4000), style="bold red"), soft_wrap=True)
 
 
-def said(found: Cost, rung: Rung) -> str:
+def said(found: Cost, before: Step | None) -> str:
     """Return how a step compares with the one before, in a few words."""
-    if rung.before is None:
+    if before is None:
         return ""
-    if found.against is None:
+    ratio = found.to_step_before
+    if ratio is None:
         return "too few rounds"
-    if not found.against.differs:
+    if not ratio.differs:
         return "no cost shown"
-    return f"{found.against.estimate:.2f} [{found.against.low:.2f} {found.against.high:.2f}]"
+    return f"{ratio.estimate:.2f} [{ratio.low:.2f} {ratio.high:.2f}]"
 
 
-def _cells(cost: Cost | None, one: RungCosts) -> tuple[str, str]:
+def _cells(cost: Cost | None, one: StepCosts) -> tuple[str, str]:
     if cost is None:
         return "-", "" if one.status == "measured" else one.status
-    return number(cost.median), said(cost, one.rung)
+    return number(cost.median_ns), said(cost, one.before)
 
 
-def write(
-    folder: Path, spec: EngineSpec, plan: Plan, facts: Mapping[str, Any], found: Sequence[RungCosts]
-) -> Path:
+def write(folder: Path, found: Ladder) -> Path:
     """Write report.html; returns its path. Raises OSError."""
-    return whole_file.write(folder / PAGE_NAME, html(spec, plan, facts, found))
+    return whole_file.write(folder / PAGE_NAME, html(found))
 
 
-def html(spec: EngineSpec, plan: Plan, facts: Mapping[str, Any], found: Sequence[RungCosts]) -> str:
-    """Return the ladder as a page that needs nothing beside it; facts: of the machine."""
+def html(found: Ladder) -> str:
+    """Return the ladder as a page that needs nothing beside it."""
     return templates.render(
         "ladder.html.j2",
-        engine=f"{spec.name} {spec.version}",
-        plan=asdict(plan),
-        facts=facts,
-        found=found,
+        ladder=found,
         said=said,
         number=number,
-        picture=picture(found),
+        picture=picture(found.steps),
         kit=this_kit(),
     )
 
 
-def picture(found: Sequence[RungCosts]) -> Markup | None:
+def picture(found: Sequence[StepCosts]) -> Markup | None:
     """Return a bar for each step's processor time, the lowest on top; None without any."""
     rows = [(one, one.processor) for one in found if one.processor]
     if not rows:
         return None
     left, room = LEFT + _NAMES, ROOM - _NAMES - 90
-    most = max(max(cost.rounds) for _, cost in rows)
+    most = max(max(cost.rounds_ns) for _, cost in rows)
     parts, top = [], _TOP
     for one, cost in rows:
         low = top + _ROW - 10
-        end = left + room * cost.median / most
-        tooltip = f"{one.rung.step}: {one.rung.adds}"
+        end = left + room * cost.median_ns / most
+        tooltip = f"{one.step}: {one.adds}"
         parts.append(svg.shade("bar", left, end, top, low, tooltip))
         middle = (top + low) / 2
-        spread = [(left + room * ns / most, middle) for ns in (min(cost.rounds), max(cost.rounds))]
+        spread = [
+            (left + room * ns / most, middle) for ns in (min(cost.rounds_ns), max(cost.rounds_ns))
+        ]
         parts.append(svg.line("spread", spread, "the smallest and the largest round"))
-        parts.append(label(left - 6, middle + 4, one.rung.step, "end"))
-        parts.append(label(spread[1][0] + 6, middle + 4, f"{number(cost.median)} ns", "start"))
+        parts.append(label(left - 6, middle + 4, one.step, "end"))
+        parts.append(label(spread[1][0] + 6, middle + 4, f"{number(cost.median_ns)} ns", "start"))
         top += _ROW
     return svg.picture(top, "processor time of each step, nanoseconds a record", parts)

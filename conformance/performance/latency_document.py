@@ -10,28 +10,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
-from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.hosts.cores import Cores
 from tickproof.conformance.hosts.model import Attestation, Reading
 from tickproof.conformance.latency.figures import Number, RunFigures
 from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.performance.decision import Decision
-from tickproof.conformance.performance.document import Measurement, Part
+from tickproof.conformance.performance.document import MeasuredEngine, Measurement, Part
 from tickproof.conformance.performance.rate_search import SearchResult
-
-
-class MeasuredEngine(Part):
-    """The engine of a measurement, as its engine.toml names it."""
-
-    name: str
-    version: str
-    language: str
-
-    @classmethod
-    def of(cls, spec: EngineSpec) -> MeasuredEngine:
-        """Return what a document says of an engine."""
-        return cls(name=spec.name, version=spec.version, language=spec.language)
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,11 @@ from tickproof.conformance.latency.figures import RunFigures
 from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.performance import latency_page, latency_terminal, measurement
 from tickproof.conformance.performance.decision import decide, more_runs
-from tickproof.conformance.performance.document import this_machine
+from tickproof.conformance.performance.document import MeasuredEngine, this_machine
 from tickproof.conformance.performance.latency_document import (
     GivenCores,
     HostFound,
     LatencySession,
-    MeasuredEngine,
     Setup,
 )
 from tickproof.conformance.performance.rounds import Rounds, check_room

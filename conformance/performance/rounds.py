@@ -8,14 +8,12 @@ nothing (fixtures/floor), which shows what the kit itself adds.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final
 
-import numpy as np
-
-from tickproof.conformance import apps, resources, verdicts
+from tickproof.conformance import apps, resources
 from tickproof.conformance.engines import spec as engine_spec
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError
@@ -28,68 +26,18 @@ from tickproof.conformance.latency.profiles import Profile, measured_per_s
 from tickproof.conformance.latency.statistics import samples_needed
 from tickproof.conformance.performance import measurement
 from tickproof.conformance.performance.engine_samples import PERIOD_S, EngineSamples, children_cpu_s
+from tickproof.conformance.performance.series import AnyRound, Series
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.runner.limits import patient
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.judge import Fail, KitError, Unknown
 from tickproof.conformance.suites.require import earns_figures
-from tickproof.conformance.verdicts import Verdict
 
-#: failed: the answer was wrong, or the engine gave none.
-Status = Literal["measured", "not-offered", "not-claimed", "failed", "unknown", "kit-error"]
-#: What a series says of its engine.
-VERDICTS: Final[dict[str, Verdict]] = {
-    "measured": Verdict.PASS, "not-offered": Verdict.NOT_CLAIMED,
-    "not-claimed": Verdict.NOT_CLAIMED, "failed": Verdict.FAIL, "unknown": Verdict.UNKNOWN,
-    "kit-error": Verdict.KIT_ERROR,
-}  # fmt: skip
 #: The floor is measured for at least this many seconds.
 LEAST_FLOOR_S: Final = 2.0
 #: Called with what begins now, and how many seconds it will take (0: unknown).
 Announce = Callable[[str, float], None]
-Measure = Callable[[History, EngineSamples], dict[str, Any]]
-
-
-@dataclass
-class Series:
-    """All rounds of one thing that is measured on one engine.
-
-    what: an app, a step of the ladder, or the target of the kill. status: that of the worst
-    round; ``why`` explains it. rounds: the figures of each round. run: the folder kept of a round
-    that went wrong. workers: of the engine. keys: of count, in a steady run; else 0. figure: the
-    one that it is played for.
-    """
-
-    what: str
-    app: str = ""
-    params: dict[str, str] = field(default_factory=dict)
-    status: Status = "measured"
-    why: str = ""
-    rounds: list[dict[str, Any]] = field(default_factory=list)
-    run: str = ""
-    workers: int = 2
-    keys: int = 0
-    figure: str = "rate"
-
-    @property
-    def verdict(self) -> Verdict:
-        """What it says of the engine: unknown if a round was too short for the figure."""
-        if self.status == "measured" and None in [row.get(self.figure) for row in self.rounds]:
-            return Verdict.UNKNOWN
-        return VERDICTS[self.status]
-
-    def spread(self, name: str) -> dict[str, float] | None:
-        """Return median, min and max of a figure over the rounds; None without any."""
-        values = [row[name] for row in self.rounds if row.get(name) is not None]
-        if self.status != "measured" or not values:
-            return None
-        return {"median": float(np.median(values)), "min": min(values), "max": max(values)}
-
-
-def exit_status_of(series: Iterable[Series]) -> int:
-    """Return 0 when all that is offered was measured, and something was; else of the worst."""
-    return verdicts.status_of(one.verdict for one in series)
 
 
 def check_room(out: Path, needed: int, what: str) -> None:
@@ -113,10 +61,10 @@ class Rounds:
 
     def sampled(
         self,
-        series: Series,
+        series: Series[AnyRound],
         scenario: Scenario,
         name: str,
-        measure: Measure,
+        measure: Callable[[History, EngineSamples], AnyRound],
         period_s: float = PERIOD_S,
     ) -> None:
         """Play one round of a series, unless an earlier one went wrong.
@@ -145,8 +93,12 @@ class Rounds:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _figures(
-        self, scenario: Scenario, folder: Path, measure: Measure, period_s: float
-    ) -> dict[str, Any]:
+        self,
+        scenario: Scenario,
+        folder: Path,
+        measure: Callable[[History, EngineSamples], AnyRound],
+        period_s: float,
+    ) -> AnyRound:
         """Play, judge and measure a run; a fast answer that is wrong raises Fail."""
         seed, what = scenario.recipe["seed"], f"{self.spec.name}: {folder.name}"
         self.announce(what, 0)
@@ -157,7 +109,7 @@ class Rounds:
         self.announce(f"{what}, judging", 0)
         history = History(folder)
         earns_figures(history)
-        return {"seed": seed} | measure(history, samples)
+        return measure(history, samples)
 
     def timed(
         self, profile: Profile, cores: Cores, number: int, seed: int, what: str

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from tickproof.conformance.errors import RequestError, TickproofError
-from tickproof.conformance.history import plain_files
-from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.latency.figures import QUANTILES
-from tickproof.conformance.performance.bench import FILE_NAME as BENCH
+from tickproof.conformance.performance.bench_document import Bench
 from tickproof.conformance.performance.latency_document import LatencySession
-from tickproof.conformance.performance.rounds import VERDICTS
+from tickproof.conformance.performance.series import Status, verdict_of
 from tickproof.conformance.report import json_report, judged
 from tickproof.conformance.report.json_report import Result
 from tickproof.conformance.text import shown
@@ -68,7 +66,7 @@ def read(path: Path) -> list[Subject]:
 
     A bench has one subject for each engine. Raises RequestError.
     """
-    names = (json_report.FILE_NAME, LatencySession.FILE_NAME, BENCH)
+    names = (json_report.FILE_NAME, LatencySession.FILE_NAME, Bench.FILE_NAME)
     found = [one for one in map(path.joinpath, names) if one.exists()] if path.is_dir() else [path]
     if not found:
         raise RequestError(f"{path}: expected a folder with one of {', '.join(names)}")
@@ -79,12 +77,9 @@ def _document(path: Path) -> list[Subject]:
     try:
         if path.name == LatencySession.FILE_NAME:
             return [_latency(path)]
-        return list(_bench(path)) if path.name == BENCH else [_session(path)]
+        return list(_bench(path)) if path.name == Bench.FILE_NAME else [_session(path)]
     except (TickproofError, OSError) as error:
         raise RequestError(f"SESSION: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = shown(f"{type(error).__name__}: {error}", 300)
-        raise RequestError(f"SESSION: {path}: not as the kit writes it: {why}") from error
 
 
 def _session(path: Path) -> Subject:
@@ -111,29 +106,25 @@ def _latency(path: Path) -> Subject:
 
 def _bench(path: Path) -> Iterator[Subject]:
     """Yield rates by app, latency, and silences after kills, of each engine."""
-    data = loads(plain_files.read_bytes(path.parent, path.name))
-    basis = _words({key: one for key, one in data["parameters"].items() if key != "seed"})
-    # A bench from before has one number of workers and of keys, and no list of them.
-    several = [
-        name
-        for name in ("keys", "workers")
-        if isinstance(asked := data["parameters"].get(name), list) and len(asked) > 1
-    ]
-    for engine in data["engines"]:
+    bench = Bench.read(path)
+    asked = asdict(bench.parameters)
+    basis = _words({key: one for key, one in asked.items() if key != "seed"})
+    several = [name for name in ("keys", "workers") if len(asked[name]) > 1]
+    for engine in bench.engines:
         found: dict[str, Figure] = {}
         results: dict[str, Measured] = {}
         add = partial(_add_series, found, results)
-        for row in engine["apps"]:
-            more = [f"{row[name]:,} {name}" for name in several if row[name]]
-            name = f"records a second of {', '.join([row['app'], *more])}"
-            add(name, "/s", "higher", row, "rate")
-        for row in engine.get("latency", ()):  # a bench from before has none
-            for name in ("p50", "p99"):
-                add(f"{name} of latency", "s", "lower", row, name)
-        for row in engine["kills"]:
-            name = f"longest silence of the output after a kill of {row['target']}"
-            add(name, "s", "lower", row, "output_s")
-        name = _named(engine["name"], engine["version"])
+        for app in engine.apps:
+            more = [f"{number:,} {name}" for name in several if (number := getattr(app, name))]
+            name = f"records a second of {', '.join([app.app, *more])}"
+            add(name, "/s", "higher", app.status, [one.rate for one in app.rounds])
+        for paced in engine.latency:
+            add("p50 of latency", "s", "lower", paced.status, [one.p50 for one in paced.rounds])
+            add("p99 of latency", "s", "lower", paced.status, [one.p99 for one in paced.rounds])
+        for kill in engine.kills:
+            name = f"longest silence of the output after a kill of {kill.target}"
+            add(name, "s", "lower", kill.status, [one.output_s for one in kill.rounds])
+        name = _named(engine.name, engine.version)
         yield Subject(name, path, results, _some(found), basis)
 
 
@@ -143,27 +134,19 @@ def _add_series(
     name: str,
     unit: str,
     better: Better,
-    row: Mapping[str, Any],
-    key: str,
+    status: Status,
+    values: Sequence[float | None],
 ) -> None:
     """Add a series of a bench, and how it came out unless the engine does not offer or claim it."""
-    rounds = _rounds(row, key)
-    figures[name] = _figure(name, unit, better, rounds)
-    verdict = VERDICTS[row["status"]]
-    if verdict is Verdict.PASS and None in rounds:
-        verdict = Verdict.UNKNOWN  # a partition that stayed silent for good, say
+    figures[name] = _figure(name, unit, better, values if status == "measured" else ())
+    verdict = verdict_of(status, values)  # unknown: a partition that stayed silent for good, say
     if verdict is not Verdict.NOT_CLAIMED:
         results[shown(f"measured: {name}", _ID)] = Measured("a figure with a right answer", verdict)
 
 
-def _rounds(row: Mapping[str, Any], name: str) -> list[Any]:
-    return [one.get(name) for one in row["rounds"]] if row["status"] == "measured" else []
-
-
-def _figure(name: str, unit: str, better: Better, values: Sequence[Any]) -> Figure:
+def _figure(name: str, unit: str, better: Better, values: Sequence[float | None]) -> Figure:
     """Return a figure of the values that are finite and above 0."""
-    numbers = [float(one) for one in values if isinstance(one, int | float)]
-    kept = tuple(one for one in numbers if math.isfinite(one) and one > 0)
+    kept = tuple(one for one in values if one is not None and math.isfinite(one) and one > 0)
     return Figure(shown(name, _NAME), unit, better, kept)
 
 
@@ -173,11 +156,11 @@ def _some(figures: Mapping[str, Figure]) -> dict[str, Figure]:
 
 def _words(load: Mapping[str, Any]) -> str:
     said = {
-        key: " and ".join(map(str, one)) if isinstance(one, list) else one
+        key: " and ".join(map(str, one)) if isinstance(one, list | tuple) else one
         for key, one in load.items()
     }
     return shown(", ".join(f"{key} {said[key]}" for key in sorted(said)), _BASIS)
 
 
-def _named(name: object, version: object) -> str:
+def _named(name: str, version: str) -> str:
     return shown(f"{name} {version}".strip(), _NAME)

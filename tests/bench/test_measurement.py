@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.service_level.made_documents import steady_round
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.engines.workspace import folder_size
 from tickproof.conformance.performance import bench, rounds
@@ -16,7 +17,7 @@ from tickproof.conformance.performance.bench_plan import (
     steady_scenario,
 )
 from tickproof.conformance.performance.engine_samples import EngineSamples, children_cpu_s
-from tickproof.conformance.performance.rounds import Series
+from tickproof.conformance.performance.series import Series, Spread
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.limits import patient
 from tickproof.conformance.runner.run import play
@@ -76,9 +77,9 @@ def test_folder_size_counts_all_files_below(tmp_path):
 
 
 def test_the_spread_is_median_least_and_most_of_the_rounds():
-    series = Series("x", rounds=[{"rate": 3.0}, {"rate": 1.0}, {"rate": None}, {"rate": 9.0}])
-    assert series.spread("rate") == {"median": 3.0, "min": 1.0, "max": 9.0}
-    assert series.spread("other") is None
+    series = Series("x", rounds=[steady_round(rate) for rate in (3.0, 1.0, None, 9.0)])
+    assert series.spread("rate") == Spread(median=3.0, min=1.0, max=9.0)
+    assert series.spread("kit_cores") is None
     series.status = "failed"
     assert series.spread("rate") is None
 

@@ -12,10 +12,14 @@ from tests.cli.conftest import tickproof as tickproof
 from tests.report.conftest import hostile as hostile
 from tests.report.conftest import make_report as make_report
 from tests.report.conftest import outcome as outcome
-from tests.service_level.made_documents import latency_session
+from tests.service_level.made_documents import MACHINE, latency_session, steady_round
 from tickproof.conformance.latency.figures import RunFigures
 from tickproof.conformance.performance import comparison
 from tickproof.conformance.performance import comparison_words as words
+from tickproof.conformance.performance.bench import EngineResult, document
+from tickproof.conformance.performance.bench_plan import Plan
+from tickproof.conformance.performance.document import MeasuredEngine
+from tickproof.conformance.performance.series import Series
 from tickproof.conformance.performance.subject import Figure, Subject, read
 from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, JUDGED, Outcome, Verdict
@@ -224,17 +228,26 @@ def test_latencies_under_different_loads_are_not_compared(tickproof, tmp_path):
     assert "app market-spread, duration_s" in error and "rate 20000" in error
 
 
+def bench(folder, *engines, **plan):
+    """Write the bench of engines: name, series of apps."""
+    results = [
+        EngineResult(MeasuredEngine(name=name, version="1", language=""), list(apps), [], [])
+        for name, *apps in engines
+    ]
+    folder.mkdir(exist_ok=True)
+    document(results, Plan(**plan), MACHINE).write(folder)
+    return folder
+
+
+def series(*rates, app="count", **given):
+    return Series(app, rounds=[steady_round(rate) for rate in rates], **given)
+
+
 def test_a_bench_compares_the_engines_in_it(tickproof, tmp_path):
     def engine(name, rate):
-        rounds = [{"rate": rate + n} for n in range(5)]
-        row = {"app": "count", "status": "measured", "rounds": rounds}
-        return {"name": name, "version": "1", "apps": [row], "kills": []}
+        return name, series(*(rate + n for n in range(5)))
 
-    document = {
-        "parameters": {},
-        "engines": [engine("one", 1000), engine("two", 500), engine("three", 2000)],
-    }
-    (tmp_path / "bench.json").write_text(json.dumps(document))
+    bench(tmp_path, engine("one", 1000.0), engine("two", 500.0), engine("three", 2000.0))
     code, out, _ = tickproof("compare", tmp_path, "--format", "markdown")
     assert code == 1
     assert "Against one 1: two 1 is worse in records a second of count." in out
@@ -266,28 +279,17 @@ def test_a_latency_session_that_came_out_worse_is_worse_without_figures(
 def test_a_series_of_a_bench_that_gave_a_figure_and_gives_none_is_worse(
     tickproof, tmp_path, status, rates, code
 ):
-    def bench(name, status, rates):
-        row = {"app": "count", "status": status, "rounds": [{"rate": rate} for rate in rates]}
-        engine = {"name": "toy", "version": "1", "apps": [row], "kills": []}
-        (tmp_path / name).mkdir()
-        document = {"parameters": {}, "engines": [engine]}
-        (tmp_path / name / "bench.json").write_text(json.dumps(document))
-        return tmp_path / name
-
-    before = bench("a", "measured", [9.0] * 4)
-    assert tickproof("compare", before, bench("b", status, rates))[0] == code
+    before = bench(tmp_path / "a", ("toy", series(*[9.0] * 4)))
+    after = bench(tmp_path / "b", ("toy", series(*rates, status=status)))
+    assert tickproof("compare", before, after)[0] == code
 
 
 def test_each_number_of_keys_and_workers_is_a_figure_of_its_own(tmp_path):
     rows = [
-        {"app": app, "status": "measured", "keys": keys, "workers": 2, "rounds": [{"rate": 9.0}]}
+        series(9.0, app=app, keys=keys)
         for app, keys in (("passthrough", 0), ("count", 350), ("count", 10_000))
     ]
-    document = {
-        "parameters": {"keys": [350, 10_000], "workers": [2, 4]},
-        "engines": [{"name": "one", "version": "1", "apps": rows, "kills": []}],
-    }
-    (tmp_path / "bench.json").write_text(json.dumps(document))
+    bench(tmp_path, ("one", *rows), keys=(350, 10_000), workers=(2, 4))
     (found,) = read(tmp_path)
     assert [name.removeprefix("records a second of ") for name in found.figures] == [
         "passthrough, 2 workers",
@@ -327,10 +329,11 @@ def test_what_an_engine_is_called_is_text(tickproof, session, hostile):
         ("latency.json", '{"format": 7}', "format: expected 1, got 7"),
         (
             "bench.json",
-            '{"parameters": {}, "engines": [{}]}',
-            "bench.json: not as the kit writes it: KeyError",
+            '{"format": 1}',
+            "bench.json: expected a bench.json: machine: Field required",
         ),
-        ("bench.json", "[" * 100_000, "not as the kit writes it"),
+        ("bench.json", '{"format": 2}', "bench.json: format: expected 1, got 2"),
+        ("bench.json", "[" * 100_000, "Invalid JSON"),
         ("latency.json", "[" * 100_000, "Invalid JSON"),
         ("other.txt", "", "expected a folder with one of report.json, latency.json, bench.json"),
     ],

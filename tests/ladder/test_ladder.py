@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from tests.long import LONG
+from tests.service_level.made_documents import MACHINE, steady_round
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.latency.statistics import Ratio
-from tickproof.conformance.performance import ladder, ladder_costs, ladder_report
-from tickproof.conformance.performance.ladder_costs import LADDER, Cost, Plan, RungCosts
-from tickproof.conformance.performance.rounds import exit_status_of
+from tickproof.conformance.performance import ladder, ladder_report
+from tickproof.conformance.performance.document import EngineName
+from tickproof.conformance.performance.ladder_costs import (
+    LADDER,
+    Cost,
+    Ladder,
+    Parameters,
+    Plan,
+    StepCosts,
+    clock_ns,
+    cost,
+    processor_ns,
+)
+from tickproof.conformance.performance.series import exit_status_of
 from tickproof.conformance.report import style
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.scenario import Step
@@ -37,7 +51,7 @@ def test_the_miniature_gives_the_right_answer_at_every_step(tmp_path, capsys):
         spec.load(MINIATURE), PLAN, tmp_path, keep=False, console=style.console()
     )
     assert status == 0, capsys.readouterr().out
-    found = json.loads((tmp_path / ladder.FILE_NAME).read_text())
+    found = json.loads((tmp_path / Ladder.FILE_NAME).read_text())
     assert [one["status"] for one in found["steps"]] == ["measured"] * len(LADDER)
     assert all(one["clock"]["median_ns"] > 0 for one in found["steps"])
     kept = {one["step"]: one["rounds"][0]["state_bytes"]["end"] for one in found["steps"]}
@@ -80,41 +94,50 @@ def test_an_engine_without_a_ladder_is_told_so(tmp_path):
 
 
 def rounds(*microseconds):
-    return [{"us_a_record": us, "rate": us and 1e6 / us} for us in microseconds]
+    return [steady_round(us and 1e6 / us, us_a_record=us) for us in microseconds]
 
 
 def test_a_cost_is_a_ratio_with_an_interval_or_said_not_to_be_shown():
     below, above, same = rounds(1, 1.1, 1.2, 1.3), rounds(2, 2.1, 2.2, 2.3), rounds(1, 1.4, 1.1, 1)
     measured = {"passthrough": below, "decode": above, "compute": above, "state": same}
     decode, compute, state = LADDER[1], LADDER[2], LADDER[5]
-    found = ladder_costs.cost(measured, decode, "processor")
-    assert found.median == pytest.approx(2150)
-    assert ladder_report.said(found, decode).startswith("1.8")
-    assert ladder_costs.cost(measured, decode, "clock").rounds == pytest.approx(found.rounds)
-    assert (
-        ladder_report.said(ladder_costs.cost(measured, compute, "clock"), compute)
-        == "no cost shown"
-    )
-    assert ladder_costs.cost(measured, state, "clock").against.high < 1
-    few = ladder_costs.cost(measured | {"decode": rounds(2, 2)}, decode, "processor")
-    assert ladder_report.said(few, decode) == "too few rounds"
-    assert ladder_costs.cost({"passthrough": rounds(None)}, LADDER[0], "processor") is None
+    found = cost(measured, decode, processor_ns)
+    assert found.median_ns == pytest.approx(2150)
+    assert ladder_report.said(found, decode.before).startswith("1.8")
+    assert cost(measured, decode, clock_ns).rounds_ns == pytest.approx(found.rounds_ns)
+    assert ladder_report.said(cost(measured, compute, clock_ns), compute.before) == "no cost shown"
+    assert cost(measured, state, clock_ns).to_step_before.high < 1
+    few = cost(measured | {"decode": rounds(2, 2)}, decode, processor_ns)
+    assert ladder_report.said(few, decode.before) == "too few rounds"
+    assert cost({"passthrough": rounds(None)}, LADDER[0], processor_ns) is None
+
+
+def cost_of(*rounds_ns, to=None):
+    return Cost(median_ns=float(np.median(rounds_ns)), rounds_ns=rounds_ns, to_step_before=to)
 
 
 def page():
     """Return the page of a ladder with every kind of row."""
-    one = Cost((101.0, 120.5), None)
-    more = Cost((1200.0, 1300.0), Ratio(11.0, 9.0, 13.0))
-    same = Cost((100.0, 130.0), Ratio(1.0, 0.9, 1.2))
-    found = [
-        RungCosts(LADDER[0], "measured", processor=one, clock=one),
-        RungCosts(LADDER[1], "measured", processor=same, clock=same),
-        RungCosts(LADDER[2], "measured", processor=more, clock=more),
-        RungCosts(LADDER[3], "failed", "lost: <script>alert(1)</script>", "a/folder"),
-        RungCosts(LADDER[4], "not-offered", "not in [apps.ladder]"),
+    costs = [
+        cost_of(101.0, 120.5),
+        cost_of(100.0, 130.0, to=Ratio(1.0, 0.9, 1.2)),
+        cost_of(1200.0, 1300.0, to=Ratio(11.0, 9.0, 13.0)),
+        None,
+        None,
     ]
-    facts = {"cpu": "a processor", "cpus": 2}
-    return ladder_report.html(spec.load(MINIATURE), PLAN, facts, found)
+    more = [{}] * 3 + [
+        {"status": "failed", "why": "lost: <script>alert(1)</script>", "run": "a/folder"},
+        {"status": "not-offered", "why": "not in [apps.ladder]"},
+    ]
+    steps = [
+        StepCosts(**{**asdict(rung), "status": "measured", **facts, "processor": one, "clock": one})
+        for rung, one, facts in zip(LADDER, costs, more, strict=False)
+    ]
+    engine = EngineName(name="miniature", version="1")
+    parameters = Parameters(**asdict(PLAN))
+    return ladder_report.html(
+        Ladder(machine=MACHINE, parameters=parameters, engine=engine, steps=tuple(steps))
+    )
 
 
 def test_the_page_says_what_was_measured_and_escapes_the_rest():
