@@ -297,6 +297,7 @@ def load_engines(names: Sequence[str], out: Path) -> list[EngineSpec]:
             is_copy = name.startswith(("mutant:", "variant:", "oddity:"))
             path = _copied(name, out) if is_copy else spec.find(name, fixtures())
             engine = spec.load(path, known)
+            engine.asked = name
             if not engine.preparation():  # which may be what makes it
                 engine.command()  # argv must be found before anything is started
             loaded.append(engine)

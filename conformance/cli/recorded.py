@@ -121,7 +121,7 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.report import replay_report, terminal
     from tickproof.conformance.session import replay, run_command
-    from tickproof.conformance.session.runs_folder import runs_folder
+    from tickproof.conformance.session.runs_folder import REPLAYS, runs_folder
     from tickproof.conformance.suites import registry
     from tickproof.conformance.suites.outcomes import stimulus
 
@@ -142,7 +142,7 @@ def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
             )
             (parent,) = run_command.engine_folders([spec], out)
             run_command.claim(parent, spec)
-            with runs_folder(parent / "replays", history.record.seed, folder) as runs:
+            with runs_folder(parent / REPLAYS, history.record.seed, folder) as runs:
                 found = replay.replay(
                     folder,
                     spec,

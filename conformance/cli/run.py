@@ -66,6 +66,13 @@ from tickproof.conformance.report import style
     multiple=True,
     help="Play this schedule of faults instead of the suites (repeatable).",
 )
+@click.option(
+    "--confirm",
+    type=click.IntRange(0, 1000),
+    default=0,
+    metavar="N",
+    help="Replay each failure N times, and say how often it came again.",
+)
 @click.option("--live", is_flag=True, help="Serve a page that follows the session.")
 @click.option(
     "--live-port", type=click.IntRange(0, 65535), default=0, help="Its port. Default: any free one."

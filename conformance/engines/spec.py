@@ -101,6 +101,8 @@ class EngineSpec:
     def __init__(self, path: Path, model: toml_model.EngineFile) -> None:
         engine = model.engine
         self.path = path
+        #: As the command line named it, such as "miniature" or "mutant:ID"; "" if it did not.
+        self.asked = ""
         self.name = engine.name
         self.version = engine.version
         self.language = engine.language

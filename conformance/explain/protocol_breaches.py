@@ -49,6 +49,8 @@ def tell(facts: Facts, outcome: Outcome) -> Part:
     if outcome.reason == "EXITED":
         refused = refused or rows
     part = _refused(facts, refused) if refused else _ended(facts)
+    if ahead := [sentence for row in refused if (sentence := _ahead(facts, row))]:
+        return replace(part, point=(*part.point, *ahead[:1]), headline=ahead[0])
     # What the requirement saw itself comes before the end of the run.
     return (
         part
@@ -82,6 +84,19 @@ def _refused(facts: Facts, rows: list[events.Refused]) -> Part:
         said.append(f"It refused {counted(len(rows), 'request')} in this run.")
     point = transactions.tell(facts) if row.op in ("STAGE", "COMMIT") else []
     return Part(tuple(said), tuple(point), t_ns, "first refusal")
+
+
+def _ahead(facts: Facts, row: events.Refused) -> str:
+    """Say how far a cut was ahead of the output, if a refused APPEND after a restart shows it."""
+    numbers = transactions.gap_numbers(row.text) if "first_seq" in row.text else None
+    if row.op != "APPEND" or numbers is None or facts.life(row.t_ns) == 1:
+        return ""
+    writer, sent, due = numbers
+    return (
+        f"The cut that it went back to was {counted(sent - due, 'output')} ahead of the recorded "
+        f"output: it numbered the next one of writer {writer} {sent:,}, and the log had {due:,}. "
+        "What a cut counts as sent must be acknowledged before the cut is kept."
+    )
 
 
 def status(facts: Facts) -> list[str]:

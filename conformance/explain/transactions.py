@@ -163,7 +163,7 @@ def _settled(facts: Facts, txn: int, idle: Step, chains: dict[int, list[Step]]) 
 def _gap(facts: Facts, idle: Step) -> str:
     """Say how many numbers of the writer are missing, where a later frame was refused for it."""
     for row in facts.history.all(Refused, code=6):
-        found = _gap_numbers(row.text)
+        found = gap_numbers(row.text)
         if found and found[0] == idle.writer and row.t_ns > idle.t_ns:
             _, came, due = found
             never = "never came" if _next(facts, idle.writer) < came else "were missing then"
@@ -182,7 +182,7 @@ def _next(facts: Facts, writer: int) -> int:
     return int((rows["first_seq"] + rows["count"]).max(initial=0))
 
 
-def _gap_numbers(text: str) -> tuple[int, int, int] | None:
+def gap_numbers(text: str) -> tuple[int, int, int] | None:
     """Read writer, number sent and next number from the refusal of a gap."""
     words = text.replace(":", " ").replace(",", " ").split()
     numbers = [int(word) for word in words if word.isdecimal()]

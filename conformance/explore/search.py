@@ -217,7 +217,7 @@ def _kept(found: Found, spec: EngineSpec, search: Search, console: Console) -> p
     kept = search.out / "failed"
     shutil.rmtree(kept, ignore_errors=True)
     shutil.move(outcome.run, kept)
-    again = command_line("run", spec.path, schedule=saved, hosts=search.hosts or None)
+    again = command_line("run", spec.asked or spec.path, schedule=saved, hosts=search.hosts or None)
     outcome = replace(outcome, run=str(kept), reproduce=again)
     (outcome,) = with_stories([outcome])
     of_smallest = result(outcome, registry.load()[outcome.requirement], search.out)

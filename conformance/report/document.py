@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Self
@@ -42,6 +43,7 @@ class Engine(Model):
     version: str
     language: str
     toml: str = Field(description="path relative to the working folder, or the file name only")
+    asked: str = Field(default="", description="as the command named it, if not by a whole path")
 
 
 class Host(Model):
@@ -52,6 +54,9 @@ class Host(Model):
     cpus: int = Field(ge=1)
     memory_bytes: int = Field(ge=0)
     python: str
+    load: float | None = Field(
+        default=None, description="processes that ran or waited to run, over the last minute"
+    )
 
 
 class Written(Model):
@@ -108,16 +113,21 @@ def this_host() -> Host:
         cpus=machine.usable_cpus(),
         memory_bytes=machine.memory_bytes(),
         python=platform.python_version(),
+        load=round(os.getloadavg()[0], 1),
     )
 
 
-def engine_facts(name: str, version: str, language: str, toml: Path) -> Engine:
+def engine_facts(name: str, version: str, language: str, toml: Path, asked: str = "") -> Engine:
     """Return the engine part of a document; a path outside the working folder is cut."""
     path = toml.resolve()
     here = Path.cwd()
     shown = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
     return Engine(
-        name=bounded(name), version=bounded(version), language=bounded(language), toml=shown
+        name=bounded(name),
+        version=bounded(version),
+        language=bounded(language),
+        toml=shown,
+        asked="" if Path(asked).is_absolute() else bounded(asked),
     )
 
 

@@ -29,7 +29,7 @@ from tickproof.conformance.report.json_report import Report, Result
 from tickproof.conformance.report.processes import ProcessUse
 from tickproof.conformance.report.run_curves import RunCurves
 from tickproof.conformance.report.style import tier_name
-from tickproof.conformance.report.terminal import where
+from tickproof.conformance.report.terminal import replays, where
 from tickproof.conformance.suites.hints import advice, halves
 from tickproof.conformance.text import command_line, counted
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, SEVERITY, Verdict
@@ -41,7 +41,17 @@ _LOOKS_IF_BAD: Final = 3
 _LOOKS: Final = 1
 #: Verdicts that the page puts first, open, with their story.
 _FIRST: Final = (Verdict.KIT_ERROR, Verdict.FAIL, Verdict.GAP_FIXED, Verdict.UNKNOWN)
-_ASIDE: Final = ("by_symbol", "inputs", "stderr", "points", "scales", "where", "schedule", "t_ns")
+_ASIDE: Final = (
+    "repeats",
+    "by_symbol",
+    "inputs",
+    "stderr",
+    "points",
+    "scales",
+    "where",
+    "schedule",
+    "t_ns",
+)
 #: Pairs of the fault space that a page lists.
 MOST_PAIRS: Final = 200
 
@@ -71,6 +81,7 @@ class Entry:
     promise: str
     causes: str
     where: str
+    replays: str
     why: Sequence[str]
     schedule: str
     evidence: str
@@ -90,6 +101,11 @@ class Entry:
         return json_report.left(self.result)
 
     @property
+    def aside(self) -> bool:
+        """Whether the engine does not promise it."""
+        return self.result.verdict is Verdict.NOT_CLAIMED
+
+    @property
     def blocked(self) -> bool:
         """Whether it was not judged because of another."""
         return self.result.verdict is Verdict.BLOCKED
@@ -103,6 +119,11 @@ class Tier:
     name: str
     counts: Sequence[tuple[Verdict, int]]
     entries: Sequence[Entry]
+
+    @property
+    def aside(self) -> Sequence[Entry]:
+        """Those that the engine does not promise."""
+        return [entry for entry in self.entries if entry.aside]
 
     @property
     def blocked(self) -> Sequence[Entry]:
@@ -208,7 +229,7 @@ def command(report: Report) -> str:
     asked = report.selection
     return command_line(
         "run",
-        report.engine.toml,
+        report.engine.asked or report.engine.toml,
         seed=report.seed,
         profile="" if report.profile == "quick" else report.profile,
         hosts=report.hosts or None,
@@ -242,6 +263,7 @@ def entries(results: Sequence[Result], folder: Path) -> list[Entry]:
                 result=result,
                 promise=said,
                 where=where(result),
+                replays=replays(result),
                 causes=advice(result) if bad else "",
                 why=[line for line in story.why if line not in (*story.headline, *story.lines)],
                 schedule=_bounded(schedule) if bad and isinstance(schedule, str) else "",

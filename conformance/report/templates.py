@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.style import mark
-from tickproof.conformance.text import shown
+from tickproof.conformance.text import counted, shown
 
 #: Longest line of text that a page shows.
 LINE_LIMIT: Final = 4000
@@ -64,6 +64,7 @@ def _duration(seconds: float) -> str:
 
 
 _FILTERS: Final[Mapping[str, Any]] = {
-    "mark": mark, "duration": _duration, "mib": lambda size: f"{size / 2**20:.0f} MiB",
+    "mark": mark, "counted": counted, "duration": _duration,
+    "mib": lambda size: f"{size / 2**20:.0f} MiB",
     "gib": lambda size: f"{size / 2**30:.0f} GiB",
 }  # fmt: skip

@@ -236,6 +236,7 @@ def _counterexample(
         field(console, "blocks", f"{len(blocked)}: {', '.join(blocked)}")
     _stderr(console, result, printed)
     _schedule(console, result)
+    field(console, "replays", replays(result))
     line(console, "reproduce", result.reproduce)
     line(console, "run folder", _run_path(result, folder))
 
@@ -300,6 +301,14 @@ def line(console: Console, label: str, value: str) -> None:
     if value:
         text = Text("  ").append(label.ljust(_LABEL_WIDTH), style="dim")
         console.print(text.append(shown(value, _FIELD_LIMIT)), soft_wrap=True)
+
+
+def replays(result: Result) -> str:
+    """Return how often replays failed as well, "" if there were none."""
+    found = result.evidence.get("repeats")
+    if not isinstance(found, Mapping):
+        return ""
+    return f"{found.get('failed')} of {found.get('of')} failed in the same requirement"
 
 
 def where(result: Result) -> str:

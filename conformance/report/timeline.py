@@ -32,6 +32,11 @@ _CUT: Final = 5
 #: lines stay.
 _LETTER: Final = 6.3
 _TEXT: Final = 48
+#: The axis is cut if the highest value is this many times the one that only few spans exceed.
+_SPIKE: Final = 4.0
+_FEW: Final = 95.0
+#: Room above that value, where it is cut.
+_ABOVE: Final = 1.25
 
 
 def whole(run: RunCurves, title: str) -> Markup:
@@ -66,15 +71,24 @@ def _picture(run: RunCurves, window: tuple[float, float], spans: int, title: str
 
 
 class _Panel:
-    """Curves above one another, from 0 up to the highest value of all."""
+    """Curves above one another, from 0 up to the highest value of all.
+
+    A spike that would flatten everything else is cut off; the frame says how high it is.
+    """
 
     def __init__(self, top: int, height: int, values: Sequence[np.ndarray]) -> None:
         self.top, self.height = top, height
-        self.most = max(float(one.max(initial=0.0)) for one in values) or 1.0
+        whole = np.concatenate(values)
+        self.highest = float(whole.max(initial=0.0)) or 1.0
+        seen = whole[whole > 0]
+        usual = float(np.percentile(seen, _FEW, method="lower")) if len(seen) else self.highest
+        self.most = usual * _ABOVE if self.highest > _SPIKE * usual else self.highest
 
     def frame(self, what: str) -> list[Markup]:
         """Return the line at 0, the highest value, and what is shown."""
         low = self.top + self.height
+        if self.most < self.highest:
+            what += f"; cut at {svg.amount(self.most)}, the highest is {svg.amount(self.highest)}"
         return [
             svg.line("axis", [(LEFT, low), (LEFT + ROOM, low)]),
             label(LEFT - 6, self.top + 10, svg.amount(self.most), "end"),
@@ -89,10 +103,14 @@ class _Panel:
             svg.steps(
                 name,
                 x,
-                np.round(self.top + self.height * (1 - getattr(curves, name) / self.most), 1),
+                np.round(self.top + self.height * (1 - self._part(getattr(curves, name))), 1),
             )
             for name in names
         ]
+
+    def _part(self, values: np.ndarray) -> np.ndarray:
+        """Return values as parts of the height, what was cut off at its top."""
+        return np.minimum(values / self.most, 1.0)
 
 
 def _recovery(axis: TimeAxis, from_s: float, to_s: float) -> Markup:

@@ -27,7 +27,8 @@ class Request:
     all else; empty for those that the profile draws.
     isolation: of engines; None: the best that the machine gives to each. kafka: host:port of a
     cluster to judge on, None for a broker of the kit. hosts: of a network of our own that engines
-    run on, 0 for none.
+    run on, 0 for none. engine: as the command line named it, "" for its path. confirm: replays of
+    each failure, to say how often it comes again.
     """
 
     out: Path = Path("tickproof-out")
@@ -51,6 +52,8 @@ class Request:
     isolation: Level | None = None
     kafka: str | None = None
     hosts: int = 0
+    engine: str = ""
+    confirm: int = 0
 
     @property
     def reading(self) -> Reading:

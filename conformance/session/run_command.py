@@ -33,9 +33,9 @@ from tickproof.conformance.report.live import SessionProgress
 from tickproof.conformance.report.market import market_notes
 from tickproof.conformance.report.session_log import SessionLog
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.session import out_folder, session_reports
+from tickproof.conformance.session import confirmation, out_folder, session_reports
 from tickproof.conformance.session.request import Request
-from tickproof.conformance.session.runs_folder import RUNS, runs_folder
+from tickproof.conformance.session.runs_folder import REPLAYS, RUNS, runs_folder
 from tickproof.conformance.session.session_record import SessionRecord
 from tickproof.conformance.session.tiers import SessionCut, run_session
 from tickproof.conformance.suites import registry
@@ -214,8 +214,11 @@ def _judge_each(
         try:
             claim(folder, spec)
             session = _play(spec, request, folder, SessionProgress(console, verbose=verbose))
-            with interruption.deferred():
-                report, status = _report(session, folder, console, verbose)
+            try:
+                session = _confirmed(session, spec, request, folder, console)
+            finally:  # an interrupt costs the replays only
+                with interruption.deferred():
+                    report, status = _report(session, folder, console, verbose)
         except Exception as error:
             keep_traceback(error, folder, console)
             statuses.append(EXIT_KIT_ERROR)
@@ -326,6 +329,7 @@ def _play(spec: EngineSpec, request: Request, folder: Path, view: SessionProgres
         request,
         isolation=request.isolation or isolation.best(spec),
         workers=request.workers or machine.runs_at_once(spec.runs_per_processor),
+        engine=spec.asked,
     )
     if spec.kafka is not None:
         from tickproof.conformance.kafka import shared_broker
@@ -348,6 +352,23 @@ def _play(spec: EngineSpec, request: Request, folder: Path, view: SessionProgres
         log.came_out(session_reports.conclusion(record, outcomes, folder).word)
     space = _fault_space(spec, request, outcomes)
     return _Session(record, runs, outcomes, datetime.now(UTC), space)
+
+
+def _confirmed(
+    session: _Session, spec: EngineSpec, request: Request, folder: Path, console: Console
+) -> _Session:
+    """Replay the failures of a session that was played to its end, if that was asked for."""
+    if not request.confirm or session.cut is not None:
+        return session
+    with runs_folder(folder / REPLAYS, request.seed) as runs:
+        outcomes = confirmation.confirmed(
+            session.outcomes,
+            spec,
+            runs,
+            request.confirm,
+            lambda said: console.print(Text(f"  {said}", style="dim"), soft_wrap=True),
+        )
+    return replace(session, outcomes=outcomes)
 
 
 def _report(session: _Session, folder: Path, console: Console, verbose: bool) -> tuple[Report, int]:

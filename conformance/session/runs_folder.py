@@ -15,6 +15,8 @@ from tickproof.conformance.run_store import store
 
 #: In the folder of an engine: its runs, in a folder for each session.
 RUNS: Final = "runs"
+#: In the folder of an engine: the runs of replays, in the same way.
+REPLAYS: Final = "replays"
 #: Folders of earlier sessions that are kept beside the newest.
 KEEP_SESSIONS: Final = 2
 

@@ -130,7 +130,7 @@ class ScenarioPlayer:
             asked |= {"quotes": request.quotes.resolve(), "orders": request.orders.resolve()}
             reading = request.reading.options()
         kafka, hosts = request.kafka, request.hosts or None
-        words = ("run", _from_here(self.spec.path), *reading)
+        words = ("run", request.engine or _from_here(self.spec.path), *reading)
         return command_line(*words, **asked, secret=request.secret, kafka=kafka, hosts=hosts)
 
     def keep_traceback(self, text: str) -> None:

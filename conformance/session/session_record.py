@@ -59,7 +59,7 @@ class SessionRecord(BaseModel):
     ) -> Self:
         """Return the record of a session that begins now."""
         return cls(
-            engine=engine_facts(spec.name, spec.version, spec.language, spec.path),
+            engine=engine_facts(spec.name, spec.version, spec.language, spec.path, request.engine),
             request=request,
             expected=sorted(expected),
             not_asked=_not_asked(spec, request),

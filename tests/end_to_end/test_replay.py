@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -65,6 +66,17 @@ def test_a_mutant_fails_again_and_the_sound_engine_holds(failed_run, tmp_path, t
     assert "now     miniature 1" in said
     (run,) = played(tmp_path / "sound")
     assert same_plan(json.loads((run / "run.json").read_text()), record)
+
+
+def test_a_session_can_say_how_often_a_failure_comes_again(tmp_path, tickproof):
+    words = ("run", FAILED, "--only", "EO-ENGINE-DEATH", "--seed", 7, "--confirm", 2)
+    status, said = tickproof(*words, "--out", tmp_path / "out")
+    assert status == 1
+    # Its requirement has two scenarios; the one that failed first is replayed.
+    assert re.search(r"count-engine-death(-backlog)?: replayed 2 of 2 times", said)
+    assert "replays    2 of 2 failed in the same requirement" in said
+    again = f"reproduce  tickproof run {FAILED} --only EO-ENGINE-DEATH --seed 7"
+    assert again in said
 
 
 def test_a_folder_knows_its_engine(failed_run, tmp_path, tickproof):

@@ -313,6 +313,24 @@ def test_a_request_that_was_never_answered(copy_of):
     assert made.wrong.t_ns == asked["t_ns"]
 
 
+def test_a_cut_ahead_of_the_output_is_named_with_the_distance(copy_of):
+    folder = copy_of("count-engine-death")
+    text = "writer 0: first_seq 20838, but 8060 is next"
+    tampering.added("refused", connection=77, code=6, text=text, op="APPEND")(folder)
+    failed = Outcome(
+        "EO-ENGINE-DEATH",
+        Verdict.FAIL,
+        reason="EXITED",
+        actual="exit status 1",
+        general="EO-ENGINE-DEATH",
+    )
+
+    made = story(History(folder), failed)
+
+    assert made.headline.startswith("The cut that it went back to was 12,778 outputs ahead of")
+    assert "writer 0 20,838, and the log had 8,060" in made.headline
+
+
 def test_an_unknown_says_in_one_sentence_what_is_missing(copy_of):
     folder = copy_of("count-engine-death")
     tampering.nothing_in_flight(folder)

@@ -167,3 +167,27 @@ def test_a_page_says_on_how_many_hosts_and_what_more_would_show(make_report, out
     alone = page.html(report.model_copy(update={"not_asked": ["NE-MUTE"]}), tmp_path)
     assert "1 not asked: about several hosts, needs --hosts" in alone
     assert "<dt>hosts</dt>" not in alone
+
+
+def test_what_is_not_claimed_is_folded_and_failures_are_listed_first(one_of_each, ids, tmp_path):
+    html = page.html(one_of_each, tmp_path)
+    head = html[: html.index("</header>")]
+    for verdict in (Verdict.FAIL, Verdict.GAP_FIXED, Verdict.KIT_ERROR, Verdict.UNKNOWN):
+        assert f'<a href="#{ids[verdict]}">' in head
+    assert "<summary>What was not judged, and why</summary>" in head
+    assert "1 requirement not claimed by its engine.toml" in html
+    assert html.count(f'id="{ids[Verdict.NOT_CLAIMED]}"') == 1
+
+
+def test_a_failure_says_how_often_it_came_again(make_report, outcome, tmp_path):
+    failed = outcome(Verdict.FAIL, evidence={"repeats": {"failed": 4, "of": 5}})
+    html = page.html(make_report(failed), tmp_path)
+    assert "<dt>replays</dt><dd>4 of 5 failed in the same requirement</dd>" in html
+    assert "repeats" not in html
+
+
+def test_the_command_names_the_engine_as_it_was_typed(make_report, outcome):
+    report = make_report(outcome(Verdict.PASS))
+    engine = report.engine.model_copy(update={"asked": "mutant:no-have"})
+    made = page.command(report.model_copy(update={"engine": engine}))
+    assert made.startswith("tickproof run mutant:no-have --seed 42")

@@ -152,3 +152,17 @@ def test_labels_of_faults_leave_each_other_room(made):
     drawn = timeline.whole(run, "three faults")
     assert drawn.count('class="fault"') == 3
     assert drawn.count('class="fault-label"') == 2
+
+
+def test_a_spike_does_not_flatten_the_rest(made):
+    spread = [int(at * S / 10) for at in range(1, 81)]
+    calm = timeline.close_look(made(outputs=spread), (0.0, 10.0), "calm")
+    spike = timeline.close_look(made(outputs=[*spread, *[5 * S] * 2_000]), (0.0, 10.0), "spike")
+    assert "cut at" not in calm
+    assert "records a second; cut at 15, the highest is 12 k" in spike
+
+
+def test_values_that_all_are_high_now_and_then_are_not_cut():
+    bursts = np.array([0.0, 100.0] * 60)
+    panel = timeline._Panel(0, 100, [bursts, np.full(120, 5.0)])
+    assert panel.most == panel.highest == 100.0
