@@ -27,9 +27,14 @@ MAX_SYMBOLS: Final = 3000
 _MAX_MESSAGES: Final = 2**32
 
 
-#: What ids of orders straddle with ``edges``: numbers that shorter or other types do not hold.
-_ID_LIMITS: Final = (2**53, 2**63, 2**64)
-_MAX_U32: Final = 2**32 - 1
+#: What ids of orders straddle one after the other with ``edges``, after those from 0 on: numbers
+#: that shorter or other types do not hold. The last of them come close to 2**64.
+_ID_LIMITS: Final = (2**16, 2**32, 2**53, 2**63)
+#: What some fields hold with ``edges``, each one time in 16 (sizes) or 64 (fields of orders).
+_SIZES: Final = np.array((0, 2**32 - 1, 1), np.uint32)
+_QUANTITIES: Final = np.array((0, 2**32 - 1, 1, 2**16), np.uint32)
+_PRICES: Final = np.array((0, MAX_PRICE, 1, 99, 2**32, 2**52 + 1), np.int64)
+_TAGS: Final = np.array((0, 1, PROBE_TAG - 1), np.uint64)
 
 _QUOTE: Final = with_words(QUOTE)
 _ORDER: Final = with_words(ORDER)
@@ -45,8 +50,9 @@ class MarketParams:
     rejected, one in probe_one_in is a probe (0: none). crossed: allow crossed quotes.
     event_times: "rising"; "equal", all start_ns; "backwards", the axis in reverse, so that the
     first is the latest; "limits", 0 or 2**64 - 1, at random. edges: a few quotes are locked,
-    crossed, one-sided or of size 0 or 2**32 - 1, a few orders have price or quantity 0 or the
-    largest, EDGE_SYMBOLS are among the symbols, and the ids of orders go past a limit of numbers.
+    crossed, one-sided or of size 0, 1 or the largest, a few orders have such a price or quantity,
+    or a client_tag that others have, too, EDGE_SYMBOLS are among the symbols, and the ids of
+    orders begin at 0 and jump past limits of numbers.
     """
 
     messages: int
@@ -101,19 +107,26 @@ class Market:
         self._words = words([*self.names, *PROBE_SYMBOLS])
         streams = ("opening", "quotes", "orders", "rejects", "probes", "abnormal", "times")
         self._keys = {stream: key_of(params.seed, stream) for stream in streams}
-        self._first_order = self._first_order_id()
+        self._per_limit, self._first_orders = self._first_order_ids()
         self._hot = min(params.symbols, max(1, round(params.hot_symbols * params.symbols)))
         # With every symbol hot there is nothing cold to choose from.
         every = self._hot == params.symbols
         self._hot_16 = 65536 if every else round(params.hot_share * 65536)
 
-    def _first_order_id(self) -> np.uint64:
-        """Return the id of the first order: 1, with edges one shortly before a limit."""
+    def _first_order_ids(self) -> tuple[np.uint64, np.ndarray]:
+        """Return after how many orders ids jump, and the id from which on they rise then."""
+        messages = self.params.messages
         if not self.params.edges:
-            return np.uint64(1)
-        limit = _ID_LIMITS[self._keys["orders"] % len(_ID_LIMITS)]
-        count = self.params.messages
-        return np.uint64(limit - (count if limit == 2**64 else count // 4))
+            return np.uint64(messages + 1), np.array([1], np.uint64)
+        each = messages // (2 * len(_ID_LIMITS) + 4) + 1
+        firsts = [0]
+        for limit in _ID_LIMITS:
+            firsts.append(max(limit - each // 2, firsts[-1] + each))
+        return np.uint64(each), np.array([*firsts, 2**64 - messages - 1], np.uint64)
+
+    def _order_ids(self, number: np.ndarray) -> np.ndarray:
+        jumps = np.minimum(number // self._per_limit, np.uint64(len(self._first_orders) - 1))
+        return self._first_orders[jumps] + (number - jumps * self._per_limit)
 
     def messages(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
         """Return merged messages [start, stop) as framed MESSAGE records (in ``out`` if given)."""
@@ -268,7 +281,7 @@ class Market:
         payload["offer_size"] = (h >> 60) * 100 + 100
         if self.params.edges:
             for name, shift in (("bid_size", 56), ("offer_size", 60)):
-                _to_ends(payload[name], (h >> shift) & 15, 15, _MAX_U32)
+                _put_edges(payload[name], (h >> shift) & 15, _SIZES)
 
     def _fill_orders(self, first: int, out: np.ndarray) -> None:
         done = 0
@@ -291,25 +304,27 @@ class Market:
         payload["side"] = BUY + (h >> 63)
         payload["zero"] = 0
         payload["price"] = self._paths.mid(first >> BLOCK_BITS, symbol, frac)
-        payload["order_id"] = number + self._first_order
+        payload["order_id"] = self._order_ids(number)
         payload["event_ns"] = self._times(number * 2 + (self.params.symbols + 1))
         payload["qty"] = ((h >> 57) & 63) * 100 + 100
         payload["account"] = scaled((h >> 40) & 0xFFFF, 16, ACCOUNTS)
         if self.params.edges:
-            _to_ends(payload["qty"], (h >> 57) & 63, 63, _MAX_U32)
-            _to_ends(payload["account"], (h >> 34) & 63, 63, _MAX_U32)
-            _to_ends(payload["price"], (h >> 28) & 63, 63, MAX_PRICE)
+            _put_edges(payload["qty"], (h >> 57) & 63, _QUANTITIES)
+            _put_edges(payload["account"], (h >> 34) & 63, _QUANTITIES)
+            _put_edges(payload["price"], (h >> 28) & 63, _PRICES)
         # Probes: a symbol without quotes, and a tag that says so.
         probes = self.probes(first, first + len(out))
         running = probes // max(self.params.probe_one_in, 1)
         symbol[probes - first] = self.params.symbols + (running % len(PROBE_SYMBOLS))
         payload["symbol"] = self._words[symbol]
         h >>= 1
+        if self.params.edges:
+            _put_edges(h, (h >> 50) & 63, _TAGS)
         h[probes - first] = running | np.uint64(PROBE_TAG)
         payload["client_tag"] = h
 
 
-def _to_ends(column: np.ndarray, drawn: np.ndarray, last: int, largest: int) -> None:
-    """Set numbers to 0 where ``drawn`` is 0, and to the largest where it is ``last``."""
-    column[drawn == 0] = 0
-    column[drawn == last] = largest
+def _put_edges(column: np.ndarray, drawn: np.ndarray, edges: np.ndarray) -> None:
+    """Put the edge of that number in place of what a column holds where one was drawn."""
+    at = np.flatnonzero(drawn < len(edges))
+    column[at] = edges[drawn[at]]

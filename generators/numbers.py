@@ -21,6 +21,14 @@ EDGE_NUMBERS: Final = tuple(
         *(2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**53 + 1, -(2**53) - 1),
     )
 )
+#: What comes next with ``edges``: the ends of shorter types.
+SMALL_NUMBERS: Final = tuple(
+    number & _MASK
+    for number in (
+        *(2, 100, 127, 128, 255, 256, 2**15 - 1, 2**15, 2**16 - 1, 2**16),
+        *(-2, -128, -129, -(2**15), -(2**15) - 1, -(2**31), -(2**31) - 1),
+    )
+)
 #: The first keys where edge keys are asked for: ends of the range, then keys that are
 #: equal in their low 32 bits, in their high 32 bits, or once they went through a float.
 EDGE_KEYS: Final = (
@@ -28,9 +36,11 @@ EDGE_KEYS: Final = (
     *(0x00000001_89ABCDEF, 0x00000002_89ABCDEF, 0x01234567_00000001, 0x01234567_00000002),
     *(2**53, 2**53 + 1),
 )
+#: What comes next with ``edges``: the ends of shorter types.
+SMALL_KEYS: Final = (2, 127, 128, 255, 256, 2**15 - 1, 2**15, 2**16 - 1, 2**16, 2**31 - 1, 2**31)
 #: Values of a stream with edges, one in 64: no change, and what shorter or other types do not hold.
 EDGE_VALUES: Final = (
-    *(0, 0, 0, 1, -1, 2**15, -(2**15) - 1, 2**31, -(2**31) - 1, 2**32, -(2**32)),
+    *(0, 0, 0, 1, -1, 2, 2**8, 2**15, -(2**15) - 1, 2**16, 2**31, -(2**31) - 1, 2**32, -(2**32)),
     *(2**53 + 1, -(2**53) - 1, 2**62, -(2**62), 2**63 - 1, -(2**63)),
 )
 #: Where keys of the shape "limits" lie: on both sides of these.
@@ -47,18 +57,22 @@ def _check(name: str, value: int, low: int, high: int) -> None:
 
 
 class Numbers:
-    """Signed integers for app ``double``, all distinct, edges first."""
+    """Signed integers for app ``double``, all distinct, EDGE_NUMBERS first.
+
+    edges: then SMALL_NUMBERS.
+    """
 
     dtype = framed(NUMBER)
 
-    def __init__(self, seed: int) -> None:
-        self._key = key_avoiding(seed, "numbers", EDGE_NUMBERS)
+    def __init__(self, seed: int, edges: bool = False) -> None:
+        self._edges = EDGE_NUMBERS + SMALL_NUMBERS * edges
+        self._key = key_avoiding(seed, "numbers", self._edges)
 
     def records(self, start: int, stop: int) -> np.ndarray:
         """Return records [start, stop) as framed NUMBER records."""
         out = np.empty(stop - start, self.dtype)
         x = hashed(self._key, np.arange(start, stop, dtype=np.uint64))
-        edges = EDGE_NUMBERS[start:stop]
+        edges = self._edges[start:stop]
         x[: len(edges)] = edges
         out["size"] = NUMBER.itemsize
         out["payload"]["x"] = x.view(np.int64)
@@ -96,9 +110,10 @@ class KeyedParams:
     too) of them. key_shape: "spread" over all 64 bits; "dense", 1 to ``keys``; "same-low-32"
     or "same-low-16", equal in so many low bits; "limits", by turns on both sides of KEY_LIMITS,
     nearest first, so 2**64 - 1 is among them. edge_keys: the first keys of a spread are
-    EDGE_KEYS. wrap: values of all 64 bits, so that totals wrap; else odd values between -2**24
-    and 2**24. units: each value is 1 or -1, so that many keys have the same total, and many
-    totals are 0. edges: one value in 64 is one of EDGE_VALUES; without, none is 0.
+    EDGE_KEYS, with edges then SMALL_KEYS. wrap: values of all 64 bits, so that totals wrap; else
+    odd values between -2**24 and 2**24. units: each value is 1 or -1, so that many keys have the
+    same total, and many totals are 0. edges: one value in 64 is one of EDGE_VALUES; without, none
+    is 0.
     """
 
     seed: int = 1
@@ -142,7 +157,9 @@ class Keyed:
     def __init__(self, params: KeyedParams) -> None:
         self.params = params
         self.numbers: np.ndarray | None = None
-        self._key = key_avoiding(params.seed, "keys", EDGE_KEYS)
+        edge_keys = EDGE_KEYS + SMALL_KEYS * params.edges
+        self._edge_keys = np.array(edge_keys, np.uint64)
+        self._key = key_avoiding(params.seed, "keys", edge_keys)
         self._choice = key_of(params.seed, "key choice")
         self._value = key_of(params.seed, "values")
         self._edge = key_of(params.seed, "edge values")
@@ -162,8 +179,8 @@ class Keyed:
                 return _at_limits(number)
         keys = hashed(self._key, number)
         if self.params.edge_keys:
-            edge = number < len(EDGE_KEYS)
-            keys[edge] = np.array(EDGE_KEYS, np.uint64)[number[edge]]
+            edge = number < len(self._edge_keys)
+            keys[edge] = self._edge_keys[number[edge]]
         return keys
 
     def _same_low(self, number: np.ndarray, bits: int) -> np.ndarray:

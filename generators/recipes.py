@@ -6,7 +6,7 @@ ended_early = [], skew = 0, secret = "".
 | kind | keys |
 |---|---|
 | payloads | seed, records, size |
-| numbers | seed, records |
+| numbers | seed, records; edges = false |
 | keyed | seed, records; the rest as in KeyedParams |
 | market | seed, records; inputs = "merged"; the rest as in MarketParams |
 | market-csv | quotes, orders; inputs = "merged", quotes_sha256, orders_sha256, as in Reading |
@@ -62,7 +62,7 @@ def _defaults(params: type) -> dict[str, Any]:
 #: Keys of each kind with their defaults.
 KEYS: Final[dict[str, dict[str, Any]]] = {
     "payloads": _MADE | {"size": REQUIRED},
-    "numbers": _MADE,
+    "numbers": _MADE | {"edges": False},
     "keyed": _MADE | _defaults(KeyedParams),
     "market": _MADE | _defaults(MarketParams) | {"inputs": "merged"},
     "market-csv": _GIVEN
@@ -133,7 +133,7 @@ def source_of(recipe: dict[str, Any]) -> tuple[Source, dict[str, Any]]:
 
 
 def _numbers(recipe: dict[str, Any]) -> Source:
-    return _unkeyed(Numbers(_whole_seed(recipe)), recipe["records"])
+    return _unkeyed(Numbers(_whole_seed(recipe), recipe["edges"]), recipe["records"])
 
 
 def _payloads(recipe: dict[str, Any]) -> Source:

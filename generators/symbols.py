@@ -19,6 +19,7 @@ PROBE_SYMBOLS: Final = tuple(f"PROBE.{number:02d}" for number in range(16))
 EDGE_SYMBOLS: Final = (
     *("NA", "NULL", "NAN", "None", "nan", "TRUE", "00017", "17", "1E5", "0", "-0", "INF", "0X1F"),
     *("A", "EIGHTLTR", "BRK.B", "A B", "C,D", "E\\N", 'F"G', "H'I", "J;K", "%s", "~", "\\"),
+    *("N/A", "#N/A", "nil", "-", "1_000", "FALSE", "L|M", "eightltr"),
 )
 #: Where they stand among the symbols of a market with edges: every eighth, the fourth first.
 _EDGE_FIRST: Final = 3

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
@@ -28,8 +30,36 @@ UNKNOWN_MEMBERS: Final[Mapping[str, Any]] = {
         "on": True,
     },
 }
-#: Where the ids of requests may begin: they are whole numbers, all of which a double holds.
-FIRST_IDS: Final = (1, 250, 2**16 - 3, 2**31 - 3, 2**32 - 3, 2**53 - 10_000)
+#: Where the ids of requests may begin, and how they go on: whole numbers, which a double holds.
+_IDS: Final = (
+    *((1, 1), (250, 1), (2**16 - 3, 1), (2**31 - 3, 1), (2**32 - 3, 1), (2**53 - 10_000, 1)),
+    *((2**16 + 3, -1), (2**31 + 3, -1), (2**32 + 3, -7)),
+)
+
+
+@dataclass(frozen=True)
+class Style:
+    """How requests are written, as far as that is free.
+
+    first_id, step: ids. separators: as json.dumps has them. reversed: the last member comes first.
+    """
+
+    first_id: int = 1
+    step: int = 1
+    separators: tuple[str, str] = (", ", ": ")
+    reversed: bool = False
+
+    @classmethod
+    def drawn(cls, rng: random.Random) -> Style:
+        """Return any style."""
+        separators = rng.choice(((", ", ": "), (",", ":"), (" ,\t", " : ")))
+        return cls(*rng.choice(_IDS), separators, rng.random() < 0.5)
+
+    def line(self, members: Mapping[str, Any]) -> str:
+        """Return a request as a line, without its end."""
+        items = list(members.items())
+        ordered = dict(items[::-1] if self.reversed else items)
+        return json.dumps(ordered, separators=self.separators)
 
 
 class Pending:
@@ -64,21 +94,21 @@ class ControlChannel:
 
     ``tail`` gives the last lines of stderr, ``process_note`` what is known of the process right
     now ("; it is stopped by a signal" or ""). One condition guards all state. ``clock`` measures
-    time limits. ``first_id`` is that of the first request; every request has the ``extra`` members.
+    time limits. Requests are written in a ``style``; each has the ``extra`` members.
     """
 
     def __init__(
         self,
         tail: Callable[[], tuple[str, ...]],
         process_note: Callable[[], str],
-        first_id: int = 1,
+        style: Style = Style(),
         extra: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self._tail = tail
         self._process_note = process_note
         self._changed = threading.Condition()
         self._pending: dict[int, Pending] = {}
-        self._first, self._last, self._extra = first_id, first_id - 1, extra
+        self._style, self._asked, self._extra = style, 0, extra
         self.violations: list[EngineFailure] = []
         self.returncode: int | None = None
         self.kit_error: BaseException | None = None
@@ -88,10 +118,10 @@ class ControlChannel:
         """Open a request; return it with its line (no newline). Raises as `Pending.wait`."""
         self.raise_if_over(f"before {op} was asked")
         with self._changed:
-            self._last += 1
-            pending = Pending(self, self._last, op)
-            self._pending[self._last] = pending
-        return pending, json.dumps({"id": pending.number, "op": op, **self._extra, **fields})
+            number = self._style.first_id + self._asked * self._style.step
+            self._asked += 1
+            self._pending[number] = pending = Pending(self, number, op)
+        return pending, self._style.line({"id": number, "op": op, **self._extra, **fields})
 
     def receive(self, line: bytes, overlong: bool, t_ns: int) -> None:
         """Take one line of the engine's stdout."""
@@ -114,7 +144,8 @@ class ControlChannel:
                 pending.answered_ns = t_ns
                 self._changed.notify_all()
                 return None
-        twice = type(number) is int and self._first <= number <= self._last
+        first, step = self._style.first_id, self._style.step
+        twice = type(number) is int and number in range(first, first + self._asked * step, step)
         which = f"id {number} a second time" if twice else "no request of the kit"
         return self._violate(Code.UNKNOWN_ANSWER, f"an answer to {which}: {quoted}")
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.affinity import on_cores
-from tickproof.conformance.engines.control_channel import ControlChannel, Pending, ending
+from tickproof.conformance.engines.control_channel import ControlChannel, Pending, Style, ending
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
@@ -65,7 +65,7 @@ class Engine:
         isolation: Isolation = UNPROTECTED,
         stderr_limit: int = MAX_STDERR,
         clock: FairClock | None = None,
-        first_id: int = 1,
+        style: Style = Style(),  # noqa: B008 - it cannot be changed
         extra: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.spec = spec
@@ -82,7 +82,7 @@ class Engine:
         self._on_line = on_line
         self._line_lock = threading.Lock()
         note = lambda: paused(self.pid, self.returncode)  # noqa: E731
-        self._channel = ControlChannel(self._stderr_tail, note, first_id, extra)
+        self._channel = ControlChannel(self._stderr_tail, note, style, extra)
         self._channel.clock = clock or self._channel.clock
         self._started = False
         self._reaper: subprocess.Popen[bytes]

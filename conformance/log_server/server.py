@@ -47,6 +47,12 @@ _IN: Final = select.EPOLLIN
 _Result = TypeVar("_Result")
 
 
+def _new_token() -> bytes:
+    """Return random bytes; half of them begin with a 0, which a number would not keep."""
+    token = secrets.token_bytes(frames.TOKEN_BYTES)
+    return bytes(1) + token[1:] if token[0] & 1 else token
+
+
 class LogServer:
     """Listens on 127.0.0.1; ``port`` 0 lets the system choose.
 
@@ -78,7 +84,7 @@ class LogServer:
         #: How much time has passed since a moment of time.monotonic, where a verdict may depend on
         #: it; the runner gives its fair clock.
         self.passed_s: Callable[[float], float] = lambda since: time.monotonic() - since
-        self.token = secrets.token_bytes(frames.TOKEN_BYTES)
+        self.token = _new_token()
         self.connections = 0
         own = listener(port)
         self.port: int = own.getsockname()[1]
@@ -124,7 +130,7 @@ class LogServer:
 
     def renew_token(self) -> str:
         """Let nobody in any more by the token before; return the new one, as hexadecimal digits."""
-        self.token = secrets.token_bytes(frames.TOKEN_BYTES)
+        self.token = _new_token()
         return self.token.hex()
 
     def listen_on(self, sock: socket.socket) -> None:

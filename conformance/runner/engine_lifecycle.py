@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tickproof.conformance.engines.control_channel import FIRST_IDS, UNKNOWN_MEMBERS
+from tickproof.conformance.engines.control_channel import UNKNOWN_MEMBERS, Style
 from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
 from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
@@ -37,6 +37,8 @@ from tickproof.conformance.scenario import Scenario
 
 #: An op that no engine has: the answer must be a definite refusal.
 PROBE_OP: Final = "tickproof-probe"
+#: How the name of the state_dir may end: it is any absolute path.
+STATE_DIRS: Final = ("", " kept here", "+b=1")
 
 
 class EngineUnderTest:
@@ -132,7 +134,8 @@ class EngineUnderTest:
         engine = None if resume else self._take_over()
         if engine is None:
             engine = self._start_process(resume, left)
-        state_dir = self.injector.state_dir = engine.workspace.state_dir(self._id)
+        name = self._id + random.Random(self._id).choice(STATE_DIRS)
+        state_dir = self.injector.state_dir = engine.workspace.state_dir(name)
         engine.isolation.prepare(engine.workspace)
         hosts = {} if self._network is None else {"hosts": self._network.hosts_member()}
         engine.request(
@@ -140,11 +143,12 @@ class EngineUnderTest:
             left(),
             app=scenario.app,
             workers=self.workers,
-            **self._asked,
+            params=self._asked["params"],
+            inputs=[{**one, **self._extra} for one in self._asked["inputs"]],
             state_dir=str(state_dir),
             resume=resume,
             data=self._data_of(engine),
-            outputs=[{"stream": 0}],
+            outputs=[{"stream": 0, **self._extra}],
             **hosts,
         )
         self._events.add(EventKind.DEPLOYED, pid=engine.pid, resume=resume)
@@ -174,7 +178,7 @@ class EngineUnderTest:
             self._workspace,
             isolation=self._isolation,
             clock=self.clock,
-            first_id=draw.choice(FIRST_IDS),
+            style=Style.drawn(draw),
             extra=self._extra,
         )
         self._process, self._served = engine, 0

@@ -88,10 +88,14 @@ class Seen:
         self.history = history
 
     @cached_property
+    def lines(self) -> list[str]:
+        """The lines that the kit wrote."""
+        return [row["line"] for row in self.history.control if row["direction"] == "to"]
+
+    @cached_property
     def requests(self) -> list[dict[str, Any]]:
         """The requests that the kit wrote."""
-        lines = (row["line"] for row in self.history.control if row["direction"] == "to")
-        return [one for one in map(object_of, lines) if "op" in one]
+        return [one for one in map(object_of, self.lines) if "op" in one]
 
     @property
     def deployed(self) -> list[dict[str, Any]]:
@@ -136,6 +140,28 @@ class Freedom:
 
 def _unknown_members(seen: Seen) -> Iterable[str]:
     return ("some" if request.keys() - _MEMBERS else "none" for request in seen.requests)
+
+
+def _order_of_ids(seen: Seen) -> Iterable[str]:
+    ids = [one["id"] for one in seen.requests]
+    return ("rising" if after > before else "falling" for before, after in pairwise(ids))
+
+
+def _form_of_requests(seen: Seen) -> Iterable[str]:
+    for line in seen.lines:
+        yield "spaces" if ": " in line else "no spaces"
+        yield "id first" if next(iter(object_of(line)), "") == "id" else "op or another first"
+
+
+def _state_dirs(seen: Seen) -> Iterable[str]:
+    for one in seen.deployed:
+        name = one["state_dir"].rpartition("/")[2]
+        yield "spaces" if " " in name else "other signs" if "+" in name else "plain"
+
+
+def _tokens(seen: Seen) -> Iterable[str]:
+    tokens = (one.get("data", {}).get("token", "") for one in seen.deployed)
+    return ("0" if token.startswith("00") else "another" for token in tokens if token)
 
 
 def _log_after_a_restart(seen: Seen) -> Iterable[str]:
@@ -227,15 +253,21 @@ def _order_sides(seen: Seen) -> Iterable[str]:
 FREEDOMS: Final = (
     Freedom("ctl-request", "ids of requests", "kit", _IDS.names[:-1],
             lambda seen: _IDS.of(one["id"] for one in seen.requests)),
+    Freedom("ctl-request", "order of ids", "kit", ("rising", "falling"), _order_of_ids),
+    Freedom("ctl-lines", "form of requests", "kit",
+            ("spaces", "no spaces", "id first", "op or another first"), _form_of_requests),
     Freedom("ctl-ignore-members", "members that no engine knows", "kit", ("none", "some"),
             _unknown_members),
     Freedom("ctl-deploy-data", "the log after a restart", "kit",
             ("the same port", "another port", "another token"), _log_after_a_restart),
+    Freedom("ctl-deploy-state-dir", "the name of state_dir", "kit",
+            ("plain", "spaces", "other signs"), _state_dirs),
+    Freedom("log-token", "the first byte of the token", "kit", ("0", "another"), _tokens),
     Freedom("ctl-deploy-workers", "workers", "kit", _WORKERS.names,
             lambda seen: _WORKERS.of(one["workers"] for one in seen.deployed)),
     Freedom("ctl-deploy-workers", "workers for the partitions", "kit",
             ("fewer workers", "as many", "more workers"), _workers_for_partitions),
-    Freedom("ctl-deploy-streams", "partitions", "kit", _PARTITIONS.names[:-1],
+    Freedom("ctl-deploy-streams", "partitions", "kit", _PARTITIONS.names,
             lambda seen: _PARTITIONS.of([len(seen.history.partitions)])),
     Freedom("log-offsets", "records of a partition", "kit", _RECORDS.names,
             lambda seen: _RECORDS.of(row.records for row in seen.history.partitions)),
@@ -260,7 +292,7 @@ FREEDOMS: Final = (
             ("ordinary", "locked", "crossed", "no bid", "no offer", "neither"), _sides),
     Freedom("ms-quote", "offer_size", "input", _AMOUNTS.names[:5],
             lambda seen: _held(seen.quotes, "offer_size", _AMOUNTS)),
-    Freedom("ms-order", "order_id", "input", _AMOUNTS.names[1:],
+    Freedom("ms-order", "order_id", "input", _AMOUNTS.names,
             lambda seen: _held(seen.orders, "order_id", _AMOUNTS)),
     Freedom("ms-order", "qty", "input", _AMOUNTS.names[:5],
             lambda seen: _held(seen.orders, "qty", _AMOUNTS)),

@@ -22,9 +22,23 @@ KAFKA_SHARE: Final = 3
 KAFKA_MOST: Final = 200_000
 #: Silences of the whole input, by profile: longer than the idle timeouts of most clients and
 #: pools, and than the times after which caches and connections are usually given up.
-SILENCES_S: Final = {"quick": 6.0, "full": 35.0}
+SILENCES_S: Final = {"quick": 10.5, "full": 35.0}
 #: The ticks of input whose time counts, in microseconds.
 TICK_US: Final = 1_000
+#: What input of count may be where a scenario with faults does not say: each kind is another test
+#: of how state is written and restored.
+CONTENTS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"wrap": True},
+    {"keys": 50, "hot_share": 0.95, "hot_keys": 0.02},
+    {"key_shape": "same-low-32"},
+    {"key_shape": "same-low-16"},
+    {"key_shape": "limits"},
+)
+#: ... and of an engine to which a key is not dear, too.
+MANY: Final[dict[str, Any]] = {"keys": 20_000}
+#: From this limit of a recovery on, all that an engine has many of may cost it seconds.
+DEAR_S: Final = 20.0
 #: Claims of an engine that survives all that a scenario may do to it.
 SURVIVES: Final = get_args(Death)
 
@@ -39,6 +53,7 @@ class Context:
     generated market. latency: name of the SLA profile that tier 5 plays. recovery_s: the
     engine's own limit of a recovery. offers: what there is to draw points of the fault space from.
     transport: what the engine speaks; over Kafka, the timeouts of its sessions and transactions.
+    free: seed of what neither scenario nor session decides.
     """
 
     seed: int
@@ -54,6 +69,12 @@ class Context:
     session_s: float = 3.0
     transaction_s: float = 10.0
     secret: str = ""
+    free: int = 0
+
+    @property
+    def dear(self) -> bool:
+        """Whether many deaths, workers, partitions or keys may cost the engine seconds."""
+        return self.transport == "kafka" or self.recovery_s > DEAR_S
 
     @property
     def carried_by(self) -> Carrier:
@@ -91,7 +112,7 @@ class Entry:
                 raise ValueError(f"{self.name}: expected one of {named(self.carriers)}")
         digest = hashlib.sha256(f"{context.seed}:{self.name}".encode()).digest()
         seed = int.from_bytes(digest[:6], "little")
-        drawn = self.build(context, random.Random(seed))
+        drawn = self.build(replace(context, free=seed), random.Random(seed))
         if context.transport == "kafka":
             drawn = _over_kafka(drawn)
         recipe = {"seed": seed, **drawn.recipe}
@@ -134,16 +155,20 @@ def carried(
 ) -> Scenario:
     """Return a run of the carrier's app on the input that is usual for it.
 
-    ``recipe`` overrides that for every app, ``keyed`` for count alone. Market Spread runs on a
-    generated market; see `market` for the session's own.
+    ``recipe`` overrides that for every app, ``keyed`` for count alone; beside faults, one of
+    CONTENTS is drawn if it is not given. Market Spread runs on a generated market; see `market`
+    for the session's own.
     """
-    carrier, keyed = context.carried_by, keyed or {}
+    carrier = context.carried_by
+    if keyed is None:
+        kinds = CONTENTS if context.dear else (*CONTENTS, MANY)
+        keyed = random.Random(context.free).choice(kinds) if rest.get("faults") else {}
     base: dict[str, Any] = {"records": records, "partitions": 4}
     if carrier.app == "market-spread":
         return market(context, records, recipe=base | (recipe or {}), **rest)
     usual: dict[str, dict[str, Any]] = {
         "passthrough": {"kind": "payloads", "size": 24, "tick": 16},
-        "double": {"kind": "numbers"},
+        "double": {"kind": "numbers", "edges": True},
         "count": {"kind": "keyed", "keys": 1000, "tick": 64, "edges": True}
         | {"edge_keys": "key_shape" not in keyed}
         | keyed,
@@ -183,6 +208,15 @@ def market(
         base |= {"probe_one_in": 500} if inputs == "two" else {}
         base |= recipe or {}
     return Scenario("", carrier.app, carrier.params, base, **rest)
+
+
+def sized(rng: random.Random, least: int, end: int) -> int:
+    """Return a size from ``least`` on, below ``end``: one of both ends, or any in between.
+
+    Those in between are as often twice another one as that.
+    """
+    between = int(least * (end / least) ** rng.random())
+    return rng.choice((least, end - 1, min(between, end - 1)))
 
 
 def kill(rng: random.Random, target: str, low: float, high: float, **rest: Any) -> FaultStep:

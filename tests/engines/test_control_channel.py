@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickproof.conformance.engines.control_channel import MAX_VIOLATIONS, ControlChannel
+from tickproof.conformance.engines.control_channel import MAX_VIOLATIONS, ControlChannel, Style
 from tickproof.conformance.engines.failures import EngineFailure
 
 
@@ -65,6 +66,20 @@ def test_what_an_answer_may_not_be(op, text, code):
         answered(op, text)
     assert raised.value.code == code
     assert raised.value.stderr_tail == ("last words",)
+
+
+@given(st.integers(0, 2**32))
+def test_whatever_their_style_requests_are_json_with_ids_of_their_own(seed):
+    style = Style.drawn(random.Random(seed))
+    talk = ControlChannel(lambda: (), lambda: "", style)
+    asked = [talk.submit("drain", {"extra": n}) for n in range(300)]
+    ids = [pending.number for pending, _ in asked]
+    assert len(set(ids)) == 300 and all(0 <= number < 2**53 for number in ids)
+    for n, (number, (_, line)) in enumerate(zip(ids, asked, strict=True)):
+        assert json.loads(line) == {"id": number, "op": "drain", "extra": n}
+    for text in ("x", f'{{"id": {ids[7]}, "ok": true}}', f'{{"id": {ids[7]}, "ok": true}}'):
+        talk.receive(text.encode(), False, 1)
+    assert "a second time" in str(talk.violations[-1])
 
 
 def test_bytes_that_are_not_utf_8():

@@ -285,8 +285,10 @@ def test_edges_are_visited_and_the_same_orders_are_rejected():
     for one in (bid > offer, (bid > 0) & (offer == 0), (bid == 0) & (offer > 0)):
         assert one.any()
     for column in (quotes["bid_size"], orders["qty"], orders["account"]):
-        assert {0, 2**32 - 1} <= set(column.tolist())
-    assert {0, MAX_PRICE} <= set(orders["price"].tolist())
+        assert {0, 1, 2**32 - 1} <= set(column.tolist())
+    assert {0, 1, 2**32, MAX_PRICE} <= set(orders["price"].tolist())
+    tags = orders["client_tag"].tolist()
+    assert {0, 2**63 - 1} <= set(tags) and len(set(tags)) < len(tags)
     assert len(set(orders["order_id"].tolist())) == len(orders)
     assert int(orders["order_id"].max()) > 2**53
     assert b"NA      " in set(quotes["symbol"].tolist())
@@ -308,12 +310,16 @@ def expected_rejects(market):
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
-def test_ids_of_orders_pass_a_limit_whatever_the_seed(seed):
+def test_ids_of_orders_pass_all_limits_whatever_the_seed(seed):
     ids = Market(params(messages=4_000, seed=seed, edges=True)).messages(0, 4_000)
     ids = ids.view(framed(ORDER))["payload"]
     ids = ids["order_id"][ids["kind"] == ORDER_KIND]
-    assert (np.diff(ids.astype(object)) == 1).all()
-    assert any(ids[0] < limit <= ids[-1] for limit in (2**53, 2**63)) or ids[0] > 2**63
+    assert ids[0] == 0
+    assert (np.diff(ids.astype(object)) > 0).all()
+    assert all(ids[at - 1] == limit - 1 and ids[at] == limit
+               for limit in (2**16, 2**32, 2**53, 2**63)
+               for at in [np.searchsorted(ids, np.uint64(limit))])  # fmt: skip
+    assert ids[-1] > 2**64 - 4_000
 
 
 def test_edge_symbols_stand_at_the_same_places_however_many_there_are():

@@ -12,6 +12,8 @@ from tickproof.generators.numbers import (
     EDGE_NUMBERS,
     EDGE_VALUES,
     KEY_SHAPES,
+    SMALL_KEYS,
+    SMALL_NUMBERS,
     Keyed,
     KeyedParams,
     Numbers,
@@ -168,6 +170,17 @@ def test_a_shape_has_the_choice_and_the_values_of_the_spread():
 def test_edge_keys_belong_to_the_spread():
     with pytest.raises(ValueError, match="edge_keys: expected only with key_shape spread, not den"):
         KeyedParams(key_shape="dense", edge_keys=True)
+
+
+def test_with_edges_small_numbers_and_keys_follow_those_of_before():
+    x = [
+        Numbers(1, edges).records(0, 60)["payload"]["x"].view(np.uint64) for edges in (False, True)
+    ]
+    assert tuple(x[1][: len(EDGE_NUMBERS)]) == tuple(x[0][: len(EDGE_NUMBERS)]) == EDGE_NUMBERS
+    assert tuple(x[1][len(EDGE_NUMBERS) :][: len(SMALL_NUMBERS)]) == SMALL_NUMBERS
+    keys = Keyed(KeyedParams(edge_keys=True, edges=True)).keys(np.arange(60, dtype=np.uint64))
+    assert tuple(keys[: len(EDGE_KEYS) + len(SMALL_KEYS)]) == EDGE_KEYS + SMALL_KEYS
+    assert len(set(keys.tolist())) == 60
 
 
 def test_one_value_in_64_is_an_edge():

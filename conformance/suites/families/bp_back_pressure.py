@@ -124,11 +124,12 @@ _SHORT_S: Final = 0.5
 
 @scenario(*STATE_FIRST)
 def count_links_slow(context: Context, rng: random.Random) -> Scenario:
+    late_s = round(rng.uniform(0.7, 1.2), 2)
     faults = (
-        at_source("delay", rng.uniform(0.08, 0.1), seconds=_LONG_S, lag_s=0.4),
+        at_source("delay", rng.uniform(0.08, 0.1), seconds=_LONG_S, lag_s=late_s),
         at_sink("drip", rng.uniform(0.25, 0.27), seconds=_SHORT_S),
         at_source("throttle", rng.uniform(0.42, 0.44), seconds=_SHORT_S, rate=50_000),
-        at_sink("delay", rng.uniform(0.59, 0.61), seconds=_LONG_S, lag_s=0.4),
+        at_sink("delay", rng.uniform(0.59, 0.61), seconds=_LONG_S, lag_s=late_s),
         at_source("silence", rng.uniform(0.76, 0.78), seconds=_SHORT_S),
     )
     return deaths(context, *faults)

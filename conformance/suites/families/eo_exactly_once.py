@@ -68,11 +68,13 @@ from tickproof.conformance.suites.scenarios import (
     kill_in_backlog,
     market,
     scenario,
+    sized,
 )
 from tickproof.conformance.suites.schedules import held, point_held
 from tickproof.conformance.suites.space import space_1
 from tickproof.conformance.suites.state_faults import fell, held_back, require_held_back
 from tickproof.conformance.verdicts import Reason
+from tickproof.generators.market import EVENT_TIMES
 
 EO: Final = Family("EO", "Exactly-once under faults", tier=3)
 
@@ -176,14 +178,12 @@ def count_two_worker_deaths(context: Context, rng: random.Random) -> Scenario:
 #: cost seconds: by engine.toml, or by the timeout of a session.
 _DEATHS: Final = 9
 _DEAR_DEATHS: Final = 3
-_DEAR_S: Final = 20.0
 
 
 @scenario(*STATE_FIRST)
 def count_deaths_of_one_worker(context: Context, rng: random.Random) -> Scenario:
     # What waits longer after each death, or counts deaths and never forgets one, shows late.
-    dear = context.transport == "kafka" or context.recovery_s > _DEAR_S
-    number = _DEAR_DEATHS if dear else _DEATHS
+    number = _DEAR_DEATHS if context.dear else _DEATHS
     apart = 0.72 / number
     faults = tuple(
         kill(rng, "worker", low, low + 0.02) for low in (0.05 + apart * n for n in range(number))
@@ -221,13 +221,20 @@ EO.requirement(
 def count_death_in_recovery(context: Context, rng: random.Random) -> Scenario:
     # Twice: what guards itself against a start that crashes again and again counts to three.
     again = FaultStep("kill", "engine", "recovery")
-    return deaths(context, kill(rng, "engine", 0.3, 0.6, cut=True), again, again)
+    # The sink is slow, and the connections break as the engine recovers once more.
+    broken = FaultStep("cut", "source", "recovery")
+    breaks = "connection" in context.survives and context.transport == "log"
+    meanwhile = (broken,) if breaks else ()
+    first = kill(rng, "engine", 0.3, 0.6, cut=True)
+    sink = SinkBehaviour(ack_delay_s=0.02, budget_s=2.0)
+    return deaths(context, first, again, again, *meanwhile, sink=sink)
 
 
 EO.requirement(
     "EO-DEATH-IN-RECOVERY",
     "output is exact after a death during recovery",
-    """Killed again while it recovers, the engine recovers from the same cut a second time.
+    """Killed again while it recovers, the engine recovers from the same cut a second time, and a
+    third over connections that break.
     If it fails, recovery changes what it reads: it must be safe to begin it any number of
     times.""",
     clauses="ctl-deploy-resume proc-restart eut-durable",
@@ -321,16 +328,18 @@ def count_uneven_death(context: Context, rng: random.Random) -> Scenario:
         rate=60_000,
         faults=(step,),
         recipe=recipe,
-        keyed={"keys": 3_000},
+        # More than 65,536 of them are in the last cut of the crowded partition.
+        keyed={"keys": 3_000 if context.dear else 1_000_000, "hot_share": 0.0},
         hold=(0.7, 0.4),
     )
 
 
 @scenario(*STATE_FIRST)
 def count_idle_worker_death(context: Context, rng: random.Random) -> Scenario:
-    # Some workers have no partition, before and after.
+    # Most workers have no partition, before and after.
     step = kill(rng, "engine", 0.35, 0.7, cut=True)
-    return deaths(context, step, recipe={"partitions": 2}, workers=4)
+    workers = 4 if context.dear else rng.randrange(8, 13)
+    return deaths(context, step, recipe={"partitions": 2}, workers=workers)
 
 
 def _uneven(history: History) -> None:
@@ -505,9 +514,11 @@ EO.requirement(
 @scenario(*STATE_FIRST)
 def count_tail(context: Context, rng: random.Random) -> Scenario:
     # A little after the last fetch: output is on its way, and its answers are slow.
+    # One key has more than 65,536 values by then.
     return deaths(
         context,
         kill(rng, "engine", 1.0, 1.0),
+        keyed={"keys": 50, "hot_share": 0.95, "hot_keys": 0.02},
         sink=SinkBehaviour(last_ack_delay_s=0.25, budget_s=1.5),
     )
 
@@ -642,7 +653,9 @@ EO.requirement(
 
 @scenario(*ON_MERGED)
 def market_worker_death(context: Context, rng: random.Random) -> Scenario:
-    return market(context, 90_000, rate=60_000, faults=(kill(rng, "worker", 0.4, 0.6),))
+    step = kill(rng, "worker", 0.4, 0.6)
+    times = rng.choice(("equal", "backwards"))
+    return market(context, 90_000, rate=60_000, faults=(step,), event_times=times)
 
 
 EO.requirement(
@@ -660,7 +673,9 @@ EO.requirement(
 
 @scenario(*ON_MERGED)
 def market_engine_death(context: Context, rng: random.Random) -> Scenario:
-    return market(context, 90_000, rate=60_000, faults=(kill(rng, "engine", 0.4, 0.6),))
+    step = kill(rng, "engine", 0.4, 0.6)
+    times = rng.choice(("limits", "backwards"))
+    return market(context, 90_000, rate=60_000, faults=(step,), event_times=times)
 
 
 EO.requirement(
@@ -682,7 +697,8 @@ EO.requirement(
 def market_two_after_accept(context: Context, rng: random.Random) -> Scenario:
     # Once before the reply to STAGE, when no cut can name it yet, and once after it.
     faults = aimed(rng, "staged", "accepted")
-    return market(context, 90_000, rate=60_000, faults=faults)
+    times = rng.choice(EVENT_TIMES)
+    return market(context, 90_000, rate=60_000, faults=faults, event_times=times)
 
 
 @scenario(TWO_REJECTS)
@@ -757,9 +773,22 @@ EO.requirement(
 )
 
 
+#: Input of payloads beside a death: bytes, and seconds.
+_PAYLOAD_BYTES: Final = 8_000_000
+_PAYLOAD_S: Final = 1.5
+
+
 @scenario(PASSTHROUGH)
 def passthrough_deaths(context: Context, rng: random.Random) -> Scenario:
-    return deaths(context, kill(rng, "engine", 0.3, 0.7))
+    size = sized(rng, 2**8, 2**16)
+    records = max(400, _PAYLOAD_BYTES // size)
+    return carried(
+        context,
+        context.records(records),
+        rate=records / _PAYLOAD_S,
+        faults=(kill(rng, "engine", 0.3, 0.7),),
+        recipe={"size": size, "tick": max(1, records // 1_000)},
+    )
 
 
 EO.requirement(
@@ -775,7 +804,9 @@ EO.requirement(
 
 @scenario(*STATE_FIRST)
 def count_all_workers_death(context: Context, rng: random.Random) -> Scenario:
-    return deaths(context, kill(rng, "workers", 0.35, 0.7))
+    # One of them has no partition, and has to come back as the others.
+    step = kill(rng, "workers", 0.35, 0.7)
+    return deaths(context, step, recipe={"partitions": 2}, workers=3)
 
 
 EO.requirement(
@@ -1089,7 +1120,7 @@ def count_links_down(context: Context, rng: random.Random) -> Scenario:
     faults = (
         at_source("half-open", rng.uniform(0.15, 0.25), seconds=_LONG_S),
         at_sink("half-open", rng.uniform(0.4, 0.5), seconds=_LONG_S),
-        at_sink("refuse", rng.uniform(0.65, 0.75), seconds=_LONG_S),
+        at_sink("refuse", rng.uniform(0.65, 0.75), seconds=round(rng.uniform(1.5, 2.5), 2)),
     )
     return deaths(context, *faults)
 

@@ -44,7 +44,8 @@ BOUNDARIES: Final[dict[str, dict[str, tuple[int, int] | None]]] = {
         "RATSUB": (40, 41),
         "RATHALF": (20, 21),  # rejected only by a midpoint that was rounded
     },
-    "no-quote": {"NOQUOTE": None, "NOQUOTE2": None},
+    # An order comes before the first quote of some, too.
+    "no-quote": {"NOQUOTE": None, "NOQUOTE2": None, "LATER": (1_000_000, 1_000_100)},
     "odd": {
         "ZERO": (0, 0),
         "CROSSED": (1_000_500, 1_000_000),
@@ -82,9 +83,10 @@ def market_boundaries(context: Context, rng: random.Random) -> Scenario:
     ]
     orders = [["order", symbol] for group in BOUNDARIES.values() for symbol in group]
     rng.shuffle(orders)
+    early = [["order", "LATER"]]
     recipe = {
         "kind": "script",
-        "rows": quotes + orders * 3,
+        "rows": early + quotes + orders * 3,
         "inputs": "merged",
         "partitions": 4,
         "tick": 16,

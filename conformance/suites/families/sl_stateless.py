@@ -13,7 +13,7 @@ from tickproof.conformance.suites.families.pr_protocol import passthrough, stdin
 from tickproof.conformance.suites.judge import Unknown
 from tickproof.conformance.suites.require import require_correct
 from tickproof.conformance.suites.requirement import Family, Needs
-from tickproof.conformance.suites.scenarios import Context, carried, scenario
+from tickproof.conformance.suites.scenarios import Context, carried, scenario, sized
 from tickproof.conformance.verdicts import Reason
 
 SL: Final = Family("SL", "Stateless apps", tier=0)
@@ -46,23 +46,18 @@ def large_payloads(context: Context, _rng: random.Random) -> Scenario:
 
 @scenario(PASSTHROUGH)
 def short_payloads(context: Context, rng: random.Random) -> Scenario:
-    return carried(context, 4 * 500, recipe={"size": _drawn_size(rng, 1, 2**15)})
+    return carried(context, 4 * 500, recipe={"size": sized(rng, 2, 2**15)})
 
 
 @scenario(PASSTHROUGH)
 def long_payloads(context: Context, rng: random.Random) -> Scenario:
     # A number of 16 bits with a sign does not hold these.
-    return carried(context, 4 * 40, recipe={"size": _drawn_size(rng, 2**15, 2**16)})
+    return carried(context, 4 * 40, recipe={"size": sized(rng, 2**15, 2**16)})
 
 
 @scenario(PASSTHROUGH)
 def longer_payloads(context: Context, rng: random.Random) -> Scenario:
-    return carried(context, 4 * 20, recipe={"size": _drawn_size(rng, 2**16, 2**20)})
-
-
-def _drawn_size(rng: random.Random, least: int, end: int) -> int:
-    """Return a size from ``least`` on, below ``end``; as often twice another one as that."""
-    return min(int(least * (end / least) ** rng.random()), end - 1)
+    return carried(context, 4 * 20, recipe={"size": sized(rng, 2**16, 2**20)})
 
 
 SL.requirement(
