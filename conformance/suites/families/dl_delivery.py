@@ -76,14 +76,15 @@ DL.requirement(
 
 @scenario(*STATE_FIRST)
 def count_slow_acks(context: Context, _rng: random.Random) -> Scenario:
-    # Bit by bit, and answered one after the other: there are dozens without an answer whenever a
-    # cut begins, and at the end.
+    # Bit by bit, and answered one after the other: dozens have no answer as a later cut begins,
+    # and at the end.
     return carried(
         context,
-        2_500,
+        4_500,
         rate=1_000,
-        recipe={"tick": 8},
-        sink=SinkBehaviour(ack_delay_s=0.05, last_ack_delay_s=0.3, budget_s=7.0),
+        recipe={"tick": 10},
+        workers=1,
+        sink=SinkBehaviour(ack_delay_s=0.1, last_ack_delay_s=0.3, budget_s=7.0),
     )
 
 

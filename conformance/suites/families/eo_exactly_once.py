@@ -74,7 +74,7 @@ from tickproof.conformance.suites.schedules import held, point_held
 from tickproof.conformance.suites.space import space_1
 from tickproof.conformance.suites.state_faults import fell, held_back, require_held_back
 from tickproof.conformance.verdicts import Reason
-from tickproof.generators.market import EVENT_TIMES
+from tickproof.generators.market import EVENT_TIMES, EventTimes
 
 EO: Final = Family("EO", "Exactly-once under faults", tier=3)
 
@@ -336,10 +336,12 @@ def count_uneven_death(context: Context, rng: random.Random) -> Scenario:
 
 @scenario(*STATE_FIRST)
 def count_idle_worker_death(context: Context, rng: random.Random) -> Scenario:
-    # Most workers have no partition, before and after.
-    step = kill(rng, "engine", 0.35, 0.7, cut=True)
+    # Most workers have no partition, before and after; one key has more than 65,536 values in the
+    # last cut.
+    step = kill(rng, "engine", 0.84, 0.88, cut=True)
     workers = 4 if context.dear else rng.randrange(8, 13)
-    return deaths(context, step, recipe={"partitions": 2}, workers=workers)
+    keyed = {"keys": 50, "hot_share": 0.98, "hot_keys": 0.02}
+    return deaths(context, step, recipe={"partitions": 2}, keyed=keyed, workers=workers)
 
 
 def _uneven(history: History) -> None:
@@ -514,11 +516,9 @@ EO.requirement(
 @scenario(*STATE_FIRST)
 def count_tail(context: Context, rng: random.Random) -> Scenario:
     # A little after the last fetch: output is on its way, and its answers are slow.
-    # One key has more than 65,536 values by then.
     return deaths(
         context,
         kill(rng, "engine", 1.0, 1.0),
-        keyed={"keys": 50, "hot_share": 0.95, "hot_keys": 0.02},
         sink=SinkBehaviour(last_ack_delay_s=0.25, budget_s=1.5),
     )
 
@@ -654,7 +654,7 @@ EO.requirement(
 @scenario(*ON_MERGED)
 def market_worker_death(context: Context, rng: random.Random) -> Scenario:
     step = kill(rng, "worker", 0.4, 0.6)
-    times = rng.choice(("equal", "backwards"))
+    times: EventTimes = rng.choice(("equal", "backwards"))
     return market(context, 90_000, rate=60_000, faults=(step,), event_times=times)
 
 
@@ -674,7 +674,7 @@ EO.requirement(
 @scenario(*ON_MERGED)
 def market_engine_death(context: Context, rng: random.Random) -> Scenario:
     step = kill(rng, "engine", 0.4, 0.6)
-    times = rng.choice(("limits", "backwards"))
+    times: EventTimes = rng.choice(("limits", "backwards"))
     return market(context, 90_000, rate=60_000, faults=(step,), event_times=times)
 
 
