@@ -26,11 +26,10 @@ SILENCES_S: Final = {"quick": 10.5, "full": 35.0}
 #: The ticks of input whose time counts, in microseconds.
 TICK_US: Final = 1_000
 #: What input of count may be where a scenario with faults does not say: each kind is another test
-#: of how state is written and restored.
+#: of how state is written and restored. Workers have as much to do as ever.
 CONTENTS: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"wrap": True},
-    {"keys": 50, "hot_share": 0.95, "hot_keys": 0.02},
     {"key_shape": "same-low-32"},
     {"key_shape": "same-low-16"},
     {"key_shape": "limits"},
