@@ -338,10 +338,18 @@ def count_uneven_death(context: Context, rng: random.Random) -> Scenario:
 def count_idle_worker_death(context: Context, rng: random.Random) -> Scenario:
     # Most workers have no partition, before and after; one key has more than 65,536 values in the
     # last cut.
-    step = kill(rng, "engine", 0.84, 0.88, cut=True)
+    step = kill(rng, "engine", 0.76, 0.8, cut=True)
     workers = 4 if context.dear else rng.randrange(8, 13)
     keyed = {"keys": 50, "hot_share": 0.98, "hot_keys": 0.02}
-    return deaths(context, step, recipe={"partitions": 2}, keyed=keyed, workers=workers)
+    return carried(
+        context,
+        context.records(110_000),
+        rate=60_000,
+        faults=(step,),
+        recipe={"partitions": 2},
+        keyed=keyed,
+        workers=workers,
+    )
 
 
 def _uneven(history: History) -> None:
