@@ -18,9 +18,14 @@ from tickproof.conformance.errors import HistoryError, RequestError
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Default: report.html in the folder of a SESSION; else NAME.html in the working folder. "
-    "A name that ends in .svg gets the picture of the worst run alone.",
+    "A name that ends in .svg gets the picture of the worst run alone, one in .md a summary.",
 )
-def report(what: Path, output: Path | None) -> None:
+@click.option(
+    "--annotations",
+    is_flag=True,
+    help="Instead, print what did not hold as annotations for GitHub Actions.",
+)
+def report(what: Path, output: Path | None, annotations: bool) -> None:
     """Make one HTML file of a SESSION (a folder of `run` or `latency`), a RUN or a PACK.
 
     A run or a pack is judged again for it, from what it holds alone. A session of `run` that ended
@@ -29,13 +34,22 @@ def report(what: Path, output: Path | None) -> None:
     from tickproof.conformance.pack import opened_run
     from tickproof.conformance.performance import latency_page
     from tickproof.conformance.performance.latency_document import LatencySession
-    from tickproof.conformance.report import json_report, page, whole_file
+    from tickproof.conformance.report import json_report, page, pipeline, whole_file
     from tickproof.conformance.report.document import PAGE_NAME
     from tickproof.conformance.session import recorded_report, session_reports
 
     lost = None if output or not what.is_dir() else session_reports.ended_early(what)
-    html = page.picture if output and output.suffix == ".svg" else page.html
+    forms = {".svg": page.picture, ".md": lambda found, _folder: pipeline.summary(found)}
+    html = forms.get(output.suffix if output else "", page.html)
     document = what / json_report.FILE_NAME if what.is_dir() else what
+    if annotations:
+        try:
+            found = json_report.Report.read(document)
+        except HistoryError as error:
+            raise RequestError(f"SESSION: {error}") from error
+        for line in pipeline.workflow_commands(found):
+            click.echo(line)
+        return
     try:
         if lost is not None:
             found = session_reports.of_lost(lost, what)
@@ -47,8 +61,9 @@ def report(what: Path, output: Path | None) -> None:
         raise RequestError(f"SESSION: {what}: {why}") from error
     try:
         if (what / LatencySession.FILE_NAME).exists() or what.name == LatencySession.FILE_NAME:
-            if html is page.picture:
-                raise RequestError("--output: a session of latency has no picture of one run")
+            if html is not page.html:
+                why = "a session of latency has no picture of one run, and no summary"
+                raise RequestError(f"--output: {why}")
             session = what if what.is_dir() else what.parent
             text = latency_page.html(
                 LatencySession.read(session / LatencySession.FILE_NAME), session

@@ -145,6 +145,11 @@ def _bad(result: Result) -> bool:
     return result.verdict in _FIRST and not json_report.left(result)
 
 
+def first(results: Iterable[Result]) -> list[Result]:
+    """Return what is shown before all else, the worst first."""
+    return sorted(filter(_bad, results), key=lambda one: _FIRST.index(one.verdict))
+
+
 def html(report: Report, folder: Path) -> str:
     """Return the page of a session whose runs lie in ``folder``, as `Report` names them.
 
@@ -158,14 +163,12 @@ def html(report: Report, folder: Path) -> str:
             for number, group in groupby(shown, key=lambda entry: entry.result.tier)
         )
     ]
-    first = sorted(
-        (entry for entry in shown if entry.bad), key=lambda e: _FIRST.index(e.result.verdict)
-    )
+    by_id = {entry.result.id: entry for entry in shown}
     return templates.render(
         "report.html.j2",
         report=report,
         tiers=tiers,
-        first=first,
+        first=[by_id[result.id] for result in first(report.requirements)],
         counts=_counted(shown),
         sentence=sentence(report),
         share=judged.share(report.requirements),

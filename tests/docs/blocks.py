@@ -5,7 +5,8 @@
 | console | lines that begin with ``$`` are commands; the others are what they print |
 | python | compiled, and what it imports from tickproof has to be there |
 | toml, json | parsed |
-| yaml | the commands behind ``- run:`` are commands |
+| yaml | the commands behind ``- run:``, and of a script, are commands |
+| ini | tests/docs/test_ci.py runs it |
 | text, mermaid | nothing: output, or a drawing |
 
 A block below the line ``<!-- run -->`` is run: the commands of a console block in a fresh
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-KINDS: Final = ("console", "python", "toml", "json", "yaml", "text", "mermaid")
+KINDS: Final = ("console", "python", "toml", "json", "yaml", "ini", "text", "mermaid")
 RUN: Final = "<!-- run -->"
 
 _FENCE: Final = re.compile(r"^```(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -52,7 +53,7 @@ class Block:
     def commands(self) -> list[str]:
         """The commands of a console or yaml block, continued lines joined."""
         if self.kind == "yaml":
-            return re.findall(r"- run: (.+)", self.body)
+            return re.findall(r"(?:- |run: )((?:pip|tickproof|mkdir) .+)", self.body)
         joined = self.body.replace("\\\n", " ")
         return [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
 

@@ -162,6 +162,7 @@ PROGRAMS: Final[Mapping[str, Callable[[list[str]], None]]] = {
     "mkdocs": anything,
     "git": anything,
     "cd": anything,
+    "cp": anything,
     "mkdir": anything,
     "wc": anything,
     "kill": anything,

@@ -1,0 +1,221 @@
+"""The action, and the recipes of docs/ci.md: each command is run, in order, in an empty folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import ROOT, blocks
+from tests.long import ASKED, LONG
+from tickproof.conformance.report.json_report import Report
+
+yaml = pytest.importorskip("yaml")
+
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+STEPS = ACTION["runs"]["steps"]
+RECIPES = {str(one): one for one in blocks(ROOT / "docs" / "ci.md") if one.kind == "yaml"}
+DEADLINE_S = 900
+#: Ends before it is asked anything.
+BROKEN = """
+[engine]
+name = "broken"
+version = "1"
+language = "none"
+argv = ["{python}", "-c", "pass"]
+transports = ["log"]
+[claims]
+state = "none"
+delivery = "at-least-once"
+survives = []
+rescale = "none"
+[apps.passthrough]
+"""
+
+
+@pytest.fixture
+def kit(tmp_path):
+    """A folder of programs: the kit of this checkout, and the Python of these tests."""
+    programs = tmp_path / "temp" / "tickproof" / "bin"
+    programs.mkdir(parents=True)
+    for name, words in (("tickproof", "-m tickproof"), ("python", "")):
+        script = programs / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        script.chmod(0o755)
+    return programs
+
+
+@pytest.fixture
+def here(tmp_path):
+    """An empty folder but for an engine."""
+    engine = tmp_path / "here" / "path" / "to" / "engine.toml"
+    engine.parent.mkdir(parents=True)
+    engine.write_text(BROKEN)
+    return tmp_path / "here"
+
+
+class Runner:
+    """Plays the ``run:`` steps of the action as a runner of GitHub does."""
+
+    def __init__(self, here: Path, temp: Path, inputs: dict[str, str]) -> None:
+        self.here, self.temp = here, temp
+        self.inputs = {name: one.get("default", "") for name, one in ACTION["inputs"].items()}
+        self.inputs |= inputs
+        self.outputs: dict[str, str] = {}
+        self.summary, self.said = "", ""
+
+    def play(self, steps) -> int:
+        """Play steps; return the status of the first that failed, 0 if none did."""
+        failed = 0
+        for number, step in enumerate(steps):
+            if "run" not in step or (failed and "always()" not in step.get("if", "")):
+                continue
+            failed = self._play(number, step) or failed
+        return failed
+
+    def _play(self, number: int, step: dict) -> int:
+        output, summary = (self.temp / f"{name}-{number}" for name in ("output", "summary"))
+        output.write_text("")
+        summary.write_text("")
+        given = {name: self._evaluated(text) for name, text in step.get("env", {}).items()}
+        files = {
+            "GITHUB_ACTION_PATH": str(ROOT),
+            "GITHUB_OUTPUT": str(output),
+            "GITHUB_STEP_SUMMARY": str(summary),
+            "GITHUB_ACTIONS": "true",
+            "CI": "true",
+            "RUNNER_TEMP": str(self.temp),
+        }
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=self.here,
+            env={**os.environ, **files, **given},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=DEADLINE_S,
+        )
+        self.said += done.stdout
+        self.summary += summary.read_text("utf-8")
+        for line in output.read_text("utf-8").splitlines():
+            name, _, value = line.partition("=")
+            self.outputs[f"steps.{step['id']}.outputs.{name}"] = value
+        return done.returncode
+
+    def _evaluated(self, text: str) -> str:
+        known = {f"inputs.{name}": value for name, value in self.inputs.items()} | self.outputs
+        return re.sub(r"\$\{\{ ([\w.-]+) \}\}", lambda found: known[found[1]], text)
+
+
+def test_no_step_puts_an_expression_into_a_shell():
+    for step in STEPS:
+        assert "${{" not in step.get("run", "")
+        assert ("run" in step) == ("shell" in step) != ("uses" in step)
+    used = set(re.findall(r"inputs\.([\w-]+)", (ROOT / "action.yml").read_text("utf-8")))
+    assert used == set(ACTION["inputs"])
+
+
+@pytest.mark.parametrize("installed", [False, pytest.param(True, marks=LONG)])
+def test_the_action_judges_summarises_annotates_packs_and_compares(
+    kit, here, tmp_path, installed, monkeypatch
+):
+    steps = STEPS if installed else STEPS[1:]
+    if installed:
+        shutil.rmtree(kit.parent)
+        # What the kit depends on is there already; the kit itself is built and installed.
+        monkeypatch.setenv("PYTHONPATH", sysconfig.get_path("purelib"))
+        monkeypatch.setenv("PIP_NO_DEPS", "1")
+        monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "1")
+    else:
+        monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    inputs = {"engine": "path/to/engine.toml\n", "only": "PR-HELLO"}
+    runner = Runner(here, tmp_path / "temp", inputs)
+
+    assert runner.play(steps) == 1, runner.said
+
+    assert runner.outputs["steps.judge.outputs.status"] == "1"
+    report = Report.read(here / "tickproof-out" / "broken" / "report.json")
+    (result,) = report.requirements
+    assert runner.summary.startswith("## ✗ broken 1: fail")
+    assert result.reproduce.startswith("tickproof run path/to/engine.toml --only PR-HELLO")
+    assert result.reproduce in runner.summary
+    line = BROKEN.splitlines().index("[claims]") + 1
+    assert f"::error file=path/to/engine.toml,line={line},title=PR-HELLO fail%3A " in runner.said
+    packs = list((here / "tickproof-out" / "packs").iterdir())
+    assert packs and all(one.name.endswith(".tickproof.zip") for one in packs)
+
+    # Held against itself it is no worse, but it still fails.
+    (tmp_path / "base").mkdir()
+    shutil.copy(here / "tickproof-out" / "broken" / "report.json", tmp_path / "base")
+    again = Runner(here, tmp_path / "temp", inputs | {"compare-with": str(tmp_path / "base")})
+    again.outputs = dict(runner.outputs)
+    first = next(number for number, step in enumerate(STEPS) if step.get("id") == "compare")
+    assert again.play(STEPS[first:]) == 1
+    assert again.outputs["steps.compare.outputs.status"] == "0", again.said
+    assert (here / "tickproof-out" / "compare.md").read_text("utf-8") in again.summary
+
+
+@LONG
+def test_a_session_that_holds_ends_with_0(kit, here, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    inputs = {"engine": "minimal", "only": "PR-HELLO,PR-STOP", "require": "PR-HELLO"}
+    runner = Runner(here, tmp_path / "temp", inputs)
+    assert runner.play(STEPS[1:]) == 0, runner.said
+    assert "minimal" in runner.summary and "::error" not in runner.said
+    assert not list((here / "tickproof-out" / "packs").iterdir())
+
+
+def scripts(document) -> list[str]:
+    """Return the commands of a workflow or of a GitLab pipeline, in order."""
+    found = []
+    for job in (*document.get("jobs", {}).values(), *document.values()):
+        if isinstance(job, dict):
+            found += [step["run"] for step in job.get("steps", ()) if "run" in step]
+            found += job.get("script", ())
+    return found
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_commands_of_a_recipe_run_in_order(name, kit, here, monkeypatch):
+    commands = scripts(yaml.safe_load(RECIPES[name].body))
+    assert commands
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PATH", f"{kit}{os.pathsep}{os.environ['PATH']}")
+    (here / "tickproof").symlink_to(ROOT)
+    # The action was run, of which the last steps of its recipe keep the report.
+    report = here / "tickproof-out" / "broken" / "report.json"
+    report.parent.mkdir(parents=True)
+    report.write_text("{}")
+    for command in commands:
+        if command.startswith("pip install") and not ASKED:
+            continue
+        if command.startswith("pip install"):
+            command = f"{sys.executable} -m {command} --dry-run --no-deps --quiet"
+        if command.startswith("tickproof run"):
+            command += " --only PR-HELLO"
+        done = subprocess.run(
+            command, shell=True, cwd=here, capture_output=True, text=True, timeout=DEADLINE_S
+        )
+        expected = 1 if command.startswith("tickproof run") else 0
+        assert done.returncode == expected, done.stdout + done.stderr
+
+
+@LONG
+def test_the_recipe_of_tox_runs(here):
+    pytest.importorskip("tox")
+    (block,) = (one for one in blocks(ROOT / "docs" / "ci.md") if one.kind == "ini")
+    (here / "tickproof").symlink_to(ROOT)
+    (here / "tox.ini").write_text(block.body)
+    (here / "path" / "to" / "engine.toml").write_text(BROKEN)
+    words = ["-m", "tox", "-e", "conformance", "--", "minimal", "--only", "PR-HELLO"]
+    done = subprocess.run(
+        [sys.executable, *words], cwd=here, capture_output=True, text=True, timeout=DEADLINE_S
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 of 1 judged: 1 pass" in done.stdout
