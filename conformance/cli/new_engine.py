@@ -17,7 +17,7 @@ from tickproof.conformance.cli.options import Command
 )
 @click.option(
     "--lang",
-    type=click.Choice(["python", "java", "go", "node"]),
+    type=click.Choice(["python", "java", "go", "node", "rust"]),
     default="python",
     show_default=True,
     help="Not each is there for each transport yet.",

@@ -37,6 +37,8 @@ STARTERS: Final[Mapping[tuple[str, str], Starter]] = {
     ("log", "python"): _starter("engines/minimal", "adapter.py"),
     ("log", "go"): _starter("starters/log-go", "main.go", "go.mod"),
     ("log", "node"): _starter("starters/log-node", "adapter.mjs"),
+    ("log", "java"): _starter("starters/log-java", "Adapter.java"),
+    ("log", "rust"): _starter("starters/log-rust", "main.rs", "Cargo.toml"),
     ("kafka", "python"): Starter(
         f"starters/kafka-python/{FILE_NAME}",
         ("starters/kafka-python/app.py", "engines/bytewax/run.py", "engines/bytewax/prepare.py"),
