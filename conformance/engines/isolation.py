@@ -36,13 +36,21 @@ class Isolation:
     """How an engine is kept apart.
 
     hidden: absolute folders that it may not see. hosts: on so many hosts of a network of our own
-    it runs, 0 for none but this machine. network: these hosts, while a run lasts.
+    it runs, 0 for none but this machine. network: these hosts, while a run lasts. around: files
+    and folders that a sandbox hides, too: what else the session writes.
     """
 
     level: Level = Level.NONE
     hidden: tuple[Path, ...] = ()
     hosts: int = 0
     network: Network | None = None
+    around: tuple[Path, ...] = ()
+
+    @property
+    def unseen(self) -> list[Path]:
+        """What a sandbox hides; nothing of it lies in another."""
+        paths = {path.resolve() for path in (*self.hidden, *self.around)}
+        return sorted(path for path in paths if paths.isdisjoint(path.parents))
 
     def prepare(self, workspace: Workspace) -> None:
         """Close the hidden folders to the engine's user, and give it those of its workspace."""

@@ -29,7 +29,9 @@ def launch(
     status_read, status_write = (end.detach() for end in socket.socketpair())
     wake_read, wake_write = os.pipe()
     interpreter = [sys.executable, "-I", "-S", str(_REAPER)]
-    environment = {k: v for k, v in os.environ.items() if k != process_table.RUN_VARIABLE}
+    # pytest names the scenario in one of its own.
+    unwanted = (process_table.RUN_VARIABLE, "PYTEST_")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
     environment["TMPDIR"] = str(workspace.tmp)
     network = isolation.network
     spaces = [] if network is None else [network.user, *network.spaces]
@@ -54,6 +56,9 @@ def launch(
             cwd="/",
             bufsize=0,
         )
+        if isolation.level == Level.SANDBOX:
+            paths = [os.fsencode(path.resolve()) for path in isolation.unseen]
+            os.write(control_write, b"".join(path + b"\0" for path in paths) + b"\0")
     except BaseException:
         for descriptor in (control_write, status_read, wake_read, wake_write):
             os.close(descriptor)
@@ -80,8 +85,7 @@ def launch(
 def _level(isolation: Isolation, port: int) -> str:
     """Return the level as the reaper takes it."""
     if isolation.level == Level.SANDBOX:
-        hidden = "//".join(str(folder.resolve()) for folder in isolation.hidden)
-        return f"{isolation.level}:{port}:{hidden}"
+        return f"{isolation.level}:{port}"
     if isolation.level == Level.USER:
         return ":".join(map(str, (isolation.level, *other_user())))
     return str(isolation.level)

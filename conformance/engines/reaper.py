@@ -10,9 +10,11 @@ STATUS, a stream socket, carries lines: ``above PID``, the process that all of t
 below, ``started PID``, ``failed ERRNO``, ``exited WAITSTATUS``, ``alone`` once nothing of the
 engine is left, and at last ``gone`` or ``stuck PID...``.
 
-LEVEL is ``none``, ``user:UID:GID``, or ``sandbox:PORT:FOLDER//FOLDER...``: the port to listen on
-in there (the socket comes with the line ``listening``), and the folders to hide. In a sandbox the
-reaper is its init, and its pids are those of the sandbox, that of ``above`` excepted.
+LEVEL is ``none``, ``user:UID:GID``, or ``sandbox:PORT``: the port to listen on in there (the socket
+comes with the line ``listening``). CONTROL then begins with the paths of what to hide, a zero byte
+after each and after the last: a command line can be read in there. The kit's own package is hidden,
+too, but for what starts engines. In a sandbox the reaper is its init, and its pids are those of the
+sandbox, that of ``above`` excepted.
 
 HOSTS is empty, or holds descriptors of namespaces: of a user namespace (-1: none), and of the
 network of each host. The engine runs on the first; on each other one host_starter.py runs as long
@@ -38,7 +40,10 @@ DAY_S = 86_400
 UNTOLD = 3  # exit status of an init that the kit did not tell to end
 NOT_CATCHABLE = (signal.SIGKILL, signal.SIGSTOP)
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
-HOST_STARTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "host_starter.py")  # noqa: PTH100, PTH118, PTH120
+HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
+HOST_STARTER = f"{HERE}/host_starter.py"
+#: What programs in a sandbox need of the kit.
+NEEDED = ("__pycache__", "host_starter.py", "process_table.py", "supervisor.py")
 
 
 def prctl(option: int, value: int) -> None:
@@ -198,11 +203,31 @@ def enter_host(spaces: list[int]) -> None:
     sandbox.enter(first, sandbox.NEWNET)
 
 
-def enter_sandbox(kit: int, status: int, workspace: str, level: str, on_host: bool) -> None:
+def read_hidden(control: int) -> list[str]:
+    """Return the paths with which CONTROL begins; none if the kit is gone."""
+    said = bytearray()
+    while not (b"\0" + said).endswith(b"\0\0"):
+        if not (one := os.read(control, 1)):
+            return []
+        said += one
+    return [os.fsdecode(path) for path in bytes(said).split(b"\0") if path]
+
+
+def of_the_kit() -> list[str]:
+    """Return the files and folders of the kit's package that programs do not need."""
+    kit = os.path.dirname(HERE)  # noqa: PTH120
+    beside = [entry.path for entry in os.scandir(HERE) if entry.name not in NEEDED]
+    above = [entry.path for entry in os.scandir(kit) if entry.path != HERE]
+    return [*beside, *above, f"{os.path.dirname(kit)}/generators"]  # noqa: PTH120
+
+
+def enter_sandbox(
+    kit: int, status: int, workspace: str, level: str, hidden: list[str], on_host: bool
+) -> None:
     """Go on as the init of a new sandbox; the process of before waits for its end, and leaves."""
     import sandbox
 
-    _, port, hidden = level.split(":", 2)
+    port = level.partition(":")[2]
     if on_host:
         sandbox.unshare_on_host()
     else:
@@ -220,7 +245,7 @@ def enter_sandbox(kit: int, status: int, workspace: str, level: str, on_host: bo
     if not os.read(go_read, 1):  # its parent died before prctl could ask for the signal
         os._exit(1)
     os.close(go_read)
-    sandbox.furnish(workspace, [folder for folder in hidden.split("//") if folder])
+    sandbox.furnish(workspace, [*hidden, *of_the_kit()])
     if on_host:
         sandbox.name_host()
         return
@@ -311,7 +336,7 @@ def main(
     if spaces:
         enter_host(spaces)
     if sandboxed := level.startswith("sandbox:"):
-        enter_sandbox(kit, status, workspace, level, bool(spaces))
+        enter_sandbox(kit, status, workspace, level, read_hidden(control), bool(spaces))
     else:
         report(f"above {os.getpid()}")
     prctl(PR_SET_CHILD_SUBREAPER, 1)

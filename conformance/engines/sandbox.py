@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import re
+import stat
 import sys
 
 _NEWNS, _NEWUTS, _NEWIPC, _NEWUSER = 0x00020000, 0x04000000, 0x08000000, 0x10000000
@@ -27,7 +28,7 @@ _CAPABILITY_VERSION, _NET_ADMIN = 0x20080522, 12
 #: that runs as root is used to, and what leads out of no namespace.
 _KEPT_CAPABILITIES = {0, 1, 3, 4, 5, 6, 7, 10}
 #: Made anew; nothing of the machine's is seen there.
-_OWN = ("/proc", "/sys", "/dev")
+_OWN = (b"/proc", b"/sys", b"/dev")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
@@ -97,8 +98,9 @@ def set_uptime_ahead(seconds):
 def furnish(workspace, hidden):
     """Leave the files of the machine for those of the sandbox; called by its init.
 
-    Only what lies in the folders of ``workspace`` is written for good. ``hidden`` folders are
-    empty. Raises OSError.
+    Only what lies in the folders of ``workspace`` is written for good. Files and folders that are
+    ``hidden`` are not there, nor is their name; if the kernel refuses, they are empty. Raises
+    OSError.
     """
     _call(_libc.unshare, _NEWNS)
     _mount(b"", b"/", b"", _REC | _PRIVATE)
@@ -108,14 +110,18 @@ def furnish(workspace, hidden):
     _mount(b"tmpfs", base, b"tmpfs", _NOSUID | _NODEV, b"mode=755")
     new = base + b"/new"
     os.mkdir(new)  # noqa: PTH102
-    _Layers(base, new, mounts).cover(b"/")
+    hidden = [os.fsencode(os.path.realpath(path)) for path in hidden]
+    hidden = [path for path in hidden if not _within(os.fsencode(workspace), (path,))]
+    _Layers(base, new, mounts, hidden).cover(b"/")
     _furnish_proc(new)
     _furnish_dev(new)
     for folder in [os.fsencode(f"{workspace}/{name}") for name in FOLDERS]:
         _mount(folder, new + folder, b"", _BIND)
-    for folder in hidden:
-        target = new + os.path.realpath(os.fsencode(folder))
-        _mount(b"tmpfs", target, b"tmpfs", _RDONLY | _NOSUID | _NODEV, b"mode=755,size=4k")
+    for target in (new + path for path in hidden):
+        if os.path.isdir(target):  # noqa: PTH112
+            _mount(b"tmpfs", target, b"tmpfs", _RDONLY | _NOSUID | _NODEV, b"mode=755,size=4k")
+        elif os.path.exists(target):  # noqa: PTH110
+            _mount(b"/dev/null", target, b"", _BIND)
     os.chdir(new)
     _call(_libc.pivot_root, b".", b".")  # the old root now lies on top of the new one
     _call(_libc.umount2, b".", _DETACH)
@@ -125,36 +131,36 @@ def furnish(workspace, hidden):
 class _Layers:
     """Shows the files of the machine, so that what is written to them is lost."""
 
-    def __init__(self, base, new, mounts):
-        self._base, self._new = base, new
-        self._mounts = [path for path in mounts if not _within(path, _OWN)]
+    def __init__(self, base, new, mounts, hidden):
+        self._base, self._new, self._hidden = base, new, hidden
+        self._mounts = [path for path in mounts if not _within(path, (*_OWN, *hidden))]
         self._count = 0
 
     def cover(self, path):
         """Show a file or folder, and all below it."""
         target = self._new + path
-        below = [m for m in self._mounts if m != path and _within(m, (os.fsdecode(path),))]
-        if self._overlay(path, target):
+        below = [m for m in self._mounts if m != path and _within(m, (path,))]
+        if self._overlay(path, target, below):
             for mount in below:
-                if not any(m != mount and _within(mount, (os.fsdecode(m),)) for m in below):
+                if not any(m != mount and _within(mount, (m,)) for m in below):
                     self.cover(mount)
         elif not below:
             _bind_readonly(path, target)
         else:
             self._expand(path, target)
 
-    def _overlay(self, path, target):
-        """Put a layer over a folder; False where the kernel refuses."""
+    def _overlay(self, path, target, below):
+        """Put a layer over a folder with mounts ``below``; False where the kernel refuses."""
         if not os.path.isdir(path):  # noqa: PTH112
             return False
         self._count += 1
         upper, work = (self._base + b"/%s%d" % (kind, self._count) for kind in (b"u", b"w"))
-        facts = os.stat(path)  # noqa: PTH116
-        for folder in (upper, work):
-            os.mkdir(folder)  # noqa: PTH102
-        os.chmod(upper, facts.st_mode & 0o7777)  # noqa: PTH101
-        with contextlib.suppress(OSError):
-            os.chown(upper, facts.st_uid, facts.st_gid)
+        os.mkdir(work)  # noqa: PTH102
+        _make_like(path, upper)
+        for one in self._hidden:
+            if _within(one, (path,)) and not _within(one, below):
+                with contextlib.suppress(OSError):
+                    _leave_out(one, path, upper)
         lower = re.sub(rb"([\\:,])", rb"\\\1", path)
         options = b"lowerdir=%s,upperdir=%s,workdir=%s" % (lower, upper, work)
         for extra in (b"", b",userxattr"):
@@ -177,6 +183,8 @@ class _Layers:
             )
         for entry in os.scandir(path):
             inside = self._new + entry.path
+            if entry.path in self._hidden:
+                continue
             if entry.is_symlink():
                 os.symlink(os.readlink(entry.path), inside)  # noqa: PTH115, PTH211
                 continue
@@ -187,6 +195,25 @@ class _Layers:
             if not _within(entry.path, _OWN):
                 with contextlib.suppress(OSError):  # what cannot be shown is missing
                     self.cover(entry.path)
+
+
+def _make_like(path, folder):
+    """Make a folder with the rights of another one."""
+    facts = os.stat(path)  # noqa: PTH116
+    os.mkdir(folder)  # noqa: PTH102
+    os.chmod(folder, facts.st_mode & 0o7777)  # noqa: PTH101
+    with contextlib.suppress(OSError):
+        os.chown(folder, facts.st_uid, facts.st_gid)
+
+
+def _leave_out(hidden, path, upper):
+    """Mark in the layer over a folder that something below it is not there; raises OSError."""
+    *parents, name = os.path.relpath(hidden, path).split(b"/")
+    for parent in parents:
+        path, upper = path + b"/" + parent, upper + b"/" + parent
+        if not os.path.exists(upper):  # noqa: PTH110
+            _make_like(path, upper)
+    os.mknod(upper + b"/" + name, stat.S_IFCHR, os.makedev(0, 0))
 
 
 def _furnish_proc(new):
@@ -305,8 +332,7 @@ def _mount_points():
 
 
 def _within(path, folders):
-    text = os.fsdecode(path)
-    return any(text == one or text.startswith(one.rstrip("/") + "/") for one in folders)
+    return any(path == one or path.startswith(one.rstrip(b"/") + b"/") for one in folders)
 
 
 def _try_out(workspace):

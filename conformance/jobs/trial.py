@@ -298,7 +298,8 @@ class Trial:
             self._over.wait(_LOOK_S if watching else _TICK_S)
 
     def _start(self, stack: contextlib.ExitStack) -> None:
-        isolation = Isolation(self._level, hidden=(self._folder.resolve(),))
+        folder = self._folder.resolve()
+        isolation = Isolation(self._level, hidden=(folder,), around=(folder.parents[1],))
         engine = self._engine = Engine(
             JobSpec(self._job, self._values(self._proxy.port)),
             self._id,

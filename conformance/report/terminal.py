@@ -377,6 +377,13 @@ def _blocking(result: Result) -> str:
     return f"by {', '.join(result.blocked_by)}: {result.reason}"
 
 
+#: What stays open at a level of isolation, unless it is the strongest.
+_OPEN: Final = {
+    "user": "; isolation user: the engine can see what is tested, and keep state in /tmp",
+    "none": "; isolation none: nothing but trust keeps the engine from the evidence",
+}
+
+
 def _last_line(console: Console, report: Report, folder: Path) -> None:
     dash = glyph("—", "-", console)
     text = Text(shown(report.engine.name, 60), style="bold").append(": ")
@@ -386,8 +393,7 @@ def _last_line(console: Console, report: Report, folder: Path) -> None:
     text.append(f"{judged.share(report.requirements)}: ", style="default")
     text.append_text(counts_line(judged.counts(report.requirements), console))
     text.append(f"; exit status {report.exit_status}", style="default")
-    if report.isolation == "none":
-        text.append("; isolation none: nothing but trust keeps the engine from the evidence")
+    text.append(_OPEN.get(report.isolation, ""))
     console.print()
     for why, ids in (("not judged", report.missing), ("a known gap", report.required_gaps)):
         if ids:

@@ -77,6 +77,7 @@ def play_isolated(
                 "level": isolation.level,
                 "hosts": isolation.hosts,
                 "hidden": [str(hidden) for hidden in isolation.hidden],
+                "around": [str(around) for around in isolation.around],
                 "cores": _placement(scenario.pace) | {"refused": recorders.refused},
             }
             with on_cores(scenario.pace.kit_cores):  # threads of libraries start there too
@@ -158,7 +159,12 @@ def main(parent: int) -> int:
             folder,
             seed=job["seed"],
             port=job["port"],
-            isolation=Isolation(Level(job["level"]), tuple(map(Path, job["hidden"])), job["hosts"]),
+            isolation=Isolation(
+                Level(job["level"]),
+                tuple(map(Path, job["hidden"])),
+                job["hosts"],
+                around=tuple(map(Path, job["around"])),
+            ),
             facts={"cores": job["cores"]},
             usage=None,
         )

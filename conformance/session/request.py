@@ -28,7 +28,8 @@ class Request:
     isolation: of engines; None: the best that the machine gives to each. kafka: host:port of a
     cluster to judge on, None for a broker of the kit. hosts: of a network of our own that engines
     run on, 0 for none. engine: as the command line named it, "" for its path. confirm: replays of
-    each failure, to say how often it comes again.
+    each failure, to say how often it comes again. hidden: what the session writes beside runs,
+    which no engine in a sandbox sees.
     """
 
     out: Path = Path("tickproof-out")
@@ -54,6 +55,7 @@ class Request:
     hosts: int = 0
     engine: str = ""
     confirm: int = 0
+    hidden: tuple[Path, ...] = ()
 
     @property
     def reading(self) -> Reading:

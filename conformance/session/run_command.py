@@ -31,6 +31,7 @@ from tickproof.conformance.report import json_report, machine, terminal
 from tickproof.conformance.report.json_report import FaultSpace, Report
 from tickproof.conformance.report.live import SessionProgress
 from tickproof.conformance.report.market import market_notes
+from tickproof.conformance.report.session_log import FILE_NAME as LIVE_FILE
 from tickproof.conformance.report.session_log import SessionLog
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.session import confirmation, out_folder, session_reports
@@ -324,6 +325,12 @@ class _Session:
     cut: SessionCut | None = None
 
 
+def _beside_runs(folder: Path, spec: EngineSpec) -> tuple[Path, ...]:
+    """Return what a session writes in the folder of its engine: all, unless the engine is there."""
+    inside = spec.path.resolve().is_relative_to(folder.resolve())
+    return (folder / RUNS, folder / LIVE_FILE) if inside else (folder,)
+
+
 def _play(spec: EngineSpec, request: Request, folder: Path, view: SessionProgress) -> _Session:
     request = replace(
         request,
@@ -346,7 +353,8 @@ def _play(spec: EngineSpec, request: Request, folder: Path, view: SessionProgres
     with runs_folder(folder / RUNS, request.seed) as runs, SessionLog(folder, facts, view) as log:
         try:
             with view:
-                outcomes = run_session(spec.path, replace(request, out=runs), log)
+                hidden = (*request.hidden, *_beside_runs(folder, spec))
+                outcomes = run_session(spec.path, replace(request, out=runs, hidden=hidden), log)
         except SessionCut as cut:
             return _Session(record, runs, cut.outcomes, datetime.now(UTC), cut=cut)
         log.came_out(session_reports.conclusion(record, outcomes, folder).word)

@@ -198,6 +198,7 @@ class ScenarioPlayer:
                 self.request.isolation or Level.NONE,
                 (self.request.out.resolve(),),
                 self.request.hosts,
+                around=tuple(path.absolute() for path in self.request.hidden),
             )
             seed = scenario.recipe["seed"] if given else self.request.seed
             if scenario.pace is not None:

@@ -69,11 +69,12 @@ def run(
         for path in written:
             console.print(Text(f"  {path}", style="dim"), soft_wrap=True)
 
+    hidden = tuple(out / f"seed{seed}" for seed in seeds)
     try:
         for number, seed in enumerate(seeds, 1):
             began = datetime.now(UTC)
             console.print(Text(f"seed {seed}, {number} of {len(seeds)}", style="dim"))
-            asked = replace(request, seed=seed, out=out / f"seed{seed}")
+            asked = replace(request, seed=seed, out=out / f"seed{seed}", hidden=hidden)
             folders = run_command.engine_folders(specs, asked.out)
             statuses.append(run_command.judge_all(specs, selected, asked, console))
             for found, folder in zip(sessions, folders, strict=True):
