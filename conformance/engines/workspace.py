@@ -17,6 +17,11 @@ from pathlib import Path
 from typing import Final
 
 PREFIX: Final = "tickproof-"
+#: What an engine keeps in this folder of its state is none of its state.
+SCRATCH: Final = "scratch"
+#: Extensions of files that an engine has not finished, and of what belongs to them (Hadoop's
+#: ``.name.tmp.crc``): nobody reads them after a death.
+_UNFINISHED: Final = {"tmp", "temp", "part"}
 #: Bytes of a folder's path to which the longest name may be added (PATH_MAX, NAME_MAX).
 _LONGEST_PATH: Final = 4_096 - 257
 
@@ -41,12 +46,18 @@ class Workspace:
         return self.cwd, self.tmp, self.states
 
     def begin_life(self) -> None:
-        """Empty what an earlier life left outside of its state."""
+        """Remove what an earlier life left outside of its state, or has not finished there."""
         for folder in (self.cwd, self.tmp):
             remove(folder)
             folder.mkdir(parents=True)  # an engine may have removed all of it
         self.states.mkdir(exist_ok=True)
         self._clear_states()
+        if self._state_dir is not None and not self._state_dir.is_symlink():
+            remove(self._state_dir / SCRATCH)
+            for parent, _, names in walked(self._state_dir):
+                for name in filter(unfinished, names):
+                    with contextlib.suppress(OSError):
+                        os.unlink(os.path.join(parent, name))  # noqa: PTH108, PTH118 - many files
 
     def state_dir(self, run_id: str) -> Path:
         """Return the folder for the state of one run; the state of earlier runs goes."""
@@ -71,6 +82,11 @@ class Workspace:
     def remove(self) -> None:
         """Remove all of it; may be called again."""
         remove(self.root)
+
+
+def unfinished(name: str) -> bool:
+    """Tell whether a file of a name is none of the state, as it is not finished."""
+    return not _UNFINISHED.isdisjoint(name.split(".")[1:])
 
 
 def walked(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:

@@ -20,18 +20,13 @@ from inotify_simple import INotify, flags
 
 from tickproof.conformance.engines.process_table import Proc, read, send, stop_all
 from tickproof.conformance.engines.process_tree import SETTLE_S
-from tickproof.conformance.engines.workspace import walked
+from tickproof.conformance.engines.workspace import SCRATCH, unfinished, walked
 from tickproof.conformance.scenario import DAMAGE, Damaged
 from tickproof.conformance.text import shown
 
 #: So often it is looked for processes that were forked in the middle of the last look.
 _PASSES: Final = 50
 _SHOWN: Final = 5
-#: What an engine keeps in this folder of its state is none of its state.
-SCRATCH: Final = "scratch"
-#: Extensions of files that an engine has not finished, and of what belongs to them (Hadoop's
-#: ``.name.tmp.crc``): nobody reads them after a death.
-UNFINISHED: Final = {"tmp", "temp", "part"}
 #: What engines say of a write that this fault refused, or of any disk that is full.
 _WORDS: Final = re.compile(
     r"file too large|file size limit|no space left|disk quota|\b(EFBIG|ENOSPC|EDQUOT|SIGXFSZ)\b",
@@ -250,7 +245,7 @@ def newest(folder: Path) -> Path | None:
         if parent == str(folder) and SCRATCH in below:
             below.remove(SCRATCH)
         for name in names:
-            if UNFINISHED.intersection(name.split(".")[1:]):
+            if unfinished(name):
                 continue
             path = os.path.join(parent, name)  # noqa: PTH118 - many files
             try:

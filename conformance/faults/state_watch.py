@@ -11,8 +11,7 @@ from typing import Final
 
 from inotify_simple import Event, INotify, flags
 
-from tickproof.conformance.engines.workspace import walked
-from tickproof.conformance.faults.state_dir import SCRATCH
+from tickproof.conformance.engines.workspace import SCRATCH, walked
 from tickproof.conformance.text import shown
 
 _WRITTEN: Final = flags.CREATE | flags.MODIFY | flags.MOVED_TO

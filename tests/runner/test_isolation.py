@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import socket
@@ -23,6 +24,7 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
+from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.judge import Fail
 from tickproof.conformance.suites.scenarios import Context
@@ -45,16 +47,19 @@ def engine(folder: Path, *cheat: object, drain_s: int = 30) -> Path:
     return folder / "engine.toml"
 
 
-def played(toml: Path, level: Level) -> History:
+def scenario(secret: str = "") -> Scenario:
+    drawn = draw("count-engine-death", Context(seed=3, secret=secret))
+    return replace(drawn, recipe=drawn.recipe | {"records": 20_000})
+
+
+def played(toml: Path, level: Level, secret: str = "") -> History:
     spec = load(toml)
     if level == Level.USER:
         open_to_others(toml)
     if why := isolation.obstacle(level, spec):
         pytest.skip(f"no {level} here: {why}")
-    scenario = draw("count-engine-death", Context(seed=3))
-    scenario = replace(scenario, recipe=scenario.recipe | {"records": 20_000})
     folder = toml.parents[1] / "runs" / level
-    play(scenario, spec, folder, seed=3, isolation=Isolation(level, (folder.parent,)))
+    play(scenario(secret), spec, folder, seed=3, isolation=Isolation(level, (folder.parent,)))
     return History(folder)
 
 
@@ -133,6 +138,29 @@ def test_a_service_that_was_started_before_is_out_of_reach(tmp_path, kind):
 def test_the_run_folder_is_closed(tmp_path, cheat, level):
     history = played(engine(tmp_path / "e", cheat, tmp_path / "runs"), level)
     with pytest.raises(Fail):
+        judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
+
+
+@pytest.mark.parametrize("place", ["scratch/{}", "{}.tmp"])
+def test_what_is_none_of_the_state_is_removed_at_a_death(tmp_path, place):
+    history = played(engine(tmp_path / "e", "within", place), Level.NONE)
+    with pytest.raises(Fail):
+        judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
+
+
+@pytest.mark.parametrize(
+    ("level", "secret", "error"),
+    [
+        (Level.NONE, "", contextlib.nullcontext()),  # the cheat works
+        (Level.NONE, "5ca1ab1e", pytest.raises(Fail)),
+        (Level.SANDBOX, "", pytest.raises(Fail)),
+    ],
+)
+def test_an_engine_that_knows_the_seed_cannot_make_its_input_again(tmp_path, level, secret, error):
+    recipe = tmp_path / "recipe.json"
+    recipe.write_text(json.dumps(scenario().recipe))
+    history = played(engine(tmp_path / "e", "seed", recipe, drain_s=5), level, secret)
+    with error:
         judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
 
 
