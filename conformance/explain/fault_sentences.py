@@ -44,10 +44,16 @@ def struck(facts: Facts, after: Aftermath) -> str:
     fault = after.fault
     pids = f" (pid {', '.join(map(str, fault.pids[:6]))}{_names(facts, fault)})"
     return (
-        f"At {facts.at(fault.t_ns)}: {shown(fault.text, 200)}{pids if fault.pids else ''}; "
+        f"At {facts.at(fault.t_ns)}: {shown(fault.text, 200)}{_of_file(fault)}"
+        f"{pids if fault.pids else ''}; "
         f"{fault.fetched:,} records were fetched by then{armed(facts.history, fault)}, "
         f"{fault.released:,} released, and {fault.outputs:,} outputs had come."
     )
+
+
+def _of_file(fault: FiredFault) -> str:
+    """Name the file of the state whose event was the moment, if one was."""
+    return f", file {shown(fault.writing, 100)}" if fault.writing else ""
 
 
 def armed(history: History, fault: FiredFault) -> str:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Protocol
 
 from tickproof.conformance.faults import moments
@@ -59,8 +60,8 @@ class Surroundings(Protocol):
         That gives facts for the event (pids). Both raise LookupError: no such process.
         """
 
-    def watch_state(self) -> StateWatch:
-        """Begin to watch the folder of the state; raises OSError."""
+    def watch_state(self, events: int) -> StateWatch:
+        """Begin to watch the folder of the state for events of inotify; raises OSError."""
 
 
 class FaultController:
@@ -220,9 +221,7 @@ class FaultController:
         # What was fetched before there was time for a cut is past: the moment needs a new fetch.
         # What was cut, too: the next output, or commit, needs records that are not. But once the
         # moment has come, the strike must find some in flight, and not the end.
-        frozen = (
-            self._busy and moment is not moments.CUTTING
-        )  # a file is written while input goes on
+        frozen = self._busy and not moment.of_file  # a file is written while input goes on
         past = self._log.fetched if moment.anew else 0 if frozen else self._log.released
         # END comes with the last record, and lets drain be answered.
         last = total - 1 if moment is moments.DRAINING else total
@@ -300,9 +299,7 @@ class FaultController:
         ).start()
         if waits_for is moments.LOSING:
             return carried_out
-        holds = (
-            self._holds_connections and waits_for is not moments.CUTTING and not self._delayed(step)
-        )
+        holds = self._holds_connections and not waits_for.of_file and not self._delayed(step)
         return carried_out if holds else None
 
     def _strike(self, step: FaultStep, moment: str, carried_out: Future[bool]) -> None:
@@ -448,8 +445,9 @@ class FaultController:
             if awaits_flight and not self._flight.wait() and self._postponed(step):
                 return False
             writing = ""
-            if moment_of(step) is moments.CUTTING:
-                writing = await_writing(self._run.watch_state, self._first_cut_s)
+            if of_file := moment_of(step).of_file:
+                watch = partial(self._run.watch_state, of_file)
+                writing = await_writing(watch, self._first_cut_s)
             before = self._evidence(step)  # in the moment before the strike
             self._striking = True
             facts = strike()

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from inotify_simple import flags
+
 from tickproof.conformance.scenario import FaultStep
 from tickproof.conformance.scenario import Moment as Name
 
@@ -20,7 +22,8 @@ class Moment:
     sentence says it; "{part}" is the part of the input. placed: a part of the input says when; the
     others follow from the fault before, or the end. anew: it needs a new fetch when the step is
     due. of_output: output is sent; none comes from an engine that emits only at END until then.
-    idle: an engine may hold nothing. writes: an engine that is right has a cut to make.
+    idle: an engine may hold nothing. writes: an engine that is right has a cut to make. of_file:
+    which events of a file of the state are waited for, as inotify has them; 0: none.
     """
 
     name: Name
@@ -31,6 +34,7 @@ class Moment:
     of_output: bool = False
     idle: bool = False
     writes: bool = True
+    of_file: int = 0
 
     def when(self, step: FaultStep) -> str:
         """Return when a step comes, as a sentence says it."""
@@ -42,6 +46,11 @@ def _after_cuts(step: FaultStep) -> str:
     return (
         f"after cut {step.cuts} of this life" if step.cuts else "before the first cut of this life"
     )
+
+
+def _of_file(name: Name, words: str, events: int) -> Moment:
+    """Return the moment after an event of a file of the state, once records were fetched."""
+    return Moment(name, words, _FETCHED, of_file=events)
 
 
 FETCHED: Final = Moment("fetched", "when {part} was fetched", _FETCHED, anew=True)
@@ -78,7 +87,23 @@ DRAINED: Final = Moment(
     "drained", "after drain was answered", placed=False, idle=True, writes=False
 )
 CUTS: Final = Moment("cuts", _after_cuts, _FETCHED, anew=True)
-CUTTING: Final = Moment("cutting", "while a cut is written, from {part} on", _FETCHED)
+CUTTING: Final = _of_file(
+    "cutting",
+    "while a cut is written, from {part} on",
+    flags.CREATE | flags.MODIFY | flags.MOVED_TO,
+)
+CREATED: Final = _of_file(
+    "created", "after a file of the state was created, from {part} on", flags.CREATE
+)
+WRITTEN: Final = _of_file(
+    "written", "after a write to a file of the state, from {part} on", flags.MODIFY
+)
+RENAMED: Final = _of_file(
+    "renamed", "after a file of the state was renamed, from {part} on", flags.MOVED_TO
+)
+DELETED: Final = _of_file(
+    "deleted", "after a file of the state was deleted, from {part} on", flags.DELETE
+)
 IDLE: Final = Moment(
     "idle", "after {idle_s:g} s without input, when {part} was answered", idle=True, writes=False
 )
@@ -91,7 +116,7 @@ SCALING: Final = Moment(
 
 _ALL: Final = (
     FETCHED, LOSING, STAGED, ACCEPTED, COMMITTING, RECOVERY, CHECKPOINTING, CHECKPOINT, DRAINED,
-    CUTS, CUTTING, IDLE, DRAINING, SCALING,
+    CUTS, CUTTING, CREATED, WRITTEN, RENAMED, DELETED, IDLE, DRAINING, SCALING,
 )  # fmt: skip
 _BY_NAME: Final = {moment.name: moment for moment in _ALL}
 

@@ -1,4 +1,4 @@
-"""Sees files being written in the folder of an engine's state."""
+"""Sees what happens to files in the folder of an engine's state."""
 
 from __future__ import annotations
 
@@ -14,23 +14,28 @@ from inotify_simple import Event, INotify, flags
 from tickproof.conformance.engines.workspace import SCRATCH, walked
 from tickproof.conformance.text import shown
 
-_WRITTEN: Final = flags.CREATE | flags.MODIFY | flags.MOVED_TO
+#: How folders come, which have to be watched, too.
+_NEW: Final = flags.CREATE | flags.MOVED_TO
 #: Folders watched at most: an engine may make any number of them.
 _MOST_FOLDERS: Final = 4_096
 
 
 class StateWatch(contextlib.ExitStack):
-    """Watches a folder and all below it, without its ``scratch``. Raises OSError: no watch left."""
+    """Watches a folder and all below it, without its ``scratch``, for some events of inotify.
 
-    def __init__(self, folder: Path) -> None:
+    Raises OSError: no watch left.
+    """
+
+    def __init__(self, folder: Path, events: int) -> None:
         super().__init__()
+        self._events = events
         self._inotify = self.enter_context(INotify())
         self._top = str(folder)
         self._folders: dict[int, str] = {}
         self._add(self._top)
 
     def wait(self, timeout_s: float) -> str:
-        """Return the next file that is made, written or renamed; "" where none is in time."""
+        """Return the next file that has such an event; "" if none has in time."""
         deadline = time.monotonic() + timeout_s
         while (left_s := deadline - time.monotonic()) > 0:
             for path in self._named(self._inotify.read(timeout=max(1, int(left_s * 1000)))):
@@ -44,8 +49,9 @@ class StateWatch(contextlib.ExitStack):
                 continue
             path = os.path.join(parent, event.name)  # noqa: PTH118 - as below
             if not event.mask & flags.ISDIR:
-                yield path
-            elif inside := self._add(path):
+                if event.mask & self._events:
+                    yield path
+            elif event.mask & _NEW and (inside := self._add(path)) and self._events & _NEW:
                 yield inside  # it came before the folder was watched
 
     def _add(self, top: str) -> str:
@@ -59,7 +65,7 @@ class StateWatch(contextlib.ExitStack):
             # An engine may have removed it again.
             with contextlib.suppress(FileNotFoundError):
                 watch = self._inotify.add_watch(
-                    parent, _WRITTEN | flags.ONLYDIR | flags.DONT_FOLLOW
+                    parent, self._events | _NEW | flags.ONLYDIR | flags.DONT_FOLLOW
                 )
                 self._folders[watch] = parent
             if names and not found:
@@ -68,11 +74,11 @@ class StateWatch(contextlib.ExitStack):
 
 
 def await_writing(watch: Callable[[], StateWatch], timeout_s: float) -> str:
-    """Return the file of the state that is being written now; raises LookupError: none is.
+    """Return the file of the state that has an event now; raises LookupError: none has.
 
     watch: begins to watch.
     """
     with watch() as begun:
         if name := begun.wait(timeout_s):
             return name
-    raise LookupError(f"no file of the state was written within {timeout_s:g} s")
+    raise LookupError(f"nothing of the kind came to a file of the state within {timeout_s:g} s")

@@ -18,8 +18,8 @@ class FiredFault(Event, kind=EventKind.FAULT):
     connection: the one whose moment it was, 0 where it was no matter of one.
     file, size and left (bytes before and after), how: the file that was damaged. cuts: of this
     life until then, each seen by its RELEASE. idle_s: how long nothing had come, at "idle".
-    writing: at "cutting", the file of the state that was being written. host: the one that it was
-    done to.
+    writing: the file of the state that was being written, or had the event of the moment. host:
+    the one that it was done to.
     """
 
     step: FaultStep

@@ -224,9 +224,9 @@ class LiveRun:
         """Whether a scale is not answered, or nobody has seen its workers."""
         return self.engine.injector.scaling.under_way
 
-    def watch_state(self) -> StateWatch:
-        """Watch the folder of the state; raises OSError."""
-        return StateWatch(self.engine.injector.state_dir)
+    def watch_state(self, events: int) -> StateWatch:
+        """Watch the folder of the state for events of inotify; raises OSError."""
+        return StateWatch(self.engine.injector.state_dir, events)
 
     def _on_line(self, direction: str, line: str, t_ns: int) -> None:
         """Record a control line; an answer is held against the run as it stands right now."""
