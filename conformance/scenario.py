@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 #: Apps that requirements ask for, and those that only a bench does.
 JudgedApp = Literal["passthrough", "double", "count", "market-spread"]
@@ -83,6 +85,41 @@ DAMAGE: Final[Mapping[Damaged, str]] = {
 
 #: What `survives` may hold.
 Death = Literal["worker", "all-workers", "coordinator", "engine", "connection"]
+
+
+class Claims(BaseModel):
+    """What an engine promises for one app with given params: of engine.toml, and of run.json.
+
+    ``survives`` holds what the listed deaths imply, too (`survived`). ``freshness_s``
+    is set exactly where params has inputs = "two". ``latency`` is the name
+    of an SLA profile, or None. ``transport``: what it speaks.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    state: str
+    delivery: str
+    survives: Annotated[tuple[str, ...], Strict(False)]  # in JSON a list
+    rescale: str
+    freshness_s: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    latency: str | None = None
+    transport: str = "log"
+
+    @property
+    def freshness_ns(self) -> int:
+        """How old a quote may be; raises ValueError where nothing is claimed of it."""
+        if self.freshness_s is None:
+            raise ValueError("claims: expected freshness_s")
+        return int(self.freshness_s * 1e9)
+
+    @property
+    def over_kafka(self) -> bool:
+        """Whether the engine speaks Kafka, and not the log's own protocol."""
+        return self.transport == "kafka"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-able dict."""
+        return self.model_dump(mode="json")
 
 
 def survived(claimed: Collection[str]) -> tuple[str, ...]:

@@ -88,11 +88,11 @@ class MarketSpread(App):
             history.inputs(ORDER, 1),
             log,
             emit,
-            freshness_ns=int(history.claims["freshness_s"] * 1e9),
+            freshness_ns=history.claims.freshness_ns,
             publishes=history.publishes,
             fetches=history.fetches_with_cause,
             pauses=leeway.pauses(),
-            delivery=history.claims["delivery"],
+            delivery=history.claims.delivery,
             limit=limit,
             first_fetches=leeway.first_fetches,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -16,7 +15,7 @@ from typing import Any, ClassVar, Final
 from tickproof.conformance import resources, strict_toml
 from tickproof.conformance.engines import toml_model
 from tickproof.conformance.errors import InvalidFile, KitStopped, out_of_reach
-from tickproof.conformance.scenario import survived
+from tickproof.conformance.scenario import Claims, survived
 from tickproof.conformance.text import shown
 from tickproof.generators.spread_rule import DECIMALS, decimals_of, spread_limit
 
@@ -66,28 +65,6 @@ class KafkaTimeouts:
     def transaction_s(self) -> float:
         """How long a transaction that nobody ends stays open, in seconds."""
         return self.transaction_ms / 1e3
-
-
-@dataclass(frozen=True)
-class Claims:
-    """What the engine promises for one app with given params.
-
-    ``survives`` holds what the listed deaths imply, too (`scenario.survived`). ``freshness_s``
-    is set exactly where params has inputs = "two". ``latency`` is the name
-    of an SLA profile, or None. ``transport``: what it speaks.
-    """
-
-    state: str
-    delivery: str
-    survives: tuple[str, ...]
-    rescale: str
-    freshness_s: float | None = None
-    latency: str | None = None
-    transport: str = "log"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able dict."""
-        return dataclasses.asdict(self) | {"survives": list(self.survives)}
 
 
 class EngineSpec:

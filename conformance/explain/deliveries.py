@@ -406,7 +406,7 @@ def shared(facts: Facts, near: Aftermath | None) -> list[str]:
 
 def _over_kafka(facts: Facts) -> bool:
     """Tell whether a writer is a partition of the output topic, and HAVE nothing that exists."""
-    return facts.history.claims.get("transport") == "kafka"
+    return facts.history.claims.over_kafka
 
 
 def _have(facts: Facts, index: int, near: Aftermath | None) -> list[str]:

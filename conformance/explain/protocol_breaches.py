@@ -70,7 +70,7 @@ def _headline(facts: Facts, outcome: Outcome) -> str:
     why = "".join(
         f"; the log had refused {shown(row.op, 20)}: {shown(row.text, 200)}" for row in refused
     )
-    return f"{shown(str(ended['message']), 200)}{when}{why}."
+    return f"{shown(ended.message, 200)}{when}{why}."
 
 
 def _refused(facts: Facts, rows: list[events.Refused]) -> Part:
@@ -102,14 +102,14 @@ def _ahead(facts: Facts, row: events.Refused) -> str:
 def status(facts: Facts) -> list[str]:
     """Say how the engine ended, where that was not asked of it."""
     ended = facts.history.ended
-    if ended["how"] != "engine-failure":
+    if ended.how != "engine-failure":
         return []
-    return [f"The run ended at {facts.at(facts.ended)}: {shown(str(ended['message']), 200)}."]
+    return [f"The run ended at {facts.at(facts.ended)}: {shown(ended.message, 200)}."]
 
 
 def _ended(facts: Facts) -> Part:
     """Explain the end of a run by the failure that ended it."""
-    if facts.history.ended["how"] != "engine-failure":
+    if facts.history.ended.how != "engine-failure":
         return Part()
     left = facts.history.input_records - facts.history.fetched
     said = (

@@ -40,7 +40,8 @@ from tickproof.conformance.history.rows import (
     USAGE,
     of_partition,
 )
-from tickproof.conformance.history.run_record import Partition, RunRecord
+from tickproof.conformance.history.run_record import Ended, Partition, RunRecord
+from tickproof.conformance.scenario import Claims
 from tickproof.conformance.text import shown
 from tickproof.generators.layouts import framed
 from tickproof.generators.spread_rule import decimals_of, spread_limit
@@ -189,13 +190,13 @@ class History:
         return spread_limit(decimals_of(self.record.input.recipe))
 
     @property
-    def claims(self) -> dict[str, Any]:
+    def claims(self) -> Claims:
         """What the engine claims for this app and these params."""
         return self.record.claims
 
     @property
-    def ended(self) -> dict[str, Any]:
-        """How the run ended: ``how`` is "completed", "engine-failure" or "kit-error"."""
+    def ended(self) -> Ended:
+        """How the run ended."""
         return self.record.ended
 
     @cached_property
@@ -262,7 +263,7 @@ class History:
         Faults do, and over Kafka the rebalances of a group, which come unasked.
         """
         rows = self.fetches
-        if self.record.scenario.faults or self.claims.get("transport") == "kafka":
+        if self.record.scenario.faults or self.claims.over_kafka:
             return rows
         onward = np.ones(len(rows), bool)
         number = rows["stream"].astype(np.uint32) << np.uint32(16) | rows["partition"]

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     TypeAdapter,
     ValidationError,
     field_validator,
@@ -17,7 +19,7 @@ from pydantic import (
 )
 
 from tickproof.conformance.errors import HistoryError
-from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.scenario import Claims, Scenario
 from tickproof.conformance.text import shown
 from tickproof.generators.spread_rule import decimals_of
 
@@ -36,15 +38,6 @@ class Engine(_Shape):
     name: str
     version: str
     language: str = ""
-
-
-class _Claims(_Shape):
-    state: str
-    delivery: str
-    survives: list[str]
-    rescale: str
-    freshness_s: _Number | None = None
-    latency: str | None = None
 
 
 class Partition(_Shape):
@@ -73,10 +66,13 @@ class Input(_Shape):
         return recipe
 
 
-class _Ended(_Shape):
+class Ended(_Shape):
+    """How a run ended. code, message: what failed. status: exit status of the engine."""
+
     how: Literal["completed", "engine-failure", "kit-error"]
     code: str = ""
     message: str = ""
+    status: int | None = None
     stderr: list[str] = []
 
     @model_validator(mode="before")
@@ -88,6 +84,14 @@ class _Ended(_Shape):
                 if key not in data:
                     raise ValueError(f"{key}: missing")
         return data
+
+
+class Hello(_Shape):
+    """The first answer of an engine, as it came."""
+
+    name: JsonValue
+    version: JsonValue
+    protocol: JsonValue
 
 
 class Timing(_Shape):
@@ -161,10 +165,10 @@ class RunRecord(_Shape):
     kit: str = "of an unknown version"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     engine: Engine
-    claims: dict[str, Any]
+    claims: Claims
     scenario_json: dict[str, Any] = Field(alias="scenario")
     input: Input
-    ended: dict[str, Any] = {"how": "kit-error", "message": "the run did not end"}
+    ended: Ended = Ended(how="kit-error", message="the run did not end")
     ended_ns: _I64 = 0
     started_ns: _I64 = 0
     started: _Number = 0.0
@@ -173,7 +177,9 @@ class RunRecord(_Shape):
     pace: Timing | None = None
     service: Service = Service()
     cores: Cores = Cores()
-    hello: dict[str, Any] = {}
+    hello: Annotated[Hello | None, BeforeValidator(lambda data: None if data == {} else data)] = (
+        None
+    )
     made_at: MadeAt | None = None
     isolation: str = ""
     hosts: _Count = 0
@@ -187,18 +193,6 @@ class RunRecord(_Shape):
     def scenario(self) -> Scenario:
         """The scenario that was played."""
         return Scenario.from_json(self.scenario_json)
-
-    @field_validator("claims")
-    @classmethod
-    def _claims(cls, claims: dict[str, Any]) -> dict[str, Any]:
-        _Claims.model_validate(claims)
-        return claims
-
-    @field_validator("ended")
-    @classmethod
-    def _ended(cls, ended: dict[str, Any]) -> dict[str, Any]:
-        _Ended.model_validate(ended)
-        return ended
 
     @model_validator(mode="before")
     @classmethod

@@ -126,8 +126,8 @@ def _done(history: History) -> list[str]:
         _paragraph(f"Scenario {history.scenario}: {shown(stimulus(history), _TEXT)}."),
         _paragraph(apps.of(history).about),
         _paragraph(
-            f"The engine claims: state {claims['state']}, delivery {claims['delivery']}; it "
-            f"survives the loss of: {', '.join(claims['survives']) or 'nothing'}."
+            f"The engine claims: state {claims.state}, delivery {claims.delivery}; it "
+            f"survives the loss of: {', '.join(claims.survives) or 'nothing'}."
         ),
         "",
     ]
@@ -146,10 +146,10 @@ def _done(history: History) -> list[str]:
         _paragraph(f"- {fault_sentences.missed(facts, row)}") for row in history.missed_faults
     ]
     ended = history.ended
-    how = _ENDINGS.get(ended["how"], "It ended")
-    said = shown(str(ended.get("message", "")), _TEXT)
+    how = _ENDINGS.get(ended.how, "It ended")
+    said = shown(ended.message, _TEXT)
     lines.append(_paragraph(f"{how}: {said}" if said else how))
-    last = shortened(history.stderr_tail()) if ended["how"] == "engine-failure" else []
+    last = shortened(history.stderr_tail()) if ended.how == "engine-failure" else []
     if any(last):
         lines += ["", "The end of its standard error (stderr.log):", ""]
         lines += [f"  {line}".rstrip() for line in last[-_STDERR_LINES:]]

@@ -266,7 +266,7 @@ def floor_of(folder: Path) -> dict[str, float]:
 
 
 def _floor(null: RecordedRun) -> dict[str, float]:
-    if null.history.ended["how"] != "completed" or not null.sustained:
+    if null.history.ended.how != "completed" or not null.sustained:
         return {}
     return _percentiles(latencies(null.steady))
 
@@ -276,13 +276,13 @@ def _judged(history: History) -> tuple[str, str]:
 
     A run that was broken off by nobody knows whom counts as the kit's failure.
     """
-    how = str(history.ended["how"])
+    how = history.ended.how
     try:
         if how == "engine-failure":
             require_correct(history)  # a wrong answer says more than the failure after it
         earns_figures(history)
     except Fail as fail:
-        failed = how == "engine-failure" and fail.code == history.ended["code"]
+        failed = how == "engine-failure" and fail.code == history.ended.code
         return (how if failed else "completed"), str(fail)
     except (Unknown, KitError) as error:
         # Where the kill did not come, or no answer, figures say so.

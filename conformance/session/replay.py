@@ -70,7 +70,7 @@ def _expect_claimed(history: History, spec: EngineSpec, requirements: list[str])
         raise RequestError(f"{spec.path}: does not offer app {scenario.app} {params}".strip())
     if decimals_of(history.record.input.recipe) > DECIMALS and not spec.finer_prices:
         raise RequestError(f"{spec.path}: {FINER_PRICES_EXPECTED}")
-    claims = spec.claims(scenario.app, scenario.params).to_json()
+    claims = spec.claims(scenario.app, scenario.params)
     known = registry.load()
     missing = []
     for requirement in requirements:

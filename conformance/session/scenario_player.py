@@ -25,7 +25,7 @@ from tickproof.conformance.history.folder import History, write_sealed_json
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.runner.run import play
-from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.scenario import Claims, Scenario
 from tickproof.conformance.session import session_record
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites import evidence, registry, space
@@ -88,7 +88,7 @@ class ScenarioPlayer:
         if not self.spec.offers(scenario.app, scenario.params):
             words = " ".join([scenario.app, *scenario.params.values()])
             raise NotClaimed(f"offers no {words}")
-        claims = self.spec.claims(scenario.app, scenario.params).to_json()
+        claims = self.spec.claims(scenario.app, scenario.params)
         check_claims(self._registry[requirement].needs, claims, scenario)
         if (self.request.out / BROKEN_FILE).exists():
             raise Blocked("a lower tier does not hold")
@@ -224,7 +224,7 @@ class ScenarioPlayer:
                     isolation=isolation,
                 )
             history = History(folder)
-            ended = history.ended["how"]
+            ended = history.ended.how
             add_facts(history, self.spec)
             totals = {
                 "records": history.input_records,
@@ -268,10 +268,10 @@ def _timeouts(spec: EngineSpec) -> dict[str, float]:
     return {"session_s": spec.kafka.session_s, "transaction_s": spec.kafka.transaction_s}
 
 
-def offered(spec: EngineSpec) -> dict[Carrier, dict[str, Any]]:
+def offered(spec: EngineSpec) -> dict[Carrier, Claims]:
     """Return what scenarios can be played on, with the claims for each."""
     return {
-        carrier: spec.claims(carrier.app, carrier.params).to_json()
+        carrier: spec.claims(carrier.app, carrier.params)
         for carrier in STATE_FIRST
         if spec.offers(carrier.app, carrier.params)
     }

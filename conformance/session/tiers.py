@@ -288,8 +288,8 @@ def recheck(folder: Path, opened: Callable[[Path], History] = History) -> list[O
     """
     history = opened(folder)
     cut_short = None
-    if not history.sealed and history.ended["how"] == "kit-error":
-        cut_short = KitError(history.ended["message"])
+    if not history.sealed and history.ended.how == "kit-error":
+        cut_short = KitError(history.ended.message)
     else:
         history.verify()
     if not judges_of(history.scenario):
@@ -316,8 +316,8 @@ def _raised(needs: Needs, judge: Judge, history: History) -> Exception | None:
         raise
     except Fail as error:
         # What is missing from a run that the kit broke off is no fault of the engine.
-        if history.ended["how"] == "kit-error" and error.code not in SEEN:
-            return KitError(history.ended["message"])
+        if history.ended.how == "kit-error" and error.code not in SEEN:
+            return KitError(history.ended.message)
         return error
     except Exception as error:
         return error

@@ -155,11 +155,11 @@ def _market(app: MarketSpread, history: ScaledHistory) -> Findings:
     if app.merged:
         return judged.merged_market(history.files(), emit, history.spread_limit, fetches[0])
     timing = judged.Timing(
-        int(history.claims["freshness_s"] * 1e9),
+        history.claims.freshness_ns,
         history.publishes,
         history.fetches_with_cause,
         list(history.pauses()),
-        history.claims["delivery"],
+        history.claims.delivery,
         history.spread_limit,
         fetches,
     )

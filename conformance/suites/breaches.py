@@ -142,7 +142,7 @@ def of(history: History) -> Breach:
 
 
 def _usual(history: History) -> Breach:
-    code = str(history.ended["code"])
+    code = history.ended.code
     if code in ALWAYS:
         return Breach(ALWAYS[code], ALWAYS[code], code)
     op = pending(history, answered=code in (Reason.REFUSED, Reason.BAD_ANSWER))

@@ -108,7 +108,7 @@ def first_fetches(history: History) -> tuple[FirstFetches, ...]:
     another one overtook: there a FETCH of later records stands for earlier ones.
     """
     app, disturbed = apps.of(history), disturbed_ns(history)
-    exact = not app.numbered or history.claims["state"] == "exactly-once" or disturbed is None
+    exact = not app.numbered or history.claims.state == "exactly-once" or disturbed is None
     records: dict[int, list[int]] = {}
     for part in history.partitions:
         records.setdefault(part.stream, []).append(part.records)
@@ -119,7 +119,7 @@ def first_fetches(history: History) -> tuple[FirstFetches, ...]:
             stream,
             until_ns=NEVER if exact or disturbed is None else disturbed,
             in_order=not app.stateless and len(records) == 1,
-            skips=history.claims.get("transport") != "kafka",
+            skips=not history.claims.over_kafka,
         )
         for stream, counts in sorted(records.items())
     )
@@ -145,7 +145,7 @@ def whole(history: History) -> Findings:
 
 def may_count_again(history: History) -> bool:
     """Tell whether records that were fetched again may count again in a total."""
-    weak = history.claims["state"] == "at-least-once"
+    weak = history.claims.state == "at-least-once"
     return apps.of(history).numbered and weak and disturbed_ns(history) is not None
 
 
@@ -157,7 +157,7 @@ def disturbed_ns(history: History) -> int | None:
     Over Kafka a group rebalances unasked, too, which shows by records that are fetched again.
     """
     faults = [one for one in history.faults if not fault_of(one.step).only_slows]
-    if history.claims.get("transport") == "kafka":
+    if history.claims.over_kafka:
         again = recount.rewinds(history.fetches, len(history.partitions), 0)
         return 0 if faults or again else None
     return faults[0].t_ns if faults else None
@@ -165,7 +165,7 @@ def disturbed_ns(history: History) -> int | None:
 
 def replay_allowed_after(history: History) -> int | None:
     """Return the time after which a key may go back to an earlier n, None: never."""
-    return None if history.claims["delivery"] == "exactly-once" else disturbed_ns(history)
+    return None if history.claims.delivery == "exactly-once" else disturbed_ns(history)
 
 
 def wrapping(records: np.ndarray) -> int:

@@ -143,11 +143,11 @@ def with_known_gaps(outcome: Outcome, gaps: Mapping[str, str]) -> Outcome:
     return outcome
 
 
-def _evidence(history: History) -> dict:
-    evidence = {
+def _evidence(history: History) -> dict[str, Any]:
+    evidence: dict[str, Any] = {
         "records": history.input_records,
         "outputs": history.record.outputs,
-        "ended": history.ended["how"],
+        "ended": history.ended.how,
     }
     if history.faults:
         evidence["faults"] = _fault_facts(history)

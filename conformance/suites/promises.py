@@ -49,7 +49,7 @@ def ruled_out(history: History, kinds: Iterable[str]) -> tuple[str, ...]:
     """Return those of the given kinds that no claim of the engine permits in a run."""
     if disturbed_ns(history) is None:
         return tuple(kinds)
-    state, delivery = history.claims["state"], history.claims["delivery"]
+    state, delivery = history.claims.state, history.claims.delivery
     by_state, by_delivery = _BY_STATE[state], _BY_DELIVERY[delivery]
     if apps.of(history).stateless:
         by_state |= {"invented"}
@@ -64,5 +64,5 @@ def ruled_out(history: History, kinds: Iterable[str]) -> tuple[str, ...]:
 
 def forbidden_repeats(history: History) -> tuple[str, ...]:
     """Return the kinds that mean "delivered twice", if the engine claims that it is not."""
-    ruled = _BY_DELIVERY[history.claims["delivery"]]
+    ruled = _BY_DELIVERY[history.claims.delivery]
     return tuple(kind for kind in TWICE if kind in ruled)

@@ -32,21 +32,21 @@ from tickproof.conformance.verdicts import WORTH_ANOTHER_RUN, Reason
 def require_completed(history: History) -> None:
     """Expect that the run went from deploy to the engine's end, and no output from the future."""
     ended = history.ended
-    if ended["how"] != "kit-error":
+    if ended.how != "kit-error":
         raise_first(values(history), (Reason.AHEAD_OF_FETCH,))
-    if ended["how"] == "engine-failure" and ended["code"] in WORTH_ANOTHER_RUN:
-        raise Unknown(ended["code"], "a run from deploy to the end", ended["message"])
-    if ended["how"] == "engine-failure":
+    if ended.how == "engine-failure" and ended.code in WORTH_ANOTHER_RUN:
+        raise Unknown(ended.code, "a run from deploy to the end", ended.message)
+    if ended.how == "engine-failure":
         refused = history.all(events.Refused)[-1:]
         why = "".join(f"; the log had refused {row.op}: {row.text}" for row in refused)
         raise BrokenOff(
-            ended["code"],
+            ended.code,
             "a run from deploy to the end",
-            ended["message"] + why,
+            ended.message + why,
             stderr=history.stderr_tail(),
         )
-    if ended["how"] != "completed":
-        raise KitError(ended["message"])
+    if ended.how != "completed":
+        raise KitError(ended.message)
 
 
 def require_no(history: History, findings: Findings, kinds: Iterable[str]) -> None:
@@ -57,7 +57,7 @@ def require_no(history: History, findings: Findings, kinds: Iterable[str]) -> No
     is no pass.
     """
     kinds = ruled_out(history, kinds)
-    if history.ended["how"] == "engine-failure":
+    if history.ended.how == "engine-failure":
         due = _all_due(history)
         raise_first(findings, (kind for kind in kinds if due or kind != "lost"))
         require_completed(history)
@@ -79,7 +79,7 @@ def _all_due(history: History) -> bool:
 def _odd(history: History, found: Sequence[events.OddOutput]) -> Fail:
     """Return the failure that shows the first output of another size, or of another shape."""
     first = found[0]
-    if history.claims.get("transport") == "kafka":
+    if history.claims.over_kafka:
         count = sum(event.count for event in found)
         return Fail(
             Reason.WRONG_SIZE,
@@ -118,7 +118,7 @@ def require_fired(
     """
     if count is None:
         count = len(history.record.scenario.faults)
-    if history.ended["how"] == "engine-failure" and len(history.faults) < count:
+    if history.ended.how == "engine-failure" and len(history.faults) < count:
         require_completed(history)
     if len(history.faults) < count:
         why = "; ".join(row.why for row in history.missed_faults) or "their moment did not come"
@@ -159,7 +159,7 @@ def require_held(history: History) -> None:
 
 def refused_clearly(history: History) -> bool:
     """Tell whether the restarted engine said no, by an answer or by how it ended."""
-    if history.ended["how"] != "engine-failure":
+    if history.ended.how != "engine-failure":
         return False
     for event in history.all(events.NotRestarted, events.EndedUnasked):
         if isinstance(event, events.NotRestarted):
@@ -167,7 +167,7 @@ def refused_clearly(history: History) -> bool:
         if isinstance(event, events.EndedUnasked) and event.t_ns > history.faults[0].t_ns:
             return event.returncode != 0
     # It said no to a later request, or ended while one was on its way, which then says so.
-    code, status = history.ended["code"], history.ended.get("status")
+    code, status = history.ended.code, history.ended.status
     return code == "REFUSED" or (code == "EXITED" and status not in (None, 0))
 
 
@@ -245,7 +245,7 @@ def not_fetched_below(
 
     Over Kafka nobody asks the engine to drain: it covers what the engine has committed.
     """
-    over_kafka = history.claims.get("transport") == "kafka"
+    over_kafka = history.claims.over_kafka
     for stream, partition, _, _, fetched, released in event.partitions:
         covered = released if over_kafka else fetched
         rows = of_partition(history.fetches, stream, partition)
@@ -266,7 +266,7 @@ def require_met(history: History, do: Do, target: Target) -> None:
     struck = [f for f in history.faults if fault_of(f.step).lane == (do, target)]
     proofs = history.all(events.Link, do=do, target=target)
     if not struck or not proofs:
-        if history.ended["how"] == "engine-failure":
+        if history.ended.how == "engine-failure":
             require_completed(history)
         missed: list[events.FaultMissed | events.LinkMissed]
         missed = history.all(events.FaultMissed, events.LinkMissed)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal
 
 from tickproof.conformance.faults.kinds import faults_of, needs_of
-from tickproof.conformance.scenario import Death, JudgedApp, Scenario, survived
+from tickproof.conformance.scenario import Claims, Death, JudgedApp, Scenario, survived
 from tickproof.conformance.suites.judge import Judge, NotClaimed
 from tickproof.conformance.suites.scenarios import Entry
 from tickproof.conformance.verdicts import DOES_NOT_APPLY
@@ -136,9 +136,9 @@ def check_hosts(needs: Needs, placement: Mapping[str, str]) -> None:
         raise NotClaimed(f"{DOES_NOT_APPLY}: {about}")
 
 
-def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) -> None:
-    """Raise NotClaimed where app or ``claims`` (as in run.json) are not what a test needs."""
-    check_transport(needs, claims.get("transport", "log"))
+def check_claims(needs: Needs, claims: Claims, scenario: Scenario) -> None:
+    """Raise NotClaimed where app or ``claims`` are not what a test needs."""
+    check_transport(needs, claims.transport)
     played = {"app": scenario.app, **scenario.params}
     for name in ("app", "inputs", "emit"):
         wanted = getattr(needs, name)
@@ -146,14 +146,14 @@ def check_claims(needs: Needs, claims: Mapping[str, Any], scenario: Scenario) ->
             raise NotClaimed(f"offers no {name} {' or '.join(wanted)}".replace("no app ", ""))
     for name in ("state", "delivery", "rescale"):
         wanted = getattr(needs, name)
-        if wanted and claims[name] not in wanted:
-            raise NotClaimed(f"claims {name} = {claims[name]}")
-    if needs.latency and not claims.get("latency"):
+        if wanted and (claimed := getattr(claims, name)) not in wanted:
+            raise NotClaimed(f"claims {name} = {claimed}")
+    if needs.latency and not claims.latency:
         raise NotClaimed("claims no service level (latency)")
     for fault in faults_of(scenario.faults):
-        if fault.rescale_claims and claims["rescale"] not in fault.rescale_claims:
-            raise NotClaimed(f"claims rescale = {claims['rescale']}")
+        if fault.rescale_claims and claims.rescale not in fault.rescale_claims:
+            raise NotClaimed(f"claims rescale = {claims.rescale}")
     asked = {*needs.survives, *needs_of(scenario.faults, scenario.workers)}
-    missing = asked - set(survived(claims["survives"]))
+    missing = asked - set(survived(claims.survives))
     if missing:
         raise NotClaimed(f"does not claim to survive: {', '.join(sorted(missing))}")

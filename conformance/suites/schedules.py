@@ -41,14 +41,14 @@ def held(history: History, *, may_refuse: bool = False) -> None:
     kinds = [*VALUES, *LOSS, *forbidden_repeats(history)]
     if apps.of(history).numbered:
         kinds += ORDER_KINDS
-    if history.claims["delivery"] == "exactly-once":
+    if history.claims.delivery == "exactly-once":
         kinds += CHANGED
     found = whole(history)
     damaged = [one for one in history.faults if isinstance(fault_of(one.step), Corrupt)]
     if damaged and found.first(kinds):
         for fault in damaged:
             require_noticeable(fault)
-    if damaged and history.ended["how"] == "engine-failure":
+    if damaged and history.ended.how == "engine-failure":
         raise_first(found, (kind for kind in kinds if kind in SEEN))
         if not refused_clearly(history):
             require_completed(history)
@@ -57,7 +57,7 @@ def held(history: History, *, may_refuse: bool = False) -> None:
         raise Unknown(
             Reason.NO_RECOVERY_SEEN,
             "a run that goes on after damage, which may be refused, too",
-            history.ended["message"],
+            history.ended.message,
         )
     require_no(history, found, kinds)
     _met(history, require_fired(history, in_flight=False))

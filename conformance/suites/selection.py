@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.scenario import Claims, Scenario
 from tickproof.conformance.suites.carriers import Carrier, named
 from tickproof.conformance.suites.catalog import CATALOG, JUDGES
 from tickproof.conformance.suites.judge import NotClaimed
 from tickproof.conformance.suites.requirement import Requirement, check_claims
 from tickproof.conformance.suites.scenarios import Context
 
-#: Carrier -> claims as in run.json, for each carrier that an engine offers.
-Offered = Mapping[Carrier, Mapping[str, Any]]
+#: The claims for each carrier that an engine offers.
+Offered = Mapping[Carrier, Claims]
 
 
 def played_on(
@@ -33,8 +32,8 @@ def played_on(
             here = replace(
                 context,
                 carrier=carrier,
-                survives=tuple(claims["survives"]),
-                freshness_s=claims.get("freshness_s") or 0.0,
+                survives=claims.survives,
+                freshness_s=claims.freshness_s or 0.0,
             )
             drawn = CATALOG[name].draw(here)
             found.append((_judged(name, drawn, claims, known), drawn))
@@ -45,9 +44,7 @@ def played_on(
     return max(found, key=lambda pair: pair[0])[1]  # the first of equals
 
 
-def _judged(
-    name: str, scenario: Scenario, claims: Mapping[str, Any], known: Mapping[str, Requirement]
-) -> int:
+def _judged(name: str, scenario: Scenario, claims: Claims, known: Mapping[str, Requirement]) -> int:
     """Count the requirements that a scenario would decide."""
     number = 0
     for requirement in {requirement for requirement, _ in JUDGES.get(name, ())}:

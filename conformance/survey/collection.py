@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tickproof.conformance.engines.spec import Claims, EngineSpec
+from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.faults.space.offers import APPS
 from tickproof.conformance.pack import writer
 from tickproof.conformance.report import document, judged
 from tickproof.conformance.report.json_report import Report, Result
+from tickproof.conformance.scenario import Claims
 from tickproof.conformance.survey import run_figures
 from tickproof.conformance.survey.promises import Promises
 from tickproof.conformance.survey.result import (

@@ -120,7 +120,7 @@ def test_an_engine_that_recovered_is_kept_too(spec, tmp_path, pool):
 def test_a_failed_engine_is_ended(tmp_path, pool):
     spec = miniature(tmp_path / "engine", 'print("noise", flush=True)')
     first = run("count", spec, tmp_path / "1", pool)
-    assert first.ended["code"] == "BAD_LINE"
+    assert first.ended.code == "BAD_LINE"
     assert not lives(pids(first, events.Started)[0])
     second = run("count", spec, tmp_path / "2", pool)
     assert pids(second, events.TakenOver) == []
@@ -134,8 +134,8 @@ def test_an_engine_that_died_in_between_fails_the_next_run(spec, tmp_path, pool)
     assert idle.engine.wait_exit(10) == -signal.SIGKILL
     pool._idle = idle
     second = run("count", spec, tmp_path / "2", pool)
-    assert second.ended["code"] == "EXITED"
-    assert "was killed by SIGKILL before deploy was asked" in second.ended["message"]
+    assert second.ended.code == "EXITED"
+    assert "was killed by SIGKILL before deploy was asked" in second.ended.message
     third = run("count", spec, tmp_path / "3", pool)
     assert pids(third, events.Started) != pids(first, events.Started)
     require_correct(third)
@@ -145,14 +145,14 @@ def test_what_it_says_between_two_runs_fails_the_second(tmp_path, pool):
     says = 'self._answer(request["id"]); time.sleep(0.3); print("noise", flush=True)'
     spec = miniature(tmp_path / "engine", says)
     first = run("count", spec, tmp_path / "1", pool)
-    assert first.ended == {"how": "completed"}
+    assert first.ended.how == "completed"
     engine = pool._idle.engine
     tick, deadline = threading.Event(), time.monotonic() + 10
     while not engine.violations and time.monotonic() < deadline:
         tick.wait(0.01)
     second = run("count", spec, tmp_path / "2", pool)
     assert pids(second, events.TakenOver) == pids(first, events.Parked)
-    assert second.ended["code"] == "BAD_LINE"
+    assert second.ended.code == "BAD_LINE"
 
 
 def test_another_number_of_workers_has_an_engine_of_its_own(spec, tmp_path, pool):

@@ -53,7 +53,7 @@ def played(made: Path, scenario: str, *faults: FaultStep) -> History:
 
 
 def completed(history: History) -> None:
-    assert history.ended == {"how": "completed"}
+    assert history.ended.how == "completed"
     assert history.record.scenario.faults
     assert history.missed_faults == []
 
@@ -135,7 +135,7 @@ def test_a_supervisor_that_ends_with_the_coordinator_is_started_again(tmp_path):
 
 def test_a_supervisor_that_ends_as_if_all_were_well_is_at_fault(tmp_path):
     history = played(engine(tmp_path / "e", waiting(0)), "count-coordinator-death")
-    assert (history.ended["how"], history.ended["code"]) == ("engine-failure", "EXITED")
+    assert (history.ended.how, history.ended.code) == ("engine-failure", "EXITED")
     with pytest.raises(Fail, match="EXITED"):
         judge_of("EO-COORDINATOR-DEATH", "count-coordinator-death")(history)
 
@@ -199,7 +199,7 @@ def test_an_engine_that_waits_for_room_goes_on_when_there_is_some(tmp_path):
 
 def test_an_engine_that_ends_on_a_full_disk_is_started_again_and_has_room(tmp_path):
     history = played(sound_variant("ends-on-a-full-disk", tmp_path / "e"), "count-full-disk")
-    assert history.ended == {"how": "completed"}
+    assert history.ended.how == "completed"
     assert history.all(events.Exited)[0].returncode == 1
     assert [row.resume for row in history.all(events.Started)][:2] == [False, True]
     judge_of("EO-FULL-DISK", "count-full-disk")(history)
@@ -211,7 +211,7 @@ def test_an_engine_that_ends_as_if_all_were_well_is_at_fault(tmp_path):
     assert text.count("self._end(1)") == 1
     (made / "adapter.py").write_text(text.replace("self._end(1)", "self._end(0)"))
     history = played(made, "count-full-disk", FULL)
-    assert history.ended["code"] == "EXITED"
+    assert history.ended.code == "EXITED"
     with pytest.raises(Fail, match="EXITED"):
         judge_of("EO-FULL-DISK", "count-full-disk")(history)
 
@@ -239,7 +239,7 @@ def test_drain_is_asked_again_where_it_was_refused_in_the_wake_of_a_fault(tmp_pa
     assert len(history.all(events.DrainAsked)) == 3
     calm = replace(FULL, do="kill", target="workers", seconds=0.0)
     again = played(engine(tmp_path / "other", once), "count-full-disk", calm)
-    assert again.ended["code"] == "REFUSED"
+    assert again.ended.code == "REFUSED"
 
 
 # -- a damaged file ----------------------------------------------------------------------
@@ -264,10 +264,10 @@ def test_a_checkpoint_that_is_damaged_is_refused_clearly(tmp_path, kind):
     assert event.size > event.left or kind in SAME_SIZE
     assert (event.step.damage, event.how) == (kind, DAMAGE[kind])
     assert history.all(events.DamageOver)[0].read is (None if kind == "missing" else True)
-    assert history.ended["code"] == "EXITED"
+    assert history.ended.code == "EXITED"
     judge_of("EO-DAMAGED-CHECKPOINT", "count-lost-checkpoint")(history)
     # An engine that reads its state after the answer to deploy says so when it is asked to drain.
-    later = history.ended | {"code": "REFUSED", "status": None}
+    later = history.ended.model_dump() | {"code": "REFUSED", "status": None}
     tampering.unsealed(tmp_path / "e-run")
     tampering.in_run(ended=later)(tmp_path / "e-run")
     tampering.without("not-restarted", "ended-unasked")(tmp_path / "e-run")

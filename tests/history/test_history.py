@@ -57,7 +57,7 @@ def test_a_network_that_failed_counts_as_a_pause_of_twice_the_time(tmp_path):
 def test_round_trip(folder):
     history = History(folder)
     assert (history.app, history.scenario, history.input_records) == ("count", "made", 500)
-    assert history.ended == {"how": "completed"}
+    assert history.ended.how == "completed"
     assert history.outputs(COUNT_OUT).payloads["n"].tolist() == [1, 2, 3]
     assert sum(map(len, history.inputs(COUNT_IN))) == 500
     assert history.faults == []
@@ -166,7 +166,7 @@ def test_run_without_an_end_is_the_kits_fault(folder):
     run = json.loads((folder / "run.json").read_text())
     del run["ended"]
     write_json(folder / "run.json", run)
-    assert History(folder).ended["how"] == "kit-error"
+    assert History(folder).ended.how == "kit-error"
 
 
 def test_events_are_bounded_by_kind_and_counted_beyond(tmp_path):

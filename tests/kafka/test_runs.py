@@ -136,7 +136,7 @@ def test_a_sound_engine_is_exact_though_it_is_killed_in_open_transactions(
     history = History(tmp_path / "run")
     judge_of("KA-OPEN-TRANSACTION", "kafka-open-transactions")(history)
     assert len(history.faults) == 2
-    assert history.claims["transport"] == "kafka"
+    assert history.claims.over_kafka
     assert history.record.kafka.transaction_s == 10
     (output,) = history.all(events.KafkaOutput)
     assert output.committed == 12_000 < output.produced
@@ -264,7 +264,7 @@ def test_an_engine_that_is_slow_but_goes_on_has_its_time(
 def test_an_engine_that_ends_at_once_cannot_start(miniature: EngineSpec, tmp_path: Path) -> None:
     play(drawn("count"), made(tmp_path / "engine", ENDS), tmp_path / "run", seed=5)
     history = History(tmp_path / "run")
-    assert history.ended["code"] == "EXITED"
+    assert history.ended.code == "EXITED"
     stderr = (tmp_path / "run" / "stderr.log").read_text()
     assert "no such option" in stderr
     assert "cannot start: it ended at once, 6 times in a row" in stderr
@@ -289,4 +289,4 @@ def test_a_broker_that_dies_is_the_kits_failure(
             play(scenario, spec, tmp_path / "run", seed=5, listener=kill)
     assert killed.is_set()
     history = History(tmp_path / "run")
-    assert history.ended["how"] == "kit-error"
+    assert history.ended.how == "kit-error"

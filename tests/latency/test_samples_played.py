@@ -34,7 +34,7 @@ def test_both_reckonings_agree_record_for_record(tmp_path, app):
     engine = spec.load(resources.fixtures() / "engines" / "miniature")
     play_isolated(scenario, engine, tmp_path / "run", seed=5)
     history = History(tmp_path / "run")
-    assert history.ended["how"] == "completed"
+    assert history.ended.how == "completed"
 
     found, rows = answers(history), reckon(history.folder)
     for name, expected in zip(

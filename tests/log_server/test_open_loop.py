@@ -17,6 +17,7 @@ from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history import events, seal
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import PUBLISH, TICK, TICKS_FILE
+from tickproof.conformance.history.run_record import Ended
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.latency.samples import lateness_ns
 from tickproof.conformance.log_server.input_log import InputLog
@@ -212,7 +213,7 @@ def stopped(folder, **pace):
         if table.is_symlink():  # to a full disk: no History reads it
             table.unlink()
     history = History(folder)
-    assert history.ended == {"how": "kit-error", "message": str(raised.value)}
+    assert history.ended == Ended(how="kit-error", message=str(raised.value))
     return str(raised.value), history
 
 

@@ -17,7 +17,7 @@ from tickproof.conformance.suites.scenarios import Context
 def test_output_made_of_the_kits_own_files_fails(sessions, tmp_path, name):
     play(draw("passthrough", Context(seed=3)), load(sessions.rogue(name)), tmp_path / "run", seed=3)
     history = History(tmp_path / "run")
-    assert history.ended == {"how": "completed"}
+    assert history.ended.how == "completed"
     for id_, judge in JUDGES["passthrough"]:
         if name == "Polite" or f"{id_}:passthrough" in DECIDED_EARLY:
             judge(history)

@@ -26,6 +26,7 @@ from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.history.rows import TICK
+from tickproof.conformance.history.run_record import Ended
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.scenario import FaultStep, Pace, Scenario
@@ -85,7 +86,7 @@ def miniature():
 def played(folder: Path, made: Scenario) -> History:
     play_isolated(made, miniature(), folder, seed=1)
     history = History(folder)
-    assert history.ended["how"] == "completed", history.ended
+    assert history.ended.how == "completed", history.ended
     return history
 
 
@@ -232,7 +233,7 @@ def test_cores_that_do_not_exist_are_named(tmp_path):
     assert "core 4095" in why
     why = refused(tmp_path / "b", scenario(kit_cores=(here,), engine_cores=(4095,)))
     assert "cores 4095: Invalid argument" in why
-    assert History(tmp_path / "b").ended == {"how": "kit-error", "message": why}
+    assert History(tmp_path / "b").ended == Ended(how="kit-error", message=why)
 
 
 def test_a_disk_that_fills_is_named_and_the_folder_kept(tmp_path):
@@ -243,7 +244,7 @@ def test_a_disk_that_fills_is_named_and_the_folder_kept(tmp_path):
     started.thread.join(DEADLINE_S)
     (why,) = started.raised
     assert why == f"recording into {folder} stopped: File too large"
-    assert History(folder).ended == {"how": "kit-error", "message": why}
+    assert History(folder).ended == Ended(how="kit-error", message=why)
     assert 0 < (folder / "output" / "s0.log").stat().st_size <= limit
     assert wait_until(started.gone, 10)
 
@@ -277,7 +278,7 @@ def test_ctrl_c_ends_the_engine_and_keeps_the_run(tmp_path):
     assert said.strip().endswith("KeyboardInterrupt")
     assert wait_until(started.gone, 10)
     history = History(tmp_path / "run")
-    assert history.ended == {"how": "kit-error", "message": "interrupted with Ctrl-C"}
+    assert history.ended == Ended(how="kit-error", message="interrupted with Ctrl-C")
     ticks = read_table(history.folder / "ticks.bin", TICK)
     assert 0 < len(ticks) < history.record.pace.ticks
     assert (np.diff(ticks["t_ns"]) >= 0).all()

@@ -70,7 +70,7 @@ def met(moment: str, folder: Path, seed: int) -> bool:
     """Tell whether an engine was killed at the moment, and went on to the end."""
     step, proof = MOMENTS[moment]
     history = played(find("miniature", fixtures()), step, folder, seed, keys=100)
-    assert history.ended == {"how": "completed"}
+    assert history.ended.how == "completed"
     return bool(history.faults) and proof(history.faults[0], history)
 
 

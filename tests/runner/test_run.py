@@ -81,9 +81,9 @@ def test_an_engine_that_does_not_fetch_after_its_death_fails(tmp_path: Path) -> 
     )
     history = played(toml, tmp_path / "run", (KILL,))
     assert len(history.faults) == 1
-    assert history.ended["how"] == "engine-failure"
-    assert history.ended["code"] == "NO_RECOVERY"
-    assert "1.5 s" in history.ended["message"]
+    assert history.ended.how == "engine-failure"
+    assert history.ended.code == "NO_RECOVERY"
+    assert "1.5 s" in history.ended.message
 
 
 def test_an_engine_that_is_starved_after_its_death_does_not_fail(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_an_engine_that_is_starved_after_its_death_does_not_fail(tmp_path: Path)
 
         history = played(toml, tmp_path / "run", (KILL,), starve)
     assert starved and len(history.faults) == 1
-    assert history.ended == {"how": "completed"}
+    assert history.ended.how == "completed"
 
 
 def test_a_moment_that_never_comes_lets_the_input_go_on(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_moment_that_never_comes_lets_the_input_go_on(tmp_path: Path) -> None:
     step = FaultStep("kill", "engine", "accepted", fraction=0.1)
     history = played(toml, tmp_path / "run", (step,))
     assert [row.why for row in history.missed_faults] == ["its moment did not come"]
-    assert history.ended["how"] == "completed"
+    assert history.ended.how == "completed"
     assert history.fetched == 30_000
 
 
@@ -118,7 +118,7 @@ def test_a_worker_that_is_not_there_is_a_missed_fault(tmp_path: Path) -> None:
     history = played(engine(tmp_path / "e"), tmp_path / "run", (step,))
     (missed,) = history.missed_faults
     assert missed.why.startswith("topology names no living worker")
-    assert history.ended["how"] == "completed"
+    assert history.ended.how == "completed"
 
 
 def test_output_without_an_end_ends_the_run(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_output_without_an_end_ends_the_run(tmp_path: Path) -> None:
     )
     once = "            call(log, 0x05, head + step(body[25:], state))\n"
     history = played(engine(tmp_path / "e", once, again), tmp_path / "run", ())
-    assert history.ended["how"] == "engine-failure"
-    assert history.ended["code"] == "ENDLESS"
+    assert history.ended.how == "engine-failure"
+    assert history.ended.code == "ENDLESS"
 
 
 def test_staged_output_without_an_end_ends_the_run(
@@ -142,15 +142,15 @@ def test_staged_output_without_an_end_ends_the_run(
     )
     once = "            call(log, 0x05, head + step(body[25:], state))\n"
     history = played(engine(tmp_path / "e", once, again), tmp_path / "run", ())
-    assert history.ended["code"] == "ENDLESS"
-    assert "output bytes, staged ones among them" in history.ended["message"]
+    assert history.ended.code == "ENDLESS"
+    assert "output bytes, staged ones among them" in history.ended.message
 
 
 def test_what_stands_on_stdout_after_the_last_answer_counts(tmp_path: Path) -> None:
     toml = engine(tmp_path / "e", "        break\n", '        os.write(1, b"bye")\n        break\n')
     history = played(toml, tmp_path / "run", ())
-    assert history.ended["code"] == "BAD_LINE"
-    assert "bye" in history.ended["message"]
+    assert history.ended.code == "BAD_LINE"
+    assert "bye" in history.ended.message
 
 
 #: A worker that comes to light with an answer to topology, the first being number 1.
@@ -176,10 +176,10 @@ def test_workers_may_be_down_for_a_moment_and_not_for_good(tmp_path: Path, numbe
     if number < 1000:
         (first, *_) = history.all(events.Topology)
         assert [one.role for one in first.processes] == ["engine", "worker"]
-        assert history.ended["how"] == "completed"
+        assert history.ended.how == "completed"
     else:
-        assert history.ended["code"] == "BAD_ANSWER"
-        assert "names no worker" in history.ended["message"]
+        assert history.ended.code == "BAD_ANSWER"
+        assert "names no worker" in history.ended.message
 
 
 @pytest.mark.parametrize("moment", ["answer", "before"])

@@ -84,7 +84,7 @@ def test_the_null_engine_is_no_engine_to_be_judged(capsys):
 def played(folder, made):
     play_isolated(floor_scenario(made), null_engine(), folder, seed=1)
     history = History(folder)
-    assert history.ended["how"] == "completed", history.ended
+    assert history.ended.how == "completed", history.ended
     assert len(history.all(events.Drained)) == 1
     return history
 

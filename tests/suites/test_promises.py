@@ -15,7 +15,7 @@ from tickproof.conformance.engines.toml_model import Delivery, State
 from tickproof.conformance.history.event import PartitionState
 from tickproof.conformance.history.fired_fault import FiredFault
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import Death, FaultStep, Scenario
+from tickproof.conformance.scenario import Claims, Death, FaultStep, Scenario
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.evidence import (
     CHANGED,
@@ -284,7 +284,7 @@ def test_a_weak_claim_selects_nothing_that_it_does_not_promise(state, delivery):
 
     def asked(one: Requirement, transport: str) -> bool:
         try:
-            check_claims(one.needs, {**claims, "transport": transport}, scenario)
+            check_claims(one.needs, Claims(**claims, transport=transport), scenario)
         except NotClaimed:
             return False
         return True

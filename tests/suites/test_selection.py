@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tickproof.conformance.faults.space.offers import APPS, Offer
-from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.scenario import Claims, Scenario
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.carriers import (
     EVERY,
@@ -27,16 +27,16 @@ KNOWN = registry.load()
 CARRIED = [name for name, entry in CATALOG.items() if entry.carriers]
 
 
-def claims(carrier: Carrier, **other) -> dict:
+def claims(carrier: Carrier, **other) -> Claims:
     """Return claims of an engine of one process that recovers."""
     found = {
         "state": "exactly-once",
         "delivery": "exactly-once",
-        "survives": ["engine"],
+        "survives": ("engine",),
         "rescale": "none",
-        "latency": None,
+        "freshness_s": 2.0 if carrier.inputs == "two" else None,
     }
-    return found | {"freshness_s": 2.0 if carrier.inputs == "two" else None} | other
+    return Claims(**found | other)
 
 
 def scenario_for(name: str, offered: dict) -> Scenario | None:
@@ -64,10 +64,10 @@ def judged(offered: dict) -> set[str]:
 def judged_on_points(offered: dict) -> set[str]:
     """Return what is judged on the points of the fault space, which have apps of their own."""
     here = {
-        Offer(place, tuple(held["survives"]), held["rescale"] == "live"): held
+        Offer(place, held.survives, held.rescale == "live"): held
         for place, (app, params) in APPS.items()
         for carrier, held in offered.items()
-        if (carrier.app, carrier.params) == (app, params) and held["state"] == "exactly-once"
+        if (carrier.app, carrier.params) == (app, params) and held.state == "exactly-once"
     }
     if not here:
         return set()
@@ -76,7 +76,7 @@ def judged_on_points(offered: dict) -> set[str]:
     return decided("space-1", held, drawn)
 
 
-def decided(name: str, held: dict, scenario: Scenario) -> set[str]:
+def decided(name: str, held: Claims, scenario: Scenario) -> set[str]:
     """Return what a run of a scenario decides, by the claims that hold in it."""
     found = set()
     for requirement, _ in JUDGES[name]:
@@ -105,7 +105,7 @@ def test_a_scenario_can_be_drawn_and_made_for_each_of_its_carriers(name, carrier
 
 @pytest.mark.parametrize("name", CARRIED)
 def test_an_engine_that_offers_all_is_played_on_the_first(name):
-    offered = {c: claims(c, survives=list(Context(1).survives)) for c in STATE_FIRST}
+    offered = {c: claims(c, survives=Context(1).survives) for c in STATE_FIRST}
     scenario = scenario_for(name, offered)
     first = CATALOG[name].carriers[0]
     assert (scenario.app, scenario.params) == (first.app, first.params)
@@ -135,7 +135,7 @@ def test_what_exactly_once_means_is_judged_on_every_app(carrier):
 
 
 def test_a_weak_claim_for_one_app_does_not_hide_a_strong_one_for_another():
-    weak = claims(EVERY, state="none", delivery="at-least-once", survives=[])
+    weak = claims(EVERY, state="none", delivery="at-least-once", survives=())
     offered = {EVERY: weak, TWO: claims(TWO), PASSTHROUGH: claims(PASSTHROUGH)}
     assert set(registry.EXACTLY_ONCE) <= judged(offered)
     assert scenario_for("count-engine-death", offered).params == TWO.params
@@ -144,7 +144,7 @@ def test_a_weak_claim_for_one_app_does_not_hide_a_strong_one_for_another():
 
 def test_only_what_is_claimed_is_killed():
     def faults(name, *survives):
-        scenario = scenario_for(name, {SOME: claims(SOME, survives=list(survives))})
+        scenario = scenario_for(name, {SOME: claims(SOME, survives=survives)})
         return [(step.do, step.target) for step in scenario.faults]
 
     assert faults("count-mixed-deaths", "engine") == [("kill", "engine")] * 2
@@ -168,7 +168,7 @@ def test_no_second_worker_dies_unless_all_workers_is_claimed(name):
     """State in the memory of several workers is lost if two die before the first has it again."""
 
     def deaths(*survives):
-        held = claims(EVERY, survives=list(survives), rescale="live", transport="kafka")
+        held = claims(EVERY, survives=survives, rescale="live", transport="kafka")
         scenario = draw(name, Context(1, carrier=EVERY, survives=survives))
         return decided(name, held, scenario), sum(step.do == "kill" for step in scenario.faults)
 

@@ -47,7 +47,7 @@ def run(tmp_path_factory):
 def test_a_run_of_which_nothing_is_said_was_completed_and_moved_nothing(tmp_path):
     history = RunFolder(tmp_path, SCENARIO).history()
     assert (history.scenario, history.app, history.params) == ("made", "count", {"emit": "every"})
-    assert history.ended == {"how": "completed"}
+    assert history.ended.how == "completed"
     assert sum(map(len, history.inputs(COUNT_IN))) == history.input_records == 50
     assert len(history.outputs(COUNT_OUT)) == history.fetched == 0
     assert history.events == history.control == history.faults == history.stderr_tail() == []
@@ -148,7 +148,7 @@ def test_a_sealed_run_that_is_cut_is_refused(tmp_path):
     run = RunFolder(tmp_path, SCENARIO, claims={**LEAST_CLAIMS, "delivery": "exactly-once"})
     run.tables(fetches=[(1, 0, 0, 0, 1)])
     run.seal()
-    assert run.history().claims["delivery"] == "exactly-once"
+    assert run.history().claims.delivery == "exactly-once"
     (tmp_path / "fetches.bin").write_bytes(b"")
     with pytest.raises(HistoryError, match=r"fetches\.bin: changed after it was recorded"):
         History(tmp_path).verify()

@@ -83,7 +83,7 @@ def test_seconds_beside_a_busy_neighbour_are_noisy(tmp_path: Path) -> None:
         )
     (tmp_path / "hiccups--1.bin").rename(folder / "hiccups--1.bin")
     history = History(folder)
-    assert history.ended["how"] == "completed"
+    assert history.ended.how == "completed"
     machine, found = history.machine, seconds(history)
     assert (found.hiccup_ns > 0).all()
     # All that it used is others' time: between the sample before it and the sample after it.

@@ -71,7 +71,7 @@ def run(folder: Path, name: str = "miniature", records: int = 20_000, **changes)
 def test_a_run_shorter_than_a_second_has_a_first_and_a_last_sample(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sampler, "PERIOD_S", 1_000.0)  # however slow this machine is
     history = run(tmp_path / "run")
-    assert history.ended["how"] == "completed"
+    assert history.ended.how == "completed"
     named = {one.pid: one.role for row in history.all(events.Topology) for one in row.processes}
     machine, usage = history.machine, history.usage
     assert len(machine) == 2
@@ -134,7 +134,7 @@ def test_time_of_the_engine_is_that_of_the_engine(tmp_path) -> None:
     assert text.count(DEPLOY) == 1
     adapter.write_text(f"import time\n{text.replace(DEPLOY, DEPLOY + BURNS)}", "utf-8")
     history = run(tmp_path / "run", str(folder), records=1_000)
-    assert history.ended["how"] == "completed"
+    assert history.ended.how == "completed"
     machine, usage = history.machine, history.usage
     assert machine["engine_s"][-1] >= BURN_S - 0.02
     (pid,) = {row.pid for row in history.all(events.Started)}
@@ -144,7 +144,7 @@ def test_time_of_the_engine_is_that_of_the_engine(tmp_path) -> None:
 
 def test_a_run_may_go_without(tmp_path) -> None:
     history = run(tmp_path / "run", usage=None)
-    assert history.ended["how"] == "completed"
+    assert history.ended.how == "completed"
     assert [len(rows) for rows in (history.usage, history.machine, history.others)] == [0, 0, 0]
     assert not (history.folder / "usage.json").exists()
 
@@ -159,7 +159,7 @@ def test_tables_that_cannot_be_written_are_the_kits_fault(tmp_path, monkeypatch)
     monkeypatch.setattr(UsageSampler, "_sample", broken)
     with pytest.raises(KitStopped, match="No space left"):
         run(tmp_path / "run")
-    assert History(tmp_path / "run").ended["how"] == "kit-error"
+    assert History(tmp_path / "run").ended.how == "kit-error"
 
 
 def test_what_ended_and_was_not_collected_is_left_out(tmp_path) -> None:

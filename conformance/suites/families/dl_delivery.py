@@ -134,7 +134,7 @@ def _nothing_lost(history: History) -> None:
 
     The values of an exact state are for the family EO.
     """
-    counted = VALUES if history.claims["state"] == "at-least-once" else ()
+    counted = VALUES if history.claims.state == "at-least-once" else ()
     require_no(history, whole(history), (*counted, *LOSS))
     require_fired(history)
 

@@ -718,7 +718,7 @@ def market_two_rejects_deaths(context: Context, rng: random.Random) -> Scenario:
 
 
 def _two_streams(history: History) -> None:
-    changed = CHANGED if history.claims["delivery"] == "exactly-once" else ()
+    changed = CHANGED if history.claims.delivery == "exactly-once" else ()
     require_values(history, (*VALUES, *LOSS, *changed))
     require_fired(history)
 
@@ -1022,7 +1022,7 @@ def _right_or_refused(history: History) -> None:
     if history.faults and refused_clearly(history):
         raise_first(whole(history), kinds)
     else:
-        whole_run = history.ended["how"] == "completed"
+        whole_run = history.ended.how == "completed"
         require_no(history, whole(history), (*kinds, *LOSS) if whole_run else kinds)
     fault = require_fired(history)[0]
     was_read = any(event.read for event in history.all(events.DamageOver))
@@ -1038,7 +1038,7 @@ def _right_or_refused(history: History) -> None:
             "or a restart not from zero",
             f"{fault.released} records released, file {file}, not read",
         )
-    if history.ended["how"] == "completed" and not (was_read or removed):
+    if history.ended.how == "completed" and not (was_read or removed):
         raise Unknown(
             Reason.DAMAGE_UNREAD,
             "the damaged file read after the restart, or a clear refusal",

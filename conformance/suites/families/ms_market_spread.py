@@ -288,7 +288,7 @@ def _bound_orders(history: History) -> int:
     fetched = history.fetches["t_ns"][history.fetches["stream"] == 0]
     if not len(fetched):
         return 0
-    due = int(fetched.min()) + int(history.claims["freshness_s"] * 1e9)
+    due = int(fetched.min()) + history.claims.freshness_ns
     bound = 0
     for partition in history.partitions:
         rows = of_partition(history.publishes, 1, partition.partition)

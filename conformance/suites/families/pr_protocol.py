@@ -61,12 +61,12 @@ def passthrough(context: Context, _rng: random.Random) -> Scenario:
 def _hello_is_answered(history: History) -> None:
     if not history.all(events.Started):
         require_completed(history)
-    if not history.record.hello:
+    hello = history.record.hello
+    if hello is None:
         require_completed(history)
         raise Fail(Reason.NO_ANSWER, "an answer to hello", "none")
-    hello = history.record.hello
-    if hello["protocol"] != 1:
-        raise Fail(Reason.BAD_ANSWER, "protocol 1", json.dumps(hello))
+    if hello.protocol != 1:
+        raise Fail(Reason.BAD_ANSWER, "protocol 1", json.dumps(hello.model_dump()))
 
 
 PR.requirement(
@@ -394,7 +394,7 @@ PR.requirement(
 
 def _nothing_left(history: History) -> None:
     left = history.record.left_over
-    if left and history.ended["how"] == "completed":
+    if left and history.ended.how == "completed":
         names = ", ".join(f"{p.name} ({p.pid})" for p in left)
         raise Fail(Reason.LEFT_OVER, "no process after stop", names)
     require_completed(history)
@@ -433,7 +433,7 @@ def _no_gaps(history: History) -> None:
     raise_first(sequences(history), ("gap", "conflict"))
     _refused(history, {Code.NOT_ALLOWED}, "one style for each writer", "APPEND", "STAGE")
     # A gap that was mended by sending the right number is no failure of the run.
-    if history.ended["how"] != "completed" or len(outputs(history)) < due(history):
+    if history.ended.how != "completed" or len(outputs(history)) < due(history):
         _refused(history, {Code.SEQUENCE_GAP}, "numbers without gaps")
     _no_refusal(history, set(), "")
 
