@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Literal
 
 from rich.console import Console
 from rich.padding import Padding
@@ -14,16 +14,45 @@ from rich.text import Text
 
 from tickproof.conformance.performance import comparison_words as words
 from tickproof.conformance.performance import subject
-from tickproof.conformance.performance.comparison import Comparison, FigureRow, compare
+from tickproof.conformance.performance.comparison import (
+    Comparison,
+    FigureRow,
+    Overlap,
+    VerdictRow,
+    compare,
+)
+from tickproof.conformance.performance.document import Part
 from tickproof.conformance.report import templates, whole_file
 from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.style import badge
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import EXIT_OK
 
-FORMAT: Final = 1
 #: By more than this a figure has to be worse, where nothing else is asked for.
 THRESHOLD: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A requirement or a figure of an engine that is worse than with the first subject."""
+
+    engine: str
+    what: str
+
+
+class ComparisonDocument(Part):
+    """A comparison as it is printed; see docs/bench.md for its keys."""
+
+    format: Literal[1] = 1
+    names: tuple[str, ...]
+    verdicts: tuple[VerdictRow, ...]
+    figures: tuple[FigureRow, ...]
+    threshold: float
+    basis: str
+    only_common: bool
+    regressions: tuple[Regression, ...]
+    overlaps: tuple[Overlap, ...]
+    exit_status: int
 
 
 def show(console: Console, found: Comparison, *, everything: bool) -> None:
@@ -68,12 +97,14 @@ def _cells(row: FigureRow) -> list[Text]:
 
 
 def as_json(found: Comparison) -> str:
-    """Return a comparison as one JSON object; see docs/bench.md for its keys."""
-    data: dict[str, Any] = {"format": FORMAT, **asdict(found)}
-    data["regressions"] = [{"engine": name, "what": what} for name, what in found.regressions]
-    data["overlaps"] = [asdict(one) for one in found.overlaps]
-    data["exit_status"] = found.status
-    return json.dumps(data, indent=1) + "\n"
+    """Return a comparison as one JSON object."""
+    data = ComparisonDocument(
+        **{one.name: getattr(found, one.name) for one in fields(found)},
+        regressions=tuple(Regression(*one) for one in found.regressions),
+        overlaps=tuple(found.overlaps),
+        exit_status=found.status,
+    )
+    return json.dumps(data.model_dump(mode="json"), indent=1) + "\n"
 
 
 def write(folder: Path) -> Path:

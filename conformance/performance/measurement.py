@@ -209,51 +209,50 @@ def figures(folder: Path, number: int, profile: Profile, *, hlog: bool = False) 
     run = RecordedRun(folder / f"run-{number}", profile.limits.get("p99", 0.0))
     null = RecordedRun(folder / f"floor-{number}", null=True)
     ended, wrong = _judged(run.history)
-    known: dict[str, Any] = {
-        "number": number,
-        "seed": run.history.record.seed,
-        "run": run.history.folder.name,
-        "ended": ended,
-        "wrong": wrong,
-        "host_changed": _host_changed(run.history.folder),
-        "floor": _floor(null),
-    }
-    if hlog and known["floor"]:
+    found = RunFigures(
+        number,
+        run.history.record.seed,
+        run.history.folder.name,
+        ended,
+        wrong,
+        host_changed=_host_changed(run.history.folder),
+        floor=_floor(null),
+    )
+    if hlog and found.floor:
         null.write_hlog()
     if ended != "completed" or wrong:
-        return RunFigures(**known)
+        return found
     if hlog:
         run.write_hlog()
-    return RunFigures(**known, **_measured(run, null, profile, bool(known["floor"])))
+    return _measured(found, run, null, profile)
 
 
 def _measured(
-    run: RecordedRun, null: RecordedRun, profile: Profile, floored: bool
-) -> dict[str, Any]:
-    """Return the figures of a run that completed with the right answers."""
+    found: RunFigures, run: RecordedRun, null: RecordedRun, profile: Profile
+) -> RunFigures:
+    """Add the figures of a run that completed with the right answers."""
     noisy, share = run.noisy(profile)
     values, quiet = latencies(run.steady), latencies(run.quiet(noisy))
-    change, sure = _trend(run, null if floored else None)
-    recovered = {}
+    change, sure = _trend(run, null if found.floor else None)
     if run.kill_ns is not None:
         left = recovery(run.answers, run.kill_ns, profile.limits["p99"], ~noisy)
-        recovered = {"recovery_s": run.recovery_s, "quiet_recovery_s": left}
-    return {
-        "samples": len(values),
-        "unanswered": len(run.steady) - len(values),
-        "percentiles": _percentiles(values) if run.sustained else {},
-        "quiet_samples": len(quiet),
-        "quiet_percentiles": _percentiles(quiet) if run.sustained else {},
-        "late": run.late_us(),
-        "hiccup": run.hiccup_us(),
-        "noisy": share,
-        "disturbed": run.disturbed(profile),
-        "achieved": run.load.achieved,
-        "backlog_growth": run.load.backlog_growth,
-        "trend": change,
-        "trend_sure": sure,
-        **recovered,
-    }
+        found = replace(found, recovery_s=run.recovery_s, quiet_recovery_s=left)
+    return replace(
+        found,
+        samples=len(values),
+        unanswered=len(run.steady) - len(values),
+        percentiles=_percentiles(values) if run.sustained else {},
+        quiet_samples=len(quiet),
+        quiet_percentiles=_percentiles(quiet) if run.sustained else {},
+        late=run.late_us(),
+        hiccup=run.hiccup_us(),
+        noisy=share,
+        disturbed=run.disturbed(profile),
+        achieved=run.load.achieved,
+        backlog_growth=run.load.backlog_growth,
+        trend=change,
+        trend_sure=sure,
+    )
 
 
 def _percentiles(values_ns: np.ndarray) -> dict[str, float]:
