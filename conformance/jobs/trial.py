@@ -298,8 +298,7 @@ class Trial:
             self._over.wait(_LOOK_S if watching else _TICK_S)
 
     def _start(self, stack: contextlib.ExitStack) -> None:
-        folder = self._folder.resolve()
-        isolation = Isolation(self._level, hidden=(folder,), around=(folder.parents[1],))
+        isolation = Isolation(self._level, hidden=(self._folder.resolve(),))
         engine = self._engine = Engine(
             JobSpec(self._job, self._values(self._proxy.port)),
             self._id,
