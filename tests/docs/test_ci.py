@@ -131,7 +131,7 @@ def test_the_action_judges_summarises_annotates_packs_and_compares(
         # What the kit depends on is there already; the kit itself is built and installed.
         monkeypatch.setenv("PYTHONPATH", sysconfig.get_path("purelib"))
         monkeypatch.setenv("PIP_NO_DEPS", "1")
-        monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "1")
+        monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")  # which turns isolation off
     else:
         monkeypatch.setenv("PYTHONPATH", str(ROOT))
     inputs = {"engine": "path/to/engine.toml\n", "only": "PR-HELLO"}
