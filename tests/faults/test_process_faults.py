@@ -71,7 +71,7 @@ def test_all_workers_die_at_once_and_the_engine_goes_on(tmp_path):
     history = played(engine(tmp_path / "e"), "count-all-workers-death")
     completed(history)
     assert set(history.faults[0].pids) == named(history, "worker")
-    assert len(history.faults[0].pids) == 2
+    assert len(history.faults[0].pids) == 3
     assert len(history.all(events.Started)) == 1
     judge_of("EO-ALL-WORKERS", "count-all-workers-death")(history)
 
