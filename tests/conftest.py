@@ -18,6 +18,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from tests import modest_engine
 from tests.file_scheduler import FileScheduler, rank
 from tests.long import ASKED
 from tests.warm import Warm
@@ -61,23 +62,6 @@ DEADLINE_S = 300.0
 ROGUES = fixtures() / "rogues"
 WARM = Warm()
 
-TOML = """
-[engine]
-name = {name}
-version = "1"
-language = "python"
-argv = {argv}
-transports = ["log"]
-startup_timeout_s = {startup}
-drain_timeout_s = {drain}
-[claims]
-state = "none"
-delivery = "at-least-once"
-survives = []
-rescale = "none"
-[apps.passthrough]
-"""
-
 
 @dataclass(frozen=True)
 class Done:
@@ -118,10 +102,8 @@ class Sessions:
         folder = self.folder / "engines" / str(len(list(self.folder.glob("engines/*"))))
         folder.mkdir(parents=True)
         path = folder / "engine.toml"
-        text = TOML.format(
-            name=json.dumps(name), argv=json.dumps(argv), startup=startup, drain=drain
-        )
-        path.write_text(text)
+        limits = {"startup_timeout_s": startup, "drain_timeout_s": drain}
+        path.write_text(modest_engine.toml(name, argv, language="python", **limits))
         return path
 
     def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:

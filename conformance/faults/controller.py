@@ -22,7 +22,7 @@ from tickproof.conformance.faults.kinds import fault_of
 from tickproof.conformance.faults.link_fault import LinkFault
 from tickproof.conformance.faults.moments import Moment, moment_of
 from tickproof.conformance.faults.scale import Scale
-from tickproof.conformance.faults.state_watch import StateWatch, await_writing
+from tickproof.conformance.faults.state_watch import StateWatch, await_event
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.log_server.connection_faults import Links
 from tickproof.conformance.log_server.input_log import InputLog
@@ -447,7 +447,7 @@ class FaultController:
             writing = ""
             if of_file := moment_of(step).of_file:
                 watch = partial(self._run.watch_state, of_file)
-                writing = await_writing(watch, self._first_cut_s)
+                writing = await_event(watch, self._first_cut_s)
             before = self._evidence(step)  # in the moment before the strike
             self._striking = True
             facts = strike()

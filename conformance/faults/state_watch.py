@@ -73,7 +73,7 @@ class StateWatch(contextlib.ExitStack):
         return found
 
 
-def await_writing(watch: Callable[[], StateWatch], timeout_s: float) -> str:
+def await_event(watch: Callable[[], StateWatch], timeout_s: float) -> str:
     """Return the file of the state that has an event now; raises LookupError: none has.
 
     watch: begins to watch.

@@ -29,7 +29,7 @@ from tickproof.conformance.report.json_report import Report, Result
 from tickproof.conformance.report.processes import ProcessUse
 from tickproof.conformance.report.run_curves import RunCurves
 from tickproof.conformance.report.style import tier_name
-from tickproof.conformance.report.terminal import replays, where
+from tickproof.conformance.report.terminal import REPEATS, replays, where
 from tickproof.conformance.suites.hints import advice, halves
 from tickproof.conformance.text import command_line, counted
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, SEVERITY, Verdict
@@ -42,7 +42,7 @@ _LOOKS: Final = 1
 #: Verdicts that the page puts first, open, with their story.
 _FIRST: Final = (Verdict.KIT_ERROR, Verdict.FAIL, Verdict.GAP_FIXED, Verdict.UNKNOWN)
 _ASIDE: Final = (
-    "repeats",
+    REPEATS,
     "by_symbol",
     "inputs",
     "stderr",
@@ -101,7 +101,7 @@ class Entry:
         return json_report.left(self.result)
 
     @property
-    def aside(self) -> bool:
+    def not_claimed(self) -> bool:
         """Whether the engine does not promise it."""
         return self.result.verdict is Verdict.NOT_CLAIMED
 
@@ -121,9 +121,9 @@ class Tier:
     entries: Sequence[Entry]
 
     @property
-    def aside(self) -> Sequence[Entry]:
+    def not_claimed(self) -> Sequence[Entry]:
         """Those that the engine does not promise."""
-        return [entry for entry in self.entries if entry.aside]
+        return [entry for entry in self.entries if entry.not_claimed]
 
     @property
     def blocked(self) -> Sequence[Entry]:

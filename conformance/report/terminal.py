@@ -31,6 +31,8 @@ from tickproof.conformance.verdicts import (
 _FIELD_LIMIT: Final = 600
 _ID_LIMIT: Final = 40
 _LABEL_WIDTH: Final = 11
+#: In the evidence of a failure: {"failed": replays that failed it too, "of": replays}.
+REPEATS: Final = "repeats"
 _BAD: Final = (Verdict.KIT_ERROR, Verdict.FAIL, Verdict.GAP_FIXED)
 _POSITIONS: Final = ("offset", "index", "seq")
 #: Counterexamples printed whole; the length of a line for each of the others.
@@ -305,7 +307,7 @@ def line(console: Console, label: str, value: str) -> None:
 
 def replays(result: Result) -> str:
     """Return how often replays failed as well, "" if there were none."""
-    found = result.evidence.get("repeats")
+    found = result.evidence.get(REPEATS)
     if not isinstance(found, Mapping):
         return ""
     return f"{found.get('failed')} of {found.get('of')} failed in the same requirement"

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError
+from tickproof.conformance.report.terminal import REPEATS
 from tickproof.conformance.session.replay import replay
 from tickproof.conformance.verdicts import Outcome, Verdict
-
-#: In the evidence of a failure: {"failed": replays that failed it too, "of": replays}.
-REPEATS: Final = "repeats"
 
 
 def confirmed(

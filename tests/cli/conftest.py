@@ -7,26 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.modest_engine import toml
 from tickproof.conformance.cli import main
 from tickproof.conformance.session import run_command
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tiers import SessionCut
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
-
-TOML = """
-[engine]
-name = "{name}"
-version = "1"
-language = "none"
-argv = ["{{python}}", "-c", "pass"]
-transports = ["log"]
-[claims]
-state = "none"
-delivery = "at-least-once"
-survives = []
-rescale = "none"
-[apps.passthrough]
-"""
 
 
 class FakeSession:
@@ -84,7 +70,7 @@ def engine(tmp_path) -> Callable[[str], Path]:
     def make(name: str = "toy") -> Path:
         folder = tmp_path / f"engine-{len(list(tmp_path.glob('engine-*')))}"
         folder.mkdir()
-        (folder / "engine.toml").write_text(TOML.format(name=name))
+        (folder / "engine.toml").write_text(toml(name))
         return folder / "engine.toml"
 
     return make

@@ -11,23 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.long import few
+from tests.modest_engine import toml
 from tickproof import conformance
 
 NOT_ROOT = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
-TOML = """
-[engine]
-name = "toy"
-version = "1"
-language = "none"
-argv = ["{program}"]
-transports = ["log"]
-[claims]
-state = "none"
-delivery = "at-least-once"
-survives = []
-rescale = "none"
-[apps.passthrough]
-"""
 
 
 @pytest.fixture
@@ -59,7 +46,7 @@ def closed(tmp_path):
     """A folder that nobody but root may enter; what is in it is there."""
     folder = tmp_path / "closed"
     (folder / "inner").mkdir(parents=True)
-    (folder / "inner" / "engine.toml").write_text(TOML.format(program="/bin/true"))
+    (folder / "inner" / "engine.toml").write_text(toml("toy", ["/bin/true"]))
     shutil.copy("/bin/true", folder / "inner" / "program")
     folder.chmod(0)
     if os.geteuid() == 0:
@@ -83,10 +70,10 @@ def test_the_folder_in_the_way_is_named(refused, closed, words):
 
 
 def test_a_program_in_a_closed_folder_is_named_with_it(refused, closed, tmp_path):
-    toml = tmp_path / "engine.toml"
+    path = tmp_path / "engine.toml"
     program = closed / "inner" / "program"
-    toml.write_text(TOML.format(program=program))
-    said = refused("run", toml)
+    path.write_text(toml("toy", [str(program)]))
+    said = refused("run", path)
     assert f"[engine] argv[0]: expected a program; got '{program}': the folder {closed}" in said
 
 
@@ -98,6 +85,6 @@ def test_a_folder_for_reports_that_cannot_be_written_is_named(
     refused, closed, tmp_path, command, out
 ):
     (tmp_path / "file").write_text("")
-    (tmp_path / "engine.toml").write_text(TOML.format(program="/bin/true"))
+    (tmp_path / "engine.toml").write_text(toml("toy", ["/bin/true"]))
     said = refused(command, "engine.toml", "--only", "PR-HELLO", "--out", out)
     assert "--out" in said and out in said

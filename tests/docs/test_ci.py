@@ -14,6 +14,7 @@ import pytest
 
 from tests.docs.blocks import ROOT, blocks
 from tests.long import ASKED, LONG
+from tests.modest_engine import toml
 from tickproof.conformance.report.json_report import Report
 
 yaml = pytest.importorskip("yaml")
@@ -22,21 +23,7 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 STEPS = ACTION["runs"]["steps"]
 RECIPES = {str(one): one for one in blocks(ROOT / "docs" / "ci.md") if one.kind == "yaml"}
 DEADLINE_S = 900
-#: Ends before it is asked anything.
-BROKEN = """
-[engine]
-name = "broken"
-version = "1"
-language = "none"
-argv = ["{python}", "-c", "pass"]
-transports = ["log"]
-[claims]
-state = "none"
-delivery = "at-least-once"
-survives = []
-rescale = "none"
-[apps.passthrough]
-"""
+BROKEN = toml("broken")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from pathlib import Path
@@ -10,27 +9,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests import modest_engine
 from tickproof.conformance.engines import process_table, spec
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.resources import fixtures
 
 ROGUE = fixtures() / "rogues" / "rogue.py"
-
-TOML = """
-[engine]
-name = "rogue"
-version = "1"
-language = "python"
-argv = {argv}
-transports = ["log"]
-[claims]
-state = "none"
-delivery = "at-least-once"
-survives = []
-rescale = "none"
-[apps.passthrough]
-"""
 
 
 class Workshop:
@@ -44,7 +29,7 @@ class Workshop:
 
     def toml(self, argv: list[str]) -> Path:
         path = self.folder / "engine.toml"
-        path.write_text(TOML.format(argv=json.dumps(argv)))
+        path.write_text(modest_engine.toml("rogue", argv, language="python"))
         return path
 
     def engine(self, *rogue: str, argv: list[str] | None = None, **options) -> Engine:

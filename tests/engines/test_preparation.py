@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 
-from tests.engines.conftest import TOML
+from tests.modest_engine import toml
 from tickproof.conformance.engines import preparation, spec
 from tickproof.conformance.engines.output_streams import MAX_STDERR
 from tickproof.conformance.errors import InvalidFile
@@ -21,9 +21,8 @@ def engine(tmp_path):
 
     def make(script: str, *more: str) -> spec.EngineSpec:
         command = json.dumps(["/bin/sh", "-c", script, *more])
-        text = TOML.replace("transports", "prepare = {prepare}\ntransports")
         path = tmp_path / "engine.toml"
-        path.write_text(text.format(argv='["{here}/built"]', prepare=command))
+        path.write_text(toml("rogue", ["{here}/built"], language="python", prepare=command))
         return spec.load(path)
 
     return make
@@ -92,6 +91,6 @@ def test_its_output_is_bounded(engine, tmp_path):
 
 def test_an_engine_without_one_makes_no_file(engine, tmp_path):
     made = engine("true")
-    made.path.write_text(TOML.format(argv='["true"]'))
+    made.path.write_text(toml("rogue", ["true"], language="python"))
     preparation.prepare(spec.load(made.path), tmp_path / "log")
     assert not (tmp_path / "log").exists()

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.long import LONG
+from tests.modest_engine import toml
 from tickproof.conformance.cli.main import cli
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import InvalidFile
@@ -19,20 +20,6 @@ from tickproof.conformance.survey.result import State, Survey
 from tickproof.conformance.survey.source_lines import code_lines
 from tickproof.conformance.verdicts import Outcome, Verdict
 
-TOML = """
-[engine]
-name = "{name}"
-version = "1"
-language = "none"
-argv = ["{{python}}", "-c", "pass"]
-transports = ["log"]
-[claims]
-state = "none"
-delivery = "at-least-once"
-survives = []
-rescale = "none"
-[apps.passthrough]
-"""
 APPLIES_NOT = "does not apply: about the transport log; it speaks kafka"
 
 
@@ -95,7 +82,7 @@ def surveyed(tmp_path, monkeypatch):
         for name in answers:
             folder = tmp_path / name
             folder.mkdir()
-            (folder / "engine.toml").write_text(TOML.format(name=f"{name}|*"))
+            (folder / "engine.toml").write_text(toml(f"{name}|*"))
             (folder / "app.py").write_text("one\n\ntwo\n")
             if promised:
                 (folder / "promises.toml").write_text(promised)
