@@ -48,8 +48,8 @@ class Isolation:
 
     @property
     def unseen(self) -> list[Path]:
-        """What a sandbox hides; nothing of it lies in another."""
-        paths = {path.resolve() for path in (*self.hidden, *self.around)}
+        """What a sandbox hides beside the kit that runs; nothing of it lies in another."""
+        paths = {path.resolve() for path in (*self.hidden, *self.around, *_other_kits())}
         return sorted(path for path in paths if paths.isdisjoint(path.parents))
 
     def prepare(self, workspace: Workspace) -> None:
@@ -67,6 +67,18 @@ class Isolation:
 
 
 UNPROTECTED: Final = Isolation()
+
+
+@functools.cache
+def _other_kits() -> tuple[Path, ...]:
+    """Return what would judge and generate in other kits that this Python could import.
+
+    Who runs the kit in its checkout may have it installed, too.
+    """
+    own = Path(__file__).resolve().parents[1]
+    kits = {Path(entry or ".", "tickproof").resolve() for entry in sys.path}
+    parts = {(kit / part).resolve() for kit in kits for part in ("conformance", "generators")}
+    return tuple(part for part in parts if part.is_dir() and part.parent != own.parent)
 
 
 def other_user() -> tuple[int, int]:

@@ -29,6 +29,7 @@ from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.judge import Fail
 from tickproof.conformance.suites.scenarios import Context
 
+ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = fixtures() / "rogues" / "elsewhere.py"
 
 
@@ -162,6 +163,19 @@ def test_an_engine_that_knows_the_seed_cannot_make_its_input_again(tmp_path, lev
     history = played(engine(tmp_path / "e", "seed", recipe, drain_s=5), level, secret)
     with error:
         judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
+
+
+def test_another_kit_that_could_be_imported_is_out_of_sight(tmp_path, monkeypatch):
+    """The generators of an installed kit make the same input as those of the checkout."""
+    for part in ("conformance", "generators", "reference"):
+        (tmp_path / "tickproof" / part).mkdir(parents=True)
+    own = [path for path in Isolation().unseen if path.is_relative_to(ROOT)]
+    monkeypatch.syspath_prepend(tmp_path)
+    isolation._other_kits.cache_clear()
+    unseen = [path for path in Isolation().unseen if path.is_relative_to(tmp_path)]
+    isolation._other_kits.cache_clear()
+    assert unseen == [tmp_path / "tickproof/conformance", tmp_path / "tickproof/generators"]
+    assert not own, "what of the running kit is hidden the reaper knows"
 
 
 def test_nothing_is_left_of_engines_folders(tmp_path, monkeypatch):
