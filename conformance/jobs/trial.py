@@ -29,6 +29,7 @@ from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker, BrokerAddress
 from tickproof.conformance.kafka.cluster import Cluster, client_library
+from tickproof.conformance.kafka.input_writer import InputWriter
 from tickproof.conformance.kafka.proxy import Proxy
 from tickproof.conformance.kafka.traffic import Roles
 from tickproof.conformance.kafka.wire import Api
@@ -212,7 +213,7 @@ class Trial:
             self._sinks = {n: self._sink(n) for n in self._job.outputs}
             for sink in self._sinks.values():
                 stack.callback(sink.close)
-            self._producer = _producer(address.kit)
+            self._writer = InputWriter(cluster, {})
             self._watcher = _watcher(address.kit, self._group)
             stack.callback(self._watcher.close)
             try:
@@ -221,6 +222,8 @@ class Trial:
                 self.run.failure = failure.message
             except BadOutput as error:
                 self.run.failure = str(error)
+            if not len(self._writer):
+                self._writer.check()
             self._note_end()
         self.run.seconds = time.monotonic() - began
         return self.run
@@ -261,7 +264,7 @@ class Trial:
     def _drive(self, stack: contextlib.ExitStack) -> None:
         if self._plan.first:
             self._feed(self._total)
-            self._producer.flush(30)
+            self._writer.flush(30)
         self._start(stack)
         self._moved_at = time.monotonic()
         asked_at, looked_at, ended_at = 0.0, 0.0, 0.0
@@ -390,17 +393,16 @@ class Trial:
         """Send records up to a number, those of several inputs in turn."""
         while self._sent < until:
             name, record = self._order[self._sent]
-            place = (self._topic(name), record.message, record.key.encode(), record.partition)
-            try:
-                self._producer.produce(*place, timestamp=record.time_ms or 0)  # 0: now
-            except BufferError:
-                self._producer.poll(0.1)
-                continue
-            self._sent += 1
-        self._producer.poll(0)
+            place = (self._topic(name), record.partition)
+            key, message = record.key.encode(), record.message
+            if self._writer.send(*place, key, message, record.time_ms or 0):
+                self._sent += 1
+            else:
+                self._writer.serve(0.1)
+        self._writer.serve()
 
     def _all_sent(self) -> bool:
-        return self._sent == self._total and not len(self._producer)
+        return self._sent == self._total and not len(self._writer)
 
     # -- progress and the end ----------------------------------------------------------------
 
@@ -696,16 +698,6 @@ def _signal(processes: Sequence[process_table.Proc], number: int) -> None:
 def _lives(one: process_table.Proc) -> bool:
     now = process_table.read(one.pid)
     return now is not None and now.started == one.started and process_table.living(now)
-
-
-def _producer(bootstrap: str) -> Any:
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "enable.idempotence": True,
-        "linger.ms": 2,
-        "log_level": 0,
-    }
-    return client_library().Producer(settings)
 
 
 def _watcher(bootstrap: str, group: str) -> Any:

@@ -137,7 +137,11 @@ class Cluster:
         settings: Mapping[str, str] | None = None,
         limit_s: float = LIMIT_S,
     ) -> None:
-        """Make topics, name -> partitions, and wait until they can be written to and read."""
+        """Make topics, name -> partitions, and wait until they can be written to and read.
+
+        A leader that is known need not be ready yet: each partition has to answer. Else clients
+        lose their first messages (see `InputWriter.check`).
+        """
         new = self._kafka.admin.NewTopic
         wanted = {
             name: new(name, count, replication_factor=-1, config=dict(settings or {}))
@@ -150,6 +154,8 @@ class Cluster:
 
         self._finish("make", wanted, request, limit_s, self._kafka.KafkaError.TOPIC_ALREADY_EXISTS)
         self._until(lambda there: topics.items() <= there.items(), "is not there", limit_s)
+        for name, count in topics.items():
+            self.ends(name, count, committed=False, limit_s=limit_s)
 
     def delete(self, topics: Iterable[str], limit_s: float = LIMIT_S) -> None:
         """Remove topics, and wait until they are gone; those that are gone already are fine."""

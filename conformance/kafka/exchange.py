@@ -27,6 +27,7 @@ from tickproof.conformance.kafka.broker import (
 )
 from tickproof.conformance.kafka.cluster import LIMIT_S, Cluster, client_library, listens
 from tickproof.conformance.kafka.completion import Completion, ExpectedOutput
+from tickproof.conformance.kafka.input_writer import InputWriter
 from tickproof.conformance.kafka.names import NameKind, collides
 from tickproof.conformance.kafka.output_end import OutputEnd
 from tickproof.conformance.kafka.traffic import Traffic
@@ -250,14 +251,13 @@ class Exchange:
     # -- input --------------------------------------------------------------------------
 
     def _feed(self) -> None:
-        producer = self._kafka.Producer(
-            self._client
-            | {
-                "enable.idempotence": True,
-                "linger.ms": 2,
+        writer = InputWriter(
+            self._cluster,
+            {
+                "error_cb": self._failed,
                 "queue.buffering.max.messages": 10 * BATCH,
                 "message.max.bytes": 16_000_000,
-            }
+            },
         )
         files = [os.open(one.path, os.O_RDONLY) for one in self._partitions]
         try:
@@ -265,12 +265,12 @@ class Exchange:
                 due_ns = self._due_ns()
                 if due_ns is not None and time.monotonic_ns() >= due_ns:
                     self._publisher.publish_due()
-                elif not self._produce(producer, files):
-                    producer.poll(0)
+                elif not self._produce(writer, files):
+                    writer.serve()
                     self._wake.wait(_nap(due_ns))
                     self._wake.clear()
-            producer.purge()
-            producer.flush(_FLUSH_S)
+            if writer.close(_FLUSH_S):
+                writer.check()
         finally:
             for file in files:
                 os.close(file)
@@ -286,7 +286,7 @@ class Exchange:
         self._reads_by = min(self._reads_by, time.monotonic() + self._startup_s)
         return due_ns if time.monotonic() >= self._reads_by else None
 
-    def _produce(self, producer: Any, files: Sequence[int]) -> bool:
+    def _produce(self, writer: InputWriter, files: Sequence[int]) -> bool:
         """Produce the next messages of each partition; False where there are none."""
         published = [state.published for state in self._log.states()]
         some = False
@@ -303,21 +303,13 @@ class Exchange:
             made = self._app.messages(records)
             topic = self._topic_of[one.stream]
             for key, value in zip(made.keys, made.values, strict=True):
-                self._send(producer, topic, one.partition, key, value)
+                while not writer.send(topic, one.partition, key, value):
+                    if self._over.is_set():
+                        return True
+                    writer.serve(0.1)
             self._produced[number] = first + count
-            producer.poll(0)
+            writer.serve()
         return some
-
-    def _send(
-        self, producer: Any, topic: str, partition: int, key: bytes | None, value: bytes
-    ) -> None:
-        while not self._over.is_set():
-            try:
-                producer.produce(topic, value, key, partition)
-            except BufferError:
-                producer.poll(0.1)
-            else:
-                return
 
     def _failed(self, error: Any) -> None:
         """Hear of an error of a client: a broker that is there is asked again by the client."""

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.kafka.oracle import Keyed, Record
 from tickproof.conformance.engines import spec
 from tickproof.conformance.kafka.broker import HOST, BrokerAddress
 from tickproof.conformance.kafka.cluster import Cluster
+from tickproof.conformance.kafka.input_writer import InputWriter
 from tickproof.conformance.resources import fixtures
 
 PARTITIONS = 4
@@ -47,14 +48,9 @@ class Trial:
         self._name = f"trial-{uuid.uuid4().hex[:8]}"
         self._topics = [f"{self._name}-in", f"{self._name}-out"]
         sizes = {"max.message.bytes": str(LARGEST)}
-        Cluster(broker.kit).create(dict.fromkeys(self._topics, PARTITIONS), sizes)
-        self._producer = Producer(
-            {
-                "enable.idempotence": True,
-                "bootstrap.servers": broker.kit,
-                "message.max.bytes": LARGEST,
-            }
-        )
+        cluster = Cluster(broker.kit)
+        cluster.create(dict.fromkeys(self._topics, PARTITIONS), sizes)
+        self._writer = InputWriter(cluster, {"message.max.bytes": LARGEST})
         (folder / "state").mkdir()
         self._environment = os.environ | {
             "TICKPROOF_BOOTSTRAP": f"{HOST}:{broker.engine_port}",
@@ -80,10 +76,11 @@ class Trial:
     def feed(self, records: list[Keyed]) -> None:
         """Publish records, the partition chosen by the key."""
         for key, record in records:
-            self._producer.produce(
-                self._topics[0], json.dumps(record).encode(), key, sum(key) % PARTITIONS
-            )
-        assert self._producer.flush(ANSWER_S) == 0
+            value, number = json.dumps(record).encode(), sum(key) % PARTITIONS
+            assert self._writer.send(self._topics[0], number, key, value)
+        self._writer.flush(ANSWER_S)
+        assert not len(self._writer)
+        self._writer.check()
 
     def kill(self, *numbers: int) -> None:
         """SIGKILL these workers, with all that they started."""
