@@ -1,4 +1,4 @@
-"""How the tests are spread over processes: by file, the slow ones first, Spark in two processes.
+"""How the tests are spread over processes: by file, the slow ones first, Spark in one process.
 
 Tests of a file share what its fixtures made. To start Spark takes ten seconds of processor
 time, so the tests that share a session of it go to the same process.
@@ -17,6 +17,7 @@ SPARK: Final = {
     "tests/spark_check/test_same_verdicts.py": "spark",
     "tests/spark_check/test_blocks.py": "spark",
     "tests/spark_check/test_check_spark.py": "spark",
+    "tests/spark_check/test_input.py": "spark",
     "tests/reference/test_streaming.py": "spark",
     "tests/reference/test_checkpoints.py": "spark",
     "tests/reference/test_examples.py": "spark",

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark import cloudpickle
 
+from tests.long import LONG
 from tickproof.conformance.checkers.counterexamples import Counterexamples
 from tickproof.conformance.history.outputs import ARRIVAL
 from tickproof.conformance.spark_check import blocks as cutting
@@ -103,6 +104,7 @@ def test_blocks_hold_every_record_once_with_its_place_and_time(spark, tmp_path, 
     assert len({row[0] for row in expected}) > 1
 
 
+@LONG
 def test_a_part_gets_its_records_in_the_order_of_each_source(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(cutting, "SLICE_BYTES", 100)
     keys = np.random.default_rng(2).integers(0, 50, 400)

@@ -6,6 +6,7 @@ import importlib
 import os
 import shutil
 from collections import ChainMap
+from functools import partial
 from pkgutil import iter_modules
 
 import pytest
@@ -62,8 +63,31 @@ DECIDED_EARLY = {
 }
 
 
+def _of(judge: object) -> object:
+    """Return what tells a judge from others, though each scenario may have a copy of it."""
+    if isinstance(judge, partial):
+        return _of(judge.func), repr(judge.args), repr(judge.keywords)
+    return judge
+
+
+def _judged_alike() -> set[str]:
+    """Return the scenarios each judge of which has another scenario to show what it rejects."""
+    seen: set[object] = set()
+    alike = set()
+    for scenario, rows in JUDGES.items():
+        judges = {_of(judge) for _, judge in rows}
+        if scenario not in SLOW and judges <= seen:
+            alike.add(scenario)
+        seen |= judges if scenario not in SLOW else set()
+    return alike
+
+
+ALIKE = _judged_alike()
+
+
 def _case(scenario: str, *values: object, id: str) -> ParameterSet:
-    return pytest.param(scenario, *values, id=id, marks=LONG if scenario in SLOW else ())
+    long = scenario in SLOW or scenario in ALIKE
+    return pytest.param(scenario, *values, id=id, marks=LONG if long else ())
 
 
 def _cases(table: dict[str, Cases]) -> list[ParameterSet]:
