@@ -26,11 +26,11 @@ from tickproof.conformance.performance.latency_document import (
     Setup,
 )
 from tickproof.conformance.performance.limits import RECOVERY
+from tickproof.conformance.report import terminal
 from tickproof.conformance.report.live import LiveView
 from tickproof.conformance.report.style import badge, glyph
 from tickproof.conformance.text import counted, shown
 
-_LABEL: Final = 11
 _TEXT: Final = 600
 #: Percentiles shown of what is not judged: lateness, hiccups.
 _SHORT: Final = ("p50", "p99", "max")
@@ -69,15 +69,15 @@ def show(console: Console, session: LatencySession, folder: Path) -> None:
     line.append(f" on profile {shown(session.profile.name, 60)}", style="bold")
     console.print(line, soft_wrap=True)
     for reason in decision.reasons:
-        _field(console, reason.code, said(reason, session.host))
+        terminal.field(console, reason.code, said(reason, session.host))
     if session.runs:
         _limits(console, decision, session.runs)
         _about_runs(console, session.runs)
     elif session.floor is not None:
         _floor_alone(console, session.floor)
     _about_host(console, session)
-    _line(console, "reproduce", session.reproduce)
-    _line(console, "folder", str(folder))
+    terminal.line(console, "reproduce", session.reproduce)
+    terminal.line(console, "folder", str(folder))
 
 
 def milliseconds(us: float | None) -> str:
@@ -98,7 +98,8 @@ def _limits(console: Console, decision: Decision, runs: Sequence[RunFigures]) ->
     rows = [run.percentiles for run in runs if run.percentiles]
     floors = [run.floor for run in runs if run.floor]
     if not rows:
-        _field(console, "figures", "none: of a rate that was not sustained no percentile is shown")
+        why = "none: of a rate that was not sustained no percentile is shown"
+        terminal.field(console, "figures", why)
         return
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("ms", no_wrap=True)
@@ -156,7 +157,7 @@ def _floor_alone(console: Console, floor: dict[str, float]) -> None:
     """Print the floor where no run of the engine was played."""
     found = ", ".join(f"{name} {milliseconds(floor[name])}" for name in _WHOLE if name in floor)
     text = f"{found} ms: what the kit takes here with an engine that does nothing"
-    _field(console, "floor", text if found else "here the kit itself cannot keep the rate")
+    terminal.field(console, "floor", text if found else "here the kit itself cannot keep the rate")
 
 
 def _interval(ends: Sequence[float] | None) -> str:
@@ -174,21 +175,21 @@ def _about_runs(console: Console, runs: Sequence[RunFigures]) -> None:
     _worst(console, "generator", "late by", [run.late for run in runs])
     _worst(console, "hiccups", "the host woke late by", [run.hiccup for run in runs])
     noisy = [run.noisy for run in runs]
-    _field(console, "noise", f"{_share(noisy)} of the seconds were noisy")
+    terminal.field(console, "noise", f"{_share(noisy)} of the seconds were noisy")
     achieved = [run.achieved for run in runs]
     growth = max(run.backlog_growth for run in runs)
     grew = f"; the backlog grew by up to {growth:,.0f} records a second" if growth else ""
-    _field(console, "rate", f"{_share(achieved)} of the rate achieved{grew}")
+    terminal.field(console, "rate", f"{_share(achieved)} of the rate achieved{grew}")
     if recovered := _recoveries(runs):
         text = ", ".join("never" if math.isinf(us) else f"{us / 1e6:.1f} s" for us in recovered)
-        _field(console, "recovery", f"p99 back under its limit after {text}")
+        terminal.field(console, "recovery", f"p99 back under its limit after {text}")
 
 
 def _worst(console: Console, label: str, what: str, rows: Sequence[dict[str, float]]) -> None:
     worst = {name: max((row[name] for row in rows if name in row), default=None) for name in _SHORT}
     if worst["max"] is not None:
         figures = ", ".join(f"{name} {milliseconds(us)} ms" for name, us in worst.items())
-        _field(console, label, f"{what} {figures} (of the worst run)")
+        terminal.field(console, label, f"{what} {figures} (of the worst run)")
 
 
 def _share(parts: Sequence[float]) -> str:
@@ -202,13 +203,13 @@ def _about_host(console: Console, session: Setup) -> None:
     given = f"kit {_cores(cores.kit)}, engine {_cores(cores.engine)}"
     shared = ", shared by both" if cores.shared else ""
     refused = "".join(f"; refused: {text}" for text in cores.refused)
-    _field(console, "cores", f"{given}{shared}{refused}")
+    terminal.field(console, "cores", f"{given}{shared}{refused}")
     level = f"level {host.level} asked for" if host.level != NO_LEVEL else "no level asked for"
     said = f": {len(host.problems)} probes not met" if host.problems else ""
-    _field(console, "host", f"{session.machine.cpu}, {level}{said}")
+    terminal.field(console, "host", f"{session.machine.cpu}, {level}{said}")
     for one in host.problems:
         mark = glyph("✗", "x", console) if one.status is Probed.NOT_OK else "?"
-        _field(console, "", f"{mark} {one.probe}: {one.value}; wanted {one.wanted}")
+        terminal.field(console, "", f"{mark} {one.probe}: {one.value}; wanted {one.wanted}")
 
 
 def _cores(numbers: Sequence[int]) -> str:
@@ -241,20 +242,5 @@ def show_search(console: Console, session: SearchSession, folder: Path) -> None:
         table.add_row(f"{step.rate:,}", f"{step.result}{times}", *figures, why)
     console.print(Padding(table, (0, 0, 0, 2)))
     _about_host(console, session)
-    _line(console, "reproduce", session.reproduce)
-    _line(console, "folder", str(folder))
-
-
-def _field(console: Console, label: str, value: str) -> None:
-    """Print one labelled value, wrapped under itself."""
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(min_width=_LABEL, no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(shown(label, 40), style="dim"), Text(shown(value, _TEXT)))
-    console.print(Padding(grid, (0, 0, 0, 2)))
-
-
-def _line(console: Console, label: str, value: str) -> None:
-    """Print one labelled value that somebody will copy: never wrapped, never cut."""
-    text = Text("  ").append(label.ljust(_LABEL + 1), style="dim")
-    console.print(text.append(value), soft_wrap=True)
+    terminal.line(console, "reproduce", session.reproduce)
+    terminal.line(console, "folder", str(folder))

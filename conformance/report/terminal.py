@@ -284,8 +284,8 @@ def _stderr(console: Console, result: Result, printed: set[str]) -> None:
 def field(console: Console, label: str, value: str) -> None:
     """Print one labelled value, wrapped under itself."""
     if value:
-        head = Text("  ").append(label.ljust(_LABEL_WIDTH), style="dim")
-        _wrapped(console, Text(shown(value, _FIELD_LIMIT)), 2 + _LABEL_WIDTH, head)
+        head = _head(label)
+        _wrapped(console, Text(shown(value, _FIELD_LIMIT)), len(head), head)
 
 
 def _wrapped(console: Console, text: str | Text, indent: int, head: Text | None = None) -> None:
@@ -301,8 +301,12 @@ def _wrapped(console: Console, text: str | Text, indent: int, head: Text | None 
 def line(console: Console, label: str, value: str) -> None:
     """Print one labelled value that somebody will copy: never wrapped, never cut."""
     if value:
-        text = Text("  ").append(label.ljust(_LABEL_WIDTH), style="dim")
-        console.print(text.append(shown(value, _FIELD_LIMIT)), soft_wrap=True)
+        console.print(_head(label).append(shown(value, _FIELD_LIMIT)), soft_wrap=True)
+
+
+def _head(label: str) -> Text:
+    """Return a label, indented, with the room that labels have."""
+    return Text("  ").append(f"{shown(label, 40):<{_LABEL_WIDTH - 1}} ", style="dim")
 
 
 def replays(result: Result) -> str:

@@ -123,7 +123,7 @@ def test_more_cores_than_there_are_is_unknown_before_an_engine_starts(
     assert status == 3 and played == [None]
     assert "HOST_NOT_OK not as asked: cores" in " ".join(out.split())
     assert "wanted 2000 for the kit, 2000 for the engine" in " ".join(out.split())
-    assert "floor       p50 0.0900, p99 0.200 ms" in out
+    assert "floor      p50 0.0900, p99 0.200 ms" in out
 
 
 def session(tickproof, *more: str) -> tuple[int, str, dict]:
