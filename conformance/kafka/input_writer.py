@@ -69,9 +69,9 @@ class InputWriter:
     def check(self) -> None:
         """Raise KitStopped if a topic holds less than the broker has acknowledged.
 
-        Where the first batch for a partition comes before its leader is ready, a broker takes the
-        second batch for the first, and the client takes the refusal of the first for a sign that
-        it came twice. Raises KafkaUnavailable.
+        If the first batch for a new partition comes before its leader is ready, a broker appends
+        the second and refuses the first as out of order (KAFKA-15591), which librdkafka takes for
+        a sign that it is there. Raises KafkaUnavailable.
         """
         for topic in sorted({topic for topic, _ in self._sent}):
             due = {number: n for (of, number), n in self._sent.items() if of == topic}
