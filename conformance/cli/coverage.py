@@ -131,6 +131,8 @@ def _table(found: Coverage) -> Table:
     table = Table("clause", "what is free", "class", box=None, pad_edge=False)
     for name in ("runs", "with faults"):
         table.add_column(name, justify="right")
+    table.add_column("which")
     for freedom, name, one in found.rows():
-        table.add_row(freedom.clause, freedom.what, name, f"{one.runs}", f"{one.with_faults}")
+        counts, faults = (f"{one.runs}", f"{one.with_faults}"), ", ".join(sorted(one.faults))
+        table.add_row(freedom.clause, freedom.what, name, *counts, faults)
     return table

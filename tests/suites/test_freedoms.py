@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -133,6 +134,7 @@ def test_the_command_tells_what_was_not_reached(recorded, sessions):
     assert f"of {sum(len(one.classes) for one in FREEDOMS)} classes reached by 1 runs" in done.out
     assert "not reached  ctl-ignore-members, members that no engine knows: some" in done.out
     assert "constant     toml-claim-survives, deaths in one run" in done.out
+    assert re.search(r" 1 +1 +kill engine *$", done.out, re.MULTILINE)
     assert sessions.tickproof("coverage", folder).status == 0
 
 
