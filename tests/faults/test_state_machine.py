@@ -298,7 +298,10 @@ def test_with_an_engine_that_works_every_run_ends(schedule, one_each):
     with in_its_time(run):
         run.finish()
     run.check()
-    assert {one["why"] for one in run.bench.named("fault-missed")} <= {"its moment did not come"}
+    # Where this machine lets a fault of a scale wait, the engine has answered meanwhile.
+    late = {"the scale was answered before"} if any(s.at == "scaling" for s in schedule) else set()
+    missed = {one["why"] for one in run.bench.named("fault-missed")}
+    assert missed <= {"its moment did not come"} | late
 
 
 def test_a_step_that_is_left_at_the_end_is_noted():
