@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +18,15 @@ _REAPER: Final = Path(__file__).with_name("reaper.py")
 
 
 def launch(
-    command: list[str], run_id: str, workspace: Workspace, isolation: Isolation, port: int
+    command: list[str],
+    run_id: str,
+    workspace: Workspace,
+    isolation: Isolation,
+    ports: Sequence[int] = (),
 ) -> tuple[subprocess.Popen[bytes], dict[str, int]]:
     """Start ``command`` below a reaper; return the reaper and descriptors by name.
 
-    ``port``: the one to listen on in a sandbox. stdin, stdout, stderr: the engine's. control,
+    ``ports``: those to listen on in a sandbox. stdin, stdout, stderr: the engine's. control,
     status: to and from the reaper. wake, waker: the two ends of a pipe of the kit's own. All are
     non-blocking, and the caller closes them.
     """
@@ -43,7 +48,7 @@ def launch(
                 str(status_write),
                 run_id,
                 str(workspace.root),
-                _level(isolation, port),
+                _level(isolation, ports),
                 " ".join(map(str, spaces)),
                 *command,
             ],
@@ -82,10 +87,10 @@ def launch(
     return reaper, opened
 
 
-def _level(isolation: Isolation, port: int) -> str:
+def _level(isolation: Isolation, ports: Sequence[int]) -> str:
     """Return the level as the reaper takes it."""
     if isolation.level == Level.SANDBOX:
-        return f"{isolation.level}:{port}"
+        return f"{isolation.level}:{','.join(map(str, ports))}"
     if isolation.level == Level.USER:
         return ":".join(map(str, (isolation.level, *other_user())))
     return str(isolation.level)

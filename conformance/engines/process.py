@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -72,8 +72,8 @@ class Engine:
         self.run_id = run_id
         self.workspace = workspace
         self.isolation = isolation
-        #: Where the engine reaches the kit in its sandbox, None outside of one; see `start`.
-        self.listener: socket.socket | None = None
+        #: Where the engine reaches the kit in its sandbox, none outside of one; see `start`.
+        self.listeners: list[socket.socket] = []
         self._above = 0
         self._roster = Roster(0, run_id)  # of nobody, until it is started
         self.pid = 0
@@ -103,10 +103,10 @@ class Engine:
 
     # -- start ---------------------------------------------------------------
 
-    def start(self, cores: Collection[int] = (), port: int = 0) -> None:
+    def start(self, cores: Collection[int] = (), ports: Sequence[int] = (0,)) -> None:
         """Start argv's process, on ``cores`` where some are given.
 
-        ``port`` is the one that ``listener`` gets, in a sandbox.
+        ``ports`` are those that ``listeners`` get, in a sandbox.
         Raises EngineFailure NOT_FOUND when it cannot be run, OSError for cores that cannot be.
         """
         try:
@@ -118,7 +118,7 @@ class Engine:
         self.isolation.prepare(self.workspace)
         with on_cores(cores):
             self._reaper, self._open = launch(
-                command, self.run_id, self.workspace, self.isolation, port
+                command, self.run_id, self.workspace, self.isolation, ports
             )
         self._started = True
         self._thread = threading.Thread(target=self._io, name="engine-io", daemon=True)
@@ -302,7 +302,7 @@ class Engine:
         with socket.socket(fileno=os.dup(self._open["status"])) as status:
             words, passed, _, _ = socket.recv_fds(status, _CHUNK, 1)
         if passed:
-            self.listener = socket.socket(fileno=passed[0])
+            self.listeners.append(socket.socket(fileno=passed[0]))
         for line in words.decode().splitlines():
             if line.startswith("exited "):
                 # All that was said before the exit is in the pipes by now: it comes first.
@@ -415,8 +415,8 @@ class Engine:
         self._thread.join(REAPER_TIMEOUT_S)
         self._roster.close()
         self._stderr.close()
-        if self.listener is not None:
-            self.listener.close()
+        for listener in self.listeners:
+            listener.close()
         with self._outbox_lock:
             while self._open:
                 os.close(self._open.popitem()[1])

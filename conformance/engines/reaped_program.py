@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tickproof.conformance.engines.isolation import UNPROTECTED
+from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
 from tickproof.conformance.engines.launcher import launch
 from tickproof.conformance.engines.workspace import Workspace
 
@@ -26,7 +26,7 @@ class ReapedProgram:
 
     When the kit dies, however it dies, all of it is killed and ``workspace`` removed. ``pid`` is
     0 where it could not be started. on_output: is given, in a thread of its own, what comes on
-    standard output; without it, that is closed.
+    standard output; without it, that is closed. isolation: all but a sandbox.
     """
 
     def __init__(
@@ -35,11 +35,12 @@ class ReapedProgram:
         run_id: str,
         workspace: Workspace,
         on_output: Callable[[bytes], None] | None = None,
+        isolation: Isolation = UNPROTECTED,
     ) -> None:
         self._reading = threading.Lock()
         self._lines: list[str] = []
         self._rest = b""
-        self._reaper, self._open = launch(command, run_id, workspace, UNPROTECTED, 0)
+        self._reaper, self._open = launch(command, run_id, workspace, isolation)
         self._keeper: threading.Thread | None = None
         try:
             for name in ("stdin", "stderr", "wake", "waker"):

@@ -10,11 +10,11 @@ STATUS, a stream socket, carries lines: ``above PID``, the process that all of t
 below, ``started PID``, ``failed ERRNO``, ``exited WAITSTATUS``, ``alone`` once nothing of the
 engine is left, and at last ``gone`` or ``stuck PID...``.
 
-LEVEL is ``none``, ``user:UID:GID``, or ``sandbox:PORT``: the port to listen on in there (the socket
-comes with the line ``listening``). CONTROL then begins with the paths of what to hide, a zero byte
-after each and after the last: a command line can be read in there. The kit's own package is hidden,
-too, but for what starts engines. In a sandbox the reaper is its init, and its pids are those of the
-sandbox, that of ``above`` excepted.
+LEVEL is ``none``, ``user:UID:GID``, or ``sandbox:PORT,...``: the ports to listen on in there (each
+socket comes with a line ``listening``). CONTROL then begins with the paths of what to hide, a zero
+byte after each and after the last: a command line can be read in there. The kit's own package is
+hidden, too, but for what starts engines. In a sandbox the reaper is its init, and its pids are
+those of the sandbox, that of ``above`` excepted.
 
 HOSTS is empty, or holds descriptors of namespaces: of a user namespace (-1: none), and of the
 network of each host. The engine runs on the first; on each other one host_starter.py runs as long
@@ -227,7 +227,6 @@ def enter_sandbox(
     """Go on as the init of a new sandbox; the process of before waits for its end, and leaves."""
     import sandbox
 
-    port = level.partition(":")[2]
     if on_host:
         sandbox.unshare_on_host()
     else:
@@ -249,9 +248,10 @@ def enter_sandbox(
     if on_host:
         sandbox.name_host()
         return
-    listener = sandbox.listen(int(port))
-    sandbox.send(status, b"listening\n", listener.fileno())
-    listener.close()
+    for port in level.partition(":")[2].split(","):
+        listener = sandbox.listen(int(port))
+        sandbox.send(status, b"listening\n", listener.fileno())
+        listener.close()
 
 
 def see_off(init: int, kit: int, workspace: str) -> None:

@@ -28,6 +28,8 @@ _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_.][\w.-]*)\}")
 _NEAR: Final = 0.85
 #: What stands for a SQLite file in {state}.
 SQLITE: Final = "sqlite"
+#: What stands for a database of a server that the kit starts.
+POSTGRESQL: Final = "postgresql"
 
 Function = Annotated[str, matching(_FUNCTION, "FILE.py:FUNCTION")]
 #: The path of a file below the folder of job.toml.
@@ -228,6 +230,8 @@ def _placeholders(job: Job) -> set[str]:
     known = {"bootstrap", "group", "state", "worker", "here", "python", "java_home"}
     known |= {"rendered"} if job.table.render else set()
     known |= {f"inputs.{name}" for name in job.inputs}
+    served = (name for name, out in job.outputs.items() if out.url == POSTGRESQL)
+    known |= {f"outputs.{name}.port" for name in served}
     return known | {f"outputs.{name}" for name in job.outputs}
 
 

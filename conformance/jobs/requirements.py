@@ -98,8 +98,9 @@ JB: Final = {
             "JB-CUT",
             3,
             "connections that are reset change nothing",
-            "All connections to the broker are reset, several times. If it fails, what was "
-            "under way on them was taken for done, or done again.",
+            "All connections to the broker, and to a database that the kit has started, are "
+            "reset, several times. If it fails, what was under way on them was taken for done, "
+            "or done again.",
         ),
     )
 }

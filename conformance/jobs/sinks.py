@@ -307,7 +307,8 @@ class SqlSink:
         if not self._postgres:
             return False
         open_ = "select 1 from pg_stat_activity where backend_xid is not null"
-        return bool(self._asked(f"{open_} and datname = current_database()", "sql"))
+        clients = "backend_type = 'client backend' and datname = current_database()"
+        return bool(self._asked(f"{open_} and {clients}", "sql"))
 
     def writer_died(self) -> None:
         """Do nothing: PostgreSQL ends what a dead client began."""

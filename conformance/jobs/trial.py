@@ -22,7 +22,9 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
-from tickproof.conformance.jobs.declaration import SQLITE, Job
+from tickproof.conformance.jobs.declaration import POSTGRESQL, SQLITE, Job
+from tickproof.conformance.jobs.postgres import JOB, Postgres
+from tickproof.conformance.jobs.postgres_proxy import PostgresProxy
 from tickproof.conformance.jobs.records import Record
 from tickproof.conformance.jobs.sinks import BadOutput, Row, Sink, SqliteSink, SqlSink, TopicSink
 from tickproof.conformance.jobs.workers import JobSpec
@@ -183,6 +185,8 @@ class Trial:
         self._stderr_at = 0
         self._engine: Engine | None = None
         self._position: object = None
+        #: The server that the kit has started for the run, and what stands before it.
+        self._database: tuple[Postgres, PostgresProxy] | None = None
 
     # -- its parts -------------------------------------------------------------------------
 
@@ -210,6 +214,10 @@ class Trial:
             self._workspace = Workspace()
             stack.callback(self._workspace.remove)
             self._state = self._workspace.state_dir(self._id)
+            if any(table.url == POSTGRESQL for table in self._job.outputs.values()):
+                server = stack.enter_context(Postgres())
+                proxy = PostgresProxy(server.socket, self._observe)
+                self._database = server, stack.enter_context(proxy)
             self._sinks = {n: self._sink(n) for n in self._job.outputs}
             for sink in self._sinks.values():
                 stack.callback(sink.close)
@@ -249,14 +257,23 @@ class Trial:
         where, toml = f"outputs.{name}", self._job.path
         if table.url == SQLITE:
             return SqliteSink(table, self._state / f"{name}.db", toml, where)
+        if table.url == POSTGRESQL:
+            assert self._database is not None
+            server, proxy = self._database
+            job_url = f"postgresql://{JOB}:{JOB}@127.0.0.1:{proxy.port}/{JOB}"
+            return SqlSink(table, server.url, job_url, toml, where)
         url = table.url.replace("{state}", str(self._state))
         return SqlSink(table, url, url, toml, where)
 
-    def _values(self, port: int) -> dict[str, str]:
+    def _values(self) -> dict[str, str]:
         """Return what the placeholders of job.toml stand for."""
-        values = {"bootstrap": f"127.0.0.1:{port}", "group": self._group, "state": str(self._state)}
+        bootstrap = f"127.0.0.1:{self._proxy.port}"
+        values = {"bootstrap": bootstrap, "group": self._group, "state": str(self._state)}
         values |= {"rendered": str(self._workspace.cwd)}
         values |= {f"inputs.{name}": self._topic(name) for name in self._inputs}
+        if self._database is not None:
+            port = self._database[1].port
+            values |= {f"outputs.{name}.port": str(port) for name in self._job.outputs}
         return values | {f"outputs.{name}": sink.where for name, sink in self._sinks.items()}
 
     # -- the run ---------------------------------------------------------------------------
@@ -303,7 +320,7 @@ class Trial:
     def _start(self, stack: contextlib.ExitStack) -> None:
         isolation = Isolation(self._level, hidden=(self._folder.resolve(),))
         engine = self._engine = Engine(
-            JobSpec(self._job, self._values(self._proxy.port)),
+            JobSpec(self._job, self._values()),
             self._id,
             self._folder / "stderr.log",
             lambda *_: None,
@@ -312,15 +329,14 @@ class Trial:
         )
         stack.callback(self._end_engine)
         limit_s = self._job.table.startup_timeout_s
-        engine.start((), self._proxy.port)
+        proxies = [self._proxy, *(self._database or ())[1:]]
+        engine.start((), [proxy.port for proxy in proxies])
         engine.request("hello", limit_s, protocol=1)
         self._state = engine.workspace.state_dir(self._id)
         isolation.prepare(engine.workspace)
-        port = self._proxy.port
-        if engine.listener is not None:
-            self._proxy.listen_on(engine.listener.dup())
-            port = engine.listener.getsockname()[1]
-        values = self._values(port)
+        for proxy, listener in zip(proxies, engine.listeners, strict=bool(engine.listeners)):
+            proxy.listen_on(listener.dup())
+        values = self._values()
         for name, text in self._job.rendered(values).items():
             made = self._workspace.cwd / name
             made.parent.mkdir(parents=True, exist_ok=True)
@@ -328,7 +344,7 @@ class Trial:
         outputs = next(iter(self._sinks.values())).where
         data = {
             "host": "127.0.0.1",
-            "port": port,
+            "port": self._proxy.port,
             "inputs": [self._topic(name) for name in self._inputs],
             "output": outputs,
             "group": self._group,
@@ -356,6 +372,11 @@ class Trial:
         """Raise EngineFailure for a job that is gone, KitStopped for a proxy or broker that is."""
         if self._proxy.failure is not None:
             raise KitStopped(f"the proxy stopped: {self._proxy.failure!r}")
+        if self._database is not None:
+            server, proxy = self._database
+            if server.returncode is not None or proxy.failure is not None:
+                why = f"status {server.returncode}, proxy: {proxy.failure!r}"
+                raise KitStopped(f"PostgreSQL, or the proxy before it, stopped: {why}")
         if self._engine_now.returncode is not None:
             raise EngineFailure(Code.EXITED, "the job cannot start: " + self._last_words())
         if len(self.run.exits) >= _MOST_STARTS and not self._proxy.traffic.fetched:
@@ -422,6 +443,7 @@ class Trial:
             self._released,
             traffic.commits,
             traffic.produced,
+            [self.run.moments[one] for one in ("committed", "appended")],
             [sink.position() for sink in self._sinks.values()],
         )
         if position != self._position:
@@ -609,6 +631,8 @@ class Trial:
     def _carry_out(self, strike: Strike, connection: int, held: bool) -> None:
         if strike.do == "cut":
             fetched, count = self._fetched(None), self._proxy.reset_all()
+            if self._database is not None:
+                count += self._database[1].reset_all()
             what = f"{count} connections"
             self._note(strike, what, fetched, "traffic" if count else "")
             return
@@ -616,7 +640,7 @@ class Trial:
         who = self._owner(workers, connection) if not strike.whole else ""
         struck = [one for name, some in workers.items() if who in ("", name) for one in some]
         fetched = self._fetched([one.pid for one in struck])
-        under_way = self._under_way(strike, held)
+        under_way = self._under_way(strike, held, connection)
         what = who or ("all workers" if len(workers) > 1 else next(iter(workers), "no worker"))
         if strike.do == "pause":
             _signal(struck, signal.SIGSTOP)
@@ -650,7 +674,7 @@ class Trial:
             with self._lock:
                 self._pending.appendleft(strike)
 
-    def _under_way(self, strike: Strike, held: bool) -> str:
+    def _under_way(self, strike: Strike, held: bool, connection: int) -> str:
         found = []
         if self._proxy.open_transactions:
             found.append("an open transaction")
@@ -658,7 +682,10 @@ class Trial:
             found.append("an open transaction of the database")
         elif strike.at == "transaction-over":
             found.append("a transaction of the database that was just over")
-        if held:
+        if connection < 0:  # to the database, where nothing is under way before a statement is
+            if strike.at in ("committed", "appended"):
+                found.append("a commit of the database that the job does not know of")
+        elif held:
             found.append(f"a held {strike.at.partition('-')[0]}")
         return " and ".join(found)
 
@@ -666,11 +693,14 @@ class Trial:
         """Return the worker that holds a connection; else of those that were given records one."""
         if len(workers) < 2:
             return next(iter(workers), "")
-        uses = [one for one in self._uses.values() if not one.over]
-        uses.sort(key=lambda one: (one.number != connection, -one.fetched))
-        for use in uses:
+        uses = [(one, self._proxy.port) for one in self._uses.values() if not one.over]
+        if self._database is not None and connection < 0:
+            proxy = self._database[1]
+            uses.append((proxy.uses[connection], proxy.port))
+        uses.sort(key=lambda one: (one[0].number != connection, -one[0].fetched))
+        for use, server in uses:
             for name, some in workers.items():
-                if holders([one.pid for one in some], {use.port}, self._proxy.port):
+                if holders([one.pid for one in some], {use.port}, server):
                     return name
         return next(iter(workers))
 

@@ -159,10 +159,10 @@ class EngineUnderTest:
     def _data_of(self, engine: Engine) -> dict[str, Any]:
         """Return the data member of deploy: where this engine reaches the log server."""
         data = {**self._data, **self._extra}
-        if engine.listener is None:
+        if not engine.listeners:
             return data
-        self._listen_on(engine.listener.dup())
-        return data | {"port": engine.listener.getsockname()[1]}
+        self._listen_on(engine.listeners[0].dup())
+        return data | {"port": engine.listeners[0].getsockname()[1]}
 
     def _start_process(self, resume: bool, left: Callable[[], float]) -> Engine:
         self._workspace = self._workspace or Workspace()
@@ -183,7 +183,7 @@ class EngineUnderTest:
         )
         self._process, self._served = engine, 0
         cores = self._scenario.pace.engine_cores if self._scenario.pace else ()
-        engine.start(cores, self._port())
+        engine.start(cores, (self._port(),))
         self._events.add(EventKind.STARTED, pid=engine.pid, resume=resume)
         hello = engine.request("hello", left(), protocol=1)
         if not self.hello:

@@ -217,6 +217,24 @@ def test_the_reaper_is_out_of_reach_of_signals_in_a_sandbox(workshop, eventually
     assert failure.code == "NO_ANSWER"
 
 
+def test_each_port_of_a_sandbox_leads_to_the_kit(workshop):
+    connects = (
+        "import socket, sys; line = input(); print(line, file=sys.stderr)\n"
+        "for port in line.split(): socket.create_connection(('127.0.0.1', int(port)), 20).close()"
+    )
+    with workshop.engine(
+        argv=["{python}", "-c", connects], isolation=Isolation(Level.SANDBOX)
+    ) as engine:
+        possible(engine, Level.SANDBOX)
+        engine.start(ports=(0, 0))
+        ports = [listener.getsockname()[1] for listener in engine.listeners]
+        os.write(engine._open["stdin"], f"{ports[0]} {ports[1]}\n".encode())
+        for listener in engine.listeners:
+            listener.settimeout(SOON)
+            listener.accept()[0].close()
+    assert len(set(ports)) == 2
+
+
 @pytest.mark.parametrize("level", Level)
 def test_an_engine_that_removes_its_folders_can_be_started_again(workshop, level):
     with workshop.engine("removes_folders", isolation=Isolation(level)) as engine:
