@@ -36,6 +36,7 @@ Function = Annotated[str, matching(_FUNCTION, "FILE.py:FUNCTION")]
 Below = Annotated[
     str, matching(r"(?!/)(?!(.*/)?\.\.(/|$))[^\x00]+", "a path below job.toml's folder")
 ]
+Checkpoint = Annotated[str, matching(r"\{state\}/[^{}]+", "a folder below {state}")]
 Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "the name of a topic")]
 Claim = Literal["at-least-once", "exactly-once"]
 Death = Literal["worker", "engine"]
@@ -53,7 +54,7 @@ class JobTable(Table):
     """[job]. group, keep_timeouts: see docs/own-job.md. prepare: runs once before a session.
 
     render: files beside job.toml; {rendered} is the folder of their copies, with placeholders
-    filled in.
+    filled in. checkpoint: of the query of Structured Streaming that the job is.
     """
 
     argv: list[Argument] = Field(min_length=1)
@@ -62,6 +63,7 @@ class JobTable(Table):
     workers: int = Field(default=1, ge=1, le=16)
     env: dict[str, Argument] = Field(default_factory=dict)
     render: list[Below] = Field(default_factory=list)
+    checkpoint: Checkpoint | None = None
     group: Text = ""
     startup_timeout_s: Seconds = 60.0
     run_timeout_s: Seconds = 300.0
@@ -159,6 +161,11 @@ class Job:
     def environment(self, values: Mapping[str, str]) -> dict[str, str]:
         """Return the job's own variables with their placeholders filled."""
         return {name: self._filled(text, values) for name, text in self.table.env.items()}
+
+    def checkpoint(self, state: Path) -> Path | None:
+        """Return the folder of the checkpoint in a run with a folder of state."""
+        text = self.table.checkpoint
+        return None if text is None else Path(text.replace("{state}", str(state), 1))
 
     def _filled(self, text: str, values: Mapping[str, str]) -> str:
         """Fill the placeholders of a text; {worker} is left to who starts the workers."""

@@ -22,6 +22,7 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.jobs import checkpoint
 from tickproof.conformance.jobs.declaration import POSTGRESQL, SQLITE, Job
 from tickproof.conformance.jobs.postgres import JOB, Postgres
 from tickproof.conformance.jobs.postgres_proxy import PostgresProxy
@@ -172,6 +173,7 @@ class Trial:
         self._over = threading.Event()
         self._sent = 0
         self._total = sum(map(len, inputs.values()))
+        self._topics = {self._topic(name) for name in inputs}
         self._ends: Counter[tuple[str, int]] = Counter()
         for name, records in inputs.items():
             self._ends.update((self._topic(name), one.partition) for one in records)
@@ -437,6 +439,11 @@ class Trial:
                 one.offset >= self._ends[one.topic, one.partition] for one in found
             )
 
+    def _checkpointed(self) -> int | None:
+        """Return how many records a checkpoint says are handled, None without one."""
+        folder = self._job.checkpoint(self._state)
+        return None if folder is None else checkpoint.handled(folder, self._topics)
+
     def _move(self, now: float) -> None:
         traffic = self._proxy.traffic
         position = (
@@ -444,6 +451,7 @@ class Trial:
             traffic.commits,
             traffic.produced,
             [self.run.moments[one] for one in ("committed", "appended")],
+            self._checkpointed(),
             [sink.position() for sink in self._sinks.values()],
         )
         if position != self._position:
@@ -489,7 +497,8 @@ class Trial:
             return _COMMITTED if all(sink.whole() for sink in self._sinks.values()) else ""
         if quiet_s < _ASK_S or self._in_transaction():
             return ""
-        settled = [done for sink in self._sinks.values() if (done := sink.settled()) is not None]
+        told = (self._checkpointed(), *(sink.settled() for sink in self._sinks.values()))
+        settled = [done for done in told if done is not None]
         if settled and min(settled) >= self._total:
             return _SETTLED
         complete = self._plan.complete
