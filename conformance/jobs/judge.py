@@ -107,7 +107,7 @@ def outcomes(
 
 def blocked(why: Outcome) -> list[Outcome]:
     """Return the outcomes of a job that gives nothing to judge faults by."""
-    said = f"{CALM} failed"
+    said = f"{CALM} did not pass"
     return [
         Outcome(
             id_,
@@ -188,6 +188,9 @@ def _of_run(
             reproduce=reproduce,
             seconds=run.seconds,
         )
+    if run.unfinished:
+        why = f"the job was still at work at {run.ended}: expected run_timeout_s to suffice"
+        return _open(id_, name, Reason.TIME_LIMIT, why, {name: judged})
     if not _evidence(run):
         said = "; ".join([*map(str, run.fired), *(f"missed: {one}" for one in run.missed)])
         reason = Reason.NOTHING_IN_FLIGHT if run.fired else Reason.KILL_MISSED
@@ -217,7 +220,7 @@ def not_played(id_: str, job: Job) -> str:
 
 
 def _evidence(run: Run) -> bool:
-    return any(one.counts for one in run.fired)
+    return not run.unfinished and any(one.counts for one in run.fired)
 
 
 def _open(id_: str, name: str, reason: Reason, why: str, runs: Mapping[str, Judged]) -> Outcome:

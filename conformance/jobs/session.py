@@ -104,10 +104,12 @@ class Session:
     def _findings(
         self, run: Run, baselines: Mapping[str, Baseline]
     ) -> list[tuple[str, comparison.Finding]]:
-        """Return what is wrong; what a job that stands still did not give is not lost."""
+        """Return what is wrong; what a job did not give as it stood still, or yet, is not lost."""
         found = [
             (name, one) for name, base in baselines.items() for one in base.findings(run, name)
         ]
+        if run.unfinished:
+            return [one for one in found if one[1].kind is Kind.TWICE]
         return [one for one in found if not (run.stalled and one[1].kind is Kind.LOST)]
 
     # -- runs --------------------------------------------------------------------------------
@@ -277,6 +279,9 @@ class Session:
         """Raise Refused for a job that fails, or gives nothing, without faults."""
         if run.failure:
             raise Refused(run.failure)
+        if run.stalled or run.unfinished:
+            what = "stood still with input left, until" if run.stalled else "was still at work at"
+            raise Refused(f"without faults the job {what} {run.ended}")
         empty = [name for name in self._job.outputs if not run.rows.get(name)]
         if empty:
             said = run.stderr[0] if run.stderr else "nothing"
@@ -288,9 +293,9 @@ class Session:
     def _refused(self, why: str, run: Run) -> list[Outcome]:
         failed = Outcome(
             CALM,
-            Verdict.FAIL,
+            Verdict.UNKNOWN if run.unfinished else Verdict.FAIL,
             scenario=run.name,
-            reason=Reason.NOT_SEEN,
+            reason=Reason.TIME_LIMIT if run.unfinished else Reason.NOT_SEEN,
             expected="the output that is due, without any fault",
             actual=why,
             run=str(self._runs / run.name),

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 
 from tickproof.conformance.engines import process_table
 from tickproof.conformance.engines.failures import Code, EngineFailure
+from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
@@ -38,6 +39,7 @@ from tickproof.conformance.kafka.traffic import Roles
 from tickproof.conformance.kafka.wire import Api
 from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.text import shown
+from tickproof.conformance.usage.pulse import Pulse
 from tickproof.conformance.usage.socket_holders import holders
 
 #: What sessions and transactions are lowered to.
@@ -127,6 +129,8 @@ class Run:
     failure: str = ""
     #: It stood still with input left, though a run without faults says when it is done.
     stalled: bool = False
+    #: It was still at work when its time was over: what it lacks says nothing.
+    unfinished: bool = False
     stderr: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -186,6 +190,8 @@ class Trial:
         self._listed: list[process_table.Proc] = []
         self._stderr_at = 0
         self._engine: Engine | None = None
+        #: Of the time limits; it stands still while the machine keeps the job from running.
+        self._clock = FairClock()
         self._position: object = None
         #: The server that the kit has started for the run, and what stands before it.
         self._database: tuple[Postgres, PostgresProxy] | None = None
@@ -229,7 +235,10 @@ class Trial:
             try:
                 self._drive(stack)
             except EngineFailure as failure:
-                self.run.failure = failure.message
+                if failure.code in (Code.MACHINE_BUSY, Code.TIME_LIMIT):
+                    self.run.unfinished, self.run.ended = True, failure.message
+                else:
+                    self.run.failure = failure.message
             except BadOutput as error:
                 self.run.failure = str(error)
             if not len(self._writer):
@@ -287,7 +296,7 @@ class Trial:
         self._start(stack)
         self._moved_at = time.monotonic()
         asked_at, looked_at, ended_at = 0.0, 0.0, 0.0
-        deadline = time.monotonic() + self._job.table.run_timeout_s
+        began, limit_s = time.monotonic(), self._job.table.run_timeout_s
         while True:
             now = time.monotonic()
             self._check()
@@ -303,15 +312,16 @@ class Trial:
                 self._ask_offsets()
                 self._move(now)
                 self._note_exits()
-            if now > deadline:
-                self.run.ended = f"its limit of {self._job.table.run_timeout_s:g} s"
-                self.run.stalled = True
+            if self._clock.overdue(began, limit_s, "a run is not over", moves=False):
+                self.run.ended = f"its limit of {limit_s:g} s"
+                self.run.stalled = self._quiet_s > self._silence_limit_s()
+                self.run.unfinished = not self.run.stalled
                 return
             if now - looked_at > _ASK_S and self._all_sent():
                 looked_at = now
                 ended = self._end(now)
                 ended_at = ended_at or now if ended else 0.0
-                if ended and (now - self._moved_at >= _SETTLE_S or ended.startswith("silence")):
+                if ended and (self._quiet_s >= _SETTLE_S or ended.startswith("silence")):
                     self.run.ended = ended
                     told = self._plan.tells in (_COMMITTED, _SETTLED)
                     self.run.stalled = told and ended.startswith("silence") and not self._committed
@@ -328,8 +338,10 @@ class Trial:
             lambda *_: None,
             self._workspace,
             isolation=isolation,
+            clock=self._clock,
         )
         stack.callback(self._end_engine)
+        stack.enter_context(Pulse(self._clock, self._moves, self._living))
         limit_s = self._job.table.startup_timeout_s
         proxies = [self._proxy, *(self._database or ())[1:]]
         engine.start((), [proxy.port for proxy in proxies])
@@ -386,6 +398,12 @@ class Trial:
                 Code.EXITED, "the job ends by itself before it reads: " + self._last_words()
             )
 
+    def _moves(self) -> tuple[int, ...]:
+        """Return counts that change as the job makes progress."""
+        traffic = self._proxy.traffic
+        with self._lock:  # a moment that is new changes the size
+            return traffic.fetched, traffic.produced, traffic.commits, self.run.moments.total()
+
     def _last_words(self) -> str:
         """Return the last line of the job's own standard error."""
         with contextlib.suppress(OSError):
@@ -403,9 +421,10 @@ class Trial:
         # Spark asks where a topic ends, and fetches only what is there.
         ends_asked = self._proxy.traffic.requests[Api.LIST_OFFSETS]
         reads = moments["fetched"] or moments["fetched-nothing"] or ends_asked
-        if not self._fed_from and (reads or now - self._started_at > limit_s):
-            self.run.startup_s = now - self._started_at
-            self._fed_from = now
+        passed_s = self._clock.fair_s(self._started_at)
+        if not self._fed_from and (reads or passed_s > limit_s):
+            self.run.startup_s = passed_s
+            self._fed_from = self._moved_at = now  # nothing could come before there was input
         since = now - self._fed_from if self._fed_from else 0.0
         rate = sum(table.rate for table in self._job.inputs.values())
         strikes = len(self._plan.strikes)
@@ -456,16 +475,22 @@ class Trial:
         )
         if position != self._position:
             if self._position is not None and self.run.startup_s and not self.run.fired:
-                self.run.silence_s = max(self.run.silence_s, now - self._moved_at)
+                self.run.silence_s = max(self.run.silence_s, self._quiet_s)
             self._position, self._moved_at = position, now
+
+    @property
+    def _quiet_s(self) -> float:
+        """How long the job has stood still, though the machine let it run."""
+        return self._clock.fair_s(self._moved_at)
 
     def _silence_limit_s(self) -> float:
         plan = self._plan
         limit_s = max(3 * max(plan.silence_s, self.run.silence_s), _SHORTEST_SILENCE_S)
         if not plan.silence_s:
             limit_s = max(limit_s, _FIRST_SILENCE_S)
-            if self._moved_at <= self._fed_from:  # a first output may take as long as a start
-                limit_s = max(limit_s, self._job.table.startup_timeout_s)
+        if not self._fed_from or self._moved_at <= self._fed_from:
+            # It has not begun to read; or a first output, which may take as long as a start.
+            limit_s = max(limit_s, self._job.table.startup_timeout_s)
         if plan.tells:
             limit_s = max(limit_s, _WITHOUT_END_S)
         if self._struck_at and (plan.tells or self._moved_at == self._struck_at):
@@ -481,7 +506,7 @@ class Trial:
 
     def _end(self, now: float) -> str:
         """Say why the run is over, "" as long as it is not."""
-        quiet_s = now - self._moved_at
+        quiet_s = self._quiet_s
         if quiet_s > self._silence_limit_s():
             if not self._pending:
                 return f"silence of {quiet_s:.0f} s"

@@ -1,0 +1,43 @@
+"""When a run ends by silence: not before a job that is slow to start has had time to give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.jobs.twins import copy
+from tickproof.conformance.engines.isolation import Level
+from tickproof.conformance.jobs.records import of_input
+from tickproof.conformance.jobs.trial import Plan, Trial
+from tickproof.conformance.kafka.traffic import Traffic
+
+
+@pytest.fixture(params=[Plan("calm"), Plan("all-input-first", "settled", first=True, silence_s=1)])
+def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    job = copy("totals-sql", tmp_path, replaced={"[inputs": "startup_timeout_s = 90\n[inputs"})
+    inputs = {"orders": of_input(job, "orders", 1)}
+    made: Any = Trial(job, inputs, request.param, tmp_path / "run", Level.NONE)
+    made._proxy = SimpleNamespace(traffic=Traffic())
+    made._started_at = made._moved_at = 0.0
+    made.now = 0.0
+    made._clock = SimpleNamespace(fair_s=lambda since: made.now - since)
+    return made
+
+
+def test_a_job_that_does_not_read_yet_may_be_starting(trial: Any) -> None:
+    trial.now = 89.0
+    assert trial._allowed(trial.now) == 0
+    assert trial._silence_limit_s() == 90
+
+
+def test_silence_begins_with_the_input(trial: Any) -> None:
+    trial.now = 80.0
+    trial.run.moments["fetched-nothing"] = 1
+    assert trial._allowed(trial.now) == 0
+    assert trial._moved_at == trial.now
+    assert trial._silence_limit_s() == 90  # for a first output
+    trial._moved_at = 81.0
+    assert trial._silence_limit_s() == (20 if trial._plan.tells else 10)
