@@ -260,9 +260,10 @@ def _files(job: Job) -> Iterable[str]:
             and not (job.folder / text.rpartition(":")[0 if ".py:" in text else 2]).is_file()
         ):
             yield f"{key}: expected a file beside job.toml; got {quoted(text)}"
-    words = job.table.argv[0].replace("{python}", sys.executable).replace("{here}", str(job.folder))
-    if shutil.which(words) is None and not os.access(job.folder / words, os.X_OK):
-        yield f"[job] argv[0]: expected a program on PATH or beside job.toml; got {quoted(words)}"
+    program = job.command({})[0]
+    if not os.access(program, os.X_OK):
+        words = quoted(job.table.argv[0])
+        yield f"[job] argv[0]: expected a program on PATH or beside job.toml; got {words}"
 
 
 def _expect_placeholders(job: Job) -> None:

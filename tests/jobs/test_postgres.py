@@ -22,6 +22,7 @@ import pytest
 from tests.jobs.twins import copy, judged, twins
 from tests.kafka.presence import expect_broker
 from tests.long import LONG
+from tests.machine import no_program
 from tickproof.conformance.errors import InvalidFile, KitStopped
 from tickproof.conformance.jobs import declaration, postgres
 from tickproof.conformance.jobs.declaration import OutputTable
@@ -33,6 +34,7 @@ from tickproof.conformance.verdicts import Verdict
 psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("sqlalchemy")
 ROOT = Path(__file__).parents[2]
+JOBS = ("totals-postgres", "totals-java")
 INSERT = "INSERT INTO totals VALUES ('a', 1)"
 KIT = """
 from tickproof.conformance.jobs.postgres import Postgres
@@ -266,13 +268,17 @@ def test_only_a_database_of_the_kit_has_a_port(tmp_path: Path) -> None:
 
 @LONG
 @pytest.mark.usefixtures("server")
-@pytest.mark.parametrize("twin", ["", *twins("totals-postgres")])
-def test_a_job_with_a_database_of_the_kit(tmp_path: Path, twin: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "twin"), [(name, twin) for name in JOBS for twin in ("", *twins(name))]
+)
+def test_a_job_with_a_database_of_the_kit(tmp_path: Path, name: str, twin: str) -> None:
     expect_broker()
-    found = judged(copy("totals-postgres", tmp_path, twin=twin), tmp_path)
+    if name == "totals-java" and (missing := no_program("javac")):
+        pytest.skip(missing)
+    found = judged(copy(name, tmp_path, twin=twin), tmp_path)
     said = "\n".join(f"{one.requirement} {one.verdict} {one.actual}" for one in found.values())
     if twin:
-        named = twins("totals-postgres")[twin]["requirement"]
+        named = twins(name)[twin]["requirement"]
         assert found[named].verdict is Verdict.FAIL, said
     else:
         assert {one.verdict for one in found.values()} == {Verdict.PASS, Verdict.NOT_CLAIMED}, said

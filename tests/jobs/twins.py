@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 from tickproof.conformance.jobs import declaration, session
@@ -28,11 +29,12 @@ def copy(
     """Copy a job; ``replaced``: texts of job.toml."""
     made = folder / "-".join(filter(None, (name, twin)))
     shutil.copytree(JOBS / name, made, symlinks=True)  # to jars
+    (app,) = made.glob("[Aa]pp.*")
     edits = twins(name)[twin]["edits"] if twin else []
     for old, new in edits:
-        source = (made / "app.py").read_text("utf-8")
+        source = app.read_text("utf-8")
         assert source.count(old) == 1, old
-        (made / "app.py").write_text(source.replace(old, new), "utf-8")
+        app.write_text(source.replace(old, new), "utf-8")
     text = (made / "job.toml").read_text("utf-8")
     if twin:
         text = "\n".join(line for line in text.split("\n") if not line.startswith("settled"))
@@ -45,10 +47,12 @@ def copy(
     return declaration.load(made)
 
 
-def judged(job: declaration.Job, folder: Path, seed: int = 1) -> dict[str, Outcome]:
+def judged(
+    job: declaration.Job, folder: Path, seed: int = 1, say: Callable[[str], None] = print
+) -> dict[str, Outcome]:
     """Return the outcome of each requirement."""
     runs = folder / "runs"
     runs.mkdir()
     settings = session.Settings(folder, seed)
-    made = session.Session(job, settings, runs, print)
+    made = session.Session(job, settings, runs, say)
     return {one.requirement: one for one in made.judge()}
