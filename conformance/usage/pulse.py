@@ -75,17 +75,27 @@ def interval(before: Reading, now: Reading, length_s: float, late_s: float) -> I
     # Threads of the kit that look around wake often, and wait each time, whatever they find.
     working = [wait_s for used_s, wait_s in kit if used_s + wait_s >= WORKING * length_s]
     kit_wait_s = max(working, default=0.0)
-    shared = bool(now.engine_cores & now.kit_cores)
+    of_kit_s = forced(kit_used_s, now.kit_cores, now.engine_cores, length_s)
+    of_engine_s = forced(engine_used_s, now.engine_cores, now.kit_cores, length_s)
     threads = (*now.engine.values(), *now.kit.values())
     return Interval(
         length_s,
         late_s,
-        Demand(engine_wait_s, engine_used_s + shared * kit_used_s, len(now.engine_cores) or 1),
-        Demand(kit_wait_s, kit_used_s + shared * engine_used_s, len(now.kit_cores) or 1),
+        Demand(engine_wait_s, engine_used_s + of_kit_s, len(now.engine_cores) or 1),
+        Demand(kit_wait_s, kit_used_s + of_engine_s, len(now.kit_cores) or 1),
         blocked=any(one.state == "D" for one in threads),
         disk_s=_since(before.disk_s, now.disk_s),
         memory_s=_since(before.memory_s, now.memory_s),
     )
+
+
+def forced(used_s: float, own: frozenset[int], others: frozenset[int], length_s: float) -> float:
+    """Return how much of ``used_s`` was on the cores of others, if as little as can be was.
+
+    The kit may run on more cores than an engine that has bound itself to one: what the rest had
+    room for has kept that engine from nothing.
+    """
+    return max(0.0, used_s - len(own - others) * length_s)
 
 
 def _since(before: float | None, now: float | None) -> float | None:

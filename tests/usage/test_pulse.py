@@ -143,6 +143,19 @@ def test_threads_of_the_kit_that_only_look_around_excuse_no_engine() -> None:
     assert withheld_s(interval(reading(ticks), reading(works), 1.0, 0.0)) > 0.7
 
 
+@pytest.mark.parametrize(("engine_cores", "withheld"), [({0}, 1.0), ({0, 1}, 0.7), ({2}, 1.0)])
+def test_what_the_kit_did_on_other_cores_kept_no_engine_waiting(engine_cores, withheld) -> None:
+    """An engine bound to one core, or to two, waits all the time; the kit uses 0.6 s of two."""
+
+    def reading(used_ns: int) -> Reading:
+        waits, works = Thread(0, 0, "R"), Thread(used_ns, 0, "S")
+        cores = frozenset(engine_cores), frozenset({0, 1})
+        return Reading({(1, 1): waits}, {(2, 2): works}, *cores, None, None)
+
+    seen = interval(reading(0), reading(6 * 10**8), 1.0, 0.0)
+    assert withheld_s(seen) == pytest.approx(withheld)
+
+
 def test_this_process_is_read() -> None:
     reading = pulse.read([proc for proc in [process_table.read(os.getpid())] if proc])
     assert reading.engine_cores == reading.kit_cores == os.sched_getaffinity(0)
