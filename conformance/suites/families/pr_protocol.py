@@ -538,8 +538,8 @@ PR.requirement(
 def empty_partitions(context: Context, rng: random.Random) -> Scenario:
     # The first partition of either worker ends early, one of them without a record; another
     # empty one ends with the rest. Drain is asked for long before that. So many partitions that
-    # a number of six, or of seven, bits does not tell them apart; many have a single record.
-    number = rng.randrange(66, 81) if context.dear else rng.randrange(130, 145)
+    # a number of six, or of eight, bits does not tell them apart; many have a single record.
+    number = rng.randrange(66, 81) if context.dear else rng.randrange(258, 273)
     recipe = {"partitions": number, "empty": [0, rng.randrange(2, number)], "ended_early": [0, 1]}
     records = number + number // 8
     return carried(context, records, recipe=recipe | {"tick": 4}, rate=3 * records, drain_at=0.3)
