@@ -5,34 +5,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conftest import ROGUES
+from tests import cheats
 from tests.long import LONG
 
-CLAIMS = """
-recovery_timeout_s = 10
-[claims]
-state = "exactly-once"
-delivery = "exactly-once"
-survives = ["worker", "all-workers"]
-rescale = "none"
-[apps.passthrough]
-[apps.count]
-emit = ["every"]
-"""
 #: What an engine passes whose workers can die without harm.
 DEATHS = ("EO-WORKER-DEATH", "EO-WORKER-DEATH-BACKLOG", "EO-PAUSE", "EO-ALL-WORKERS")
 
 
 @pytest.fixture
-def rogue(sessions):
-    def write(name):
-        argv = ["{python}", str(ROGUES / "worker_rogue.py"), name]
-        path = sessions.toml(name, argv)
-        text = path.read_text()
-        path.write_text(text[: text.index("[claims]")] + CLAIMS)
-        return path
-
-    return write
+def rogue(tmp_path):
+    return lambda name: cheats.workers(tmp_path / name, name)
 
 
 @LONG

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import cheats
 from tests.engines.conftest import open_to_others
 from tests.judging import judge_of
 from tests.long import LONG
@@ -22,7 +23,6 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.catalog import draw
@@ -30,22 +30,6 @@ from tickproof.conformance.suites.judge import Fail
 from tickproof.conformance.suites.scenarios import Context
 
 ROOT = Path(__file__).resolve().parents[2]
-ELSEWHERE = fixtures() / "rogues" / "elsewhere.py"
-
-
-def engine(folder: Path, *cheat: object, drain_s: int = 30) -> Path:
-    """Write an engine.toml that runs engine single, cheating; honest without a cheat."""
-    folder.mkdir()
-    single = fixtures() / "engines" / "single"
-    text = (single / "engine.toml").read_text("utf-8").replace("{here}", str(single))
-    assert "drain_timeout_s = 30" in text
-    text = text.replace("drain_timeout_s = 30", f"drain_timeout_s = {drain_s}")
-    if cheat:
-        words = "".join(f', "{word}"' for word in (ELSEWHERE, *cheat))
-        first, _, rest = text.partition("argv = ")
-        text = f'{first}argv = ["{{python}}"{words}]\n' + rest.partition("\n")[2]
-    (folder / "engine.toml").write_text(text, "utf-8")
-    return folder / "engine.toml"
 
 
 def scenario(secret: str = "") -> Scenario:
@@ -92,7 +76,7 @@ def server(address):
 
 @pytest.mark.parametrize("level", Level)
 def test_an_honest_engine_passes_at_each_level(tmp_path, level):
-    history = played(engine(tmp_path / "e"), level)
+    history = played(cheats.single(tmp_path / "e"), level)
     judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
     assert history.record.isolation == level
     # What is recorded of its processes are the kit's pids, and each of its lives had one.
@@ -105,7 +89,7 @@ def test_an_honest_engine_passes_at_each_level(tmp_path, level):
 @pytest.mark.parametrize("level", [Level.SANDBOX, Level.NONE])
 @pytest.mark.parametrize("place", ["$TMPDIR", "."])
 def test_working_directory_and_tmpdir_are_emptied_at_a_death(tmp_path, level, place):
-    history = played(engine(tmp_path / "e", "file", place), level)
+    history = played(cheats.single(tmp_path / "e", "file", place), level)
     with pytest.raises(Fail):
         judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
 
@@ -117,7 +101,7 @@ def test_working_directory_and_tmpdir_are_emptied_at_a_death(tmp_path, level, pl
 def test_what_is_written_elsewhere_is_lost_with_the_sandbox(tmp_path, place):
     place = tmp_path / "e" if place == "BESIDE" else Path(place)
     before = set(place.glob("rogue-*"))
-    history = played(engine(tmp_path / "e", "file", place), Level.SANDBOX)
+    history = played(cheats.single(tmp_path / "e", "file", place), Level.SANDBOX)
     with pytest.raises(Fail):
         judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
     assert set(place.glob("rogue-*")) == before
@@ -129,7 +113,7 @@ def test_a_service_that_was_started_before_is_out_of_reach(tmp_path, kind):
     with server(("127.0.0.1", 0) if kind == "tcp" else f"\0{name}") as address:
         where = address[1] if kind == "tcp" else f"@{name}"
         # Without its service the engine never drains: that is waited for, and nothing else.
-        history = played(engine(tmp_path / "e", "service", where, drain_s=2), Level.SANDBOX)
+        history = played(cheats.single(tmp_path / "e", "service", where, drain_s=2), Level.SANDBOX)
     with pytest.raises(Fail):
         judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
 
@@ -137,14 +121,14 @@ def test_a_service_that_was_started_before_is_out_of_reach(tmp_path, kind):
 @pytest.mark.parametrize("level", [Level.SANDBOX, Level.USER])
 @pytest.mark.parametrize("cheat", ["inputs", "zeros"])
 def test_the_run_folder_is_closed(tmp_path, cheat, level):
-    history = played(engine(tmp_path / "e", cheat, tmp_path / "runs"), level)
+    history = played(cheats.single(tmp_path / "e", cheat, tmp_path / "runs"), level)
     with pytest.raises(Fail):
         judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
 
 
 @pytest.mark.parametrize("place", ["scratch/{}", "{}.tmp"])
 def test_what_is_none_of_the_state_is_removed_at_a_death(tmp_path, place):
-    history = played(engine(tmp_path / "e", "within", place), Level.NONE)
+    history = played(cheats.single(tmp_path / "e", "within", place), Level.NONE)
     with pytest.raises(Fail):
         judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
 
@@ -160,7 +144,7 @@ def test_what_is_none_of_the_state_is_removed_at_a_death(tmp_path, place):
 def test_an_engine_that_knows_the_seed_cannot_make_its_input_again(tmp_path, level, secret, error):
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(scenario().recipe))
-    history = played(engine(tmp_path / "e", "seed", recipe, drain_s=5), level, secret)
+    history = played(cheats.single(tmp_path / "e", "seed", recipe, drain_s=5), level, secret)
     with error:
         judge_of("EO-ENGINE-DEATH", "count-engine-death")(history)
 
@@ -182,5 +166,5 @@ def test_another_kit_that_could_be_imported_is_out_of_sight(tmp_path, monkeypatc
 def test_nothing_is_left_of_engines_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    played(engine(tmp_path / "e"), Level.SANDBOX)
+    played(cheats.single(tmp_path / "e"), Level.SANDBOX)
     assert sorted(os.listdir(tmp_path)) == ["e", "runs"]  # noqa: PTH208
