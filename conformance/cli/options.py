@@ -14,8 +14,15 @@ import click
 
 from tickproof.conformance.cli import completion
 from tickproof.conformance.engines.network import FEWEST, MOST
-from tickproof.conformance.errors import InvalidFile, KafkaUnavailable, RequestError, out_of_reach
+from tickproof.conformance.errors import (
+    InvalidFile,
+    KafkaUnavailable,
+    KitStopped,
+    RequestError,
+    out_of_reach,
+)
 from tickproof.conformance.text import shown
+from tickproof.conformance.verdicts import EXIT_KIT_ERROR
 from tickproof.generators.reading import MISSING_SIDES, TIES
 
 if TYPE_CHECKING:
@@ -131,7 +138,10 @@ RUN = click.argument(
 
 
 class Command(click.Command):
-    """A command that reports as wrong usage what cannot be: requests, files, a broker."""
+    """A command that reports as wrong usage what cannot be: requests, files, a broker.
+
+    What stops the kit itself is a kit-error.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -139,6 +149,9 @@ class Command(click.Command):
             return super().invoke(ctx)
         except (RequestError, InvalidFile, KafkaUnavailable) as error:
             raise click.UsageError(str(error), ctx) from error
+        except KitStopped as error:
+            click.echo(f"tickproof: kit-error: {error}", err=True)
+            return EXIT_KIT_ERROR
         except PermissionError as error:
             if error.filename is None:
                 raise
@@ -278,11 +291,12 @@ def seed(limit: int = 2**63 - 1) -> Decorator:
     return click.option("--seed", type=kind, default=1, show_default=True, metavar="N")
 
 
-def load_engines(names: Sequence[str], out: Path) -> list[EngineSpec]:
+def load_engines(names: Sequence[str], out: Path, *, protected: bool = False) -> list[EngineSpec]:
     """Load every ENGINE before any is started; all errors end in one usage error.
 
     An ENGINE is a name, a path to an engine.toml, or a mutant or a sound variant of one of
-    the kit's engines (mutant:ID, variant:ID), which is made under ``out``.
+    the kit's engines (mutant:ID, variant:ID), which is made under ``out``. protected: what an
+    engine needs built is built in a sandbox, if this machine gives one.
     """
     from tickproof.conformance.engines import spec
     from tickproof.conformance.resources import fixtures
@@ -305,7 +319,7 @@ def load_engines(names: Sequence[str], out: Path) -> list[EngineSpec]:
             errors.append(str(error))
     if errors:
         raise click.UsageError("\n".join(errors))
-    _prepare(loaded, out)
+    _prepare(loaded, out, protected)
     return loaded
 
 
@@ -320,13 +334,13 @@ def _copied(name: str, out: Path) -> Path:
     return mutants.make(copy, fixtures(), out / "mutants" / copy.id)
 
 
-def _prepare(specs: Sequence[EngineSpec], out: Path) -> None:
+def _prepare(specs: Sequence[EngineSpec], out: Path, protected: bool) -> None:
     """Let engines build what they need; the first that cannot ends in a usage error."""
     from tickproof.conformance.engines.preparation import prepare
 
     for number, spec in enumerate(specs, 1):
         try:
-            prepare(spec, out / f"prepare-{number}.log")
+            prepare(spec, out / f"prepare-{number}.log", protected=protected)
             spec.command()
         except InvalidFile as error:
             raise click.UsageError(str(error)) from error

@@ -121,7 +121,8 @@ def run(
     )
     console = style.console()
     selected = run_command.select(request)
-    specs = options.load_engines([*engines, *more], request.out)
+    protected = request.isolation != Level.NONE
+    specs = options.load_engines([*engines, *more], request.out, protected=protected)
     run_command.check(request, specs, console)
     console.print(Text(f"seed {request.seed}, profile {request.profile}", style="dim"))
     with contextlib.ExitStack() as stack:

@@ -63,7 +63,7 @@ def survey(
     first = secrets.randbelow(_FIRST) if seed is None else seed
     console = style.console()
     selected = run_command.select(request)
-    specs = options.load_engines(engines, out)
+    specs = options.load_engines(engines, out, protected=True)
     run_command.check(request, specs, console)
     with out_folder.held(out):
         return command.run(specs, selected, request, range(first, first + seeds), console)

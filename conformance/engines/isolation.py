@@ -37,7 +37,8 @@ class Isolation:
 
     hidden: absolute folders that it may not see. hosts: on so many hosts of a network of our own
     it runs, 0 for none but this machine. network: these hosts, while a run lasts. around: files
-    and folders that a sandbox hides, too: what else the session writes.
+    and folders that a sandbox hides, too: what else the session writes. writable: folders that a
+    sandbox leaves as they are; with any it hides nothing, and has the machine's network.
     """
 
     level: Level = Level.NONE
@@ -45,6 +46,7 @@ class Isolation:
     hosts: int = 0
     network: Network | None = None
     around: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
 
     @property
     def unseen(self) -> list[Path]:
@@ -104,15 +106,15 @@ def demand(level: Level, spec: EngineSpec) -> None:
 def obstacle(level: Level, spec: EngineSpec) -> str:
     """Say what keeps an engine from being run at a level, or ""."""
     if level == Level.SANDBOX:
-        return _sandbox_obstacle()
+        return sandbox_obstacle()
     if level == Level.USER:
         return _user_obstacle(spec)
     return ""
 
 
 @functools.cache
-def _sandbox_obstacle() -> str:
-    """Try a sandbox out."""
+def sandbox_obstacle() -> str:
+    """Say what keeps a program from being run in a sandbox, or ""."""
     try:
         workspace = Workspace()
         try:
@@ -135,6 +137,8 @@ def _sandbox_obstacle() -> str:
 def _user_obstacle(spec: EngineSpec) -> str:
     if os.geteuid() != 0:
         return "only root may start programs as another user"
+    if spec.preparation() and (why := sandbox_obstacle()):
+        return f"prepare could change the kit, as it runs outside of a sandbox: {why}"
     user, group = other_user()
     try:
         if why := _user_rights_obstacle(user, group):

@@ -26,7 +26,8 @@ class ReapedProgram:
 
     When the kit dies, however it dies, all of it is killed and ``workspace`` removed. ``pid`` is
     0 where it could not be started. on_output: is given, in a thread of its own, what comes on
-    standard output; without it, that is closed. isolation: all but a sandbox.
+    standard output; without it, that is closed. isolation: no sandbox but one for
+    `prepare`.
     """
 
     def __init__(

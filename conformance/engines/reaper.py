@@ -14,7 +14,8 @@ LEVEL is ``none``, ``user:UID:GID``, or ``sandbox:PORT,...``: the ports to liste
 socket comes with a line ``listening``). CONTROL then begins with the paths of what to hide, a zero
 byte after each and after the last: a command line can be read in there. The kit's own package is
 hidden, too, but for what starts engines. In a sandbox the reaper is its init, and its pids are
-those of the sandbox, that of ``above`` excepted.
+those of the sandbox, that of ``above`` excepted. With ``workshop`` it is one with the machine's
+network, and CONTROL begins with folders that can be written there.
 
 HOSTS is empty, or holds descriptors of namespaces: of a user namespace (-1: none), and of the
 network of each host. The engine runs on the first; on each other one host_starter.py runs as long
@@ -42,6 +43,7 @@ NOT_CATCHABLE = (signal.SIGKILL, signal.SIGSTOP)
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
 HOST_STARTER = f"{HERE}/host_starter.py"
+SANDBOXES = ("sandbox", "workshop")
 #: What programs in a sandbox need of the kit.
 NEEDED = ("__pycache__", "host_starter.py", "process_table.py", "supervisor.py")
 
@@ -184,7 +186,7 @@ def give_up_rights(level: str) -> None:
         os.setgroups([])
         os.setresgid(group, group, group)
         os.setresuid(user, user, user)
-    elif kind == "sandbox":
+    elif kind in SANDBOXES:
         import sandbox
 
         sandbox.drop_rights()
@@ -203,7 +205,7 @@ def enter_host(spaces: list[int]) -> None:
     sandbox.enter(first, sandbox.NEWNET)
 
 
-def read_hidden(control: int) -> list[str]:
+def read_paths(control: int) -> list[str]:
     """Return the paths with which CONTROL begins; none if the kit is gone."""
     said = bytearray()
     while not (b"\0" + said).endswith(b"\0\0"):
@@ -222,12 +224,13 @@ def of_the_kit() -> list[str]:
 
 
 def enter_sandbox(
-    kit: int, status: int, workspace: str, level: str, hidden: list[str], on_host: bool
+    kit: int, status: int, workspace: str, level: str, paths: list[str], on_host: bool
 ) -> None:
     """Go on as the init of a new sandbox; the process of before waits for its end, and leaves."""
     import sandbox
 
-    if on_host:
+    builds = level == "workshop"
+    if on_host or builds:
         sandbox.unshare_on_host()
     else:
         sandbox.unshare()
@@ -244,7 +247,10 @@ def enter_sandbox(
     if not os.read(go_read, 1):  # its parent died before prctl could ask for the signal
         os._exit(1)
     os.close(go_read)
-    sandbox.furnish(workspace, [*hidden, *of_the_kit()])
+    if builds:
+        sandbox.furnish(workspace, [], writable=paths)
+        return
+    sandbox.furnish(workspace, [*paths, *of_the_kit()])
     if on_host:
         sandbox.name_host()
         return
@@ -335,8 +341,8 @@ def main(
 
     if spaces:
         enter_host(spaces)
-    if sandboxed := level.startswith("sandbox:"):
-        enter_sandbox(kit, status, workspace, level, read_hidden(control), bool(spaces))
+    if sandboxed := level.startswith(SANDBOXES):
+        enter_sandbox(kit, status, workspace, level, read_paths(control), bool(spaces))
     else:
         report(f"above {os.getpid()}")
     prctl(PR_SET_CHILD_SUBREAPER, 1)

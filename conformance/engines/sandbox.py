@@ -74,7 +74,7 @@ def unshare_again(spaces):
 
 
 def unshare_on_host():
-    """Leave the namespaces of the machine, but for its files and the network of a host."""
+    """Leave the namespaces of the machine, but for its files and its network, or that of a host."""
     unshare(_SPACES)
 
 
@@ -95,12 +95,12 @@ def set_uptime_ahead(seconds):
         enter(space.fileno(), _NEWTIME)
 
 
-def furnish(workspace, hidden):
+def furnish(workspace, hidden, writable=()):
     """Leave the files of the machine for those of the sandbox; called by its init.
 
-    Only what lies in the folders of ``workspace`` is written for good. Files and folders that are
-    ``hidden`` are not there, nor is their name; if the kernel refuses, they are empty. Raises
-    OSError.
+    Only what lies in the folders of ``workspace``, and in those that are ``writable``, is written
+    for good. Files and folders that are ``hidden`` are not there, nor is their name; if the kernel
+    refuses, they are empty. Raises OSError.
     """
     _call(_libc.unshare, _NEWNS)
     _mount(b"", b"/", b"", _REC | _PRIVATE)
@@ -115,8 +115,8 @@ def furnish(workspace, hidden):
     _Layers(base, new, mounts, hidden).cover(b"/")
     _furnish_proc(new)
     _furnish_dev(new)
-    for folder in [os.fsencode(f"{workspace}/{name}") for name in FOLDERS]:
-        _mount(folder, new + folder, b"", _BIND)
+    for folder in map(os.fsencode, (*(f"{workspace}/{name}" for name in FOLDERS), *writable)):
+        _mount(folder, new + folder, b"", _BIND | _REC)
     for target in (new + path for path in hidden):
         if os.path.isdir(target):  # noqa: PTH112
             _mount(b"tmpfs", target, b"tmpfs", _RDONLY | _NOSUID | _NODEV, b"mode=755,size=4k")

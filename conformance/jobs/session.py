@@ -74,7 +74,8 @@ class Session:
 
     def judge(self) -> list[Outcome]:
         """Play all runs and judge them; raises KitStopped, KafkaUnavailable, InvalidFile."""
-        prepare(JobSpec(self._job, {}), self._runs / "prepare.log")
+        protected = self._settings.level != isolation.Level.NONE
+        prepare(JobSpec(self._job, {}), self._runs / "prepare.log", protected=protected)
         calm = [self._play(Plan("calm"))]
         silence_s, startup_s = max(calm[0].silence_s, 0.1), calm[0].startup_s
         tells = "" if calm[0].ended.startswith("silence") else calm[0].ended

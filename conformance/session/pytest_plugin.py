@@ -17,7 +17,7 @@ import pytest
 from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.engines.spec import find, load
-from tickproof.conformance.errors import InvalidFile, RequestError
+from tickproof.conformance.errors import InvalidFile, KitStopped, RequestError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.session.request import Request
@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if not option.tickproof_request and not hasattr(config, "workerinput"):
             prepare(spec, request.out / "prepare.log")
         player = ScenarioPlayer(spec, _with_own_port(request))
-    except (InvalidFile, RequestError) as error:
+    except (InvalidFile, KitStopped, RequestError) as error:
         raise pytest.UsageError(str(error)) from error
     config.stash[_PLAYER] = player
     if not option.tickproof_request and not hasattr(config, "workerinput"):

@@ -6,6 +6,8 @@ import click
 import pytest
 
 from tickproof.conformance.cli import options
+from tickproof.conformance.errors import KitStopped
+from tickproof.conformance.verdicts import EXIT_KIT_ERROR
 
 SIZES = click.Option(["--sizes"])
 
@@ -24,3 +26,13 @@ def test_what_is_no_list_of_numbers_is_told_with_what_was_expected(given):
     with pytest.raises(click.UsageError) as error:
         read(click.Context(click.Command("x")), SIZES, given)
     assert str(error.value) == f"--sizes: expected sizes from 1 to 100, as 8,12; got {given}"
+
+
+def test_what_stops_the_kit_is_a_kit_error_in_one_line(capsys):
+    @click.command(cls=options.Command)
+    def stops() -> None:
+        raise KitStopped("engine.toml: prepare: expected a kit as it was before")
+
+    assert stops.main([], standalone_mode=False) == EXIT_KIT_ERROR
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tickproof: kit-error: engine.toml: prepare: expected")

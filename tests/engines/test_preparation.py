@@ -1,18 +1,21 @@
-"""The command `prepare` of engine.toml: run once, outside of isolation, nothing left of it."""
+"""The command `prepare` of engine.toml: run once, and nothing left of it but what it built."""
 
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.modest_engine import toml
-from tickproof.conformance.engines import preparation, spec
+from tickproof.conformance.engines import isolation, preparation, spec
+from tickproof.conformance.engines.isolation import Level
 from tickproof.conformance.engines.output_streams import MAX_STDERR
-from tickproof.conformance.errors import InvalidFile
+from tickproof.conformance.errors import InvalidFile, KitStopped
 
 
 @pytest.fixture
@@ -94,3 +97,51 @@ def test_an_engine_without_one_makes_no_file(engine, tmp_path):
     made.path.write_text(toml("rogue", ["true"], language="python"))
     preparation.prepare(spec.load(made.path), tmp_path / "log")
     assert not (tmp_path / "log").exists()
+
+
+def test_in_a_sandbox_it_writes_to_its_folder_and_the_cache_alone(engine, tmp_path, monkeypatch):
+    if why := isolation.sandbox_obstacle():
+        pytest.skip(f"no sandbox here: {why}")
+    here, cache, beside = (tmp_path / name for name in ("here", "cache", "beside"))
+    for folder in (here, beside):
+        folder.mkdir()
+    made = engine("exit 1")
+    made.path.rename(made.path.parent / "here" / made.path.name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    kit = Path(preparation.__file__)
+    before = kit.read_bytes()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        script = f"""
+import pathlib, socket
+socket.create_connection(("127.0.0.1", {port}))
+for name in ("here/built", "cache/jar", "beside/lost"):
+    pathlib.Path({str(tmp_path)!r}, name).write_text(name)
+pathlib.Path({str(kit)!r}).write_text("pass")
+"""
+        command = json.dumps([sys.executable, "-c", script])
+        text = toml("rogue", ["{here}/built"], language="python", prepare=command)
+        (here / "engine.toml").write_text(text)
+        preparation.prepare(spec.load(here / "engine.toml"), tmp_path / "log", protected=True)
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert found == [
+        "beside", "cache", "cache/jar", "here", "here/built", "here/engine.toml", "log",
+    ]  # fmt: skip
+    assert kit.read_bytes() == before
+
+
+@pytest.mark.parametrize("change", ["echo x >>", "rm", "echo x >new", "ln -sf /"])
+def test_outside_of_one_a_changed_kit_ends_the_session(engine, tmp_path, monkeypatch, change):
+    (tmp_path / "conformance").mkdir()
+    (tmp_path / "conformance" / "judge.py").write_text("judge")
+    monkeypatch.setattr(preparation, "_KIT", tmp_path)
+    preparation.prepare(engine("echo x >built"), tmp_path / "log")
+    with pytest.raises(KitStopped, match=r"1 files that it changed in .*: conformance/"):
+        preparation.prepare(engine(f"cd conformance && {change} judge.py"), tmp_path / "log")
+
+
+def test_no_other_user_protects_the_kit_from_what_prepares_an_engine(engine, monkeypatch):
+    monkeypatch.setattr(isolation, "sandbox_obstacle", lambda: "no namespaces")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    why = isolation.obstacle(Level.USER, engine("true"))
+    assert why.startswith("prepare could change the kit") and why.endswith("no namespaces")
