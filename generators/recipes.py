@@ -115,6 +115,13 @@ def complete(recipe: dict[str, Any]) -> dict[str, Any]:
     return full | {key: list(full[key]) for key in ("empty", "ended_early")}
 
 
+def secret_of(text: str) -> str:
+    """Return a secret as recipes have it; ValueError if it is not 1 to 32 hexadecimal digits."""
+    if not re.fullmatch("[0-9a-fA-F]{1,32}", text):
+        raise ValueError(f"expected 1 to 32 hexadecimal digits, got {text[:60]!r}")
+    return text.lower()
+
+
 def build(recipe: dict[str, Any], folder: Path, progress: Progress | None = None) -> BuiltInput:
     """Write ``folder/s{stream}p{partition}.log`` as the recipe says.
 

@@ -67,9 +67,12 @@ hosts = click.option(
 
 
 def _hexadecimal(given: str) -> str:
-    if not re.fullmatch("[0-9a-fA-F]{1,32}", given):
-        raise click.BadParameter(f"expected 1 to 32 hexadecimal digits, got {shown(given, 60)!r}")
-    return given.lower()
+    from tickproof.generators.recipes import secret_of
+
+    try:
+        return secret_of(given)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def spark(what: str) -> Decorator:

@@ -26,8 +26,10 @@ from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.catalog import JUDGES, judges_of, seconds
 from tickproof.conformance.suites.outcomes import outcome_of, with_causes
 from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, JUDGED, Outcome, Reason, Verdict
+from tickproof.generators.recipes import secret_of
 
 PROPERTY = "tickproof"
+_SECRET = "tickproof_secret"
 #: The argument of an item that decides a requirement; no fixture of users has this name.
 JUDGE = "tickproof_judge"
 
@@ -36,6 +38,7 @@ __all__ = [
     "pytest_addoption",
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_configure_node",
     "pytest_generate_tests",
     "pytest_runtest_makereport",
     "pytest_sessionfinish",
@@ -49,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--engine", metavar="ENGINE", help="a name or a path to an engine.toml")
     group.addoption("--tickproof-out", metavar="DIR", default="tickproof-out/pytest")
     group.addoption("--tickproof-seed", type=int, default=1, metavar="N")
-    group.addoption("--tickproof-secret", default=secrets.token_hex(16), metavar="HEX")
+    group.addoption("--tickproof-secret", metavar="HEX")
     group.addoption("--tickproof-profile", choices=("quick", "full"), default="quick")
     group.addoption("--tickproof-tier", type=int, action="append", metavar="N")
     group.addoption("--tickproof-only", action="append", metavar="ID")
@@ -73,6 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
     requirements = registry.load()
     try:
         spec = load(find(option.engine, fixtures()), requirements)
+        _settle_secret(config)
         request = _request(option)
         for id_ in request.only:
             registry.require_known(id_, f"--tickproof-only: no requirement {id_}")
@@ -84,6 +88,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_PLAYER] = player
     if not option.tickproof_request and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_NoEmptyGreen())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hand the secret of the session to a process of xdist."""
+    node.workerinput[_SECRET] = node.config.option.tickproof_secret
+
+
+def _settle_secret(config: pytest.Config) -> None:
+    """Draw the secret of the session, unless one is given; raises RequestError for what is none."""
+    option, handed = config.option, getattr(config, "workerinput", {})
+    given = option.tickproof_secret or handed.get(_SECRET) or secrets.token_hex(16)
+    try:
+        option.tickproof_secret = secret_of(given)
+    except ValueError as error:
+        raise RequestError(f"--tickproof-secret: {error}") from error
 
 
 def _request(option: Any) -> Request:

@@ -181,3 +181,19 @@ def test_unknown_engine_is_wrong_usage_under_plain_pytest(tmp_path):
     done = plain(tmp_path, "--engine", "no-such-engine")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "no-such-engine" in done.stderr
+
+
+def test_a_secret_that_is_none_is_wrong_usage_under_plain_pytest(tmp_path):
+    done = plain(tmp_path, "--engine", "minimal", "--tickproof-secret", "xyz\x1b")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    (said,) = filter(None, done.stderr.splitlines())
+    assert said.endswith(r"--tickproof-secret: expected 1 to 32 hexadecimal digits, got 'xyz\x1b'")
+
+
+@LONG
+def test_processes_of_xdist_have_one_secret(tmp_path):
+    done = plain(tmp_path, "--engine", "miniature", "--tickproof-tier", "0", "-n", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = [json.loads(path.read_text()) for path in tmp_path.glob("**/run.json")]
+    (secret,) = {run["scenario"]["recipe"]["secret"] for run in runs}
+    assert len(runs) > 1 and len(secret) == 32
