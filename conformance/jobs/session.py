@@ -6,6 +6,7 @@ import contextlib
 import json
 import random
 import shlex
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -68,6 +69,7 @@ class Session:
         self, job: Job, settings: Settings, runs: Path, say: Callable[[str], None]
     ) -> None:
         self._job, self._settings, self._runs, self._say = job, settings, runs, say
+        self._stopped = threading.Event()
         self._inputs = {name: of_input(job, name, settings.seed) for name in job.inputs}
         self._due = self._of_oracle()
         self.level = settings.level or isolation.best(JobSpec(job, {}))
@@ -94,7 +96,12 @@ class Session:
             self._say(f"[outputs.{name}] is held to: {one.level.value}")
         plans = list(self._plans(calm[0], again))
         with ThreadPoolExecutor(self._settings.at_once) as pool:
-            runs = dict(zip((one.name for one in plans), pool.map(self._play, plans), strict=True))
+            try:
+                played = list(pool.map(self._play, plans))
+            except BaseException:  # Ctrl-C, or a run that the kit could not play
+                self._stopped.set()
+                raise
+        runs = {plan.name: run for plan, run in zip(plans, played, strict=True)}
         judged = {
             name: Judged(run, self._runs / name, self._findings(run, baselines))
             for name, run in runs.items()
@@ -119,7 +126,7 @@ class Session:
         if self._due is not None:
             plan = replace(plan, complete=self._complete)
         folder = self._runs / plan.name
-        made = trial.Trial(self._job, self._inputs, plan, folder, self.level)
+        made = trial.Trial(self._job, self._inputs, plan, folder, self.level, self._stopped)
         run = made.play()
         record = run.to_json() | {"format": 1, "job": str(self._job.path)}
         (folder / "job-run.json").write_text(json.dumps(record, indent=1, default=str) + "\n")

@@ -160,10 +160,18 @@ class Trial:
     """One run; `play` it once."""
 
     def __init__(
-        self, job: Job, inputs: dict[str, list[Record]], plan: Plan, folder: Path, level: Level
+        self,
+        job: Job,
+        inputs: dict[str, list[Record]],
+        plan: Plan,
+        folder: Path,
+        level: Level,
+        stopped: threading.Event,
     ) -> None:
         self._job, self._inputs, self._plan, self._folder = job, inputs, plan, folder
         self._level = level
+        #: Set when the session has ended before its time.
+        self._stopped = stopped
         self.run = Run(plan.name)
         self._id = uuid.uuid4().hex
         self._group = job.table.group or f"tickproof-{self._id[:12]}"
@@ -384,6 +392,8 @@ class Trial:
 
     def _check(self) -> None:
         """Raise EngineFailure for a job that is gone, KitStopped for a proxy or broker that is."""
+        if self._stopped.is_set():
+            raise KitStopped(f"{self.run.name}: the session has ended")
         if self._proxy.failure is not None:
             raise KitStopped(f"the proxy stopped: {self._proxy.failure!r}")
         if self._database is not None:

@@ -1,7 +1,8 @@
-"""When a run ends by silence: not before a job that is slow to start has had time to give."""
+"""When a run of a job ends; nothing is played here."""
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from tests.jobs.twins import copy
 from tickproof.conformance.engines.isolation import Level
+from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.jobs.records import of_input
 from tickproof.conformance.jobs.trial import Plan, Trial
 from tickproof.conformance.kafka.traffic import Traffic
@@ -19,7 +21,7 @@ from tickproof.conformance.kafka.traffic import Traffic
 def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     job = copy("totals-sql", tmp_path, replaced={"[inputs": "startup_timeout_s = 90\n[inputs"})
     inputs = {"orders": of_input(job, "orders", 1)}
-    made: Any = Trial(job, inputs, request.param, tmp_path / "run", Level.NONE)
+    made: Any = Trial(job, inputs, request.param, tmp_path / "run", Level.NONE, threading.Event())
     made._proxy = SimpleNamespace(traffic=Traffic())
     made._started_at = made._moved_at = 0.0
     made.now = 0.0
@@ -41,3 +43,10 @@ def test_silence_begins_with_the_input(trial: Any) -> None:
     assert trial._silence_limit_s() == 90  # for a first output
     trial._moved_at = 81.0
     assert trial._silence_limit_s() == (20 if trial._plan.tells else 10)
+
+
+def test_it_ends_with_its_session(trial: Any) -> None:
+    """Ctrl-C comes to the main thread; runs with faults are played in others."""
+    trial._stopped.set()
+    with pytest.raises(KitStopped, match="the session has ended"):
+        trial._check()
