@@ -61,6 +61,7 @@ def test_a_stall_has_a_row_for_each_millisecond_that_it_lasts(tmp_path: Path) ->
     path = tmp_path / "hiccups--1.bin"
     with HiccupRecorders(tmp_path, [-1]) as recorders:
         (pid,) = recorders.pids
+        wait(lambda: len(read_table(path, HICCUP)) > 0)
         os.kill(pid, signal.SIGSTOP)
         wait(lambda: process_table.read(pid).state == "T")
         from_ns = time.monotonic_ns()
