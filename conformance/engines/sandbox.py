@@ -144,7 +144,7 @@ class _Layers:
             for mount in below:
                 if not any(m != mount and _within(mount, (m,)) for m in below):
                     self.cover(mount)
-        elif not below:
+        elif not below and not any(_within(one, (path,)) for one in self._hidden):
             _bind_readonly(path, target)
         else:
             self._expand(path, target)
