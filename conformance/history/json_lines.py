@@ -8,9 +8,13 @@ import math
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, Final, NoReturn
 
 from tickproof.conformance.history import plain_files
+
+#: The most values and lines that are read at once: each takes up to a hundred bytes.
+MAX_VALUES: Final = 4_000_000
+_SEPARATORS: Final = (b",", b":", b"[", b"{", b"\n")
 
 
 class LineFile:
@@ -76,11 +80,24 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def loads(text: str | bytes) -> Any:
-    """Return a value of JSON; raises ValueError, also for NaN and numbers beyond 64 bits."""
+    """Return a value of JSON; raises ValueError, also for NaN and numbers beyond 64 bits.
+
+    Nor may it hold more than MAX_VALUES values.
+    """
+    _require_few(text)
     try:
         return json.loads(text, parse_constant=_refuse, parse_int=_whole, parse_float=_finite)
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def _require_few(text: str | bytes) -> None:
+    """Raise ValueError for more values than memory has room for; marks in strings count, too."""
+    if len(text) <= MAX_VALUES:
+        return
+    content = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    if sum(map(content.count, _SEPARATORS)) > MAX_VALUES:
+        raise ValueError(f"expected at most {MAX_VALUES:,} values and lines")
 
 
 def object_of(line: str) -> dict[str, Any]:
@@ -111,12 +128,20 @@ def _finite(text: str) -> float:
 def parsed(content: bytes, name: str) -> list[dict[str, Any]]:
     """Return the objects of JSON lines; raises ValueError with ``name`` and the line."""
     rows = []
-    lines = content.decode("utf-8", "replace").split("\n")
+    try:
+        _require_few(content)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    lines = content.split(b"\n")
     for number, line in enumerate(lines, 1):
         if not line:
             continue
+        if len(line) > plain_files.MAX_DOCUMENT:
+            raise ValueError(
+                f"{name}, line {number}: expected at most {plain_files.MAX_DOCUMENT:,} bytes"
+            )
         try:
-            row = loads(line)
+            row = loads(line.decode("utf-8", "replace"))
         except ValueError as error:
             if number == len(lines):
                 break

@@ -20,7 +20,9 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: A pipe or a device must not make the open wait.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 #: The most that is read at once of a file of text.
-MAX_TEXT: Final = 256 << 20
+MAX_TEXT: Final = 64 << 20
+#: The most of a document: what it is read into is many times as large.
+MAX_DOCUMENT: Final = 16 << 20
 
 
 def opened(folder: Path, name: str) -> BufferedReader:

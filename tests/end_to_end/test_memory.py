@@ -1,0 +1,85 @@
+"""What a run folder or a pack holds costs `check` little memory, however it was made."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.long import few
+from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.testing.run_folder import RunFolder
+
+MIB = 1 << 20
+#: The most that an input has, and that a command may take for it.
+SIZE, MOST = 64 * MIB, 512 * MIB
+
+
+def made(path: Path) -> RunFolder:
+    recipe = {"kind": "numbers", "records": 100, "seed": 1}
+    return RunFolder(path, Scenario("passthrough", "double", {}, recipe))
+
+
+def record_of(head: bytes, piece: bytes, tail: bytes) -> Callable[[Path], None]:
+    """Return what makes a folder with a run.json of 64 MiB."""
+
+    def make(path: Path) -> None:
+        path.mkdir()
+        (path / "run.json").write_bytes(head + piece * (SIZE // len(piece) - 8) + tail)
+
+    return make
+
+
+def file_of(name: str, piece: bytes, tail: bytes = b"") -> Callable[[Path], None]:
+    """Return what makes a sealed run with a file of 64 MiB."""
+
+    def make(path: Path) -> None:
+        run = made(path)
+        (path / name).write_bytes(piece * (SIZE // len(piece) - 8) + tail)
+        run.seal()
+
+    return make
+
+
+def bomb(path: Path) -> None:
+    """Write a small pack of a large file, which is not the one that its manifest names."""
+    listed = {"fetches.bin": {"bytes": 8 * SIZE, "sha256": "0" * 64}}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as pack:
+        with pack.open("top/fetches.bin", "w") as member:
+            for _ in range(8):
+                member.write(bytes(SIZE))
+        pack.writestr("top/manifest.json", json.dumps({"format": 1, "members": listed}))
+
+
+INPUTS: dict[str, Callable[[Path], None]] = {
+    "a record of many lists": record_of(b'{"a":[', b"[],", b"[]]}"),
+    "a record that nests deep": record_of(b"", b"[", b""),
+    "a record of one long string": record_of('{"a":"\N{GRINNING FACE}'.encode(), b"x", b'"}'),
+    "a pipe": os.mkfifo,
+    "a device without an end": lambda path: path.symlink_to("/dev/zero"),
+    "many events": file_of("events.jsonl", b"{}\n"),
+    "an event that nests deep": file_of("events.jsonl", b"[", b"\n"),
+    "many empty lines": file_of("events.jsonl", b"\n"),
+    "a long table": file_of("fetches.bin", bytes(MIB)),
+    "output of nothing": file_of("output/s0.log", bytes(MIB)),
+    "a pack of zeros": bomb,
+}
+
+
+@pytest.mark.parametrize("name", few(INPUTS, 1))
+def test_memory_stays_below_512_mib(tmp_path, name):
+    INPUTS[name](tmp_path / "input")
+    words = [sys.executable, "-m", "tickproof", "check", str(tmp_path / "input")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        said = process.stdout.read().decode()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode in (1, 2, 3, 4), said
+    assert "Traceback" not in said
+    assert usage.ru_maxrss * 1024 < MOST, said
