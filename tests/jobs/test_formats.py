@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,8 @@ def test_a_job_reads_bytes_their_time_and_its_settings(folder: Path, tmp_path: P
     job = declaration.load(folder)
     inputs = {"orders": records.of_input(job, "orders", 1)}
     level = isolation.best(JobSpec(job, {}))
-    run = trial.Trial(job, inputs, trial.Plan("calm"), tmp_path / "run", level).play()
+    plan, stopped = trial.Plan("calm"), threading.Event()
+    run = trial.Trial(job, inputs, plan, tmp_path / "run", level, stopped).play()
     assert not run.failure and sorted(run.rows["times"], key=str) == [
         ("Bo", {"customer": "Bo", "cents": 2, "time": 1}),
         ("Bo", {"customer": "Bo", "cents": 3, "time": 253402300799999}),
