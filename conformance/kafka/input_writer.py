@@ -60,7 +60,11 @@ class InputWriter:
         self.serve()
 
     def close(self, limit_s: float) -> bool:
-        """Leave out what the broker has not answered; say whether it has answered all."""
+        """Leave out what the broker has not answered; say whether it has answered all.
+
+        Raises KitStopped as `serve` does.
+        """
+        self.serve()
         whole = not len(self._producer)
         self._producer.purge()
         self._producer.flush(limit_s)

@@ -43,6 +43,8 @@ def test_a_message_that_is_refused_is_named(writer, topic):
     assert writer.send(topic, 1, b"key", bytes(5_000))
     with pytest.raises(KitStopped, match=f"refused .*, partition 1 of {topic}: .*too large"):
         writer.flush(ANSWER_S)
+    with pytest.raises(KitStopped, match="refused"):
+        writer.close(ANSWER_S)
 
 
 def test_a_message_that_was_acknowledged_and_is_not_there_is_named(cluster, writer, topic):
