@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
 
+from tickproof.conformance.log_server.connection_tasks import ended
 from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.listener import listener
 
@@ -265,15 +266,8 @@ class _Connection:
             asyncio.create_task(self._pass(self._reader, writer, self._dialogue.asked)),
             asyncio.create_task(self._pass(reader, self._writer, self._dialogue.answered)),
         ]
-        try:
+        async with ended(*both):
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in both:
-                task.cancel()
-            ends = await asyncio.gather(*both, return_exceptions=True)
-        for end in ends:
-            if isinstance(end, Exception):
-                raise end
 
     async def _pass(
         self,

@@ -25,6 +25,7 @@ from tickproof.conformance.kafka.frame_stream import Budget, FrameStream, sized
 from tickproof.conformance.kafka.traffic import Topics, Traffic
 from tickproof.conformance.kafka.wire import Api, Fetched, FetchRequest, ProduceRequest
 from tickproof.conformance.log_server.connection_faults import Broken, Links
+from tickproof.conformance.log_server.connection_tasks import ended
 from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.frame_splitter import Truncated
 from tickproof.conformance.log_server.outbox import Outbox
@@ -128,22 +129,14 @@ class Connection:
     async def _converse(self) -> None:
         requests = asyncio.create_task(self._requests())
         answers = asyncio.create_task(self._answers())
-        both = (requests, answers)
-        try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        async with ended(requests, answers):
+            await asyncio.wait((requests, answers), return_when=asyncio.FIRST_COMPLETED)
             if requests.done() and not answers.done() and self._left(requests.exception()):
                 # What a dead client had sent is handled, as if it were only away.
                 self._client_gone = True
                 until = time.monotonic() + LEFT_S
                 while self._talk.owes_effects and not answers.done() and time.monotonic() < until:
                     await asyncio.wait([answers], timeout=0.005)
-        finally:
-            for task in both:
-                task.cancel()
-            ends = await asyncio.gather(*both, return_exceptions=True)
-        for end in ends:
-            if isinstance(end, Exception):
-                raise end
 
     @staticmethod
     def _left(error: BaseException | None) -> bool:
