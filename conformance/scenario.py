@@ -95,7 +95,7 @@ class Claims(BaseModel):
     of an SLA profile, or None. ``transport``: what it speaks.
     """
 
-    model_config = ConfigDict(strict=True, frozen=True)
+    model_config = ConfigDict(defer_build=True, strict=True, frozen=True)
 
     state: str
     delivery: str

@@ -30,7 +30,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 class Table(BaseModel):
     """A table of a file: every key is known, and every value has its type."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, strict=True, extra="forbid", frozen=True)
 
 
 def load(path: Path, model: type[AnyModel]) -> AnyModel:

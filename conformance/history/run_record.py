@@ -29,7 +29,7 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class _Shape(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
+    model_config = ConfigDict(defer_build=True, strict=True, extra="ignore")
 
 
 class Engine(_Shape):

@@ -14,7 +14,7 @@ import numpy as np
 
 from tickproof.conformance.log_server.input_log import InputLog
 
-TICK_S: Final = 0.01
+TICK_S: Final = 0.02
 #: What is late, or comes out of a hold, makes up for no more than this.
 MAX_LAG_S: Final = 0.1
 

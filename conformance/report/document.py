@@ -26,7 +26,7 @@ TEXT_LIMIT: Final = 4000
 class Model(BaseModel):
     """A part of a document: no key but those it names, and nothing changes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
 
 class Kit(Model):

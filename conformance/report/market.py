@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.console import Console
 from rich.text import Text
 
 from tickproof.conformance.text import shown
-from tickproof.generators.csv_market import MarketCsv
 from tickproof.generators.spread_rule import DECIMALS, spread_limit
+
+if TYPE_CHECKING:
+    from tickproof.generators.csv_market import MarketCsv
 
 #: Longest warning: it may name files and symbols.
 _LIMIT = 1_000

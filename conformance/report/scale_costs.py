@@ -22,7 +22,7 @@ _ID_LIMIT: Final = 40
 class _Cost(BaseModel):
     """An entry of evidence "scales": a `ScaleCost` of the suites, read back from report.json."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(defer_build=True, extra="forbid", allow_inf_nan=False)
 
     workers: int = Field(ge=1)
     answer_s: float = Field(ge=0)

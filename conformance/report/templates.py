@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
 from markupsafe import Markup
 from rich.console import Console
 from rich.text import Text
@@ -22,6 +21,8 @@ _HERE: Final = Path(__file__).parent
 
 def render(name: str, **values: Any) -> str:
     """Return the page that a template of this folder makes of values."""
+    import jinja2  # only pages need it
+
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,

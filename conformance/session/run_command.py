@@ -43,7 +43,6 @@ from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.requirement import Requirement
 from tickproof.conformance.suites.schedules import COVERING
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, Outcome, worst_status
-from tickproof.generators import csv_market
 from tickproof.generators.reading import Reading
 
 KIT_ERROR_FILE: Final = "kit-error.txt"
@@ -170,6 +169,8 @@ def _check_market(
 
     Raises RequestError with file, line and column if the files cannot be used.
     """
+    from tickproof.generators import csv_market  # with all of pyarrow
+
     try:
         market = csv_market.read_market(quotes, orders, reading)
     except csv_market.CsvError as error:

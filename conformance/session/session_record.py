@@ -43,7 +43,7 @@ class SessionRecord(BaseModel):
     ended it early, in words, and the exit status; None as long as nothing has.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     format: Literal[1] = 1
     engine: Engine
