@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.long import few
 from tests.machine import needs, no_other_user
 
 CORE = min(os.sched_getaffinity(0))
@@ -57,19 +58,25 @@ def test_plan_ends_well_and_is_json_on_request():
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["check", "--level", "P3"], "'P3' is not one of"),
-        (["plan", "--engine", "60000"], "60000 for the engine asked for"),
-        (["pin", "--cores", "60000", "--", "true"], "--cores: not present: 60000; online are"),
-        (["pin", "--cores", "1-", "--", "true"], "--cores: expected a list such as 0-3,8"),
-        (["pin", "--policy", "fifo", "--priority", "0", "--", "true"], "expected 1 to 99"),
-        (["pin", "--policy", "rr", "--priority", "100", "--", "true"], "expected 1 to 99"),
-        (["pin", "--policy", "fifo", "--", "true"], "expected 1 to 99 with --policy fifo"),
-        (["pin", "--priority", "5", "--", "true"], "expected only with --policy"),
-        (["pin", "--cores", "0", "--", "no-such-program"], "no-such-program: expected a program"),
-        (["pin", "--", "true"], "expected some of --cores"),
-        (["pin", "--cores", "0"], "Missing argument"),
-    ],
+    few(
+        [
+            (["check", "--level", "P3"], "'P3' is not one of"),
+            (["plan", "--engine", "60000"], "60000 for the engine asked for"),
+            (["pin", "--cores", "60000", "--", "true"], "--cores: not present: 60000; online are"),
+            (["pin", "--cores", "1-", "--", "true"], "--cores: expected a list such as 0-3,8"),
+            (["pin", "--policy", "fifo", "--priority", "0", "--", "true"], "expected 1 to 99"),
+            (["pin", "--policy", "rr", "--priority", "100", "--", "true"], "expected 1 to 99"),
+            (["pin", "--policy", "fifo", "--", "true"], "expected 1 to 99 with --policy fifo"),
+            (["pin", "--priority", "5", "--", "true"], "expected only with --policy"),
+            (
+                ["pin", "--cores", "0", "--", "no-such-program"],
+                "no-such-program: expected a program",
+            ),
+            (["pin", "--", "true"], "expected some of --cores"),
+            (["pin", "--cores", "0"], "Missing argument"),
+        ],
+        4,
+    ),
 )
 def test_wrong_usage_ends_with_2_and_a_clear_text(arguments, said):
     done = tickproof(*arguments)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.long import few
+from tests.long import LONG, few
 from tests.modest_engine import toml
 from tickproof import conformance
 
@@ -59,9 +59,14 @@ def closed(tmp_path):
     "words",
     [
         ("run", "closed/inner/engine.toml"),
-        ("run", "closed/inner"),
         ("check", "closed/inner"),
-        ("run", "mutant:offset-not-state", "--out", "closed/out"),
+        *(
+            pytest.param(words, marks=LONG)
+            for words in [
+                ("run", "closed/inner"),
+                ("run", "mutant:offset-not-state", "--out", "closed/out"),
+            ]
+        ),
     ],
 )
 def test_the_folder_in_the_way_is_named(refused, closed, words):
@@ -79,7 +84,7 @@ def test_a_program_in_a_closed_folder_is_named_with_it(refused, closed, tmp_path
 
 @pytest.mark.parametrize(
     ("command", "out"),
-    few([("run", "closed/out"), ("run", "file"), ("run", "file/out"), ("survey", "closed/out")], 2),
+    few([("run", "closed/out"), ("run", "file"), ("run", "file/out"), ("survey", "closed/out")]),
 )
 def test_a_folder_for_reports_that_cannot_be_written_is_named(
     refused, closed, tmp_path, command, out

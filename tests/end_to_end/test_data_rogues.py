@@ -35,7 +35,7 @@ ROGUES = {
 }
 
 
-@pytest.mark.parametrize("requirement", few(ROGUES, 2))
+@pytest.mark.parametrize("requirement", few(ROGUES))
 def test_the_requirement_that_names_the_defect_fails(sessions, requirement):
     rogues = ROGUES[requirement]
     done = sessions.judge([sessions.rogue(name) for name in rogues], *ROGUES)

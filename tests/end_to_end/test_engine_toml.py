@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from tests.long import few
+
 
 @pytest.mark.parametrize(
     ("change", "parts"),
-    [
-        (("", ""), ["no such engine; expected a path to an engine.toml"]),
-        (("[engine]", "[engine"), ["expected TOML", "line 2"]),
-        (("language", "langage"), ["langage: unknown key", "language"]),
-        (("drain_timeout_s = 20", 'drain_timeout_s = "20"'), ["drain_timeout_s", "expected"]),
-        (('"{python}"', '"no-such-program"'), ["argv[0]: expected a program on PATH"]),
-        (('"{python}"', '"{here}/none"'), ["argv[0]: expected a program; no such file"]),
-        (("[apps.passthrough]", ""), ["apps"]),
-    ],
+    few(
+        [
+            (("", ""), ["no such engine; expected a path to an engine.toml"]),
+            (("[engine]", "[engine"), ["expected TOML", "line 2"]),
+            (("language", "langage"), ["langage: unknown key", "language"]),
+            (("drain_timeout_s = 20", 'drain_timeout_s = "20"'), ["drain_timeout_s", "expected"]),
+            (('"{python}"', '"no-such-program"'), ["argv[0]: expected a program on PATH"]),
+            (('"{python}"', '"{here}/none"'), ["argv[0]: expected a program; no such file"]),
+            (("[apps.passthrough]", ""), ["apps"]),
+        ],
+        3,
+    ),
     ids=["missing", "not-toml", "unknown-key", "wrong-type", "argv", "argv-path", "no-app"],
 )
 def test_a_wrong_engine_toml_is_wrong_usage_and_starts_nothing(sessions, change, parts):

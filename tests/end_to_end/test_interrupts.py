@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.long import LONG
+from tests.long import LONG, few
 
 ONLY = "SL-PASSTHROUGH,PR-DRAIN-WAITS"
 
@@ -70,6 +70,7 @@ def _ended_as_asked(sessions, wait_until, runs: int, why: str) -> None:
         assert (ended["how"], ended["message"]) == ("kit-error", why)
 
 
+@LONG
 @pytest.mark.parametrize(
     ("workers", "group"),
     [pytest.param(1, False, marks=LONG), (2, False), pytest.param(2, True, marks=LONG)],
@@ -121,8 +122,8 @@ def _expect_partial(report: dict, status: int) -> None:
 @pytest.mark.parametrize(
     ("number", "group", "workers", "words"),
     [
-        (signal.SIGINT, True, 2, "interrupted with Ctrl-C"),
-        pytest.param(signal.SIGTERM, False, 1, "ended by SIGTERM", marks=LONG),
+        pytest.param(signal.SIGINT, True, 2, "interrupted with Ctrl-C", marks=LONG),
+        (signal.SIGTERM, False, 1, "ended by SIGTERM"),
         pytest.param(signal.SIGHUP, True, 2, "ended by SIGHUP", marks=LONG),
     ],
 )
@@ -245,7 +246,9 @@ def test_a_session_ends_when_nobody_reads_its_output(sessions, wait_until, worke
     assert wait_until(lambda: not sessions.processes(), 10)
 
 
-@pytest.mark.parametrize("arguments", [["requirements"], ["requirements", "--json"], ["--help"]])
+@pytest.mark.parametrize(
+    "arguments", few([["requirements"], ["requirements", "--json"], ["--help"]], 1)
+)
 def test_a_list_that_nobody_reads_is_no_error(sessions, arguments):
     read, write = os.pipe()
     os.close(read)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import few
 from tests.machine import needs, no_other_user, no_program
 from tickproof import conformance
 from tickproof.conformance.resources import fixtures
@@ -37,13 +38,16 @@ def without(capabilities: str, *command: str) -> subprocess.CompletedProcess[str
 
 @pytest.mark.parametrize(
     ("capabilities", "said"),
-    [
-        ("-all", "folders cannot be given to user"),
-        (f"{NO_SANDBOX},-chown", "folders cannot be given to user"),
-        (f"{NO_SANDBOX},-setuid", "programs cannot be started as user"),
-        (f"{NO_SANDBOX},-setgid", "programs cannot be started as user"),
-        (f"{NO_SANDBOX},-kill", "cannot be killed: [Errno 1]"),
-    ],
+    few(
+        [
+            ("-all", "folders cannot be given to user"),
+            (f"{NO_SANDBOX},-chown", "folders cannot be given to user"),
+            (f"{NO_SANDBOX},-setuid", "programs cannot be started as user"),
+            (f"{NO_SANDBOX},-setgid", "programs cannot be started as user"),
+            (f"{NO_SANDBOX},-kill", "cannot be killed: [Errno 1]"),
+        ],
+        2,
+    ),
 )
 def test_a_level_that_is_not_allowed_is_not_available(capabilities, said):
     asked = (

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.long import few
 from tickproof import conformance
 
 KIT = """
@@ -58,7 +59,7 @@ def kit(workshop, tmp_path, rogue_path, request):
 
 
 @pytest.mark.parametrize("kit", ["polite", "detaches", "stubborn"], indirect=True)
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", few([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
 def test_no_process_outlives_the_kit(kit, number, carriers, eventually):
     process, run_id, workspace = kit
     assert carriers(run_id) and workspace.is_dir()

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.long import LONG
 from tests.suites import tampering
 from tickproof.conformance.explain import story
 from tickproof.conformance.history import events
@@ -164,6 +165,7 @@ def test_output_that_is_sent_again(mutant_run):
     assert "whose output had come before it: the restarted engine did not skip" in text
 
 
+@LONG
 def test_records_that_a_restart_left_behind(mutant_run):
     history, _, made = failed(mutant_run, "resumes-at-the-end")
     text = " ".join(made.lines)

@@ -127,6 +127,7 @@ def test_worst_moments_are_all_drawn():
     assert any(step.burst for step in steps)
 
 
+@LONG
 def test_on_hosts_every_fault_of_a_network_is_drawn():
     spec = load(fixtures() / "engines" / "miniature" / "engine.toml")
     offered = offers(spec, on_hosts=True)

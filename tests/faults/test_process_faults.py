@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.judging import judge_of
-from tests.long import LONG
+from tests.long import LONG, few
 from tests.suites import tampering
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.history import events
@@ -140,7 +140,7 @@ def test_a_supervisor_that_ends_as_if_all_were_well_is_at_fault(tmp_path):
         judge_of("EO-COORDINATOR-DEATH", "count-coordinator-death")(history)
 
 
-@pytest.mark.parametrize("do", ["kill", "pause"])
+@pytest.mark.parametrize("do", few(["kill", "pause"], 1))
 def test_a_coordinator_that_is_not_there_is_a_missed_fault(tmp_path, do):
     one = (
         "adapter.py",
@@ -248,12 +248,10 @@ def test_drain_is_asked_again_where_it_was_refused_in_the_wake_of_a_fault(tmp_pa
 #: Kinds of damage that leave no byte less.
 SAME_SIZE = ("bit", "garbage")
 #: Kinds that are not tried each day.
-REST = ("tail", "empty", "garbage")
+REST = ("half", "missing", "tail", "empty", "garbage")
 
 
-@pytest.mark.parametrize(
-    "kind", ["half", "bit", "missing", *(pytest.param(k, marks=LONG) for k in REST)]
-)
+@pytest.mark.parametrize("kind", ["bit", *(pytest.param(k, marks=LONG) for k in REST)])
 def test_a_checkpoint_that_is_damaged_is_refused_clearly(tmp_path, kind):
     drawn = draw("count-lost-checkpoint", Context(SEED)).faults[0]
     step = replace(drawn, damage=kind)

@@ -21,7 +21,7 @@ import pytest
 
 from tests.jobs.twins import copy, judged, twins
 from tests.kafka.presence import expect_broker
-from tests.long import LONG
+from tests.long import LONG, few
 from tests.machine import no_program
 from tickproof.conformance.errors import InvalidFile, KitStopped
 from tickproof.conformance.jobs import declaration, postgres
@@ -216,7 +216,7 @@ def test_the_job_can_start_no_program_through_its_database(
 
 
 @pytest.mark.usefixtures("server")
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("end", few([signal.SIGKILL, signal.SIGINT], 1))
 def test_nothing_outlives_the_kit(wait_until: Callable[..., bool], end: signal.Signals) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(

@@ -154,6 +154,7 @@ def test_a_new_broker_has_the_protocol_of_new_clusters(broker):
     assert b"transaction.version\0\2\0\2" in features(broker.address.engine_port)
 
 
+@LONG
 def test_the_older_protocol_works_and_a_death_is_seen(kafka, tmp_path, monkeypatch, wait_until):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with Broker(transaction_version=0) as older:

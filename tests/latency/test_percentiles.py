@@ -14,6 +14,7 @@ from hdrh.log import HistogramLogReader, HistogramLogWriter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import examples
 from tickproof.conformance.latency.percentiles import (
     DIGITS,
     HIGHEST_NS,
@@ -117,7 +118,7 @@ def test_the_package_writes_no_tags_and_cuts_the_maximum(tmp_path):
 
 
 @given(st.lists(VALUES, min_size=1, max_size=300))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_filled_by_arrays_equals_recorded_one_by_one(values):
     assert facts(histogram(np.array(values, np.int64))) == facts(scalar(values))
 

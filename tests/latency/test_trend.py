@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.long import LONG
 from tickproof.conformance.latency.statistics import mann_kendall, relative_change, theil_sen
 
 values = st.lists(st.integers(-20, 20).map(float), min_size=2, max_size=7)
@@ -63,6 +64,7 @@ def test_the_approximation_goes_on_where_the_exact_way_ends():
     assert exact == pytest.approx(normal, rel=0.15)
 
 
+@LONG
 def test_a_trend_of_noise_is_as_rare_as_the_p_value_says():
     rng = np.random.default_rng(1)
     sure = sum(mann_kendall(rng.normal(size=20)) < 0.01 for _ in range(3000))

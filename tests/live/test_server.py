@@ -113,7 +113,7 @@ def test_a_session_is_followed_to_its_end(tmp_path, browser):
             "-m",
             "tickproof",
             "run",
-            "miniature",
+            "single",
             "--live",
             "--seed",
             "5",

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.log_server.logbench import append, recorded
+from tests.long import few
 from tickproof.conformance.log_server.frames import Code, CommitOutcome
 from tickproof.conformance.log_server.recorder import Recorder, Refused
 
@@ -164,7 +165,7 @@ print(json.dumps([taken, error, again, str(recorder.failure)]))
 
 
 @pytest.mark.parametrize("staged", [False, True])
-@pytest.mark.parametrize("limit", [1000, 1001, 4099])
+@pytest.mark.parametrize("limit", few([1001, 1000, 4099]))
 def test_full_disk_stops_the_recording_at_a_whole_frame(tmp_path, limit, staged):
     code = FULL_DISK.format(here=ROOT, folder=str(tmp_path), limit=limit, staged=staged, size=8)
     done = subprocess.run(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from chispa import assert_df_equality
 
+from tests.long import LONG
 from tests.reference.querying import recorded, running, with_state
 from tests.reference.served import Served, numbers, partition, serving_values
 from tickproof.reference import apps
@@ -113,6 +114,7 @@ def test_a_release_that_a_death_prevented_is_made_good(spark, left, tmp_path):
 # -- what ends a query --------------------------------------------------------------
 
 
+@LONG
 @pytest.mark.parametrize("coalesce", [True, False])
 def test_a_wrong_record_ends_the_query_and_is_never_skipped(spark, tmp_path, coalesce):
     text = "RecordError: stream 0, partition 1, offset 117: expected kind 1 (order) or 2 (quote)"
@@ -143,6 +145,7 @@ def test_a_wrong_record_is_buried_where_that_is_asked_for(spark, tmp_path):
         assert len(verdicts) == RECORDS - wrong_was_an_order
 
 
+@LONG
 def test_a_sink_that_refuses_ends_the_query(spark, values, tmp_path):
     step = count.application("every").pipelines[0].stages[1].steps[0]
     pipeline = Pipeline("all", Source(0, count.VALUE)).by("key").to(step)
@@ -279,6 +282,7 @@ def test_a_batch_that_is_planned_anew_is_not_the_one_that_was_committed(spark, d
     assert served.released == {"0/0": 0, "0/1": 0}
 
 
+@LONG
 def test_a_batch_that_is_run_again_may_have_been_committed(spark, doubled):
     served, checkpoint = doubled
     newest(checkpoint, "commits").unlink()

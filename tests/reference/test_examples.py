@@ -195,6 +195,7 @@ STREAMED = {
 OFTEN = ("word count",)
 
 
+@LONG
 @pytest.mark.parametrize(
     ("application", "records"),
     [

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.long import ASKED
+from tests.long import ASKED, LONG, few
 from tests.service_level.made_figures import CI, FAST, run
 from tickproof.conformance.performance import decision
 from tickproof.conformance.verdicts import Verdict
@@ -46,16 +46,17 @@ def rates(ratio, spread, seed=6):
     return {one: found.count(one) / len(found) for one in Verdict}
 
 
-@pytest.mark.parametrize("spread", [0.02, 0.2, 1.0])
+@pytest.mark.parametrize("spread", few([0.02, 0.2, 1.0], 1))
 def test_an_engine_a_tenth_over_its_limit_passes_in_less_than_one_of_twenty(spread):
     assert rates(1.1, spread)[Verdict.PASS] < 0.05
 
 
-@pytest.mark.parametrize("spread", [0.02, 0.2, 1.0])
+@pytest.mark.parametrize("spread", few([0.02, 0.2, 1.0], 1))
 def test_an_engine_a_tenth_under_its_limit_fails_in_less_than_one_of_twenty(spread):
     assert rates(0.9, spread)[Verdict.FAIL] < 0.05
 
 
+@LONG
 def test_where_runs_are_alike_a_tenth_is_seen():
     assert rates(1.1, 0.02)[Verdict.FAIL] > 0.8
     assert rates(0.9, 0.02)[Verdict.PASS] > 0.8
@@ -78,6 +79,7 @@ def test_an_engine_at_its_limit_is_judged_wrongly_as_often_as_counted_by_hand():
     assert found[Verdict.FAIL] == 1 + 9
 
 
+@LONG
 def test_an_engine_whose_slow_runs_are_all_void_does_not_pass_by_repetition():
     # It makes the generator late, or the host noisy, in each run in which it is slow.
     passed = 0
@@ -139,7 +141,7 @@ def sessions(ratio, noise, seed=9, trials=TRIALS):
     return {one: found.count(one) / trials for one in Verdict}
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", few(NOISES, 2))
 def test_no_noise_makes_an_engine_just_over_its_limit_pass_more_often(noise):
     # At the limit 21 of 512 pass without noise (above); three standard deviations more.
     bound = 21 / 512

@@ -149,6 +149,7 @@ def test_an_engine_that_fails_is_a_fail(sessions):
     assert (again.status, again.out.splitlines()[:4]) == (1, done.out.splitlines()[:4])
 
 
+@LONG
 def test_ctrl_c_leaves_no_process(sessions, wait_until):
     profile = session_profiles.write(sessions.folder, duration=30.0)
     process = sessions.start("latency", HOLDING, "--profile", profile, "--out", "out")

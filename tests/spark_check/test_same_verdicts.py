@@ -143,6 +143,7 @@ def test_outputs_are_led_to_their_orders_only_where_symbols_are_wrong(copy_of, s
 # -- what the driver holds -----------------------------------------------------------------
 
 
+@LONG
 @pytest.mark.parametrize("scenario", few(["count-edges", "market-merged-verdicts", "double"]))
 def test_driver_reads_no_input(copy_of, spark, monkeypatch, scenario):
     folder = copy_of(scenario)
@@ -171,6 +172,7 @@ def test_test_that_needs_the_input_in_one_process_is_unknown_where_it_is_large(
 # -- damaged folders -----------------------------------------------------------------------
 
 
+@LONG
 def test_input_that_is_gone_is_made_again_and_taken_away(copy_of, spark):
     folder = copy_of("double")
     t.sealed(folder)
@@ -199,6 +201,7 @@ def test_torn_end_of_the_output_counts_as_not_recorded(copy_of, spark):
     assert found.counts["lost"] > 0
 
 
+@LONG
 def test_error_in_a_part_is_raised_as_it_was_there(copy_of, spark, monkeypatch):
     folder = copy_of("count")
     t.run_json(folder, lambda run: run["scenario"]["params"].update(emit="sometimes"))
