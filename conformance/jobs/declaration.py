@@ -36,6 +36,13 @@ Function = Annotated[str, matching(_FUNCTION, "FILE.py:FUNCTION")]
 Below = Annotated[
     str, matching(r"(?!/)(?!(.*/)?\.\.(/|$))[^\x00]+", "a path below job.toml's folder")
 ]
+Address = Annotated[
+    str,
+    matching(
+        rf"{SQLITE}|{POSTGRESQL}|[a-z][a-z0-9+_]*://[^\x00]*",
+        f'"{SQLITE}", "{POSTGRESQL}" or an address that begins as postgresql://',
+    ),
+]
 Checkpoint = Annotated[str, matching(r"\{state\}/[^{}]+", "a folder below {state}")]
 Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "the name of a topic")]
 Claim = Literal["at-least-once", "exactly-once"]
@@ -99,7 +106,7 @@ class OutputTable(Table):
     """
 
     sql: Text | None = None
-    url: Text = SQLITE
+    url: Address = SQLITE
     settled: Text | None = None
     topic: Topic | None = None
     decode: Function | None = None

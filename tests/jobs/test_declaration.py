@@ -83,6 +83,11 @@ def test_a_java_is_found_for_a_job_or_said_to_be_missing(
             '[outputs.totals]\nsettled = "x"',
             "settled: expected only beside sql",
         ),
+        (
+            "[outputs.totals]",
+            '[outputs.totals]\nsql = "select 1"\nurl = "postgresq"',
+            '[outputs.totals] url: expected "sqlite", "postgresql" or an address',
+        ),
         ('state = "exactly-once"', 'state = "once"', "state: expected"),
         ("[inputs.orders]", '[inputs.orders]\ntypes = { n = "integer" }', "types: expected only"),
         (
