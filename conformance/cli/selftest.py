@@ -79,6 +79,7 @@ def selftest(
             seed=seed,
             workers=parallel or plan.runs_at_once(engines),
             runs=runs,
+            until_killed=part,
             uncovered=[] if only or sound else plan.without_mutant(known),
             selection=_selection(only, part, sound, engine),
             on_trial=progress,

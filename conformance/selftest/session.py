@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import as_completed
 from datetime import UTC, datetime
 from itertools import chain
@@ -34,6 +34,7 @@ def run(
     seed: int,
     workers: int,
     runs: int,
+    until_killed: bool = False,
     uncovered: list[str],
     selection: str,
     on_trial: OnTrial,
@@ -42,6 +43,7 @@ def run(
 
     Runs that came out as they should are dropped, the others stay under ``out``/runs. Of an
     interrupted selftest the report holds what had come out; its caller has to end.
+    until_killed: a mutant that is killed plays no more of what could kill it.
     uncovered: requirements without a mutant; selection: what was asked for, in words.
     """
     started = datetime.now(UTC)
@@ -56,11 +58,10 @@ def run(
     planned, interrupted = 0, ""
     try:
         for tasks in plan.rounds(engines, folder, seed):
-            planned += len(tasks)
-            tried = chain(
-                _each_tried(tasks, workers, mutants), _survivors_tried(tasks, mutants, trials)
-            )
-            for trial in tried:
+            waves = _waves(tasks, mutants, trials) if until_killed else iter([tasks])
+            tried = chain.from_iterable(_each_tried(wave, workers, mutants) for wave in waves)
+            planned += len({task.subject for task in tasks}) if until_killed else len(tasks)
+            for trial in chain(tried, _survivors_tried(tasks, mutants, trials)):
                 fine = not _needs_a_look(trial, mutants.get(trial.subject))
                 trials.append(_dropped(trial) if fine else trial)
                 planned = max(planned, len(trials))
@@ -120,17 +121,42 @@ def _survivors_tried(
     A fault that has to meet a moment may miss it beside other runs. Begins when it is asked for
     the first: ``trials`` then holds all that came before.
     """
+    living = _living(mutants, trials)
+    for task in tasks:
+        if task.subject in living:
+            yield from _tried([task], 1)
+
+
+def _waves(
+    tasks: Sequence[Task], mutants: dict[str, Mutant], trials: Sequence[Trial]
+) -> Iterator[list[Task]]:
+    """Yield the last task of each mutant, then the one before of those that live, and so on.
+
+    ``trials`` grows meanwhile. Sound engines have all their tasks in the first list.
+    """
+    left = list(tasks)
+    while left:
+        living = _living(mutants, trials)
+        wave: dict[str, Task] = {}
+        for task in reversed(left):
+            if task.subject in living:
+                wave.setdefault(task.subject, task)
+        now = [task for task in left if task.subject not in mutants or task in wave.values()]
+        if now:
+            yield now
+        left = [task for task in left if task.subject in wave and task not in wave.values()]
+
+
+def _living(mutants: dict[str, Mutant], trials: Sequence[Trial]) -> set[str]:
+    """Return the ids of the mutants that no trial has killed for all that they break."""
     cells: dict[str, list[Cell]] = {}
     for trial in trials:
         cells.setdefault(trial.subject, []).extend(trial.cells)
-    living = {
+    return {
         id_
         for id_, mutant in mutants.items()
         if not all(kill_of(mutant, one, cells.get(id_, [])).killed for one in mutant.breaks)
     }
-    for task in tasks:
-        if task.subject in living:
-            yield from _tried([task], 1)
 
 
 def _void(trial: Trial, mutant: Mutant | None) -> bool:

@@ -10,12 +10,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.kafka.oracle import Keyed, Record
-from tickproof.conformance.engines import spec
+from tickproof.conformance.engines import reaper, spec
 from tickproof.conformance.kafka.broker import HOST, BrokerAddress
 from tickproof.conformance.kafka.cluster import Cluster
 from tickproof.conformance.kafka.input_writer import InputWriter
@@ -119,6 +120,8 @@ class Trial:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                # A test that is killed takes them along.
+                preexec_fn=partial(reaper.prctl, reaper.PR_SET_PDEATHSIG, signal.SIGKILL),
             )
 
     @contextmanager

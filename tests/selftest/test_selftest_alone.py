@@ -9,6 +9,7 @@ import pytest
 from tickproof.conformance.selftest import session
 from tickproof.conformance.selftest import trial as trials
 from tickproof.conformance.selftest.model import Cell, Trial
+from tickproof.conformance.selftest.mutants import Edit, Mutant
 from tickproof.conformance.selftest.trial import Task
 from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import Verdict
@@ -19,9 +20,22 @@ def task(subject: str, scenario: str) -> Task:
 
 
 def trial(one: Task, verdict: Verdict, reason: str = "", requirement: str = "LT-LIMITS") -> Trial:
-    cell = Cell(requirement=requirement, test="t", verdict=verdict, reason=reason, said="")
+    cell = Cell(
+        requirement=requirement, test="t", verdict=verdict, reason=reason, said="", headline="it"
+    )
     return Trial(
         subject=one.subject, scenario=one.scenario, seed=1, played=True, seconds=0, cells=[cell]
+    )
+
+
+def mutant(id_: str) -> Mutant:
+    return Mutant(
+        id=id_,
+        defect="wrong",
+        requirement="LT-LIMITS",
+        shows="OVER_LIMIT",
+        headline=".",
+        edit=[Edit(file="adapter.py", old="a", new="b")],
     )
 
 
@@ -130,3 +144,17 @@ def test_a_mutant_that_nothing_has_killed_is_tried_once_more(monkeypatch) -> Non
     trials = [first, trial(tasks[1], Verdict.PASS)]
     assert len(list(session._survivors_tried(tasks, known, trials))) == 1
     assert again == ["torn-quote"]
+
+
+def test_a_mutant_that_is_killed_plays_no_more() -> None:
+    dies, lives = mutant("dies"), mutant("lives")
+    scenarios = ("slow", "quick")
+    tasks = [task(who, one) for one in scenarios for who in ("dies", "lives", "sound")]
+    done: list[Trial] = []
+    waves = []
+    for wave in session._waves(tasks, {"dies": dies, "lives": lives}, done):
+        waves.append([(one.subject, one.scenario) for one in wave])
+        verdicts = {"dies": Verdict.FAIL, "lives": Verdict.PASS, "sound": Verdict.PASS}
+        done += [trial(one, verdicts[one.subject], "OVER_LIMIT") for one in wave]
+    first = [("sound", "slow"), ("dies", "quick"), ("lives", "quick"), ("sound", "quick")]
+    assert waves == [first, [("lives", "slow")]]
