@@ -86,11 +86,13 @@ def hide_network() -> None:
         fcntl.ioctl(some.fileno(), _SIOCSIFFLAGS, up)
 
 
-def hide_shm() -> None:
-    """Put an empty folder that cannot be written to in the place of /dev/shm."""
+def hide_folders(*folders: str) -> None:
+    """Put an empty folder that cannot be written to in the place of each that is there."""
     call(_libc.unshare, _NEWNS)
     call(_libc.mount, b"none", b"/", b"", ctypes.c_ulong(_REC | _PRIVATE), b"")
-    call(_libc.mount, b"tmpfs", b"/dev/shm", b"tmpfs", ctypes.c_ulong(_RDONLY), b"size=4k")
+    for folder in filter(os.path.isdir, folders):
+        name = os.fsencode(folder)
+        call(_libc.mount, b"tmpfs", name, b"tmpfs", ctypes.c_ulong(_RDONLY), b"size=4k")
 
 
 def hide_namespaces() -> None:
@@ -100,7 +102,13 @@ def hide_namespaces() -> None:
 
 
 #: In this order: the last one keeps others from being made.
-SPACES: Final = {"network": hide_network, "shm": hide_shm, "namespaces": hide_namespaces}
+SPACES: Final = {
+    "network": hide_network,
+    "shm": lambda: hide_folders("/dev/shm"),
+    # Its programs are on no PATH, as Debian has it.
+    "postgres": lambda: hide_folders("/usr/lib/postgresql"),
+    "namespaces": hide_namespaces,
+}
 THINGS: Final = (*PROGRAMS, "home", *SPACES)
 
 

@@ -51,6 +51,11 @@ def test_programs_are_hidden_and_the_first_of_each_name_stays(tmp_path: Path) ->
     [
         ("network", "__import__('socket').create_connection(('192.0.2.1', 80), 5)", "unreachable"),
         ("shm", "__import__('multiprocessing').Lock()", "Read-only file system"),
+        (
+            "postgres",
+            "from tickproof.conformance.jobs import postgres; postgres._programs()",
+            "needs a server",
+        ),
         ("namespaces", "bare.call(bare._libc.unshare, bare._NEWUSER)", "No space left on device"),
     ],
 )
