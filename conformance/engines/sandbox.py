@@ -144,10 +144,10 @@ class _Layers:
             for mount in below:
                 if not any(m != mount and _within(mount, (m,)) for m in below):
                     self.cover(mount)
-        elif not below and not any(_within(one, (path,)) for one in self._hidden):
-            _bind_readonly(path, target)
-        else:
+        elif path == b"/" or below or any(_within(one, (path,)) for one in self._hidden):
             self._expand(path, target)
+        else:
+            _bind_readonly(path, target)
 
     def _overlay(self, path, target, below):
         """Put a layer over a folder with mounts ``below``; False where the kernel refuses."""

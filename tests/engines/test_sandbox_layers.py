@@ -1,0 +1,40 @@
+"""What lies over the files of the machine in a sandbox, where the kernel refuses one over all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: A user may put no layer over /, for other file systems lie below it.
+SCRIPT = """
+import os
+from pathlib import Path
+from tests import bare
+from tickproof.conformance.engines import sandbox
+
+bare.leave_namespaces()
+bare.hide_folders()
+base = os.fsencode({base!r})
+sandbox._mount(b"tmpfs", base, b"tmpfs", 0, b"mode=755")
+os.mkdir(base + b"/new")
+sandbox._Layers(base, base + b"/new", [], []).cover(b"/")
+Path({base!r}, "new" + {beside!r}).write_text("lost")
+"""
+
+
+def test_a_user_writes_to_what_is_not_hidden_and_it_is_lost(tmp_path: Path) -> None:
+    base, beside = tmp_path / "base", tmp_path / "beside"
+    base.mkdir()
+    beside.write_text("kept")
+    script = SCRIPT.format(base=str(base), beside=str(beside))
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    if "unshare" in done.stderr or "leave_namespaces" in done.stderr:
+        pytest.skip("no user namespace")
+    assert done.returncode == 0, done.stderr
+    assert beside.read_text() == "kept"
