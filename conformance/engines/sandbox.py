@@ -133,7 +133,7 @@ class _Layers:
 
     def __init__(self, base, new, mounts, hidden):
         self._base, self._new, self._hidden = base, new, hidden
-        self._mounts = [path for path in mounts if not _within(path, (*_OWN, *hidden))]
+        self._mounts = [path for path in mounts if not _within(path, hidden)]
         self._count = 0
 
     def cover(self, path):
@@ -142,9 +142,10 @@ class _Layers:
         below = [m for m in self._mounts if m != path and _within(m, (path,))]
         if self._overlay(path, target, below):
             for mount in below:
-                if not any(m != mount and _within(mount, (m,)) for m in below):
+                inside = any(m != mount and _within(mount, (m,)) for m in below)
+                if not inside and not _within(mount, _OWN):
                     self.cover(mount)
-        elif path == b"/" or below or any(_within(one, (path,)) for one in self._hidden):
+        elif below or any(_within(one, (path,)) for one in self._hidden):
             self._expand(path, target)
         else:
             _bind_readonly(path, target)

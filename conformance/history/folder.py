@@ -77,7 +77,7 @@ class History:
         self.cache: dict[str, Any] = {}  # what checkers found, kept for other tests of this run
         path = folder / "run.json"
         try:
-            content = plain_files.read_bytes(folder, path.name, plain_files.MAX_DOCUMENT)
+            content = plain_files.read_document(folder, path.name)
             run = loads(content)
         except FileNotFoundError:
             raise HistoryError(f"{path}: not found; expected the folder of a run") from None
@@ -133,9 +133,7 @@ class History:
     def note(self, **facts: Any) -> None:
         """Add facts to run.json that are known only after the run; raises OSError."""
         path = self.folder / "run.json"
-        run = (
-            loads(plain_files.read_bytes(self.folder, path.name, plain_files.MAX_DOCUMENT)) | facts
-        )
+        run = loads(plain_files.read_document(self.folder, path.name)) | facts
         write_sealed_json(path, run)
         self._sums, self.record = seal.read(self.folder), run_record.read(path, run)
 

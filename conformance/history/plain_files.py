@@ -74,6 +74,11 @@ def read_bytes(folder: Path, name: str, limit: int = MAX_TEXT) -> bytes:
     return content
 
 
+def read_document(folder: Path, name: str) -> bytes:
+    """Return what a file of at most MAX_DOCUMENT bytes holds; raises as `read_bytes` does."""
+    return read_bytes(folder, name, MAX_DOCUMENT)
+
+
 def below(folder: Path, *folders: str) -> list[str]:
     """Return the files that lie in a folder and in some folders of it, by name, in order.
 

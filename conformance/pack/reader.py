@@ -38,9 +38,7 @@ def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:
     if "run.json" not in members:
         raise PackError(f"{path}: no run.json; expected the pack of a run")
     try:
-        run = run_record.read(
-            path, loads(plain_files.read_bytes(folder, "run.json", plain_files.MAX_DOCUMENT))
-        )
+        run = run_record.read(path, loads(plain_files.read_document(folder, "run.json")))
         rows, wrong = run.input.partitions, belied(run.input)
         files = [row.file for row in rows]
         size = sum(row.records * (4 + row.record_size) for row in rows)

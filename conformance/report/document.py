@@ -78,9 +78,7 @@ class Written(Model):
     def read(cls, path: Path) -> Self:
         """Read a document; a link is not followed. Raises HistoryError with what is wrong."""
         try:
-            return cls.model_validate_json(
-                plain_files.read_bytes(path.parent, path.name, plain_files.MAX_DOCUMENT)
-            )
+            return cls.model_validate_json(plain_files.read_document(path.parent, path.name))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place, why = ".".join(map(str, first["loc"])), first["msg"]

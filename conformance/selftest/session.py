@@ -137,14 +137,11 @@ def _waves(
     left = list(tasks)
     while left:
         living = _living(mutants, trials)
-        wave: dict[str, Task] = {}
-        for task in reversed(left):
-            if task.subject in living:
-                wave.setdefault(task.subject, task)
-        now = [task for task in left if task.subject not in mutants or task in wave.values()]
+        last = {task.subject: task for task in left if task.subject in living}
+        now = [task for task in left if task.subject not in mutants or task in last.values()]
         if now:
             yield now
-        left = [task for task in left if task.subject in wave and task not in wave.values()]
+        left = [task for task in left if task.subject in last and task not in last.values()]
 
 
 def _living(mutants: dict[str, Mutant], trials: Sequence[Trial]) -> set[str]:

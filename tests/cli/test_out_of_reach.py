@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.long import LONG, few
+from tests.long import few
 from tests.modest_engine import toml
 from tickproof import conformance
 
@@ -57,17 +57,15 @@ def closed(tmp_path):
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("run", "closed/inner/engine.toml"),
-        ("check", "closed/inner"),
-        *(
-            pytest.param(words, marks=LONG)
-            for words in [
-                ("run", "closed/inner"),
-                ("run", "mutant:offset-not-state", "--out", "closed/out"),
-            ]
-        ),
-    ],
+    few(
+        [
+            ["run", "closed/inner/engine.toml"],
+            ["check", "closed/inner"],
+            ["run", "closed/inner"],
+            ["run", "mutant:offset-not-state", "--out", "closed/out"],
+        ],
+        2,
+    ),
 )
 def test_the_folder_in_the_way_is_named(refused, closed, words):
     said = refused(*words)

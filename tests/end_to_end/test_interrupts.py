@@ -71,10 +71,7 @@ def _ended_as_asked(sessions, wait_until, runs: int, why: str) -> None:
 
 
 @LONG
-@pytest.mark.parametrize(
-    ("workers", "group"),
-    [pytest.param(1, False, marks=LONG), (2, False), pytest.param(2, True, marks=LONG)],
-)
+@pytest.mark.parametrize(("workers", "group"), [(1, False), (2, False), (2, True)])
 def test_sigterm_ends_a_session_as_ctrl_c_does(sessions, wait_until, workers, group):
     process = _started(sessions, wait_until, workers)
     (os.killpg if group else os.kill)(process.pid, signal.SIGTERM)
@@ -247,7 +244,7 @@ def test_a_session_ends_when_nobody_reads_its_output(sessions, wait_until, worke
 
 
 @pytest.mark.parametrize(
-    "arguments", few([["requirements"], ["requirements", "--json"], ["--help"]], 1)
+    "arguments", few([["requirements"], ["requirements", "--json"], ["--help"]])
 )
 def test_a_list_that_nobody_reads_is_no_error(sessions, arguments):
     read, write = os.pipe()

@@ -175,7 +175,7 @@ def telling_run(session_type, tmp_path_factory):
     return run, here, environment
 
 
-@pytest.mark.parametrize("where", few(["there", "elsewhere"], 1))
+@pytest.mark.parametrize("where", few(["there", "elsewhere"]))
 def test_nothing_in_a_pack_tells_where_it_was_made(telling_run, tmp_path, where):
     run, here, environment = telling_run
     path = tmp_path / "a.zip"

@@ -21,7 +21,7 @@ bare.hide_folders()
 base = os.fsencode({base!r})
 sandbox._mount(b"tmpfs", base, b"tmpfs", 0, b"mode=755")
 os.mkdir(base + b"/new")
-sandbox._Layers(base, base + b"/new", [], []).cover(b"/")
+sandbox._Layers(base, base + b"/new", [b"/", b"/proc"], []).cover(b"/")
 Path({base!r}, "new" + {beside!r}).write_text("lost")
 """
 

@@ -84,8 +84,7 @@ def printed(out: str) -> schedule_file.Schedule:
 
 @LONG
 @pytest.mark.parametrize(
-    ("id_", "shrink_s", "most_records"),
-    [("restart-from-zero", 1, None), pytest.param(MUTANT, 20, 50, marks=LONG)],
+    ("id_", "shrink_s", "most_records"), [("restart-from-zero", 1, None), (MUTANT, 20, 50)]
 )
 @needs_processes
 def test_a_defect_is_found_shrunk_and_saved(sessions, id_, shrink_s, most_records):

@@ -140,7 +140,7 @@ def test_a_supervisor_that_ends_as_if_all_were_well_is_at_fault(tmp_path):
         judge_of("EO-COORDINATOR-DEATH", "count-coordinator-death")(history)
 
 
-@pytest.mark.parametrize("do", few(["kill", "pause"], 1))
+@pytest.mark.parametrize("do", few(["kill", "pause"]))
 def test_a_coordinator_that_is_not_there_is_a_missed_fault(tmp_path, do):
     one = (
         "adapter.py",

@@ -217,7 +217,7 @@ def test_the_job_can_start_no_program_through_its_database(
 
 
 @pytest.mark.usefixtures("server")
-@pytest.mark.parametrize("end", few([signal.SIGKILL, signal.SIGINT], 1))
+@pytest.mark.parametrize("end", few([signal.SIGKILL, signal.SIGINT]))
 def test_nothing_outlives_the_kit(wait_until: Callable[..., bool], end: signal.Signals) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(

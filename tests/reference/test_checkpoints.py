@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from chispa import assert_df_equality
 
-from tests.long import LONG
+from tests.long import LONG, few
 from tests.reference.querying import recorded, running, with_state
 from tests.reference.served import Served, numbers, partition, serving_values
 from tickproof.reference import apps
@@ -114,8 +114,7 @@ def test_a_release_that_a_death_prevented_is_made_good(spark, left, tmp_path):
 # -- what ends a query --------------------------------------------------------------
 
 
-@LONG
-@pytest.mark.parametrize("coalesce", [True, False])
+@pytest.mark.parametrize("coalesce", few([True, False]))
 def test_a_wrong_record_ends_the_query_and_is_never_skipped(spark, tmp_path, coalesce):
     text = "RecordError: stream 0, partition 1, offset 117: expected kind 1 (order) or 2 (quote)"
     with serving_poison(tmp_path, 117) as served:

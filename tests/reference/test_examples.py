@@ -191,17 +191,11 @@ STREAMED = {
     "vwap": (vwap.application(), of_trades(TRADES)),
     "circuit breaker": (circuit_breaker.application(), of_trades(TRADES)),
 }
-#: One to many with keys of text.
-OFTEN = ("word count",)
 
 
 @LONG
 @pytest.mark.parametrize(
-    ("application", "records"),
-    [
-        pytest.param(*one, id=name, marks=() if name in OFTEN else LONG)
-        for name, one in STREAMED.items()
-    ],
+    ("application", "records"), [pytest.param(*one, id=name) for name, one in STREAMED.items()]
 )
 def test_streamed_as_in_batch(spark, tmp_path, application, records):
     parts = [partition(tmp_path / "in", *at, rows) for at, rows in sorted(records.items())]

@@ -50,10 +50,7 @@ def test_what_it_names_fails_it(mutant: Mutant, tmp_path: Path) -> None:
 
 
 @LONG
-@pytest.mark.parametrize(
-    "name",
-    ["offset-not-state", *(pytest.param(m, marks=LONG) for m in ("prints-on-stdout", "no-have"))],
-)
+@pytest.mark.parametrize("name", ["offset-not-state", "prints-on-stdout", "no-have"])
 def test_the_command_line_says_the_same(name: str, tmp_path: Path) -> None:
     mutant = mutants.find(f"mutant:{name}", fixtures())
     words = ["run", f"mutant:{mutant.id}", "--only", mutant.requirement, "-n", "1"]

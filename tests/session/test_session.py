@@ -76,7 +76,7 @@ def test_gap_that_shows_is_known_and_no_failure(sessions, miniature):
 
 def test_tier_above_a_failure_is_blocked_and_says_by_what(sessions):
     engine = sessions.toml("exits", ["{python}", "-c", "raise SystemExit(3)"])
-    done, results = judge(sessions, engine)
+    done, results = judge(sessions, engine, workers=2)
     assert done.status == 1
     failed = {id_ for id_, row in results.items() if row["verdict"] == "fail"}
     blocked = {id_: row for id_, row in results.items() if row["verdict"] == "blocked"}

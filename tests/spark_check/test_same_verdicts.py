@@ -144,7 +144,7 @@ def test_outputs_are_led_to_their_orders_only_where_symbols_are_wrong(copy_of, s
 
 
 @LONG
-@pytest.mark.parametrize("scenario", few(["count-edges", "market-merged-verdicts", "double"]))
+@pytest.mark.parametrize("scenario", ["count-edges", "market-merged-verdicts", "double"])
 def test_driver_reads_no_input(copy_of, spark, monkeypatch, scenario):
     folder = copy_of(scenario)
     damaged(3)(folder)
