@@ -131,7 +131,7 @@ def _many_keys(history: History) -> None:
 ST.requirement(
     "ST-MANY-KEYS",
     "more than 65,536 keys in one partition are counted",
-    """With all of them in one partition, and most coming again, every total is right.
+    """With more than 65,536 keys in one partition, most of which come again, every total is right.
     If it fails, keys or rows are numbered in 16 bits, or a table of fixed size drops what no longer
     fits.""",
     clauses="app-count-any-key app-count-every",
