@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from tickproof.generators.layouts import in_frames, opaque
 from tickproof.generators.partitions import BuiltInput, PartitionFile
 
 #: Rows of a table: an array of its dtype, or of each row the columns in their order.
-Rows = np.ndarray | Iterable[Sequence[float]]
+Rows: TypeAlias = np.ndarray | Iterable[Sequence[float]]
 #: What an engine claims that promises as little as possible.
 LEAST_CLAIMS: Final[Mapping[str, Any]] = {
     "state": "none", "delivery": "at-least-once", "survives": [], "rescale": "none",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Annotated, get_origin, get_type_hints
+from typing import Annotated, TypeAlias, get_origin, get_type_hints
 
 import numpy as np
 
 #: A record as it lies in the log: its ``u32 size`` first, then the payload.
-Layout = np.dtype
+Layout: TypeAlias = np.dtype
 NO_FIELD = "|-"
 
 
