@@ -346,7 +346,7 @@ class Outcome:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Outcome:
         """Rebuild an outcome; raises ValueError for a verdict that does not exist."""
-        return cls(**data | {"verdict": Verdict(data["verdict"])})
+        return cls(**{**data, "verdict": Verdict(data["verdict"])})
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

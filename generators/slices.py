@@ -7,7 +7,7 @@ they are counted first, slice by slice, and the running totals of the counts are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def count(division: Division, start: int, stop: int) -> np.ndarray:
 
 def located(bounds: Sequence[tuple[int, int]], counts: Sequence[np.ndarray]) -> list[Slice]:
     """Return the slices of all records, given how many records of each every target gets."""
-    places = np.cumsum(counts, axis=0) - counts if len(counts) else []
+    places: Iterable[np.ndarray] = np.cumsum(counts, axis=0) - counts if len(counts) else ()
     return [
         Slice(start, stop, count, place)
         for (start, stop), count, place in zip(bounds, counts, places, strict=True)

@@ -8,7 +8,7 @@ piece, so that even one hot key needs no more memory than many.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
@@ -218,7 +218,7 @@ class _Keys:
         return grown
 
     def _columns(self) -> list[np.ndarray]:
-        return [getattr(self, name) for name in list(self.__dataclass_fields__)[1:]]
+        return [getattr(self, column.name) for column in fields(self)[1:]]
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ class Supervisor:
 
     def _command(self, worker: int) -> tuple[list[str], int]:
         """Return what starts a worker, and where its output goes."""
-        hosts = self._job.get("hosts", [])
+        hosts: list[dict[str, Any]] = self._job.get("hosts", [])
         places = {"first": hosts[:1], "others": hosts[1:], "any": hosts}[self._where]
         host = places[worker % len(places)] if places else {"start": []}
         if not host["start"]:

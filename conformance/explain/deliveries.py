@@ -303,7 +303,7 @@ def tell_ahead(facts: Facts, outcome: Outcome) -> Part:
 
 def tell_repeats(facts: Facts, outcome: Outcome) -> Part:
     """Explain an output that came a second time, or with another content."""
-    where = outcome.evidence.get("where") or {}
+    where = outcome.evidence.get("where")
     if not isinstance(where, dict) or "index" not in where or int(where["index"]) >= len(facts.log):
         return Part()
     index = int(where["index"])

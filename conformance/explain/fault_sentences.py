@@ -70,7 +70,7 @@ def _names(facts: Facts, fault: FiredFault) -> str:
     if fault_of(fault.step).of_engine:
         return ""
     earlier = [r for r in facts.history.all(events.Topology) if r.t_ns <= fault.t_ns]
-    rows = earlier[-1].processes if earlier else []
+    rows = earlier[-1].processes if earlier else ()
     names = {row.pid: shown(row.name, 40) for row in rows}
     known = [names[pid] for pid in fault.pids[:6] if pid in names]
     return f": {', '.join(known)}" if known else ""

@@ -104,7 +104,7 @@ def arranged(marks: Sequence[Moment], scale: Scale, room: int) -> tuple[list[Mom
         last = max(i for i, moment in enumerate(kept) if moment.rank == worst)
         del kept[last]
     times = np.array([moment.t_ns for moment in kept], np.int64)
-    columns = scale.columns(times).tolist() if len(times) else []
+    columns: list[int] = scale.columns(times).tolist() if len(times) else []
     for i in range(1, len(columns)):
         columns[i] = max(columns[i], columns[i - 1] + 1)
     limit = room - 1

@@ -63,7 +63,7 @@ def write_sealed_json(path: Path, data: Any) -> None:
     seal.renew(path.parent, path.name)
 
 
-_KEYS: Final = {"scenario": dict, "claims": dict, "input": dict, "engine": dict}
+_KEYS: Final = ("scenario", "claims", "input", "engine")
 
 
 class History:
@@ -97,9 +97,9 @@ class History:
             raise HistoryError(f"{path}: expected a JSON object")
         if run.get("format") != FORMAT:
             raise HistoryError(f"{path}: format {run.get('format')!r}, expected {FORMAT}")
-        for key, kind in _KEYS.items():
+        for key in _KEYS:
             # A kit that was stopped while it made the input left no "input".
-            if not isinstance(run.get(key), kind):
+            if not isinstance(run.get(key), dict):
                 raise HistoryError(f"{path}: {key}: expected an object; the run has not begun")
         return run_record.read(path, run)
 

@@ -218,7 +218,7 @@ def _at_least(key: str, due: Sequence[str], got: Sequence[str], claims: Claims) 
 
 def lower_bound(runs: Sequence[Rows], claims: Claims) -> Rows:
     """Return, by key, the rows of the run that has least of it: what every run has to reach."""
-    keys = frozenset.intersection(*(frozenset(one) for one in runs))
+    keys: frozenset[str] = frozenset.intersection(*(frozenset(one) for one in runs))
 
     def amount(values: Sequence[str]) -> float:
         return _most(values, claims.counts) if claims.counts else len(values)

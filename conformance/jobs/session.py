@@ -253,7 +253,7 @@ class Session:
         first = min(
             wrong.values(), key=lambda one: by_row[one.key][-1].number if by_row.get(one.key) else 0
         )
-        records = by_row.get(first.key, ())
+        records = by_row.get(first.key, [])
         where = str(records[-1]) if records else f"key {shown(first.key, 100)}"
         return (
             f"the job and the oracle disagree on {where} before any fault: the oracle says "

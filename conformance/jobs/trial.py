@@ -351,7 +351,7 @@ class Trial:
         stack.callback(self._end_engine)
         stack.enter_context(Pulse(self._clock, self._moves, self._living))
         limit_s = self._job.table.startup_timeout_s
-        proxies = [self._proxy, *(self._database or ())[1:]]
+        proxies: list[Proxy | PostgresProxy] = [self._proxy, *(self._database or ())[1:]]
         engine.start((), [proxy.port for proxy in proxies])
         engine.request("hello", limit_s, protocol=1)
         self._state = engine.workspace.state_dir(self._id)

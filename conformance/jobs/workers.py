@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tickproof.conformance.engines import toml_model
 from tickproof.conformance.engines.spec import EngineSpec
@@ -18,7 +18,7 @@ class JobSpec(EngineSpec):
     def __init__(self, job: Job, values: Mapping[str, str]) -> None:
         argv = job.command(values)
         limit_s = job.table.startup_timeout_s
-        tables = {
+        tables: dict[str, Any] = {
             "engine": {
                 "name": job.name,
                 "version": "-",

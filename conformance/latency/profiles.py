@@ -155,7 +155,7 @@ def _made(path: Path, data: dict[str, Any]) -> Profile:
     if errors:
         raise InvalidFile(path, errors)
     limits = {name: model.limits[name] for name in QUANTILES if name in model.limits}
-    return Profile.model_construct(**dict(model) | {"limits": limits})
+    return Profile.model_construct(**{**dict(model), "limits": limits})
 
 
 def _load_errors(load: Load) -> list[str]:

@@ -46,7 +46,8 @@ class Follower:
     def _look(self) -> bool:
         """Open the newest log, if it is not the one that is open; tell whether it was not."""
         found = [self._folder / FILE_NAME, *sorted(self._folder.glob(f"*/{FILE_NAME}"))]
-        newest, its = None, None
+        newest: Path | None = None
+        its: os.stat_result | None = None
         for path in found:
             try:
                 facts = path.lstat()

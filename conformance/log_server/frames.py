@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -172,7 +173,7 @@ def decode_request(op: int, body: memoryview) -> Request:
     return make(*layout.unpack(body))
 
 
-_FIXED: Final = {
+_FIXED: Final[Mapping[Op, tuple[struct.Struct, Callable[..., Request]]]] = {
     Op.HELLO: (_HELLO, Hello),
     Op.FETCH: (_FETCH, Fetch),
     Op.TAIL: (_TAIL, Tail),

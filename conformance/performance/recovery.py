@@ -101,7 +101,8 @@ def silence(t_ns: np.ndarray, kill_ns: int) -> float | None:
 
 def _worst(silences: list[float | None]) -> float | None:
     """Return the longest; a partition that stays silent for good is worse than any."""
-    return max(silences) if silences and None not in silences else None  # type: ignore[type-var]
+    ended = [one for one in silences if one is not None]
+    return max(ended) if ended and len(ended) == len(silences) else None
 
 
 def _new_outputs(history: History) -> tuple[np.ndarray, np.ndarray]:

@@ -224,7 +224,8 @@ def _check(where: str, pipeline: Pipeline, number: int, stage: Stage) -> None:
         if not holds:
             raise PipelineError(f"{where}: {text}")
 
-    layout, states = pipeline.layout(number), []
+    layout = pipeline.layout(number)
+    states: list[State] = []
     if stage.key:
         expect(
             kind(layout, stage.key)[1] in "iuS",

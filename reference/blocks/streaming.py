@@ -105,7 +105,7 @@ def _stateful(application: Application):
         table, outputs = advanced(application, table, (Block(*row) for row in rows))
         state.update((table.tobytes(),))
         kept = [records for _, records in outputs if len(records)]
-        data = {"count": map(len, kept), "records": (records.tobytes() for records in kept)}
-        yield pd.DataFrame({name: list(column) for name, column in data.items()})
+        data = {"count": [*map(len, kept)], "records": [records.tobytes() for records in kept]}
+        yield pd.DataFrame(data)
 
     return advance

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from tickproof.conformance.faults.host_fault import HostFault
 from tickproof.conformance.faults.kinds import fault_of
@@ -16,11 +16,11 @@ from tickproof.conformance.scenario import FaultStep
 #: To how many workers an engine scales, one place after the other: up, down, and up again.
 _WORKERS: Final = (3, 1, 4)
 #: What some faults need to be told, ...
-_MORE: Final = {
+_MORE: Final[Mapping[str, Mapping[str, Any]]] = {
     "delay": {"lag_s": 0.1}, "throttle": {"rate": 50_000.0}, "scale": {"workers": _WORKERS[0]},
 }  # fmt: skip
 #: ... and where it is done to a host. An engine may find another place while it is down.
-_MORE_OF_HOST: Final = {
+_MORE_OF_HOST: Final[Mapping[str, Mapping[str, Any]]] = {
     "kill": {"down_s": 2.0}, "loss": {"share": 0.1}, "throttle": {"rate": 100_000.0},
     "delay": {"lag_s": 0.1},
 }  # fmt: skip

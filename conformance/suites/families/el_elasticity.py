@@ -190,7 +190,8 @@ EL.requirement(
 @scenario(*STATE_FIRST)
 def count_scale_death(context: Context, rng: random.Random) -> Scenario:
     # Soon enough to come before the answer, and not always at the same step of the move.
-    victims = [one for one in ("worker", "engine", "coordinator") if one in context.survives]
+    mortal: tuple[Target, ...] = ("worker", "engine", "coordinator")
+    victims = [one for one in mortal if one in context.survives]
     deaths = tuple(
         FaultStep("kill", one, "scaling", delay_s=round(rng.uniform(0.0, 0.01), 4))
         for one in victims
