@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
 from rich.console import Console
@@ -14,6 +15,9 @@ from tickproof.conformance.report.document import PAGE_NAME
 from tickproof.conformance.report.style import mark
 from tickproof.conformance.text import counted, shown
 
+if TYPE_CHECKING:
+    import jinja2
+
 #: Longest line of text that a page shows.
 LINE_LIMIT: Final = 4000
 _HERE: Final = Path(__file__).parent
@@ -21,6 +25,13 @@ _HERE: Final = Path(__file__).parent
 
 def render(name: str, **values: Any) -> str:
     """Return the page that a template of this folder makes of values."""
+    style = Markup((_HERE / "report.css").read_text("utf-8"))
+    return _environment().get_template(name).render(style=style, **values)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    # It keeps what it has compiled, which takes longer than to fill it in.
     import jinja2  # only pages need it
 
     environment = jinja2.Environment(
@@ -32,8 +43,7 @@ def render(name: str, **values: Any) -> str:
         loader=jinja2.FileSystemLoader(_HERE),
     )
     environment.filters |= _FILTERS
-    style = Markup((_HERE / "report.css").read_text("utf-8"))
-    return environment.get_template(name).render(style=style, **values)
+    return environment
 
 
 def as_extra(write: Callable[[], object], console: Console) -> bool:
