@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import combinations
+from operator import add
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,8 @@ Triple = tuple[Value, Value, Value]
 _VALUES: Final[tuple[Value, ...]] = tuple(v for kind in DIMENSIONS.values() for v in kind)
 _PLACE: Final = {value: place for place, value in enumerate(_VALUES)}
 _OF: Final = np.array([list(DIMENSIONS.values()).index(type(value)) for value in _VALUES])
+#: The values of each dimension, as bits of an integer.
+_BITS: Final = tuple(sum(1 << _PLACE[value] for value in kind) for kind in DIMENSIONS.values())
 #: Points built for each one that is taken.
 _TRIES: Final = 3
 
@@ -45,11 +48,14 @@ class Space:
         for one, other in excluded:
             a, b = _PLACE[one], _PLACE[other]
             self._fit[a, b] = self._fit[b, a] = False
+        #: The same, the values that fit to each as bits: a search has small steps.
+        self._bits = _rows(self._fit)
         self._allowed = np.array(
             [self._completed([at], None) is not None for at in range(len(_OF))]
         )
         # What no point holds is out of every search from here on.
         self._fit = self._held()
+        self._bits = _rows(self._fit)
         pairs = zip(*np.nonzero(np.triu(self._fit)), strict=True)
         #: Every pair that lies in some point.
         self.pairs: frozenset[Pair] = frozenset((_VALUES[a], _VALUES[b]) for a, b in pairs)
@@ -75,13 +81,15 @@ class Space:
         covered: pairs that need no point any more. The same seed yields the same points.
         """
         rng = np.random.default_rng(seed)
-        left = np.zeros(self._fit.shape, bool)
+        left = [0] * len(_VALUES)
         for one, other in self.pairs.difference(covered):
-            left[_PLACE[one], _PLACE[other]] = left[_PLACE[other], _PLACE[one]] = True
-        while left.any():
+            left[_PLACE[one]] |= 1 << _PLACE[other]
+            left[_PLACE[other]] |= 1 << _PLACE[one]
+        while any(left):
             tries = [self._point(left, rng) for _ in range(_TRIES)]
-            best = max(tries, key=lambda places: int(left[np.ix_(places, places)].sum()))
-            left[np.ix_(best, best)] = False
+            best = max(tries, key=lambda places: _gain(left, places))
+            for place in best:
+                left[place] &= ~_mask(best)
             yield _point_of(best)
 
     def triples(self) -> int:
@@ -89,49 +97,77 @@ class Space:
         fit = self._fit.astype(np.int64)
         return int(np.einsum("ab,bc,ca->", fit, fit, fit)) // 6
 
-    def _point(self, left: np.ndarray, rng: np.random.Generator) -> list[int]:
+    def _point(self, left: list[int], rng: np.random.Generator) -> list[int]:
         """Build a point around a pair that is left."""
-        weights = left.sum(axis=1) + rng.random(len(_OF))
+        weights = rng.random(len(_VALUES)) + [row.bit_count() for row in left]
         first = int(np.argmax(weights))
-        second = int((left[first] * (weights + 1)).argmax())
+        second = max(_places(left[first]), key=weights.__getitem__)
         found = self._completed([first, second], left, rng)
         assert found is not None  # a pair of the space lies in some point
         return found
 
     def _completed(
-        self, places: list[int], left: np.ndarray | None, rng: np.random.Generator | None = None
+        self, places: list[int], left: list[int] | None, rng: np.random.Generator | None = None
     ) -> list[int] | None:
         """Return a point that holds these values; None: there is none."""
-        free = self._fit[places].all(axis=0)
+        free = -1
+        for place in places:
+            free &= self._bits[place]
         return self._search(places, free, left, rng)
 
     def _search(
-        self,
-        places: list[int],
-        free: np.ndarray,
-        left: np.ndarray | None,
-        rng: np.random.Generator | None,
+        self, places: list[int], free: int, left: list[int] | None, rng: np.random.Generator | None
     ) -> list[int] | None:
-        """Give the next dimension a value: of those left, the one with the fewest choices."""
-        if len(places) == len(DIMENSIONS):
+        """Give the next dimension a value: of those left, the one with the fewest choices.
+
+        free: the values that fit to all of ``places``, as bits.
+        """
+        if len(places) == len(_BITS):
             return places
-        choices = np.bincount(_OF[free], minlength=len(DIMENSIONS))
-        choices[_OF[places]] = len(_OF)
-        if not choices.all():
+        choices = [(free & bits).bit_count() for bits in _BITS]
+        for place in places:
+            choices[_OF[place]] = len(_VALUES)
+        if not all(choices):
             return None
         if rng is None or left is None:
-            dimension = int(np.argmin(choices))
-            order = np.nonzero(free & (dimension == _OF))[0]
+            order = _places(free & _BITS[choices.index(min(choices))])
         else:
             dimension = int(np.argmin(choices + rng.random(len(choices))))
-            options = np.nonzero(free & (dimension == _OF))[0]
-            gain = left[options][:, places].sum(axis=1) + rng.random(len(options))
-            order = options[np.argsort(-gain)]
+            options = _places(free & _BITS[dimension])
+            chosen, luck = _mask(places), rng.random(len(options)).tolist()
+            gains = [(left[one] & chosen).bit_count() for one in options]
+            ranked = sorted(zip(map(add, gains, luck), options, strict=True), reverse=True)
+            order = [one for _, one in ranked]
         for place in order:
-            found = self._search([*places, int(place)], free & self._fit[place], left, rng)
+            found = self._search([*places, place], free & self._bits[place], left, rng)
             if found is not None:
                 return found
         return None
+
+
+def _rows(fit: np.ndarray) -> list[int]:
+    """Return each row of a table of bools as bits, the first column lowest."""
+    packed = np.packbits(fit, axis=1, bitorder="little")
+    return [int.from_bytes(row.tobytes(), "little") for row in packed]
+
+
+def _gain(left: list[int], places: list[int]) -> int:
+    """Return twice the number of pairs of a point that are left."""
+    mask = _mask(places)
+    return sum((left[place] & mask).bit_count() for place in places)
+
+
+def _mask(places: Iterable[int]) -> int:
+    return sum(1 << place for place in places)
+
+
+def _places(bits: int) -> list[int]:
+    """Return which bits are set, the lowest first."""
+    found = []
+    while bits:
+        found.append((bits & -bits).bit_length() - 1)
+        bits &= bits - 1
+    return found
 
 
 def _point_of(places: list[int]) -> Point:
