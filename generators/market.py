@@ -8,10 +8,11 @@ record, so any range of any stream can be made alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final
 
 import numpy as np
 
+from tickproof.generators.choices import EVENT_TIMES, EventTimes
 from tickproof.generators.hashing import MAX_SEED, hashed, key_of, scaled
 from tickproof.generators.layouts import BUY, MESSAGE, ORDER, ORDER_KIND, QUOTE, QUOTE_KIND, framed
 from tickproof.generators.prices import BLOCK, BLOCK_BITS, PricePaths
@@ -20,8 +21,6 @@ from tickproof.generators.symbols import PROBE_SYMBOLS, tickers, with_words, wor
 
 #: client_tag of a probe order: this bit and the probe's running number from 0.
 PROBE_TAG: Final = 1 << 63
-EventTimes = Literal["rising", "equal", "backwards", "limits"]
-EVENT_TIMES: Final = get_args(EventTimes)
 ACCOUNTS: Final = 1000
 MAX_SYMBOLS: Final = 3000
 _MAX_MESSAGES: Final = 2**32

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final
 
 import numpy as np
 
+from tickproof.generators.choices import KEY_SHAPES, KeyShape
 from tickproof.generators.hashing import MAX_SEED, hashed, key_avoiding, key_of, scaled
 from tickproof.generators.layouts import COUNT_IN, NUMBER, framed, opaque
 
@@ -45,8 +46,6 @@ EDGE_VALUES: Final = (
 )
 #: Where keys of the shape "limits" lie: on both sides of these.
 KEY_LIMITS: Final = (0, 2**63, 2**32, 2**31, 2**53)
-KeyShape = Literal["spread", "dense", "same-low-32", "same-low-16", "limits"]
-KEY_SHAPES: Final = get_args(KeyShape)
 _MAX_KEYS: Final = 2**24
 _CHUNK_BYTES: Final = 1 << 20
 

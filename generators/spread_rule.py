@@ -6,9 +6,10 @@ That is a ten-thousandth of a dollar, or as much finer as a recorded market asks
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 #: Decimal places of the unit, unless a market needs more.
 DECIMALS: Final = 4

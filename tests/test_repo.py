@@ -21,7 +21,7 @@ def test_command_line_needs_no_extras():
     # Nor what takes longer to import than `--help` may.
     absent = (
         *("pyspark", "pandas", "confluent_kafka", "sqlalchemy"),
-        *("hypothesis", "jsonschema", "pyarrow", "pydantic", "jinja2", "pytest"),
+        *("hypothesis", "jsonschema", "pyarrow", "numpy", "pydantic", "jinja2", "pytest"),
     )
     code = (
         "import sys\n"

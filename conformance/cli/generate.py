@@ -22,8 +22,7 @@ from tickproof.conformance.cli.options import (
 from tickproof.conformance.errors import SparkNotStarted
 from tickproof.conformance.history import json_lines
 from tickproof.conformance.report import style
-from tickproof.generators.market import EVENT_TIMES
-from tickproof.generators.numbers import KEY_SHAPES
+from tickproof.generators.choices import EVENT_TIMES, KEY_SHAPES
 from tickproof.generators.reading import MissingSide, Reading, Ties
 
 _COUNT = click.IntRange(0, 2**32)

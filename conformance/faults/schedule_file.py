@@ -34,8 +34,7 @@ from tickproof.conformance.scenario import (
 from tickproof.conformance.strict_toml import Table, matching, wrong
 from tickproof.conformance.text import shown
 from tickproof.generators import recipes
-from tickproof.generators.market import EventTimes
-from tickproof.generators.numbers import KeyShape
+from tickproof.generators.choices import EventTimes, KeyShape
 from tickproof.generators.placement import Placement
 
 #: Scenarios that come from a schedule are named so.

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tickproof import generators
 from tickproof.conformance.history.run_record import Input
+from tickproof.generators import recipes
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER
 from tickproof.generators.partitions import BuiltInput
 
@@ -19,7 +19,7 @@ _SIZES: Final = {
 def remade(given: Input, folder: Path) -> BuiltInput:
     """Make an input again; ``given``: what run.json says of it.
 
-    Raises ValueError and OSError as `generators.build` does; and ValueError, before anything is
+    Raises ValueError and OSError as `recipes.build` does; and ValueError, before anything is
     written, where the recipe makes another number of records, or records of another size, or
     reads what is no plain file of known content.
     """
@@ -37,7 +37,7 @@ def remade(given: Input, folder: Path) -> BuiltInput:
     for key, file in files.items():
         if not Path(file).is_file():
             raise ValueError(f"run.json: input: {key}: {file!r} is no plain file")
-    return generators.build(recipe, folder)
+    return recipes.build(recipe, folder)
 
 
 def belied(given: Input) -> str:

@@ -19,7 +19,7 @@ MAX_WAIT_MS = 60_000
 
 
 class PartitionSource(Protocol):
-    """What a partition needs to be known by; generators.PartitionFile is one."""
+    """What a partition needs to be known by; generators.partitions.PartitionFile is one."""
 
     @property
     def stream(self) -> int: ...  # noqa: D102

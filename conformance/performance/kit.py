@@ -30,10 +30,11 @@ from tickproof.conformance.log_server.recorder import Recorder
 from tickproof.conformance.log_server.server import LogServer
 from tickproof.conformance.log_server.sink import Sink, SinkBehaviour
 from tickproof.conformance.performance.document import this_machine
-from tickproof.generators import BuiltInput, build
 from tickproof.generators.files import write_market
 from tickproof.generators.layouts import MESSAGE, VERDICT, framed
 from tickproof.generators.market import MarketParams
+from tickproof.generators.partitions import BuiltInput
+from tickproof.generators.recipes import build
 
 MESSAGES: Final = 10_000_000
 OUTPUTS: Final = 4_000_000

@@ -7,8 +7,6 @@ import platform
 import subprocess
 from pathlib import Path
 
-import psutil
-
 from tickproof import conformance
 
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -46,7 +44,7 @@ def runs_at_once(per_processor: int | None = None) -> int:
 
 def memory_bytes() -> int:
     """Return the physical memory in bytes."""
-    return psutil.virtual_memory().total
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def system() -> str:

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tickproof import generators
 from tickproof.conformance.engines import disk_space, interruption
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
@@ -23,6 +22,7 @@ from tickproof.conformance.runner.live_run import LiveRun
 from tickproof.conformance.runner.run_loop import RunLoop
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.usage.sampler import UsageSampler
+from tickproof.generators import recipes
 
 #: Of a run that is judged by value, what waits in queues is not worth what it costs to know.
 _sampler: Final = partial(UsageSampler, queues=False)
@@ -56,7 +56,7 @@ def play(
     run = LiveRun(scenario, spec, folder, seed, events, port, pool, isolation)
     run.manifest.add(**facts or {})
     try:
-        run.open(inputs or partial(generators.build, _recipe(scenario, spec)))
+        run.open(inputs or partial(recipes.build, _recipe(scenario, spec)))
         _drive(run, usage)
         ended: dict[str, Any] = {"how": "completed"}
     except EngineFailure as failure:

@@ -13,7 +13,7 @@ from tickproof.conformance.faults.late import Late
 from tickproof.conformance.faults.space.offers import EVERYTHING, Offer
 from tickproof.conformance.scenario import Death, Do, FaultStep, Moment, Scenario
 from tickproof.conformance.suites.carriers import Carrier, named
-from tickproof.generators.market import EventTimes
+from tickproof.generators.choices import EventTimes
 
 #: Input larger than this many times the quick size only in profile full.
 FULL_SCALE: Final = 5

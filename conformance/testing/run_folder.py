@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from tickproof import generators
 from tickproof.conformance import __version__
 from tickproof.conformance.history import seal
 from tickproof.conformance.history.control_log import ControlLog
@@ -38,6 +37,7 @@ from tickproof.conformance.history.rows import (
 )
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.testing.output_log import output_log
+from tickproof.generators import recipes
 from tickproof.generators.layouts import in_frames, opaque
 from tickproof.generators.partitions import BuiltInput, PartitionFile
 
@@ -80,7 +80,7 @@ class RunFolder:
         inputs = folder / "input"
         #: The input with its publication plan.
         self.built: BuiltInput = (
-            generators.build(scenario.recipe, inputs) if make_input is None else make_input(inputs)
+            recipes.build(scenario.recipe, inputs) if make_input is None else make_input(inputs)
         )
         save_plan(self.built, inputs)
         self._run: dict[str, Any] = {

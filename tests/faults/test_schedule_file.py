@@ -20,8 +20,7 @@ from tickproof.conformance.faults.space.offers import Offer
 from tickproof.conformance.scenario import DAMAGE, SinkBehaviour
 from tickproof.conformance.suites.catalog import CATALOG, draw
 from tickproof.conformance.suites.scenarios import Context
-from tickproof.generators.market import EVENT_TIMES
-from tickproof.generators.numbers import KEY_SHAPES
+from tickproof.generators.choices import EVENT_TIMES, KEY_SHAPES
 
 MOMENTS = ("fetched", "losing", "staged", "accepted", "committing", "checkpoint")
 SHARES = st.floats(0, 1)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickproof.generators import build
 from tickproof.generators.csv_market import CsvError, read_market, write_market_csv
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, ORDER, QUOTE, framed
 from tickproof.generators.plausibility import counts
 from tickproof.generators.reading import Reading
+from tickproof.generators.recipes import build
 from tickproof.generators.symbols import aliases
 
 QUOTES = "ts_ns,symbol,bid,offer,bid_size,offer_size\n"

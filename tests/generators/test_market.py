@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tickproof.generators.choices import EVENT_TIMES
 from tickproof.generators.layouts import BUY, ORDER, ORDER_KIND, QUOTE, QUOTE_KIND, SELL, framed
-from tickproof.generators.market import EVENT_TIMES, PROBE_TAG, Market, MarketParams
+from tickproof.generators.market import PROBE_TAG, Market, MarketParams
 from tickproof.generators.prices import BLOCK
 from tickproof.generators.spread_rule import FIVE_CENTS, MAX_PRICE
 from tickproof.generators.symbols import EDGE_SYMBOLS, PROBE_SYMBOLS, tickers

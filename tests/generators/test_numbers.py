@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.long import LONG
+from tickproof.generators.choices import KEY_SHAPES
 from tickproof.generators.hashing import index_of
 from tickproof.generators.numbers import (
     EDGE_KEYS,
     EDGE_NUMBERS,
     EDGE_VALUES,
-    KEY_SHAPES,
     SMALL_KEYS,
     SMALL_NUMBERS,
     Keyed,

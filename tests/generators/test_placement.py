@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.generators.oracle import slow_fnv1a, slow_murmur2
-from tickproof.generators import build
 from tickproof.generators.layouts import COUNT_IN, NUMBER, ORDER, framed
 from tickproof.generators.numbers import Keyed, KeyedParams, Numbers
 from tickproof.generators.partitioner import OF_CLIENTS
 from tickproof.generators.placement import EARLY_PART, OWN, PARTITIONERS, Placement
+from tickproof.generators.recipes import build
 
 RECORDS = 20_000
 KEYED = {"kind": "keyed", "seed": 3, "records": RECORDS, "keys": 2_000, "tick": 50}

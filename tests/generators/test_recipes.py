@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickproof.generators import build
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER, ORDER, QUOTE, framed
 from tickproof.generators.market import Market, MarketParams
 from tickproof.generators.numbers import Keyed, KeyedParams, Numbers
 from tickproof.generators.partitions import MAX_TICKS, tick_ends
+from tickproof.generators.recipes import build
 
 MARKET = {"kind": "market", "seed": 9, "records": 40_000, "symbols": 30, "tick": 100}
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tickproof.generators import build
 from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER, ORDER, QUOTE, framed
+from tickproof.generators.recipes import build
 
 ROWS = [["quote", "AB", 100, 600], ["order", "AB"], ["order", "C"], ["quote", "C", 0, 0]]
 

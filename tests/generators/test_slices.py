@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.long import LONG, examples
-from tickproof.generators import build
 from tickproof.generators.files import replacing_all
 from tickproof.generators.partitions import Division
 from tickproof.generators.placement import Placement
-from tickproof.generators.recipes import source_of
+from tickproof.generators.recipes import build, source_of
 from tickproof.generators.slices import bounds, count, located, write
 
 QUOTE, ORDER = ["quote", "AA", 10_000, 10_100], ["order", "AA"]

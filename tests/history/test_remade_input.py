@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from tickproof import generators
 from tickproof.conformance.history.input_replay import input_facts
 from tickproof.conformance.history.remade_input import remade
 from tickproof.conformance.history.run_record import Input
+from tickproof.generators import recipes
 
 RECIPE = {"kind": "keyed", "seed": 1, "records": 100, "partitions": 2, "keys": 5}
 
@@ -17,7 +17,7 @@ RECIPE = {"kind": "keyed", "seed": 1, "records": 100, "partitions": 2, "keys": 5
 @pytest.fixture
 def given(tmp_path):
     """Return what run.json says of an input."""
-    return Input.model_validate(input_facts(generators.build(RECIPE, tmp_path / "input")))
+    return Input.model_validate(input_facts(recipes.build(RECIPE, tmp_path / "input")))
 
 
 def test_it_is_made_again(given, tmp_path):

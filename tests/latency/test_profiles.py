@@ -7,13 +7,13 @@ import tomllib
 import pytest
 import tomli_w
 
-from tickproof import generators
 from tickproof.conformance import resources
 from tickproof.conformance.engines import spec
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.latency import profiles
 from tickproof.conformance.latency.profiles import Profile
 from tickproof.conformance.scenario import Scenario
+from tickproof.generators import recipes
 
 FOLDER = resources.fixtures() / "profiles"
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
@@ -91,7 +91,7 @@ def test_the_input_has_one_tick_for_each_tick_of_time(name, tmp_path):
     fewer["load"] |= {"duration_s": 1.0, "warm_up_s": 0.5}
     fewer["limits"] = {"p50": 1e6}
     scenario = Profile.from_json(fewer).scenario(1)
-    built = generators.build(scenario.recipe, tmp_path)
+    built = recipes.build(scenario.recipe, tmp_path)
     assert len(built.plan) - 1 == 1.5e6 / profile.load.tick_us
     steps = built.plan.sum(axis=1)
     assert set((steps[1:] - steps[:-1]).tolist()) == {scenario.recipe["tick"]}
@@ -99,7 +99,7 @@ def test_the_input_has_one_tick_for_each_tick_of_time(name, tmp_path):
 
 def test_probes_come_at_the_rate_that_was_asked_for(tmp_path):
     scenario = profiles.load("ci").scenario(3)
-    built = generators.build(scenario.recipe, tmp_path)
+    built = recipes.build(scenario.recipe, tmp_path)
     tags = []
     for part in built.partitions:
         rows = part.path.read_bytes()

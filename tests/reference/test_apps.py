@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference.playing import Input, Split, plain, play, splits
-from tickproof.generators import build
 from tickproof.generators.numbers import EDGE_KEYS, EDGE_NUMBERS
+from tickproof.generators.recipes import build
 from tickproof.reference.api import Computation
 from tickproof.reference.api.layouts import framed, new
 from tickproof.reference.apps import count, double, market_spread

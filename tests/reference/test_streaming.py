@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from tests.long import LONG
 from tests.reference.querying import recorded, running
 from tests.reference.served import Served
-from tickproof.generators import build
+from tickproof.generators.recipes import build
 from tickproof.reference import apps
 from tickproof.reference.compiler import batch
 

@@ -12,7 +12,6 @@ import pytest
 from tests import cheats
 from tests.judging import judge_of
 from tests.long import LONG, few
-from tickproof import generators
 from tickproof.conformance.engines import isolation
 from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.spec import load
@@ -22,6 +21,7 @@ from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.judge import Fail, Unknown
 from tickproof.conformance.suites.scenarios import Context
+from tickproof.generators import recipes
 
 SECRET = "5ca1ab1e"
 
@@ -58,7 +58,7 @@ def makes_its_input_again(folder: Path, played: Scenario) -> Path:
 def has_its_input(folder: Path, played: Scenario) -> Path:
     kept = folder.with_name("kept")
     kept.mkdir()
-    generators.build(played.recipe, kept)
+    recipes.build(played.recipe, kept)
     return cheats.data(folder, "Foresees", kept)
 
 

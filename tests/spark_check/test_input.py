@@ -17,7 +17,7 @@ from tickproof.conformance import spark_check
 from tickproof.conformance.cli.main import cli
 from tickproof.conformance.spark_check import input
 from tickproof.conformance.spark_check import spark as starting
-from tickproof.generators import build
+from tickproof.generators.recipes import build
 
 MARKET = {"kind": "market", "seed": 5, "records": 60_000, "symbols": 50, "reject_one_in": 9}
 RECIPES = {

@@ -74,7 +74,7 @@ from tickproof.conformance.suites.schedules import held, point_held
 from tickproof.conformance.suites.space import space_1
 from tickproof.conformance.suites.state_faults import fell, held_back, require_held_back
 from tickproof.conformance.verdicts import Reason
-from tickproof.generators.market import EVENT_TIMES, EventTimes
+from tickproof.generators.choices import EVENT_TIMES, EventTimes
 
 EO: Final = Family("EO", "Exactly-once under faults", tier=3)
 
