@@ -71,11 +71,14 @@ class Warm:
 
 def _serve(channel: socket.socket) -> None:
     """Fork for each request, and tell the number of the process and its status."""
-    # What verbs import when they are called is loaded too.
-    import tickproof.conformance.pack
-    import tickproof.conformance.session.replay
-    import tickproof.conformance.session.run_command  # noqa: F401
     from tickproof.conformance.cli.main import main
+    from tickproof.conformance.engines.loading import loading
+
+    # What verbs import when they are called is loaded too.
+    with loading():
+        import tickproof.conformance.pack
+        import tickproof.conformance.session.replay
+        import tickproof.conformance.session.run_command  # noqa: F401
 
     while True:
         data, files, _, _ = socket.recv_fds(channel, _MOST, 2)

@@ -10,6 +10,7 @@ import click
 
 from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.report import style
 
 _MOST_WORKERS: Final = 1024
@@ -91,8 +92,9 @@ def bench_engines(
     **numbers: Any,
 ) -> int:
     """Measure each ENGINE in turn: rate, costs, memory, state, latency, time to recover."""
-    from tickproof.conformance.performance import bench, bench_plan
-    from tickproof.conformance.session import out_folder
+    with loading():
+        from tickproof.conformance.performance import bench, bench_plan
+        from tickproof.conformance.session import out_folder
 
     specs = options.load_engines(names, out)
     chosen = bench_plan.Plan(

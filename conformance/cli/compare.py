@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tickproof.conformance.cli.options import Command
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.report import style
 
@@ -58,9 +59,10 @@ def compare(
     """
     if output is not None and form == "terminal":
         raise click.UsageError("--output: expected together with --format markdown, html or json")
-    from tickproof.conformance.performance import comparison, comparison_words, subject
-    from tickproof.conformance.performance import comparison_output as outputs
-    from tickproof.conformance.report import whole_file
+    with loading():
+        from tickproof.conformance.performance import comparison, comparison_words, subject
+        from tickproof.conformance.performance import comparison_output as outputs
+        from tickproof.conformance.report import whole_file
 
     subjects = [one for session in sessions for one in subject.read(session)]
     if len(subjects) < 2:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tickproof.conformance.cli.options import Command
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.report import style
 from tickproof.conformance.text import shown
@@ -56,9 +57,10 @@ def coverage(
     Of the fault space it counts pairs, by the reports; of what the protocol leaves free to kit and
     input it counts classes, by the recorded runs.
     """
-    from tickproof.conformance.report.coverage import added_up
-    from tickproof.conformance.run_store import store
-    from tickproof.conformance.suites.reached import reached
+    with loading():
+        from tickproof.conformance.report.coverage import added_up
+        from tickproof.conformance.run_store import store
+        from tickproof.conformance.suites.reached import reached
 
     added = added_up(_reports(sessions))
     folders = [run.folder for one in sessions if one.is_dir() for run in store.runs(one)]

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from tickproof.conformance.cli.options import RUN, Command, as_json
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.report import style
 from tickproof.conformance.verdicts import EXIT_OK
@@ -19,11 +20,12 @@ from tickproof.conformance.verdicts import EXIT_OK
 @as_json
 def explain(run: Path, requirement: str | None, as_json: bool) -> int:
     """Tell what happened in a recorded RUN (a folder or a pack), and why a requirement failed."""
-    from tickproof.conformance.explain import stories
-    from tickproof.conformance.explain.picture import plain
-    from tickproof.conformance.history.folder import opened
-    from tickproof.conformance.pack import opened_run
-    from tickproof.conformance.session import tiers
+    with loading():
+        from tickproof.conformance.explain import stories
+        from tickproof.conformance.explain.picture import plain
+        from tickproof.conformance.history.folder import opened
+        from tickproof.conformance.pack import opened_run
+        from tickproof.conformance.session import tiers
 
     console, id_ = style.console(), requirement.upper() if requirement else None
     try:

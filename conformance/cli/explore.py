@@ -12,6 +12,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import FOLDER, Command
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.report import machine, style
 from tickproof.conformance.text import command_line
 
@@ -78,13 +79,14 @@ def explore(
     **given: Any,
 ) -> int:
     """Search for a schedule of faults that ENGINE does not survive; shrink it and save it."""
-    from tickproof.conformance.engines import network
-    from tickproof.conformance.session import out_folder, run_command
+    with loading():
+        from tickproof.conformance.engines import network
+        from tickproof.conformance.session import out_folder, run_command
 
-    try:
-        from tickproof.conformance.explore import search
-    except ImportError as error:
-        raise click.UsageError(f"explore: hypothesis cannot be imported: {error}") from error
+        try:
+            from tickproof.conformance.explore import search
+        except ImportError as error:
+            raise click.UsageError(f"explore: hypothesis cannot be imported: {error}") from error
 
     (spec,) = options.load_engines([engine], out)
     if given["hosts"]:

@@ -8,6 +8,7 @@ import click
 
 from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.report import style
 
 
@@ -23,9 +24,10 @@ from tickproof.conformance.report import style
 @click.option("--keep", is_flag=True, help="Keep the folders of all runs.")
 def ladder(engine: str, out: Path, keep: bool, **numbers: int) -> int:
     """Measure what each small feature of ENGINE costs: decoding, state, checkpoints, ..."""
-    from tickproof.conformance.performance import ladder as measuring
-    from tickproof.conformance.performance.ladder_costs import Plan
-    from tickproof.conformance.session import out_folder
+    with loading():
+        from tickproof.conformance.performance import ladder as measuring
+        from tickproof.conformance.performance.ladder_costs import Plan
+        from tickproof.conformance.session import out_folder
 
     (spec,) = options.load_engines([engine], out)
     plan = Plan(**numbers)

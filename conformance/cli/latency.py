@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.errors import HistoryError, InvalidFile
 from tickproof.conformance.report import style
 from tickproof.conformance.text import command_line
@@ -72,7 +73,8 @@ def latency(
 
     ENGINE is a name, a path to an engine.toml, mutant:ID or variant:ID.
     """
-    from tickproof.conformance.performance import latency_session
+    with loading():
+        from tickproof.conformance.performance import latency_session
 
     console = style.console()
     if again is not None:

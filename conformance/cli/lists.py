@@ -11,6 +11,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.report import style
 from tickproof.conformance.text import middle_cut
 from tickproof.conformance.verdicts import EXIT_OK
@@ -26,8 +27,9 @@ _LEAST_PATH: Final = 20
 @click.option("--json", "as_json", is_flag=True, help="As a JSON list.")
 def engines(as_json: bool) -> None:
     """List the engines that come with the kit."""
-    from tickproof.conformance.engines import spec
-    from tickproof.conformance.resources import fixtures
+    with loading():
+        from tickproof.conformance.engines import spec
+        from tickproof.conformance.resources import fixtures
 
     found = spec.available(fixtures())
     if as_json:
@@ -67,7 +69,8 @@ def requirements(
     id_: str | None, family: tuple[str, ...], tiers: tuple[int, ...], as_json: bool
 ) -> int:
     """List the requirements of the registry, or explain one: ID."""
-    from tickproof.conformance.suites import registry
+    with loading():
+        from tickproof.conformance.suites import registry
 
     if id_ is not None:
         options.refuse_given(("family", "tiers"), "expected without ID")

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.report import machine, style
 
 
@@ -51,9 +52,10 @@ def mutate(
     from tickproof.conformance.resources import fixtures, require_checkout
 
     require_checkout("tickproof mutate")
-    from tickproof.conformance.mutation import equivalents, markdown, session
-    from tickproof.conformance.mutation.progress import MutantProgress
-    from tickproof.conformance.session import out_folder
+    with loading():
+        from tickproof.conformance.mutation import equivalents, markdown, session
+        from tickproof.conformance.mutation.progress import MutantProgress
+        from tickproof.conformance.session import out_folder
 
     (loaded,) = options.load_engines([engine], out)
     folder = loaded.path.parent

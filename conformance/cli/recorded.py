@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import RUN, Command
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.errors import HistoryError, KitStopped, RequestError, SparkNotStarted
 from tickproof.conformance.report import style
 from tickproof.conformance.text import command_line
@@ -37,14 +38,15 @@ def _digest(_context: click.Context, _parameter: click.Parameter, text: str | No
 )
 def check(run: Path, master: str | None, expected: str | None) -> int:
     """Judge a recorded RUN again, from disk alone: its folder, or a pack of it."""
-    from tickproof.conformance import spark_check
-    from tickproof.conformance.explain import with_stories
-    from tickproof.conformance.history import seal
-    from tickproof.conformance.pack import opened_run
-    from tickproof.conformance.report import terminal
-    from tickproof.conformance.report.json_report import result
-    from tickproof.conformance.session import tiers
-    from tickproof.conformance.suites import registry
+    with loading():
+        from tickproof.conformance import spark_check
+        from tickproof.conformance.explain import with_stories
+        from tickproof.conformance.history import seal
+        from tickproof.conformance.pack import opened_run
+        from tickproof.conformance.report import terminal
+        from tickproof.conformance.report.json_report import result
+        from tickproof.conformance.session import tiers
+        from tickproof.conformance.suites import registry
 
     known = registry.load()
     try:
@@ -81,7 +83,8 @@ def check(run: Path, master: str | None, expected: str | None) -> int:
 )
 def pack(run: Path, output: Path | None) -> None:
     """Make one file of a RUN, to be checked and replayed elsewhere; nothing names the machine."""
-    from tickproof.conformance.pack import writer
+    with loading():
+        from tickproof.conformance.pack import writer
 
     try:
         made = writer.pack(run, output)
@@ -117,13 +120,14 @@ def _engine_of(run: Path, record: Mapping[str, Any]) -> str:
 @options.out("tickproof-out", "the new runs go")
 def replay(run: Path, engine: str | None, times: int, out: Path) -> int:
     """Play a RUN (a folder or a pack) again: same input, faults, seed; on its ENGINE or another."""
-    from tickproof.conformance.history.folder import History
-    from tickproof.conformance.pack import opened_run
-    from tickproof.conformance.report import replay_report, terminal
-    from tickproof.conformance.session import replay, run_command
-    from tickproof.conformance.session.runs_folder import REPLAYS, runs_folder
-    from tickproof.conformance.suites import registry
-    from tickproof.conformance.suites.outcomes import stimulus
+    with loading():
+        from tickproof.conformance.history.folder import History
+        from tickproof.conformance.pack import opened_run
+        from tickproof.conformance.report import replay_report, terminal
+        from tickproof.conformance.session import replay, run_command
+        from tickproof.conformance.session.runs_folder import REPLAYS, runs_folder
+        from tickproof.conformance.suites import registry
+        from tickproof.conformance.suites.outcomes import stimulus
 
     known = registry.load()
     console = style.console()

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tickproof.conformance.cli.options import Command
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.errors import HistoryError, RequestError
 
 
@@ -31,12 +32,13 @@ def report(what: Path, output: Path | None, annotations: bool) -> None:
     A run or a pack is judged again for it, from what it holds alone. A session of `run` that ended
     without reports, because it was killed, gets all of them, of what it had judged.
     """
-    from tickproof.conformance.pack import opened_run
-    from tickproof.conformance.performance import latency_page
-    from tickproof.conformance.performance.latency_document import LatencySession
-    from tickproof.conformance.report import json_report, page, pipeline, whole_file
-    from tickproof.conformance.report.document import PAGE_NAME
-    from tickproof.conformance.session import recorded_report, session_reports
+    with loading():
+        from tickproof.conformance.pack import opened_run
+        from tickproof.conformance.performance import latency_page
+        from tickproof.conformance.performance.latency_document import LatencySession
+        from tickproof.conformance.report import json_report, page, pipeline, whole_file
+        from tickproof.conformance.report.document import PAGE_NAME
+        from tickproof.conformance.session import recorded_report, session_reports
 
     lost = None if output or not what.is_dir() else session_reports.ended_early(what)
     forms = {".svg": page.picture, ".md": lambda found, _folder: pipeline.summary(found)}

@@ -13,6 +13,7 @@ from rich.text import Text
 from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import FILE, Command
 from tickproof.conformance.engines.isolation import Level
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.report import style
 
 
@@ -106,10 +107,11 @@ def run(
         raise click.UsageError("--schedule: expected without --tier, --only and --quotes")
     if given["port"] is not None and (parallel or 1) > 1:
         raise click.UsageError("--port: expected -n 1, because one run has the port at a time")
-    from tickproof.conformance.live import beside
-    from tickproof.conformance.session import run_command
-    from tickproof.conformance.session.request import Request
-    from tickproof.conformance.suites import schedules
+    with loading():
+        from tickproof.conformance.live import beside
+        from tickproof.conformance.session import run_command
+        from tickproof.conformance.session.request import Request
+        from tickproof.conformance.suites import schedules
 
     given["isolation"] = None if given["isolation"] == "auto" else Level(given["isolation"])
     request = Request(
@@ -153,8 +155,9 @@ def _run_jobs(
     given: dict[str, Any],
 ) -> int:
     """Judge users' own jobs, one after the other; return the worst exit status."""
-    from tickproof.conformance.jobs import declaration, session
-    from tickproof.conformance.verdicts import worst_status
+    with loading():
+        from tickproof.conformance.jobs import declaration, session
+        from tickproof.conformance.verdicts import worst_status
 
     if len(jobs) < len(named):
         raise click.UsageError("ENGINE: expected either jobs or engines in one command")

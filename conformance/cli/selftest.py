@@ -10,6 +10,7 @@ from rich.text import Text
 
 from tickproof.conformance.cli import options
 from tickproof.conformance.cli.options import Command
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.report import style
 
 #: Reports count the ids instead of naming them where there are more than this.
@@ -60,8 +61,9 @@ def selftest(
     from tickproof.conformance.resources import fixtures, require_checkout
 
     require_checkout("tickproof selftest")
-    from tickproof.conformance.selftest import markdown, mutants, page, plan, session, terminal
-    from tickproof.conformance.session import out_folder
+    with loading():
+        from tickproof.conformance.selftest import markdown, mutants, page, plan, session, terminal
+        from tickproof.conformance.session import out_folder
 
     if part and only:
         raise click.UsageError("--part: expected without --only")

@@ -10,6 +10,7 @@ import click
 
 from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import Command
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.report import style
 
 #: A random first seed leaves room for the others.
@@ -53,9 +54,10 @@ def survey(
     ENGINE as in `tickproof run`. The table is survey.md, the same as data survey.json. The exit
     status is the worst of `tickproof run` for any of them.
     """
-    from tickproof.conformance.session import out_folder, run_command
-    from tickproof.conformance.session.request import Request
-    from tickproof.conformance.survey import command
+    with loading():
+        from tickproof.conformance.session import out_folder, run_command
+        from tickproof.conformance.session.request import Request
+        from tickproof.conformance.survey import command
 
     request = Request(
         out=out, secret=secret, profile=profile, tiers=tiers, only=only, workers=parallel or 0

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from multiprocessing import forkserver
 from typing import Any
 
+from tickproof.conformance.engines.loading import one_thread
 from tickproof.conformance.errors import RequestError
 
 
@@ -45,8 +46,9 @@ def _path_told() -> Iterator[None]:
 
     What is forked later gets sys.path by itself, but not the process that forks: it would load
     another kit that lies in the working directory, or the one that is installed beside a checkout.
+    It has numpy start no threads either, as `loading` does.
     """
-    told = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
+    told = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"} | one_thread()
     before = {name: os.environ.get(name) for name in told}
     os.environ.update(told)
     try:
