@@ -41,10 +41,14 @@ _SAMPLES: Final = re.compile(r"(usage|machine|others|hiccups-.*)\.(bin|json)")
 _STOPPED: Final = "tickproof-stopped: "
 #: What the other process runs. It finds the kit where this one did, whatever its folder holds;
 #: the environment stays as it is, as the engine inherits it.
-_START: Final = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    "from tickproof.conformance.runner.isolated import main; sys.exit(main(int(sys.argv[2])))"
-)
+_START: Final = """
+import sys
+sys.path.append(sys.argv[1])
+from tickproof.conformance.engines.loading import loading
+with loading():
+    from tickproof.conformance.runner.isolated import main
+sys.exit(main(int(sys.argv[2])))
+"""
 
 
 def play_isolated(

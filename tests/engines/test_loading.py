@@ -45,10 +45,11 @@ def test_the_collector_stays_off_where_it_was_off() -> None:
     assert json.loads(said)[1][1] is False
 
 
-def test_an_engine_has_the_environment_that_the_command_was_given(sessions: Any) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_engine_has_the_environment_of_the_command(sessions: Any, workers: int) -> None:
     engine = sessions.toml("telling", ["{python}", "-c", SAYS])
     # A process of its own, which loads all that it needs.
-    words = ("run", engine, "--only", "PR-HELLO", "--out", "out", "-n", 1)
+    words = ("run", engine, "--only", "PR-HELLO,PR-DRAIN", "--out", "out", "-n", workers)
     sessions.ended(sessions.start(*words))
 
     said = [json.loads((run / "stderr.log").read_text()) for run in sessions.runs()]
