@@ -23,6 +23,7 @@ from tests.file_scheduler import FileScheduler, rank
 from tests.long import ASKED
 from tests.warm import Warm
 from tickproof import conformance
+from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.resources import fixtures
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -44,6 +45,13 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell lets what it starts in the background ignore Ctrl-C, and so all that is started below.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Load the tests with less of the processor, and walk through none of them later."""
+    with loading():
+        return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
