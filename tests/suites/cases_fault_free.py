@@ -30,9 +30,10 @@ from tests.suites.cases import (
     unknown_quote,
 )
 from tickproof.conformance.history.folder import History
+from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.history.rows import PUBLISH
 from tickproof.conformance.suites.families.ms_market_spread import BOUNDARIES
-from tickproof.generators.layouts import ORDER, QUOTE, VERDICT
+from tickproof.generators.layouts import ORDER, ORDER_KIND, QUOTE, VERDICT
 
 
 def before_all_quotes(folder: Path) -> None:
@@ -40,6 +41,23 @@ def before_all_quotes(folder: Path) -> None:
     log, arrivals = t.read_output(folder)
     arrivals["t_ns"] = 1
     t.write_output(folder, log, arrivals)
+
+
+def by_no_quote(folder: Path) -> None:
+    """Let every order be rejected at the end, as if no quote had ever been seen."""
+    _, arrivals = t.read_output(folder)
+    orders = np.concatenate(History(folder).inputs(ORDER, 1))
+    orders = orders[orders["kind"] == ORDER_KIND]
+    framed = np.zeros(len(orders), [("size", "<u4"), ("payload", VERDICT)])
+    framed["size"] = VERDICT.itemsize
+    framed["payload"]["order_id"], framed["payload"]["symbol"] = (
+        orders["order_id"],
+        orders["symbol"],
+    )
+    framed["payload"]["verdict"] = 1
+    last = arrivals[-1:].copy()
+    last["index"], last["count"], last["first_seq"] = 0, len(orders), UNNUMBERED
+    t.write_output(folder, framed.view(np.uint8).reshape(len(orders), -1), last)
 
 
 def stale(folder: Path) -> None:
@@ -324,6 +342,8 @@ def _nothing_published(folder: Path) -> None:
 
 
 UNKNOWNS: dict[str, Cases] = {
+    "MS-TWO-STREAMS:market-two-verdicts": [(by_no_quote, NOT_SEEN)],
+    "MS-TWO-REJECTS:market-two-rejects": [(by_no_quote, NOT_SEEN)],
     "PR-CONTROL-LINES:passthrough": [(_nothing_from_engine, NOT_SEEN)],
     "PR-CONTROL-LINES:passthrough-extra-members": [(_nothing_from_engine, NOT_SEEN)],
     "PR-DRAIN:passthrough": [(t.without("drained"), NOT_SEEN)],
