@@ -46,7 +46,8 @@ def before_all_quotes(folder: Path) -> None:
 def by_no_quote(folder: Path) -> None:
     """Let every order be rejected at the end, as if no quote had ever been seen."""
     _, arrivals = t.read_output(folder)
-    orders = np.concatenate(History(folder).inputs(ORDER, 1))
+    history = History(folder)
+    orders = np.concatenate(history.inputs(ORDER, 1))
     orders = orders[orders["kind"] == ORDER_KIND]
     framed = np.zeros(len(orders), [("size", "<u4"), ("payload", VERDICT)])
     framed["size"] = VERDICT.itemsize
@@ -57,6 +58,7 @@ def by_no_quote(folder: Path) -> None:
     framed["payload"]["verdict"] = 1
     last = arrivals[-1:].copy()
     last["index"], last["count"], last["first_seq"] = 0, len(orders), UNNUMBERED
+    last["t_ns"] = history.fetches["t_ns"].max()
     t.write_output(folder, framed.view(np.uint8).reshape(len(orders), -1), last)
 
 
