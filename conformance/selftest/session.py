@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import UTC, datetime
-from itertools import chain
+from functools import partial
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -58,8 +59,8 @@ def run(
     planned, interrupted = 0, ""
     try:
         for tasks in plan.rounds(engines, folder, seed):
-            waves = _waves(tasks, mutants, trials) if until_killed else iter([tasks])
-            tried = chain.from_iterable(_each_tried(wave, workers, mutants) for wave in waves)
+            chains = partial(_until_killed, mutants, trials) if until_killed else _each_alone
+            tried = _each_tried(tasks, workers, mutants, chains)
             planned += len({task.subject for task in tasks}) if until_killed else len(tasks)
             for trial in chain(tried, _survivors_tried(tasks, mutants, trials)):
                 fine = not _needs_a_look(trial, mutants.get(trial.subject))
@@ -94,12 +95,21 @@ def run(
     )
 
 
-def _each_tried(tasks: Sequence[Task], workers: int, mutants: dict[str, Mutant]) -> Iterable[Trial]:
-    """Yield the trials of all tasks; timing tests and those tried again come last, one by one."""
+def _each_tried(
+    tasks: Sequence[Task],
+    workers: int,
+    mutants: dict[str, Mutant],
+    chains: Callable[[Sequence[Task]], list[Iterator[Task]]],
+) -> Iterable[Trial]:
+    """Yield the trials of all tasks; timing tests and those tried again come last, one by one.
+
+    chains: puts tasks into chains, of which each is played one after the other.
+    """
     last = [task for task in tasks if alone(task.scenario)]
     again: list[Task] = []
     by_run = {(task.subject, task.scenario, task.seed): task for task in tasks}
-    for trial in _tried([task for task in tasks if not alone(task.scenario)], workers):
+    beside = [task for task in tasks if not alone(task.scenario)]
+    for trial in _tried(chains(beside), workers):
         if _void(trial, mutants.get(trial.subject)):
             again.append(by_run[trial.subject, trial.scenario, trial.seed])
         else:
@@ -107,7 +117,7 @@ def _each_tried(tasks: Sequence[Task], workers: int, mutants: dict[str, Mutant])
     for tries, found in ((_TRIES, last), (_TRIES - 1, again)):
         for task in found:
             for left in reversed(range(tries)):
-                (trial,) = _tried([task], 1)
+                (trial,) = _tried([iter([task])], 1)
                 if not left or not _void(trial, mutants.get(task.subject)):
                     yield trial
                     break
@@ -124,24 +134,31 @@ def _survivors_tried(
     living = _living(mutants, trials)
     for task in tasks:
         if task.subject in living:
-            yield from _tried([task], 1)
+            yield from _tried([iter([task])], 1)
 
 
-def _waves(
-    tasks: Sequence[Task], mutants: dict[str, Mutant], trials: Sequence[Trial]
-) -> Iterator[list[Task]]:
-    """Yield the last task of each mutant, then the one before of those that live, and so on.
+def _each_alone(tasks: Sequence[Task]) -> list[Iterator[Task]]:
+    """Return a chain for each task."""
+    return [iter([task]) for task in tasks]
 
-    ``trials`` grows meanwhile. Sound engines have all their tasks in the first list.
+
+def _until_killed(
+    mutants: dict[str, Mutant], trials: Sequence[Trial], tasks: Sequence[Task]
+) -> list[Iterator[Task]]:
+    """Return a chain for each mutant, its last task first, which ends once it is killed.
+
+    ``trials`` grows meanwhile. Each task of a sound engine is a chain.
     """
-    left = list(tasks)
-    while left:
-        living = _living(mutants, trials)
-        last = {task.subject: task for task in left if task.subject in living}
-        now = [task for task in left if task.subject not in mutants or task in last.values()]
-        if now:
-            yield now
-        left = [task for task in left if task.subject in last and task not in last.values()]
+    of_mutants: dict[str, list[Task]] = {}
+    for task in tasks:
+        if task.subject in mutants:
+            of_mutants.setdefault(task.subject, []).insert(0, task)
+    of_sound = [iter([task]) for task in tasks if task.subject not in mutants]
+    chains = (
+        takewhile(lambda task: task.subject in _living(mutants, trials), tasks)
+        for tasks in of_mutants.values()
+    )
+    return [*chains, *of_sound]
 
 
 def _living(mutants: dict[str, Mutant], trials: Sequence[Trial]) -> set[str]:
@@ -164,16 +181,27 @@ def _void(trial: Trial, mutant: Mutant | None) -> bool:
     )
 
 
-def _tried(tasks: Sequence[Task], workers: int) -> Iterable[Trial]:
-    """Yield the trials as they end, in any order."""
+def _tried(chains: Iterable[Iterator[Task]], workers: int) -> Iterable[Trial]:
+    """Yield the trials as they end, in any order; a chain goes on when its trial has ended."""
     pool = process_pool(workers, attempt)
+    running: dict[Future[Trial], tuple[Task, Iterator[Task]]] = {}
+
+    def go_on(tasks: Iterator[Task]) -> None:
+        if (task := next(tasks, None)) is not None:
+            running[pool.submit(attempt, task)] = task, tasks
+
     try:
-        futures = {pool.submit(attempt, task): task for task in tasks}
-        for future in as_completed(futures):
-            try:
-                yield future.result()
-            except Exception as error:
-                yield _not_tried(futures[future], f"{type(error).__name__}: {error}")
+        for one in chains:
+            go_on(one)
+        while running:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                task, rest = running.pop(future)
+                try:
+                    trial = future.result()
+                except Exception as error:
+                    trial = _not_tried(task, f"{type(error).__name__}: {error}")
+                yield trial
+                go_on(rest)
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -52,7 +54,8 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], int]]:
     """What was tried together, and by how many processes; noisy trials until the last try."""
     seen: list[tuple[list[str], int]] = []
 
-    def tried(tasks, workers):
+    def tried(chains, workers):
+        tasks = list(chain.from_iterable(chains))
         seen.append(([one.subject for one in tasks], workers))
         for one in tasks:
             noisy = one.subject == "noisy" and len(seen) < 4
@@ -65,7 +68,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], int]]:
 
 def test_they_come_last_one_by_one_and_again_after_noise(rounds) -> None:
     tasks = [task("noisy", "service"), task("a", "count"), task("b", "pinned"), task("c", "double")]
-    found = list(session._each_tried(tasks, 8, {}))
+    found = list(session._each_tried(tasks, 8, {}, session._each_alone))
     alone = [(["noisy"], 1)] * 3 + [(["b"], 1)]
     assert rounds == [(["a", "c"], 8), *alone]
     assert [one.subject for one in found] == ["a", "c", "noisy", "b"]
@@ -75,14 +78,17 @@ def test_they_come_last_one_by_one_and_again_after_noise(rounds) -> None:
 def test_what_lacks_evidence_beside_others_is_tried_again_alone(monkeypatch) -> None:
     tried: list[tuple[list[str], int]] = []
 
-    def missed(tasks, workers):
+    def missed(chains, workers):
+        tasks = list(chain.from_iterable(chains))
         tried.append(([one.subject for one in tasks], workers))
         verdict = Verdict.UNKNOWN if len(tried) < 3 else Verdict.PASS
         for one in tasks:
             yield trial(one, verdict if one.subject == "a" else Verdict.PASS, "KILL_MISSED")
 
     monkeypatch.setattr(session, "_tried", missed)
-    found = list(session._each_tried([task("a", "count"), task("b", "count")], 4, {}))
+    found = list(
+        session._each_tried([task("a", "count"), task("b", "count")], 4, {}, session._each_alone)
+    )
     assert tried == [(["a", "b"], 4), (["a"], 1), (["a"], 1)]
     assert [(one.subject, one.cells[0].verdict) for one in found] == [
         ("b", Verdict.PASS),
@@ -93,12 +99,13 @@ def test_what_lacks_evidence_beside_others_is_tried_again_alone(monkeypatch) -> 
 def test_a_machine_that_stays_noisy_is_asked_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def tried(tasks, _workers):
+    def tried(chains, _workers):
+        tasks = list(chain.from_iterable(chains))
         asked.extend(tasks)
         return [trial(one, Verdict.UNKNOWN, "HOST_NOISE") for one in tasks]
 
     monkeypatch.setattr(session, "_tried", tried)
-    (found,) = session._each_tried([task("m", "service")], 2, {})
+    (found,) = session._each_tried([task("m", "service")], 2, {}, session._each_alone)
     assert len(asked) == 3
     assert found.cells[0].reason == "HOST_NOISE"
 
@@ -135,8 +142,9 @@ def test_a_mutant_that_nothing_has_killed_is_tried_once_more(monkeypatch) -> Non
     first = trial(tasks[0], Verdict.FAIL).model_copy(update={"cells": killed})
     again: list[str] = []
 
-    def tried(some, workers):
+    def tried(chains, workers):
         assert workers == 1
+        some = list(chain.from_iterable(chains))
         again.extend(one.subject for one in some)
         return [trial(one, Verdict.FAIL) for one in some]
 
@@ -147,14 +155,37 @@ def test_a_mutant_that_nothing_has_killed_is_tried_once_more(monkeypatch) -> Non
 
 
 def test_a_mutant_that_is_killed_plays_no_more() -> None:
-    dies, lives = mutant("dies"), mutant("lives")
-    scenarios = ("slow", "quick")
-    tasks = [task(who, one) for one in scenarios for who in ("dies", "lives", "sound")]
+    known = {"dies": mutant("dies"), "lives": mutant("lives")}
+    tasks = [task(who, one) for one in ("slow", "quick") for who in ("dies", "lives", "sound")]
+    verdicts = {"dies": Verdict.FAIL, "lives": Verdict.PASS, "sound": Verdict.PASS}
     done: list[Trial] = []
-    waves = []
-    for wave in session._waves(tasks, {"dies": dies, "lives": lives}, done):
-        waves.append([(one.subject, one.scenario) for one in wave])
-        verdicts = {"dies": Verdict.FAIL, "lives": Verdict.PASS, "sound": Verdict.PASS}
-        done += [trial(one, verdicts[one.subject], "OVER_LIMIT") for one in wave]
-    first = [("sound", "slow"), ("dies", "quick"), ("lives", "quick"), ("sound", "quick")]
-    assert waves == [first, [("lives", "slow")]]
+    played = []
+    for tasks_of_one in session._until_killed(known, done, tasks):
+        played.append([])
+        for one in tasks_of_one:
+            played[-1].append((one.subject, one.scenario))
+            done.append(trial(one, verdicts[one.subject], "OVER_LIMIT"))
+    assert played == [
+        [("dies", "quick")],
+        [("lives", "quick"), ("lives", "slow")],
+        [("sound", "slow")],
+        [("sound", "quick")],
+    ]
+
+
+def test_a_chain_goes_on_when_its_trial_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "process_pool", lambda *_: ThreadPoolExecutor(2))
+    monkeypatch.setattr(session, "attempt", lambda one: trial(one, Verdict.PASS))
+    seen: list[str] = []
+
+    def chain_of(subject: str, scenarios: str):
+        for at, name in enumerate(scenarios):
+            # What came before has come out by the time the next is asked for.
+            assert [one for one in seen if one[0] == subject] == [
+                subject + before for before in scenarios[:at]
+            ]
+            yield task(subject, name)
+
+    for done in session._tried([chain_of("a", "xyz"), chain_of("b", "x")], 2):
+        seen.append(done.subject + done.scenario)
+    assert sorted(seen) == ["ax", "ay", "az", "bx"]
