@@ -73,7 +73,7 @@ def test_it_takes_one_name(wheel):
     points = next(n for n in archive.namelist() if n.endswith("entry_points.txt"))
     text = archive.read(points).decode()
     assert "tickproof = tickproof.conformance.cli.main:main" in text
-    assert "= tickproof.conformance.session.pytest_plugin" in text
+    assert "= tickproof.conformance.session.pytest_options" in text
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,10 @@
-"""The pytest side of the suites: options, selection, the ``history`` fixture, verdicts."""
+"""The pytest side of the suites: selection, the ``history`` fixture, verdicts.
+
+`pytest_options` loads it where an engine is named, and the suites where they are collected.
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import secrets
@@ -35,7 +37,6 @@ JUDGE = "tickproof_judge"
 
 __all__ = [
     "history",
-    "pytest_addoption",
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_configure_node",
@@ -44,25 +45,6 @@ __all__ = [
     "pytest_sessionfinish",
     "pytest_xdist_make_scheduler",
 ]
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of a conformance session."""
-    group = parser.getgroup("tickproof", "conformance of a stream-processing engine")
-    group.addoption("--engine", metavar="ENGINE", help="a name or a path to an engine.toml")
-    group.addoption("--tickproof-out", metavar="DIR", default="tickproof-out/pytest")
-    group.addoption("--tickproof-seed", type=int, default=1, metavar="N")
-    group.addoption("--tickproof-secret", metavar="HEX")
-    group.addoption("--tickproof-profile", choices=("quick", "full"), default="quick")
-    group.addoption("--tickproof-tier", type=int, action="append", metavar="N")
-    group.addoption("--tickproof-only", action="append", metavar="ID")
-    group.addoption("--tickproof-port", type=int, metavar="N")
-    group.addoption("--tickproof-quotes", metavar="FILE")
-    group.addoption("--tickproof-orders", metavar="FILE")
-    group.addoption("--tickproof-strict", action="store_true")
-    group.addoption("--tickproof-schedule", action="append", metavar="FILE")
-    # All of the above in one, from `tickproof run` to its processes.
-    group.addoption("--tickproof-request", metavar="JSON", help=argparse.SUPPRESS)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,0 +1,37 @@
+"""The options of a conformance session: what pytest loads in every project that has the kit.
+
+All else is in `pytest_plugin`: it is slow to load, takes signals and gives meaning to a mark.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+PLUGIN = "tickproof.conformance.session.pytest_plugin"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of a conformance session."""
+    group = parser.getgroup("tickproof", "conformance of a stream-processing engine")
+    group.addoption("--engine", metavar="ENGINE", help="a name or a path to an engine.toml")
+    group.addoption("--tickproof-out", metavar="DIR", default="tickproof-out/pytest")
+    group.addoption("--tickproof-seed", type=int, default=1, metavar="N")
+    group.addoption("--tickproof-secret", metavar="HEX")
+    group.addoption("--tickproof-profile", choices=("quick", "full"), default="quick")
+    group.addoption("--tickproof-tier", type=int, action="append", metavar="N")
+    group.addoption("--tickproof-only", action="append", metavar="ID")
+    group.addoption("--tickproof-port", type=int, metavar="N")
+    group.addoption("--tickproof-quotes", metavar="FILE")
+    group.addoption("--tickproof-orders", metavar="FILE")
+    group.addoption("--tickproof-strict", action="store_true")
+    group.addoption("--tickproof-schedule", action="append", metavar="FILE")
+    # All of the above in one, from `tickproof run` to its processes.
+    group.addoption("--tickproof-request", metavar="JSON", help=argparse.SUPPRESS)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the kit if an engine is to be judged."""
+    if config.option.engine is not None:
+        config.pluginmanager.import_plugin(PLUGIN)
