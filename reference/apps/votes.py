@@ -41,6 +41,6 @@ VOTES, TALLY, SUM = layout_of(Votes), layout_of(Tally), State("sum", fields_of(S
 
 def application() -> Application:
     """Return the app."""
-    step = StateComputation("add", SUM, add, TALLY)
+    step: StateComputation[Votes, Sum] = StateComputation("add", SUM, add, TALLY)
     pipeline = Pipeline("votes", Source(0, VOTES)).by("letter").to(step).into(Sink(0, TALLY))
     return Application("votes", [pipeline])

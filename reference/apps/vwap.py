@@ -57,7 +57,7 @@ TRADE, PRICED, TRADED = layout_of(Trade), layout_of(Priced), State("traded", fie
 
 def averages() -> Pipeline:
     """Return the pipeline up to its sink; others go on from it."""
-    step = StateComputation("vwap", TRADED, average, PRICED)
+    step: StateComputation[Trade, Traded] = StateComputation("vwap", TRADED, average, PRICED)
     return Pipeline("trades", Source(0, TRADE, sensible)).by("symbol").to(step)
 
 
