@@ -242,13 +242,18 @@ def _some_interleaving(history: History) -> None:
 
 
 def _require_quotes_met(history: History) -> None:
-    """Expect an order that met a quote: all orders before all quotes is an order of both, too.
+    """Expect an order that met a quote, where orders were fetched after quotes.
 
-    With emit "rejects", an order without an output was accepted, and so met one.
+    All orders before all quotes is an order of both, too. With emit "rejects", an order without an
+    output was accepted, and so met one.
     """
-    verdicts = outputs(history).payloads
+    verdicts, fetches = outputs(history).payloads, history.fetches
     orders = sum(part.records for part in history.partitions if part.stream == 1)
-    if len(verdicts) >= orders and not verdicts["quote_id"].any():
+    if len(verdicts) < orders or verdicts["quote_id"].any():
+        return
+    of_orders = fetches["stream"] == 1
+    newest = fetches["t_ns"][of_orders].max(initial=0)
+    if (fetches["t_ns"][~of_orders] < newest).any():
         raise Unknown(Reason.NOT_SEEN, "an order that met a quote", "none")
 
 
