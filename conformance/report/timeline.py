@@ -34,7 +34,7 @@ _LETTER: Final = 6.3
 _TEXT: Final = 48
 #: The axis is cut if the highest value is this many times the one that only few spans exceed.
 _SPIKE: Final = 4.0
-_FEW: Final = 95.0
+_FEW: Final = 90.0
 #: Room above that value, where it is cut.
 _ABOVE: Final = 1.25
 
