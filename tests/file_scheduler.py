@@ -1,7 +1,7 @@
-"""How the tests are spread over processes: by file, the slow ones first, Spark in one process.
+"""How the tests are spread over processes: by file, the slow ones first, each Java in one process.
 
-Tests of a file share what its fixtures made. To start Spark takes ten seconds of processor
-time, so the tests that share a session of it go to the same process.
+Tests of a file share what its fixtures made. To start Spark or a broker takes ten seconds of
+processor time, so the tests that share one go to the same process.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ SPARK: Final = {
     "tests/reference/test_file_systems.py": "spark",
     "tests/reference/test_internals.py": "spark",
 }
+#: Folders whose tests share the brokers of their process.
+KAFKA: Final = ("tests/kafka", "tests/jobs")
 #: What takes longest begins first, so that no process waits for another one at the end.
 SLOW: Final = (
-    *SPARK, "tests/service_level", "tests/explore", "tests/selftest", "tests/end_to_end",
-    "tests/jobs", "tests/suites", "tests/spark_check", "tests/reference", "tests/session",
-    "tests/runner", "tests/kafka", "tests/bench", "tests/cli", "tests/latency",
-    "tests/test_wheel.py", "tests/docs",
+    *SPARK, *KAFKA, "tests/service_level", "tests/explore", "tests/selftest", "tests/end_to_end",
+    "tests/suites", "tests/spark_check", "tests/reference", "tests/session", "tests/runner",
+    "tests/bench", "tests/cli", "tests/latency", "tests/test_wheel.py", "tests/docs",
 )  # fmt: skip
 
 
@@ -46,8 +47,8 @@ def _rank_of_file(file: str) -> int:
 
 
 class FileScheduler(LoadScopeScheduling):
-    """Gives a process all tests of a file, and of all files that share a Spark."""
+    """Gives a process all tests of a file, and of all files that share a Spark or brokers."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return SPARK.get(file, file)
+        return "kafka" if file.startswith(KAFKA) else SPARK.get(file, file)
