@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.long import few
+from tickproof.conformance.pack import archive
 from tickproof.conformance.scenario import Scenario
 from tickproof.conformance.testing.run_folder import RunFolder
 
@@ -57,6 +58,14 @@ def bomb(path: Path) -> None:
         pack.writestr("top/manifest.json", json.dumps({"format": 1, "members": listed}))
 
 
+def packed_table(path: Path) -> None:
+    """Write a pack, of some kilobytes, of a sealed run with a long table."""
+    folder = path.with_name("run")
+    file_of("fetches.bin", bytes(MIB))(folder)
+    files = {str(f.relative_to(folder)): f for f in folder.rglob("*") if f.is_file()}
+    archive.write(path, "run", files)
+
+
 INPUTS: dict[str, Callable[[Path], None]] = {
     "a record of many lists": record_of(b'{"a":[', b"[],", b"[]]}"),
     "a record that nests deep": record_of(b"", b"[", b""),
@@ -69,6 +78,7 @@ INPUTS: dict[str, Callable[[Path], None]] = {
     "a long table": file_of("fetches.bin", bytes(MIB)),
     "output of nothing": file_of("output/s0.log", bytes(MIB)),
     "a pack of zeros": bomb,
+    "a pack of a long table": packed_table,
 }
 
 

@@ -140,6 +140,13 @@ def test_a_bomb_is_refused_before_anything_is_written(tmp_path, monkeypatch):
     with pytest.raises(PackError, match="expected at most 99,999"):
         unpack(path, tmp_path / "out")
     monkeypatch.undo()
+    monkeypatch.setattr(archive, "FREE_BYTES", 99_999)
+    monkeypatch.setattr(archive, "MAX_RATIO", 0.5)
+    with pytest.raises(PackError, match="expected at most 99,999"):
+        unpack(path, tmp_path / "out")
+    monkeypatch.setattr(archive, "MAX_RATIO", 2)
+    assert unpack(path, tmp_path / "whole") == ["a.bin"]
+    monkeypatch.undo()
     monkeypatch.setattr(archive, "MAX_MEMBERS", 1)
     with pytest.raises(PackError, match="2 members, expected at most 1"):
         unpack(path, tmp_path / "out")
