@@ -30,7 +30,17 @@ def opened_run(path: Path) -> Iterator[Path]:
         _check_run(path, folder, members)
         if seal.FILE_NAME not in members:  # the manifest of an earlier version had the digests
             seal.write(folder, {})
-        yield folder
+        with naming(path, folder):
+            yield folder
+
+
+@contextmanager
+def naming(path: Path, copy: Path) -> Iterator[None]:
+    """Name ``path`` in what is raised about a copy of it that nobody has seen."""
+    try:
+        yield
+    except HistoryError as error:
+        raise HistoryError(str(error).replace(str(copy), str(path))) from error
 
 
 def _check_run(path: Path, folder: Path, members: Collection[str]) -> None:

@@ -18,7 +18,7 @@ from tickproof.conformance.history.folder import History, opened, write_json
 from tickproof.conformance.history.input_replay import same_input, save_plan
 from tickproof.conformance.history.run_record import RunRecord
 from tickproof.conformance.pack import archive, readme
-from tickproof.conformance.pack.reader import opened_run
+from tickproof.conformance.pack.reader import naming, opened_run
 from tickproof.conformance.pack.redaction import Redactor
 from tickproof.conformance.scenario import Do, Target
 from tickproof.conformance.session import tiers
@@ -60,7 +60,8 @@ def pack(run: Path, target: Path | None) -> Packed:
     with opened_run(run) as source, tempfile.TemporaryDirectory(prefix="tickproof-") as temporary:
         folder = Path(temporary).resolve()
         _copy(source, folder)
-        before = tiers.recheck(folder)
+        with naming(run, folder):
+            before = tiers.recheck(folder)
         redact = _redactor(source, folder)
         for path in _texts(folder):
             _rewrite(path, redact)

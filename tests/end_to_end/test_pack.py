@@ -311,6 +311,19 @@ def test_a_record_that_asks_for_too_much_is_refused(packed, tmp_path, key, chang
         assert (status, said in " ".join(output.split())) == (2, True), output
 
 
+def test_an_error_names_what_the_user_named(held_run, tmp_path, tickproof):
+    run = shutil.copytree(held_run, tmp_path / "run")
+    (run / "events.jsonl").write_text("no JSON\n")
+    seal.write(run, {})
+    files = {f.relative_to(run).as_posix(): f for f in run.rglob("*") if f.is_file()}
+    write(tmp_path / "p.zip", "top", files)
+    for words in (("pack", run), ("check", tmp_path / "p.zip")):
+        status, output = tickproof(*words)
+        said = " ".join(output.split())
+        assert f"{words[1]}: events.jsonl, line 1: not JSON" in said
+        assert (status, "tickproof-" in said) == (2, False)
+
+
 @pytest.mark.parametrize("name", ["../../etc/passwd", "output/s0.odd"])
 def test_a_seal_that_lists_what_the_pack_does_not_hold_is_refused(
     packed, tmp_path, name, tickproof
