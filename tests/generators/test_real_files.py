@@ -376,7 +376,8 @@ def test_what_is_not_read_is_named(tmp_path, content, name):
 
 def test_a_packed_file_that_grows_too_much_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_table, "_MOST_UNPACKED", 1 << 20)
-    (tmp_path / "quotes.csv").write_bytes(bz2.compress(QUOTES.encode() + b"1,A,1,2,1,1\n" * 2 * 10**5))
+    rows = b"1,A,1,2,1,1\n" * 200_000
+    (tmp_path / "quotes.csv").write_bytes(bz2.compress(QUOTES.encode() + rows))
     with pytest.raises(CsvError, match="expected at most 1,048,576 bytes when unpacked") as raised:
         read_market(tmp_path / "quotes.csv", tmp_path / "quotes.csv")
     assert raised.value.line < 150_000
