@@ -15,7 +15,10 @@ from tickproof.conformance.suites.scenarios import Context
 
 @pytest.mark.parametrize("name", ["Foresees", "Polite"])
 def test_output_made_of_the_kits_own_files_fails(sessions, tmp_path, name):
+    (tmp_path / "input").mkdir()
+    of_another_run = (tmp_path / "input" / "s0p0.log").open("wb")
     play(draw("passthrough", Context(seed=3)), load(sessions.rogue(name)), tmp_path / "run", seed=3)
+    of_another_run.close()
     history = History(tmp_path / "run")
     assert history.ended.how == "completed"
     for id_, judge in JUDGES["passthrough"]:
