@@ -59,7 +59,7 @@ def run(
     planned, interrupted = 0, ""
     try:
         for tasks in plan.rounds(engines, folder, seed):
-            chains = partial(_until_killed, mutants, trials) if until_killed else _each_alone
+            chains = partial(_until_killed, mutants, trials) if until_killed else _unchained
             tried = _each_tried(tasks, workers, mutants, chains)
             planned += len({task.subject for task in tasks}) if until_killed else len(tasks)
             for trial in chain(tried, _survivors_tried(tasks, mutants, trials)):
@@ -117,7 +117,7 @@ def _each_tried(
     for tries, found in ((_TRIES, last), (_TRIES - 1, again)):
         for task in found:
             for left in reversed(range(tries)):
-                (trial,) = _tried([iter([task])], 1)
+                (trial,) = _tried(_unchained([task]), 1)
                 if not left or not _void(trial, mutants.get(task.subject)):
                     yield trial
                     break
@@ -134,10 +134,10 @@ def _survivors_tried(
     living = _living(mutants, trials)
     for task in tasks:
         if task.subject in living:
-            yield from _tried([iter([task])], 1)
+            yield from _tried(_unchained([task]), 1)
 
 
-def _each_alone(tasks: Sequence[Task]) -> list[Iterator[Task]]:
+def _unchained(tasks: Sequence[Task]) -> list[Iterator[Task]]:
     """Return a chain for each task."""
     return [iter([task]) for task in tasks]
 
@@ -155,8 +155,8 @@ def _until_killed(
             of_mutants.setdefault(task.subject, []).insert(0, task)
     of_sound = [iter([task]) for task in tasks if task.subject not in mutants]
     chains = (
-        takewhile(lambda task: task.subject in _living(mutants, trials), tasks)
-        for tasks in of_mutants.values()
+        takewhile(lambda task: task.subject in _living(mutants, trials), mine)
+        for mine in of_mutants.values()
     )
     return [*chains, *of_sound]
 
@@ -186,9 +186,9 @@ def _tried(chains: Iterable[Iterator[Task]], workers: int) -> Iterable[Trial]:
     pool = process_pool(workers, attempt)
     running: dict[Future[Trial], tuple[Task, Iterator[Task]]] = {}
 
-    def go_on(tasks: Iterator[Task]) -> None:
-        if (task := next(tasks, None)) is not None:
-            running[pool.submit(attempt, task)] = task, tasks
+    def go_on(chain: Iterator[Task]) -> None:
+        if (task := next(chain, None)) is not None:
+            running[pool.submit(attempt, task)] = task, chain
 
     try:
         for one in chains:

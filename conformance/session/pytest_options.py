@@ -33,5 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Load the kit if an engine is to be judged."""
-    if config.option.engine is not None:
+    if config.option.engine is None:
+        return
+    from tickproof.conformance.engines.loading import loading
+
+    with loading():
         config.pluginmanager.import_plugin(PLUGIN)

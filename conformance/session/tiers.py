@@ -24,12 +24,7 @@ from tickproof.conformance.faults.space.scenarios import PREFIX
 from tickproof.conformance.faults.space.sessions import coverage
 from tickproof.conformance.history.folder import History, made_input_removed
 from tickproof.conformance.history.json_lines import Tail
-from tickproof.conformance.session import (
-    pytest_options,
-    pytest_plugin,
-    session_record,
-    worker_plugin,
-)
+from tickproof.conformance.session import pytest_options, pytest_plugin, session_record
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.session_record import SessionRecord
 from tickproof.conformance.session.tier_order import OnEvent, TierOrder, by_requirement
@@ -194,8 +189,6 @@ def _run_suites(engine: Path, request: Request, order: TierOrder) -> None:
         "no:faker",
         "-p",
         "no:hypothesispytest",
-        "-p",
-        worker_plugin.__name__,
         "-p",
         pytest_options.__name__,
         "-p",

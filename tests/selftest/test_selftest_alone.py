@@ -68,7 +68,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], int]]:
 
 def test_they_come_last_one_by_one_and_again_after_noise(rounds) -> None:
     tasks = [task("noisy", "service"), task("a", "count"), task("b", "pinned"), task("c", "double")]
-    found = list(session._each_tried(tasks, 8, {}, session._each_alone))
+    found = list(session._each_tried(tasks, 8, {}, session._unchained))
     alone = [(["noisy"], 1)] * 3 + [(["b"], 1)]
     assert rounds == [(["a", "c"], 8), *alone]
     assert [one.subject for one in found] == ["a", "c", "noisy", "b"]
@@ -87,7 +87,7 @@ def test_what_lacks_evidence_beside_others_is_tried_again_alone(monkeypatch) -> 
 
     monkeypatch.setattr(session, "_tried", missed)
     found = list(
-        session._each_tried([task("a", "count"), task("b", "count")], 4, {}, session._each_alone)
+        session._each_tried([task("a", "count"), task("b", "count")], 4, {}, session._unchained)
     )
     assert tried == [(["a", "b"], 4), (["a"], 1), (["a"], 1)]
     assert [(one.subject, one.cells[0].verdict) for one in found] == [
@@ -105,7 +105,7 @@ def test_a_machine_that_stays_noisy_is_asked_three_times(monkeypatch: pytest.Mon
         return [trial(one, Verdict.UNKNOWN, "HOST_NOISE") for one in tasks]
 
     monkeypatch.setattr(session, "_tried", tried)
-    (found,) = session._each_tried([task("m", "service")], 2, {}, session._each_alone)
+    (found,) = session._each_tried([task("m", "service")], 2, {}, session._unchained)
     assert len(asked) == 3
     assert found.cells[0].reason == "HOST_NOISE"
 

@@ -33,7 +33,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.outputs import UNNUMBERED
 from tickproof.conformance.history.rows import PUBLISH
 from tickproof.conformance.suites.families.ms_market_spread import BOUNDARIES
-from tickproof.generators.layouts import ORDER, ORDER_KIND, QUOTE, VERDICT
+from tickproof.generators.layouts import ORDER, QUOTE, VERDICT, in_frames
 
 
 def before_all_quotes(folder: Path) -> None:
@@ -48,18 +48,13 @@ def by_no_quote(folder: Path) -> None:
     _, arrivals = t.read_output(folder)
     history = History(folder)
     orders = np.concatenate(history.inputs(ORDER, 1))
-    orders = orders[orders["kind"] == ORDER_KIND]
-    framed = np.zeros(len(orders), [("size", "<u4"), ("payload", VERDICT)])
-    framed["size"] = VERDICT.itemsize
-    framed["payload"]["order_id"], framed["payload"]["symbol"] = (
-        orders["order_id"],
-        orders["symbol"],
-    )
-    framed["payload"]["verdict"] = 1
+    verdicts = np.zeros(len(orders), VERDICT)
+    verdicts["order_id"], verdicts["symbol"] = orders["order_id"], orders["symbol"]
+    verdicts["verdict"] = 1
     last = arrivals[-1:].copy()
     last["index"], last["count"], last["first_seq"] = 0, len(orders), UNNUMBERED
     last["t_ns"] = history.fetches["t_ns"].max()
-    t.write_output(folder, framed.view(np.uint8).reshape(len(orders), -1), last)
+    t.write_output(folder, in_frames(verdicts), last)
 
 
 def stale(folder: Path) -> None:

@@ -244,8 +244,8 @@ def _some_interleaving(history: History) -> None:
 def _require_quotes_met(history: History) -> None:
     """Expect an order that met a quote, where orders were fetched after quotes.
 
-    All orders before all quotes is an order of both, too. With emit "rejects", an order without an
-    output was accepted, and so met one.
+    To decide all orders before the first quote is legal, too, and shows nothing. With emit
+    "rejects", an order without an output was accepted, and so met a quote.
     """
     verdicts, fetches = outputs(history).payloads, history.fetches
     orders = sum(part.records for part in history.partitions if part.stream == 1)
