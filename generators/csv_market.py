@@ -24,6 +24,7 @@ from tickproof.generators import plausibility
 from tickproof.generators.csv_table import Batch, CsvError, Fields, batches
 from tickproof.generators.decimals import parse
 from tickproof.generators.files import Progress, ranges, write_chunks
+from tickproof.generators.held_market import HeldMarket
 from tickproof.generators.layouts import (
     BUY,
     MESSAGE,
@@ -35,7 +36,7 @@ from tickproof.generators.layouts import (
     framed,
 )
 from tickproof.generators.numbers import chunk_records
-from tickproof.generators.partitions import Chunk, Source
+from tickproof.generators.partitions import Source
 from tickproof.generators.plausibility import Doubt
 from tickproof.generators.reading import USUAL, Reading, Ties
 from tickproof.generators.spread_rule import DECIMALS, MAX_PRICE, MOST_DECIMALS
@@ -261,33 +262,17 @@ def _absent(fields: Fields) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class MarketCsv:
+class MarketCsv(HeldMarket):
     """A market read from files.
 
-    quotes, orders: framed records, each in time order. times: event_ns of the merged
-    stream. order: for each merged record, its position in quotes + orders. decimals: of the
-    unit of prices. finest: where a price asks for it, "" if none needs more than DECIMALS.
+    decimals: of the unit of prices. finest: where a price asks for it, "" if none needs more
+    than DECIMALS.
     """
 
-    quotes: np.ndarray
-    orders: np.ndarray
-    times: np.ndarray
-    order: np.ndarray
     decimals: int
     finest: str
     doubts: tuple[Doubt, ...]
     symbols: dict[str, str]
-
-    def messages(self, start: int, stop: int) -> np.ndarray:
-        """Return records [start, stop) of the merged stream as framed MESSAGE records."""
-        message = framed(MESSAGE)
-        quotes, orders = self.quotes.view(message), self.orders.view(message)
-        at = self.order[start:stop]
-        chunk = np.empty(len(at), message)
-        is_order = at >= len(quotes)
-        chunk[~is_order] = quotes[at[~is_order]]
-        chunk[is_order] = orders[at[is_order] - len(quotes)]
-        return chunk
 
 
 @dataclass
@@ -425,12 +410,8 @@ def csv_source(recipe: dict[str, Any]) -> Source:
         for key, path in paths.items()
     }
     market = read_market(paths["quotes"], paths["orders"], reading)
-    two = recipe["inputs"] == "two"
-    return Source(
-        records=len(market.order),
-        dtypes=(framed(MESSAGE),) * (1 + two),
-        chunk=lambda start, stop: Chunk.of_market(market.messages(start, stop), two),
-        times=market.times,
+    return market.source(
+        two=recipe["inputs"] == "two",
         warnings=plausibility.counts(market.doubts),
         symbols=market.symbols,
         recipe=hashes | {"price_decimals": market.decimals},

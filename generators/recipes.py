@@ -9,6 +9,7 @@ ended_early = [], skew = 0, secret = "".
 | numbers | seed, records; edges = false |
 | keyed | seed, records; the rest as in KeyedParams |
 | market | seed, records; inputs = "merged"; the rest as in MarketParams |
+| market-realistic | seed, records; inputs = "merged"; the rest as in RealisticParams |
 | market-csv | quotes, orders; inputs = "merged", quotes_sha256, orders_sha256, as in Reading |
 | keyed-csv | path; sha256 |
 | script | rows; repeat = 1, inputs = "merged" |
@@ -41,6 +42,7 @@ from tickproof.generators.numbers import Keyed, KeyedParams, Numbers, Payloads, 
 from tickproof.generators.partitioner import symbols
 from tickproof.generators.partitions import BuiltInput, Chunk, Source, split
 from tickproof.generators.placement import OWN, Placement
+from tickproof.generators.realistic import RealisticParams, all_names, make
 from tickproof.generators.symbols import tickers, words
 
 REQUIRED: Final = object()
@@ -55,7 +57,7 @@ _GIVEN: Final = _COMMON | {"seed": 0}
 
 def _defaults(params: type) -> dict[str, Any]:
     """Return the optional fields of a parameters class with their defaults."""
-    made = {"seed", "messages"}
+    made = {"seed", "messages", "records"}
     return {f.name: f.default for f in fields(params) if f.name not in made}
 
 
@@ -65,6 +67,7 @@ KEYS: Final[dict[str, dict[str, Any]]] = {
     "numbers": _MADE | {"edges": False},
     "keyed": _MADE | _defaults(KeyedParams),
     "market": _MADE | _defaults(MarketParams) | {"inputs": "merged"},
+    "market-realistic": _MADE | _defaults(RealisticParams) | {"inputs": "merged"},
     "market-csv": _GIVEN
     | {"quotes": REQUIRED, "orders": REQUIRED, "inputs": "merged", "strict": False}
     | {"quotes_sha256": None, "orders_sha256": None}
@@ -72,8 +75,11 @@ KEYS: Final[dict[str, dict[str, Any]]] = {
     "keyed-csv": _GIVEN | {"path": REQUIRED, "sha256": None},
     "script": _GIVEN | {"rows": REQUIRED, "repeat": 1, "inputs": "merged"},
 }
-#: Kinds of recipes with records that are given.
-_GIVEN_KINDS: Final = tuple(kind for kind, keys in KEYS.items() if keys["seed"] is not REQUIRED)
+#: Kinds whose keys cannot be chosen.
+_OWN_KEYS: Final = (
+    "market-realistic",
+    *(kind for kind, keys in KEYS.items() if keys["seed"] is not REQUIRED),
+)
 
 
 def complete(recipe: dict[str, Any]) -> dict[str, Any]:
@@ -105,11 +111,11 @@ def complete(recipe: dict[str, Any]) -> dict[str, Any]:
     if full.get("inputs", "merged") not in INPUTS:
         raise ValueError(f"recipe: inputs: expected merged or two, got {full['inputs']!r}")
     chooses = Placement.of(full).chooses_keys
-    if chooses and (kind in _GIVEN_KINDS or full.get("probe_one_in")):
+    if chooses and (kind in _OWN_KEYS or full.get("probe_one_in")):
         wishes = next(key for key in ("empty", "ended_early", "skew") if full[key])
         raise ValueError(
             f"recipe: {wishes}: expected keys that can be chosen, as the partitioner "
-            f"{full['partitioner']} goes by the key; kind {kind!r} has given ones"
+            f"{full['partitioner']} goes by the key; kind {kind!r} has its own"
         )
     # As JSON has them, however they were given.
     return full | {key: list(full[key]) for key in ("empty", "ended_early")}
@@ -173,6 +179,15 @@ def market_params(recipe: dict[str, Any]) -> MarketParams:
     return MarketParams(messages=recipe["records"], **_subset(recipe, MarketParams))
 
 
+def market_symbols(recipe: dict[str, Any]) -> tuple[int, list[str]]:
+    """Return the seed and the symbols of a complete recipe of a generated market."""
+    if recipe["kind"] == "market-realistic":
+        realistic = RealisticParams(**_subset(recipe, RealisticParams))
+        return realistic.seed, all_names(realistic)
+    params = market_params(recipe)
+    return params.seed, tickers(params.seed, params.symbols, params.edges)
+
+
 def _market(recipe: dict[str, Any]) -> Source:
     params = market_params(recipe)
     two = recipe["inputs"] == "two"
@@ -183,6 +198,11 @@ def _market(recipe: dict[str, Any]) -> Source:
         return Chunk.of_market(market.messages(start, stop, out), two)
 
     return Source(params.messages, (framed(MESSAGE),) * (1 + two), chunk)
+
+
+def _market_realistic(recipe: dict[str, Any]) -> Source:
+    market = make(RealisticParams(**_subset(recipe, RealisticParams)))
+    return market.source(two=recipe["inputs"] == "two")
 
 
 def _chosen_symbols(params: MarketParams, placement: Placement) -> list[str] | None:
@@ -233,6 +253,7 @@ _SOURCES: Final[dict[str, Callable[[dict[str, Any]], Source]]] = {
     "numbers": _numbers,
     "keyed": _keyed,
     "market": _market,
+    "market-realistic": _market_realistic,
     "market-csv": _market_csv,
     "keyed-csv": _keyed_csv,
     "script": _script,

@@ -12,7 +12,8 @@ from tickproof.generators.layouts import COUNT_IN, MESSAGE, NUMBER
 from tickproof.generators.partitions import BuiltInput
 
 _SIZES: Final = {
-    "numbers": NUMBER.itemsize, "keyed": COUNT_IN.itemsize, "market": MESSAGE.itemsize
+    "numbers": NUMBER.itemsize, "keyed": COUNT_IN.itemsize, "market": MESSAGE.itemsize,
+    "market-realistic": MESSAGE.itemsize,
 }  # fmt: skip
 
 

@@ -298,6 +298,7 @@ REJECTS: dict[str, Cases] = {
     "BP-FAST-SOURCE:fast-source": NOT_CORRECT_COUNT,
     # tier 2
     "MS-MERGED:market-merged-verdicts": NOT_CORRECT_MERGED,
+    "MS-MERGED:market-realistic": NOT_CORRECT_MERGED,
     "MS-REJECTS:market-merged-rejects": [LOST, TWICE, WRONG_VERDICT, (t.drop_all, "lost")],
     "MS-STANDARD-MIX:market-standard-mix": [(t.invent, "invented"), FAILED],
     "MS-TWO-STREAMS:market-two-verdicts": [

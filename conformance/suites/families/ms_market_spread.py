@@ -73,6 +73,13 @@ def market_merged_verdicts(context: Context, _rng: random.Random) -> Scenario:
     return market(context, 100_000, event_times="limits", rate=100_000)
 
 
+@scenario(MERGED)
+def market_realistic(context: Context, _rng: random.Random) -> Scenario:
+    carrier, records = context.carried_by, context.records(100_000)
+    recipe = {"kind": "market-realistic", "records": records, "partitions": 4, "tick": 64}
+    return Scenario("", carrier.app, carrier.params, recipe, rate=100_000)
+
+
 @scenario(*ON_MERGED)
 def market_boundaries(context: Context, rng: random.Random) -> Scenario:
     quotes = [
@@ -131,6 +138,7 @@ MS.requirement(
     needs=Needs(app=("market-spread",), inputs=("merged",), emit=("verdicts",)),
     judges={
         market_merged_verdicts: require_correct,
+        market_realistic: require_correct,
         market_boundaries: partial(_boundary, group="alike"),
     },
 )
