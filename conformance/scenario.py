@@ -54,6 +54,8 @@ WAYS: Final[tuple[Way, ...]] = get_args(Way)
 Moment = Literal[
     "fetched",
     "losing",
+    "joining",
+    "joined",
     "staged",
     "accepted",
     "committing",

@@ -86,7 +86,29 @@ def met(facts: Facts, after: Aftermath) -> str:
 
 
 def followed(facts: Facts, after: Aftermath) -> str:
-    """Say when the engine went on after a fault, and from where."""
+    """Say when the engine went on after a fault, and from where; and what it had left open."""
+    return _went_on(facts, after) + _left_open(facts, after)
+
+
+def _left_open(facts: Facts, after: Aftermath) -> str:
+    """Name the transaction that stayed open for longest after a fault, if the broker noted one."""
+    struck_ns = after.fault.struck_ns
+    noted = facts.history.all(events.KafkaTransactions)
+    left = [
+        one for event in noted for one in event.aborted if one.open_ns <= struck_ns < one.ended_ns
+    ]
+    if not left:
+        return ""
+    last = max(left, key=lambda one: one.ended_ns)
+    behind = counted(last.behind, "other")
+    were = "was" if last.behind == 1 else "were"
+    return (
+        f" A transaction stayed open until it was aborted {seconds(last.ended_ns - struck_ns)} "
+        f"after the fault; {behind} {were} committed behind it."
+    )
+
+
+def _went_on(facts: Facts, after: Aftermath) -> str:
     when = []
     if after.restarted_ns is not None:
         when.append(f"started again {seconds(after.restarted_ns - after.fault.t_ns)} later")

@@ -297,7 +297,7 @@ class FaultController:
         threading.Thread(
             target=self._strike, args=(step, moment, carried_out), name="fault", daemon=True
         ).start()
-        if waits_for is moments.LOSING:
+        if waits_for.loses:
             return carried_out
         holds = self._holds_connections and not waits_for.of_file and not self._delayed(step)
         return carried_out if holds else None
@@ -309,11 +309,10 @@ class FaultController:
             if self._delayed(step):
                 threading.Event().wait(step.delay_s)
             # No connection is held: the engine may have done all that it had.
-            losing = moment_of(step) is moments.LOSING
-            loose = losing or self._delayed(step) or not self._holds_connections
+            loose = moment_of(step).loses or self._delayed(step) or not self._holds_connections
             fired = self._fire(step, moment, awaits_flight=loose)
         finally:
-            carried_out.set_result(fired and moment_of(step) is moments.LOSING)
+            carried_out.set_result(fired and moment_of(step).loses)
         self._fire_while_scaling()
 
     def _fire_while_scaling(self) -> None:

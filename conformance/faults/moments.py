@@ -22,6 +22,7 @@ class Moment:
     sentence says it; "{part}" is the part of the input. placed: a part of the input says when; the
     others follow from the fault before, or the end. anew: it needs a new fetch when the step is
     due. of_output: output is sent; none comes from an engine that emits only at END until then.
+    loses: the frame of the moment, and what follows it on its connection, is never taken.
     idle: an engine may hold nothing. writes: an engine that is right has a cut to make. of_file:
     which events of a file of the state are waited for, as inotify has them; 0: none.
     """
@@ -32,6 +33,7 @@ class Moment:
     placed: bool = True
     anew: bool = False
     of_output: bool = False
+    loses: bool = False
     idle: bool = False
     writes: bool = True
     of_file: int = 0
@@ -58,6 +60,20 @@ LOSING: Final = Moment(
     "losing",
     "before a COMMIT or APPEND was taken, which is lost, from {part} on",
     frozenset(("append-received", "commit-received")),
+    of_output=True,
+    loses=True,
+)
+JOINING: Final = Moment(
+    "joining",
+    "before the offsets of a transaction were taken, which are lost, from {part} on",
+    frozenset(("group-received", "join-received")),
+    of_output=True,
+    loses=True,
+)
+JOINED: Final = Moment(
+    "joined",
+    "after the offsets of a transaction were taken and before its end, from {part} on",
+    frozenset(("joined",)),
     of_output=True,
 )
 STAGED: Final = Moment(
@@ -115,8 +131,9 @@ SCALING: Final = Moment(
 )
 
 _ALL: Final = (
-    FETCHED, LOSING, STAGED, ACCEPTED, COMMITTING, RECOVERY, CHECKPOINTING, CHECKPOINT, DRAINED,
-    CUTS, CUTTING, CREATED, WRITTEN, RENAMED, DELETED, IDLE, DRAINING, SCALING,
+    FETCHED, LOSING, JOINING, JOINED, STAGED, ACCEPTED, COMMITTING, RECOVERY, CHECKPOINTING,
+    CHECKPOINT, DRAINED, CUTS, CUTTING, CREATED, WRITTEN, RENAMED, DELETED, IDLE, DRAINING,
+    SCALING,
 )  # fmt: skip
 _BY_NAME: Final = {moment.name: moment for moment in _ALL}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tickproof.conformance.history.event import Event, EventKind
 
 
@@ -35,12 +37,31 @@ class KafkaOutput(Event, kind=EventKind.KAFKA_OUTPUT):
         return max(0, self.produced - self.committed)
 
 
+class AbortedTransaction(NamedTuple):
+    """A transaction, open from ``open_ns`` to ``ended_ns``, while others committed ``behind``."""
+
+    open_ns: int
+    ended_ns: int
+    behind: int
+
+
 class KafkaTransactions(Event, kind=EventKind.KAFKA_TRANSACTIONS):
     """What the broker noted of the engine's transactions, at the end of a run.
 
     ``begun``: how many times a transaction began. ``aborted_ns``: when it aborted one, by whose
-    wish ever, to a millisecond; of very many only the first.
+    wish ever, to a millisecond; of very many only the first. ``open_ns``, ``behind``: of each of
+    these, since when it was open, and how many of others were committed meanwhile.
+    ``with_offsets``: requests that put offsets into a transaction.
     """
 
     begun: int
     aborted_ns: tuple[int, ...]
+    open_ns: tuple[int, ...] = ()
+    behind: tuple[int, ...] = ()
+    with_offsets: int = 0
+
+    @property
+    def aborted(self) -> list[AbortedTransaction]:
+        """The aborted transactions, as they ended; none of a run that did not note their begin."""
+        rows = zip(self.open_ns, self.aborted_ns, self.behind, strict=False)
+        return [AbortedTransaction(*row) for row in rows]

@@ -39,8 +39,8 @@ from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
 #: Moments of a commit, those first that show most. Before them come those of a database.
 COMMITS: Final = (
-    "commit-received", "committed", "staged", "offsets-received", "offsets-taken",
-    "append-received", "appended",
+    "commit-received", "committed", "staged", "join-received", "joined", "offsets-received",
+    "offsets-taken", "append-received", "appended",
 )  # fmt: skip
 #: A kill needs so many of its moments in a run without faults.
 _FEWEST: Final = 3

@@ -31,7 +31,7 @@ from tickproof.conformance.kafka.input_writer import InputWriter
 from tickproof.conformance.kafka.names import NameKind, collides
 from tickproof.conformance.kafka.output_end import OutputEnd
 from tickproof.conformance.kafka.traffic import Traffic
-from tickproof.conformance.kafka.transaction_log import State, TransactionLog
+from tickproof.conformance.kafka.transaction_log import State, TransactionLog, aborted
 from tickproof.conformance.kafka.wire import Api
 from tickproof.conformance.log_server.frames import UNNUMBERED, Append, Release
 from tickproof.conformance.log_server.input_log import InputLog, PartitionSource
@@ -186,11 +186,14 @@ class Exchange:
         """Note what became of the engine's transactions, by the broker's own account."""
         since_1970_ns = time.time_ns() - time.monotonic_ns()
         states = self._transactions.read()
-        aborted = [one for one in states if one.state is State.PREPARE_ABORT]
+        ended = aborted(states)[:_ABORTED]
         self._event(
             EventKind.KAFKA_TRANSACTIONS,
             begun=sum(one.state is State.ONGOING for one in states),
-            aborted_ns=[one.t_ms * 1_000_000 - since_1970_ns for one in aborted[:_ABORTED]],
+            aborted_ns=[one.ended_ms * 1_000_000 - since_1970_ns for one in ended],
+            open_ns=[one.begun_ms * 1_000_000 - since_1970_ns for one in ended],
+            behind=[one.behind for one in ended],
+            with_offsets=self.traffic.requests[Api.TXN_OFFSET_COMMIT],
         )
 
     def observed(self, moment: str) -> None:

@@ -32,6 +32,7 @@ class Moments(NamedTuple):
 PLAIN: Final = Moments("append-received", "appended", "append-acked")
 STAGED: Final = Moments("stage-received", "staged", "stage-acked")
 COMMIT: Final = Moments("commit-received", "committed", "commit-acked")
+JOIN: Final = Moments("join-received", "joined", "join-acked")
 OFFSETS: Final = Moments("offsets-received", "offsets-taken", "offsets-acked")
 GROUP: Final = Moments("group-received", "group-added", "group-acked")
 
@@ -131,7 +132,7 @@ class Conversation:
                     case Offsets(producer_id=producer_id):
                         if producer_id is not None:
                             self._open.add(producer_id)
-                        exchange.moments = OFFSETS
+                        exchange.moments = OFFSETS if producer_id is None else JOIN
                     case GroupAdded():
                         exchange.moments = GROUP
                     case TransactionEnd(producer_id=producer_id, commit=True):

@@ -49,9 +49,10 @@ class Proxy:
     Produce to an output topic is staged where it is part of a transaction, else appended; an
     EndTxn that commits something is a commit.
     Further moments: "stage-received"; "offsets-received", "-taken" and "-acked" of offsets
-    committed, in a transaction or not; "group-received", "-added" and "-acked" of
-    AddOffsetsToTxn. ``fetched(stream, partition, first, end)`` is called before records of
-    input leave. Both are called in the thread of the proxy and must not block.
+    committed by themselves; "join-received", "joined" and "join-acked" of those in a transaction;
+    "group-received", "-added" and "-acked" of AddOffsetsToTxn. ``fetched(stream, partition, first,
+    end)`` is called before records of input leave. Both are called in the thread of the proxy and
+    must not block.
 
     Raises OSError with the port in its text where the port is taken.
     """

@@ -6,7 +6,7 @@ It is read out of the broker's own topic, with the broker's own times.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -49,6 +49,36 @@ class TransactionState:
     epoch: int
     timeout_ms: int
     state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """A transaction that was aborted. begun_ms, ended_ms: the broker's times, since 1970.
+
+    behind: transactions of other producers that were committed while it was open.
+    """
+
+    begun_ms: int
+    ended_ms: int
+    behind: int
+
+
+def aborted(states: Iterable[TransactionState]) -> list[Aborted]:
+    """Return the transactions that were aborted, as they ended; ``states`` in their order."""
+    found, commits = [], 0
+    #: When each transactional id began what it has open, and how many commits came before.
+    begun: dict[str, tuple[int, int]] = {}
+    for one in states:
+        match one.state:
+            case State.ONGOING:
+                begun.setdefault(one.transactional_id, (one.t_ms, commits))
+            case State.PREPARE_COMMIT:
+                begun.pop(one.transactional_id, None)
+                commits += 1
+            case State.PREPARE_ABORT:
+                since_ms, before = begun.pop(one.transactional_id, (one.t_ms, commits))
+                found.append(Aborted(since_ms, one.t_ms, commits - before))
+    return found
 
 
 def transaction_state(t_ms: int, key: bytes, value: bytes | None) -> TransactionState | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,12 @@ from tests.kafka.copier import WAIT_S, Stage, producer, staged, wait_until
 from tickproof.conformance.kafka import transaction_log
 from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.fields import Malformed
-from tickproof.conformance.kafka.transaction_log import State, TransactionLog
+from tickproof.conformance.kafka.transaction_log import (
+    State,
+    TransactionLog,
+    TransactionState,
+    aborted,
+)
 
 
 def states(stage: Stage, log: TransactionLog) -> list[State]:
@@ -44,6 +50,26 @@ def test_commit_and_abort_on_the_time_line(broker: Broker) -> None:
         assert {one.timeout_ms for one in rows} == {4321}
         times = [one.t_ms for one in rows]
         assert times == sorted(times) and all(one.producer_id >= 0 for one in rows)
+
+
+STEPS = st.sampled_from((State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), STEPS), max_size=40))
+def test_commits_are_behind_what_was_open_meanwhile(steps: list[tuple[str, State]]) -> None:
+    rows = [TransactionState(at, id_, 1, 0, 1_000, state) for at, (id_, state) in enumerate(steps)]
+    due = []
+    for end in (row for row in rows if row.state is State.PREPARE_ABORT):
+        own = [row for row in rows[: end.t_ms] if row.transactional_id == end.transactional_id]
+        since = end.t_ms
+        for row in reversed(own):
+            if row.state is not State.ONGOING:
+                break
+            since = row.t_ms
+        between = rows[since : end.t_ms]
+        due.append((since, end.t_ms, sum(row.state is State.PREPARE_COMMIT for row in between)))
+    assert [(one.begun_ms, one.ended_ms, one.behind) for one in aborted(rows)] == due
+    assert all(a <= b for a, b in pairwise(one.ended_ms for one in aborted(rows)))
 
 
 def test_a_key_of_another_kind_is_passed_over() -> None:

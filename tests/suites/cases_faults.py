@@ -100,6 +100,7 @@ REJECTS: dict[str, Cases] = {
     "EO-ONE-CUT:count-after-accept": [WRONG_TOTAL, FAILED],
     "DL-SLOW-ACKS:count-tail": [LOST, TWICE, GAP, CONFLICT, FAILED],
     "KA-OPEN-TRANSACTION:kafka-open-transactions": [LOST, TWICE, WRONG_TOTAL, FAILED],
+    "KA-OPEN-TRANSACTION:kafka-commits-behind": [LOST, TWICE, WRONG_TOTAL, FAILED],
     "KA-DOWNTIME:kafka-short-downtime": [LOST, TWICE, WRONG_TOTAL, FAILED],
     "KA-DOWNTIME:kafka-long-downtime": [LOST, TWICE, WRONG_TOTAL, FAILED],
     "KA-LOST-SESSION:kafka-partition-returns": [LOST, TWICE, WRONG_TOTAL, FAILED],
@@ -122,6 +123,7 @@ REJECTS: dict[str, Cases] = {
 UNKNOWNS: dict[str, Cases] = {
     **{name: [MISSED] for name in [
         "KA-OPEN-TRANSACTION:kafka-open-transactions",
+        "KA-OPEN-TRANSACTION:kafka-commits-behind",
         "KA-DOWNTIME:kafka-short-downtime",
         "KA-DOWNTIME:kafka-long-downtime",
         "KA-LOST-SESSION:kafka-partition-returns",

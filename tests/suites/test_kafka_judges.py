@@ -25,6 +25,7 @@ from tickproof.generators.layouts import NUMBER
 
 judge_names = judge_of("KA-NAMES", "count")
 judge_downtime = judge_of("KA-DOWNTIME", "kafka-long-downtime")
+judge_behind = judge_of("KA-OPEN-TRANSACTION", "kafka-commits-behind")
 judge_lost_session = judge_of("KA-LOST-SESSION", "kafka-partition-returns")
 judge = judge_of("KA-NOT-HELD-UP", "kafka-worker-in-transaction")
 RECORDS = 100
@@ -138,6 +139,103 @@ def test_a_downtime_in_which_nothing_was_aborted_shows_nothing(
 ) -> None:
     with pytest.raises(Unknown, match="aborted none before the engine was started again"):
         judge_downtime(long_downtime(tmp_path / "run", 2, *aborted_s))
+
+
+def commits_behind(
+    folder: Path,
+    *open_until_s: tuple[float, float, int],
+    transaction_s: float = 60.0,
+    with_offsets: int = 9,
+    released: int = 80,
+):
+    """Make a run that is exact, with deaths at 1 and 10 s, and fetches at 5 and 14 s.
+
+    open_until_s: of each transaction that was aborted, when it began and ended, and how many were
+    committed meanwhile. released: offsets committed by the second death; 40 were by the first.
+    """
+    numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
+    steps = FaultStep("kill", "engine", "joining"), FaultStep("kill", "engine", "cuts", cuts=2)
+    run = RunFolder(
+        folder,
+        Scenario("kafka-commits-behind", "passthrough", {}, {}, faults=steps),
+        make_input=given_input({(0, 0): numbers}),
+        kafka={"session_s": 3.0, "transaction_s": transaction_s, "transaction_version": 2},
+    )
+    run.outputs(output_log(numbers, t_ns=np.full(RECORDS, 15 * SECOND, np.int64)))
+    run.tables(fetches=[(t_ns * SECOND // 4, 0, 0, 0, RECORDS) for t_ns in (1, 20, 56)])
+    states = [PartitionState(0, 0, RECORDS, 90, 90, offset) for offset in (40, released)]
+    deaths = [
+        FiredFault(
+            t_ns=t_ns,
+            struck_ns=t_ns,
+            step=step,
+            moment="group-received",
+            text="SIGKILL",
+            outputs=0,
+            total=RECORDS,
+            partitions=(state,),
+            pids=(7,),
+        )
+        for t_ns, step, state in zip((SECOND, 10 * SECOND), steps, states, strict=True)
+    ]
+    run.events(
+        deaths[0],
+        Started(t_ns=2 * SECOND, pid=8, resume=True),
+        deaths[1],
+        Started(t_ns=11 * SECOND, pid=9, resume=True),
+        KafkaTransactions(
+            t_ns=60 * SECOND,
+            begun=2,
+            open_ns=tuple(int(row[0] * SECOND) for row in open_until_s),
+            aborted_ns=tuple(int(row[1] * SECOND) for row in open_until_s),
+            behind=tuple(row[2] for row in open_until_s),
+            with_offsets=with_offsets,
+        ),
+    )
+    return run.history()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (0.9, 50.0, 1),  # it is open, with a commit behind it, as the state is rebuilt
+        (0.9, 11.1, 3),  # ... which waits for its end
+        (0.9, 2.5, 0),  # its next life ends it, and has nothing behind it
+    ],
+)
+def test_commits_behind_an_open_transaction_are_seen(tmp_path: Path, row) -> None:
+    judge_behind(commits_behind(tmp_path / "run", row))
+    judge_behind(commits_behind(tmp_path / "more", (0.2, 0.5, 7), row))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([], "aborted none that was open then"),
+        ([(0.1, 0.9, 0), (1.5, 2.5, 1)], "aborted none that was open then"),
+        ([(0.9, 10.5, 1)], "had ended before the engine was started again"),
+        ([(0.9, 50.0, 0)], "a partition had no commit behind it"),
+    ],
+)
+def test_without_commits_behind_an_open_transaction_nothing_is_shown(
+    tmp_path: Path, rows, said: str
+) -> None:
+    with pytest.raises(Unknown, match=said):
+        judge_behind(commits_behind(tmp_path / "run", *rows))
+
+
+def test_commits_of_other_partitions_are_not_behind_it(tmp_path: Path) -> None:
+    with pytest.raises(Unknown, match="a partition had no commit behind it"):
+        judge_behind(commits_behind(tmp_path / "run", (0.9, 50.0, 3), released=40))
+
+
+def test_a_transaction_that_cannot_outlast_two_sessions_need_not(tmp_path: Path) -> None:
+    judge_behind(commits_behind(tmp_path / "run", (0.9, 10.5, 1), transaction_s=10.0))
+
+
+def test_without_offsets_in_transactions_nothing_is_promised_of_them(tmp_path: Path) -> None:
+    with pytest.raises(NotClaimed, match="the engine sent none"):
+        judge_behind(commits_behind(tmp_path / "run", with_offsets=0))
 
 
 def named(folder: Path, seen: int, **foreign: tuple[str, ...]):

@@ -38,6 +38,8 @@ _SPARE_S: Final = 10.0
 _BEYOND_S: Final = 2.0
 #: A down-time that is well within the timeout of a transaction, as a share of it.
 _WITHIN: Final = 0.25
+#: Lives of an engine that go by while a transaction is open, each with a session to wait for.
+_LIVES: Final = 2
 #: Slow enough that there is input left when a worker comes back.
 _SLOWLY: Final = 5_000
 
@@ -114,13 +116,62 @@ def _left_open(history: History) -> None:
         )
 
 
+@scenario(*STATE_FIRST)
+def kafka_commits_behind(context: Context, rng: random.Random) -> Scenario:
+    # Output and state are in the transaction that is left open, its offsets are not: nobody has to
+    # wait for them. The second death comes once others have committed behind it, in all partitions.
+    second = FaultStep("kill", "engine", "cuts", fraction=round(rng.uniform(0.55, 0.7), 3), cuts=5)
+    return _kills(context, _kill(rng, "engine", "joining", 0.2, 0.35, cut=True), second)
+
+
+def _restored_behind(history: History) -> None:
+    """Expect that a transaction was open as the engine was started the second time again.
+
+    An engine that ends it first, or waits for its end, passes without commits behind it.
+    """
+    require_exact(history)
+    noted = history.all(events.KafkaTransactions)[-1:]
+    if noted and not noted[0].with_offsets:
+        raise NotClaimed(f"{DOES_NOT_APPLY}: about offsets in transactions; the engine sent none")
+    first, second = require_fired(history)
+    died_ns, died_again_ns = first.struck_ns, second.struck_ns
+    aborted = [one for event in noted for one in event.aborted]
+    left = [one for one in aborted if one.open_ns <= died_ns < one.ended_ns]
+    if not left:
+        raise Unknown(
+            Reason.NOTHING_IN_FLIGHT,
+            "a transaction that the first death left open",
+            "the broker aborted none that was open then",
+        )
+    again = [one.t_ns for one in history.all(events.Started, resume=True)]
+    back_ns = min(t_ns for t_ns in again if t_ns > died_again_ns)
+    fetched = history.fetches["t_ns"]
+    went_on_ns = int(fetched[fetched > died_ns].min())
+    ends_first = all(one.ended_ns < went_on_ns for one in left)
+    behind = any(one.behind and one.ended_ns > back_ns for one in left) and all(
+        now.released > before.released
+        for before, now in zip(first.partitions, second.partitions, strict=True)
+        if now.published > before.released
+    )
+    kafka = history.record.kafka
+    possible = kafka.transaction_s > _LIVES * (kafka.session_s + _BEYOND_S)
+    if ends_first or behind or not possible:
+        return
+    raise Unknown(
+        Reason.NOTHING_IN_FLIGHT,
+        "commits in all partitions, behind a transaction that is open until the second death",
+        "it had ended before the engine was started again, or a partition had no commit behind it",
+    )
+
+
 KA.requirement(
     "KA-OPEN-TRANSACTION",
     "a transaction left open neither loses nor doubles",
     """The engine is killed, twice, when the broker has taken output of a transaction and not its
-    end: state, offsets and output are of one cut after it.
-    If it fails, state or offsets are written outside of the transaction, or are read before the
-    open one has ended.""",
+    end; and again when others have committed behind one that is still open: state, offsets and
+    output are of one cut after it.
+    If it fails, state or offsets are written outside of the transaction, are read before the open
+    one has ended, or are read no further than where it begins.""",
     clauses="eut-one-cut eut-resumes kafka-open-transaction kafka-committed",
     needs=Needs(
         state=("at-least-once", "exactly-once"),
@@ -128,7 +179,7 @@ KA.requirement(
         survives=("engine",),
         transport=("kafka",),
     ),
-    judges={kafka_open_transactions: _left_open},
+    judges={kafka_open_transactions: _left_open, kafka_commits_behind: _restored_behind},
 )
 
 
