@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tickproof import conformance
+from tickproof.conformance.cli.main import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 
@@ -30,6 +31,32 @@ def test_command_line_needs_no_extras():
         "import tickproof.conformance.cli.main\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=ROOT)
+
+
+def test_a_missing_extra_is_named(tmp_path):
+    csv = tmp_path / "keyed.csv"
+    csv.write_text("key,value\n1,2\n", "utf-8")
+    code = (
+        "import sys\n"
+        "sys.modules['pyarrow'] = None\n"
+        "from tickproof.conformance.cli.main import main\n"
+        f"main(['generate', 'numbers', '--app', 'count', '--from-csv', {str(csv)!r}, '--out', 'x'])"
+    )
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, timeout=60, cwd=tmp_path, capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == (
+        "Error: this needs the package pyarrow, which is not installed: "
+        "pip install 'tickproof[files]'\n"
+    )
+    assert list(tmp_path.iterdir()) == [csv]
+
+
+def test_every_extra_that_is_named_brings_its_package():
+    extras = project()["optional-dependencies"]
+    for package, extra in EXTRAS.items():
+        names = [re.split(r"[\[<>=]", one)[0].replace("-", "_") for one in extras[extra]]
+        assert package in names
 
 
 def project() -> dict:

@@ -12,6 +12,7 @@ import contextlib
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -42,6 +43,16 @@ from tickproof.conformance.cli import (
 from tickproof.conformance.engines import interruption
 from tickproof.conformance.report import machine
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, EXIT_OK
+
+#: What brings a package that the core does not have.
+EXTRAS: Final = {
+    "pyarrow": "files",
+    "confluent_kafka": "kafka",
+    "pandas": "spark",
+    "pyspark": "spark",
+    "sqlalchemy": "sql",
+    "aiohttp": "live",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -78,11 +89,24 @@ def _status(argv: Sequence[str] | None) -> int:
         if interruption.unread(sys.__stdout__.fileno()):
             raise BrokenPipeError from error
         raise
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            return _broken()
+        wanted = f"pip install 'tickproof[{EXTRAS[package]}]'"
+        click.echo(
+            f"Error: this needs the package {package}, which is not installed: {wanted}", err=True
+        )
+        status = click.UsageError.exit_code
     except Exception:
-        traceback.print_exc()
-        click.echo("tickproof: kit-error: the kit itself broke, see above", err=True)
-        status = EXIT_KIT_ERROR
+        status = _broken()
     return status if isinstance(status, int) else EXIT_OK
+
+
+def _broken() -> int:
+    traceback.print_exc()
+    click.echo("tickproof: kit-error: the kit itself broke, see above", err=True)
+    return EXIT_KIT_ERROR
 
 
 def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
