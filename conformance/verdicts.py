@@ -97,6 +97,11 @@ class Reason(enum.StrEnum):
         "What the promise is about did not happen in the run: no such frame, op or output.",
         "the engine does not use that part of the protocol",
     )
+    RECORDED_SHORT = (
+        "RECORDED_SHORT",
+        "Output is missing that may have come after the recording of it ended.",
+        "`tickproof judge --complete`, if the output was recorded to its end",
+    )
     HOST_NOISE = (
         "HOST_NOISE",
         "What was over a limit is not so without the noisy seconds, or too few seconds were quiet.",

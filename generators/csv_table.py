@@ -166,7 +166,7 @@ def batches(path: Path, wanted: Sequence[str]) -> Iterator[Batch]:
     ragged: list[pacsv.InvalidRow] = []
     made, line, unpacked, blank = 0, 0, 0, 0
     try:
-        codec, size = _codec(path)
+        codec, size = packing(path)
         most = max(_MOST_UNPACKED, _MOST_RATIO * size)
         if codec == _PARQUET:
             line, tables = 1, _parquet(path, wanted)
@@ -197,7 +197,7 @@ def batches(path: Path, wanted: Sequence[str]) -> Iterator[Batch]:
         raise CsvError(path, first, wanted[0], "empty: expected at least one row")
 
 
-def _codec(path: Path) -> tuple[str, int]:
+def packing(path: Path) -> tuple[str, int]:
     """Return the codec of a file by its first bytes, "" for plain text, and its size."""
     with path.open("rb") as file:
         head = file.read(1 << 9)
@@ -207,7 +207,7 @@ def _codec(path: Path) -> tuple[str, int]:
             raise CsvError(path, 0, "", f"{name}; expected {_READ}")
     if head[257:262] == b"ustar":
         raise CsvError(path, 0, "", f"a tar archive; expected {_READ}")
-    found = (codec for magic, codec in _PACKED.items() if head.startswith(magic))
+    found = (one for magic, one in _PACKED.items() if head.startswith(magic))
     return next(found, ""), size
 
 
@@ -234,7 +234,7 @@ def _csv(
 
     with pa.OSFile(str(path)) as file:
         head = pa.CompressedInputStream(file, codec) if codec else file
-        names = _header(path, head.read(_BLOCK))
+        names = header(path, head.read(_BLOCK))
         _expect_columns(path, names, wanted)
     with pa.OSFile(str(path)) as file:
         yield from pacsv.open_csv(
@@ -305,7 +305,7 @@ def _ragged(path: Path, row: pacsv.InvalidRow) -> CsvError:
     return CsvError(path, row.number or 0, "", f"{message}: {row.text[:80]!r}")
 
 
-def _header(path: Path, start: bytes) -> list[str]:
+def header(path: Path, start: bytes) -> list[str]:
     """Return the names of the columns, from the first bytes of the text."""
     try:
         first = io.BytesIO(start).readline().decode("utf-8-sig")

@@ -130,6 +130,11 @@ def varying_fields(one: str, other: str) -> list[str]:
     return sorted(k for k in a.keys() | b.keys() if a.get(k) != b.get(k))
 
 
+def fields_of(value: str) -> dict[str, str]:
+    """Return the fields of a value, a canonical JSON object, each as canonical JSON."""
+    return {name: canonical(one) for name, one in json.loads(value).items()}
+
+
 def _shown(values: Any) -> str:
     if values is None:
         return "nothing"

@@ -154,13 +154,13 @@ def _of_csv(path: Path, types: Mapping[str, CellType]) -> Iterator[dict[str, Any
         rows = csv.reader(file, strict=True)
         try:
             names = next(rows, [])
-            _expect_columns(path, names, types)
+            expect_columns(path, names, types)
             for row in filter(None, rows):
                 if len(row) != len(names):
                     what = f"line {rows.line_num:,}: expected {len(names)} cells; got {len(row)}"
                     raise InvalidFile(path, [what])
                 yield {
-                    name: _converted(cell, types[name], f"line {rows.line_num:,}", name, path)
+                    name: converted(cell, types[name], f"line {rows.line_num:,}", name, path)
                     if name in types
                     else cell
                     for name, cell in zip(names, row, strict=True)
@@ -170,7 +170,7 @@ def _of_csv(path: Path, types: Mapping[str, CellType]) -> Iterator[dict[str, Any
             raise InvalidFile(path, [f"{near}: expected CSV in UTF-8: {error}"]) from error
 
 
-def _converted(cell: str, type_: CellType, line: str, name: str, path: Path) -> Any:
+def converted(cell: str, type_: CellType, line: str, name: str, path: Path) -> Any:
     """Return the value of a cell, None for an empty one."""
     pattern, convert = _CELLS[type_]
     try:
@@ -191,25 +191,26 @@ def _of_parquet(path: Path) -> Iterator[dict[str, Any]]:
 
     try:
         with pq.ParquetFile(path) as file:
-            _expect_columns(path, file.schema_arrow.names)
+            expect_columns(path, file.schema_arrow.names)
             for batch in file.iter_batches():
                 for row in batch.to_pylist():
-                    yield {name: _plain(value) for name, value in row.items()}
+                    yield {name: plain(value) for name, value in row.items()}
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InvalidFile(path, [shown(str(error), 300)]) from error
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value of Parquet as JSON has it."""
     if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: plain(one) for name, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _expect_columns(path: Path, names: Sequence[str], types: Iterable[str] = ()) -> None:
+def expect_columns(path: Path, names: Sequence[str], types: Iterable[str] = ()) -> None:
     """Raise InvalidFile if a column is there twice, or is declared and not there."""
     errors = [f"expected one column {shown(name, 80)}" for name in names if names.count(name) > 1]
     listed = shown(", ".join(names), 200)

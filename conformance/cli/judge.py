@@ -1,0 +1,112 @@
+"""``tickproof judge``: the recorded input and output of a job that somebody else ran."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tickproof.conformance.cli import options
+from tickproof.conformance.cli.options import Command
+from tickproof.conformance.engines.loading import loading
+from tickproof.conformance.errors import RequestError
+from tickproof.conformance.report import style
+from tickproof.conformance.verdicts import conclusion
+
+_TYPES = ("integer", "number", "boolean")
+
+
+def _types(
+    context: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str]:
+    """Return types by column: "cents=integer,paid=boolean"."""
+    found = {}
+    for part in options.listed(context, option, given):
+        name, _, kind = part.rpartition("=")
+        if not name or kind not in _TYPES:
+            expected = f"COLUMN=TYPE with {', '.join(_TYPES)}"
+            raise click.UsageError(f"--types: expected {expected}; got {part}")
+        found[name] = kind
+    return found
+
+
+def _fields(name: str, text: str) -> options.Decorator:
+    """Return an option that takes the names of fields."""
+    return click.option(
+        f"--{name}", multiple=True, metavar="FIELD[,...]", callback=options.listed, help=text
+    )
+
+
+@click.command(cls=Command)
+@click.argument("given", metavar="IN", type=click.Path(path_type=Path))
+@click.argument("output", metavar="OUT", type=click.Path(path_type=Path))
+@_fields("identity", "What says which output belongs to which input.")
+@_fields("key", "What order is kept by: the outputs of a key come as its inputs do.")
+@_fields("value", "What has to be equal. Default: all fields of both sides.")
+@_fields("ignore", "What need not be equal.")
+@click.option(
+    "--oracle",
+    metavar="FILE.py:FUNCTION",
+    help="Says what is due for (state of the key, record), as that of a job.toml.",
+)
+@click.option(
+    "--delivery",
+    type=click.Choice(["exactly-once", "at-least-once"]),
+    default="exactly-once",
+    show_default=True,
+)
+@click.option("--unordered", is_flag=True, help="A key's outputs may come in any order.")
+@click.option(
+    "--complete", is_flag=True, help="OUT was recorded to its end: what is missing is lost."
+)
+@click.option(
+    "--types", multiple=True, metavar="COLUMN=TYPE[,...]", callback=_types,
+    help="Types of columns of CSV, which are text: integer, number, boolean.",
+)  # fmt: skip
+@options.number("--examples", click.IntRange(1, 100), 3, "Examples of each mistake.")
+@options.as_json
+def judge(
+    given: Path,
+    output: Path,
+    identity: tuple[str, ...],
+    key: tuple[str, ...],
+    value: tuple[str, ...],
+    ignore: tuple[str, ...],
+    oracle: str | None,
+    delivery: str,
+    unordered: bool,
+    complete: bool,
+    types: dict[str, str],
+    examples: int,
+    as_json: bool,
+) -> int:
+    """Judge OUT, the recorded output of a job, by IN, its recorded input. Nothing is started.
+
+    Each is a file: JSON lines, CSV or Parquet, packed or not. A record of IN leads to one of OUT
+    with the same identity, or to what an oracle says.
+    """
+    if not identity and oracle is None:
+        raise click.UsageError("--identity: expected the fields that both sides have, or --oracle")
+    with loading():
+        from tickproof.conformance.jobs import pair, pair_report, recording
+        from tickproof.conformance.report import terminal
+
+    rules = pair.Rules(identity, key, value or None, ignore, delivery, unordered, complete, oracle)
+    if given.exists() and output.exists() and given.samefile(output):
+        raise RequestError(f"OUT: expected another file than IN, got {output}")
+    sides = [recording.opened(name, path, types) for name, path in (("IN", given), ("OUT", output))]
+    found = pair.judged(*sides, rules)
+    outcomes = pair_report.outcomes(found, rules, examples)
+    whole = conclusion(one.verdict for one in outcomes)
+    if as_json:
+        names = [str(given), str(output)]
+        click.echo(pair_report.document(found, rules, names, outcomes, whole).text())
+        return whole.status
+    console = style.console()
+    for name, path, count in (("IN", given, found.records_in), ("OUT", output, found.records_out)):
+        terminal.line(console, name, f"{path}  {count:,} records")
+    terminal.line(
+        console, "compared", f"{rules.level.value}: {', '.join(found.fields) or 'identity'}"
+    )
+    terminal.details(console, pair_report.results(outcomes), None, verbose=False)
+    return terminal.status(console, [one.verdict for one in outcomes])
