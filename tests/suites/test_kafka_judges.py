@@ -201,6 +201,7 @@ def commits_behind(
         (0.9, 50.0, 1),  # it is open, with a commit behind it, as the state is rebuilt
         (0.9, 11.1, 3),  # ... which waits for its end
         (0.9, 2.5, 0),  # its next life ends it, and has nothing behind it
+        (0.9, 9.5, 0),  # ... or waits for its end, though it fetches before that
     ],
 )
 def test_commits_behind_an_open_transaction_are_seen(tmp_path: Path, row) -> None:

@@ -145,9 +145,8 @@ def _restored_behind(history: History) -> None:
         )
     again = [one.t_ns for one in history.all(events.Started, resume=True)]
     back_ns = min(t_ns for t_ns in again if t_ns > died_again_ns)
-    fetched = history.fetches["t_ns"]
-    went_on_ns = int(fetched[fetched > died_ns].min())
-    ends_first = all(one.ended_ns < went_on_ns for one in left)
+    # Others follow at once: all that the first death left open is as old.
+    ends_first = any(one.ended_ns < died_again_ns and not one.behind for one in left)
     behind = any(one.behind and one.ended_ns > back_ns for one in left) and all(
         now.released > before.released
         for before, now in zip(first.partitions, second.partitions, strict=True)
