@@ -194,6 +194,33 @@ def test_the_commands_of_a_recipe_run_in_order(name, kit, here, monkeypatch):
 
 
 @LONG
+def test_an_engine_that_became_slow_is_told_from_one_that_did_not(kit, tmp_path, monkeypatch):
+    (recipe,) = (one for one in blocks(ROOT / "docs" / "ci.md") if "git worktree" in one.body)
+    adds, measures, compares = (line.removeprefix("$ ") for line in recipe.body.splitlines())
+    measures += " --messages 40000"
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PATH", f"{kit}{os.pathsep}{os.environ['PATH']}")
+
+    def run(command: str, where: Path) -> int:
+        return subprocess.run(command, shell=True, cwd=where, timeout=DEADLINE_S).returncode
+
+    main, here = tmp_path / "main", tmp_path / "here"
+    shutil.copytree(ROOT / "fixtures" / "engines" / "minimal", main / "path" / "to")
+    author = "-c user.name=author -c user.email=author@example.org"
+    assert run(f"git init -qb main && git add . && git {author} commit -qm 1", main) == 0
+    assert run("git clone -q main here", tmp_path) == 0
+    adapter = here / "path" / "to" / "adapter.py"
+    usual = adapter.read_text("utf-8")
+    lookup = "        n, total = state.get(key, (0, 0))\n"
+    assert lookup in usual
+    adapter.write_text(usual.replace(lookup, f"        sum(range(500))\n{lookup}"), "utf-8")
+    assert [run(command, here) for command in (adds, measures, compares)] == [0, 0, 1]
+    shutil.rmtree(here / "tickproof-out")
+    adapter.write_text(usual, "utf-8")
+    assert [run(command, here) for command in (measures, compares)] == [0, 0]
+
+
+@LONG
 def test_the_recipe_of_tox_runs(here):
     pytest.importorskip("tox")
     (block,) = (one for one in blocks(ROOT / "docs" / "ci.md") if one.kind == "ini")
