@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +14,10 @@ from tickproof.conformance.engines.loading import loading
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.report import style
 from tickproof.conformance.verdicts import conclusion
+
+if TYPE_CHECKING:
+    from tickproof.conformance.jobs.pair import Rules
+    from tickproof.conformance.jobs.recording import Recording
 
 _TYPES = ("integer", "number", "boolean")
 
@@ -38,8 +44,8 @@ def _fields(name: str, text: str) -> options.Decorator:
 
 
 @click.command(cls=Command)
-@click.argument("given", metavar="IN", type=click.Path(path_type=Path))
-@click.argument("output", metavar="OUT", type=click.Path(path_type=Path))
+@click.argument("given", metavar="IN", type=click.Path())
+@click.argument("output", metavar="OUT", type=click.Path())
 @_fields("identity", "What says which output belongs to which input.")
 @_fields("key", "What order is kept by: the outputs of a key come as its inputs do.")
 @_fields("value", "What has to be equal. Default: all fields of both sides.")
@@ -66,8 +72,8 @@ def _fields(name: str, text: str) -> options.Decorator:
 @options.number("--examples", click.IntRange(1, 100), 3, "Examples of each mistake.")
 @options.as_json
 def judge(
-    given: Path,
-    output: Path,
+    given: str,
+    output: str,
     identity: tuple[str, ...],
     key: tuple[str, ...],
     value: tuple[str, ...],
@@ -82,24 +88,23 @@ def judge(
 ) -> int:
     """Judge OUT, the recorded output of a job, by IN, its recorded input. Nothing is started.
 
-    Each is a file: JSON lines, CSV or Parquet, packed or not. A record of IN leads to one of OUT
-    with the same identity, or to what an oracle says.
+    Each is a file (JSON lines, CSV or Parquet, packed or not) or a topic, as
+    kafka://HOST:PORT/TOPIC, which is read once, as far as it is committed. A record of IN leads
+    to one of OUT with the same identity, or to what an oracle says.
     """
     if not identity and oracle is None:
         raise click.UsageError("--identity: expected the fields that both sides have, or --oracle")
     with loading():
-        from tickproof.conformance.jobs import pair, pair_report, recording
+        from tickproof.conformance.jobs import pair, pair_report
         from tickproof.conformance.report import terminal
 
     rules = pair.Rules(identity, key, value or None, ignore, delivery, unordered, complete, oracle)
-    if given.exists() and output.exists() and given.samefile(output):
-        raise RequestError(f"OUT: expected another file than IN, got {output}")
-    sides = [recording.opened(name, path, types) for name, path in (("IN", given), ("OUT", output))]
-    found = pair.judged(*sides, rules)
+    with tempfile.TemporaryDirectory(prefix="tickproof-judge-") as folder:
+        found = pair.judged(*_opened(given, output, rules, types, Path(folder)), rules)
     outcomes = pair_report.outcomes(found, rules, examples)
     whole = conclusion(one.verdict for one in outcomes)
     if as_json:
-        names = [str(given), str(output)]
+        names = [given, output]
         click.echo(pair_report.document(found, rules, names, outcomes, whole).text())
         return whole.status
     console = style.console()
@@ -110,3 +115,29 @@ def judge(
     )
     terminal.details(console, pair_report.results(outcomes), None, verbose=False)
     return terminal.status(console, [one.verdict for one in outcomes])
+
+
+def _opened(
+    given: str, output: str, rules: Rules, types: dict[str, str], folder: Path
+) -> list[Recording]:
+    """Return both recordings; topics are read into a folder."""
+    from tickproof.conformance.jobs import recording, topic
+
+    ends = {}
+    for one in (output, given):  # so that the input of each output that is read is read as well
+        if topic.is_topic(one):
+            ends[one] = topic.located(one)
+    if given == output or _same_file(given, output):
+        raise RequestError(f"OUT: expected another recording than IN, got {output}")
+    with_keys = topic.KEY in (*rules.identity, *rules.key, *(rules.values or ()))
+    return [
+        topic.Topic(name, ends[one], folder, with_keys=with_keys)
+        if one in ends
+        else recording.opened(name, Path(one), types)
+        for name, one in (("IN", given), ("OUT", output))
+    ]
+
+
+def _same_file(one: str, other: str) -> bool:
+    paths = Path(one), Path(other)
+    return all(path.exists() for path in paths) and paths[0].samefile(paths[1])

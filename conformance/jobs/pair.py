@@ -85,7 +85,8 @@ class Difference:
 class Found:
     """What was found. missing: not in the output, which may have been recorded too early.
 
-    fields: those that were compared. beyond: records that differ and were not looked at.
+    unmatched: outputs of nothing in the input, whose begin is gone, as ``gone`` says. fields: those
+    that were compared. beyond: records that differ and were not looked at.
     repeated_keys: some key has several outputs, so that there is an order.
     """
 
@@ -94,7 +95,9 @@ class Found:
     fields: tuple[str, ...]
     differences: list[Difference] = field(default_factory=list)
     missing: list[Difference] = field(default_factory=list)
+    unmatched: list[Difference] = field(default_factory=list)
     beyond: int = 0
+    gone: str = ""
     repeated_keys: bool = True
 
 
@@ -127,7 +130,7 @@ def _by_identity(given: Recording, output: Recording, rules: Rules) -> Found:
     if not len(due.rows):
         raise InvalidFile(given.path, ["expected records; there are none"])
     got = _fingerprints(output, rules, fields, hashing)
-    found = Found(len(due.rows), len(got.rows), fields)
+    found = Found(len(due.rows), len(got.rows), fields, gone=given.gone)
     odd = _differing(due.rows, got.rows, once=rules.delivery == "at-least-once")
     of_due, of_got = _members(due.rows, odd), _members(got.rows, odd)
     if len(odd):
@@ -300,8 +303,12 @@ def _explain(
             tuple(mine.values()),
             tuple(theirs.values()),
         )
-        is_open = one.kind is Kind.LOST and not rules.complete and not holes(max(mine))
-        (found.missing if is_open else found.differences).append(made)
+        if one.kind is Kind.LOST and not rules.complete and not holes(max(mine)):
+            found.missing.append(made)
+        elif one.kind is Kind.VALUE and not mine and due.recording.gone:
+            found.unmatched.append(made)
+        else:
+            found.differences.append(made)
 
 
 def _by_id(places: Mapping[int, Placed], rules: Rules) -> dict[str, dict[int, Placed]]:
@@ -407,6 +414,8 @@ def _by_oracle(given: Recording, output: Recording, rules: Rules) -> Found:
     assert rules.oracle is not None
     if not rules.key:
         raise RequestError("--oracle: expected together with --key, whose state it is given")
+    if given.gone:
+        raise InvalidFile(given.path, [f"an oracle needs the whole input; {given.gone}"])
     file, _, function = rules.oracle.rpartition(":")
     path = Path(file)
     expect = user_code.function(path.parent, f"{path.name}:{function}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from pydantic import Field
@@ -86,6 +86,10 @@ def _outcome(id_: str, kind: Kind, found: Found, rules: Rules, examples: int) ->
         return _failed(id_, kind, wrong, found, examples)
     if kind is Kind.LOST and found.missing:
         return _missing(id_, found, rules, examples)
+    if kind is Kind.VALUE and found.unmatched:
+        said = counted(len(found.unmatched), "output answers", "outputs answer")
+        why = f"{said} no record of the input, the begin of which is gone: {found.gone}"
+        return _unknown(id_, Reason.RECORDED_SHORT, why, map(_example, found.unmatched[:examples]))
     if not found.records_out:
         return _unknown(id_, Reason.NOT_SEEN, "the output holds no record")
     if found.beyond:
@@ -148,7 +152,7 @@ def _missing(id_: str, found: Found, rules: Rules, examples: int) -> Outcome:
     )
 
 
-def _unknown(id_: str, reason: Reason, why: str, brief: Sequence[str] = ()) -> Outcome:
+def _unknown(id_: str, reason: Reason, why: str, brief: Iterable[str] = ()) -> Outcome:
     return Outcome(
         id_,
         Verdict.UNKNOWN,

@@ -74,7 +74,12 @@ class Piece(ABC):
 
 
 class Recording(ABC):
-    """One recorded topic. ``name``: IN or OUT. A record is known by its index, from 0."""
+    """One recorded topic. ``name``: IN or OUT. A record is known by its index, from 0.
+
+    gone: what is known to be missing at its begin, "" for nothing.
+    """
+
+    gone = ""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name, self.path = name, path
@@ -189,7 +194,7 @@ class JsonLines(Recording):
 
     def __init__(self, name: str, path: Path, codec: str) -> None:
         super().__init__(name, path)
-        self._codec = codec
+        self.file, self._codec = path, codec
         #: The types to read fields as, one after the other, until one fits a piece.
         self.types: list[Mapping[str, pa.DataType]] = []
 
@@ -214,7 +219,7 @@ class JsonLines(Recording):
         if names is not None:
             self._expect_types(names)
         line, rest = 1, b""
-        with _opened(self.path, self._codec) as read:
+        with _opened(self.file, self._codec) as read:
             while more := read(_PIECE):
                 text = rest + more
                 end = text.rfind(b"\n") + 1

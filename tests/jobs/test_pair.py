@@ -363,8 +363,8 @@ def test_what_is_no_regular_file_is_said(judge: Judge, tmp_path: Path) -> None:
         ".": "expected a regular file; it is a folder",
         "pipe.jsonl": "expected a regular file; it is a named pipe",
         "nothing.jsonl": "nothing.jsonl: No such file",
-        "out.jsonl": "OUT: expected another file than IN",
-        "link.jsonl": "OUT: expected another file than IN",
+        "out.jsonl": "OUT: expected another recording than IN",
+        "link.jsonl": "OUT: expected another recording than IN",
     }.items():
         status, _, err = judge(name, "out.jsonl", "--identity", "id")
         assert status == 2 and said in err, name
