@@ -44,10 +44,26 @@ Address = Annotated[
     ),
 ]
 Checkpoint = Annotated[str, matching(r"\{state\}/[^{}]+", "a folder below {state}")]
+#: Files of output; a pattern has * or ? in the names of folders or files.
+Files = Annotated[
+    str,
+    matching(
+        r"(\{state\}/)?(?!/)(?!(.*/)?(\.\.?)?(/|$))[^\x00{}]+",
+        'a folder or files below {state}, as "out" or "out/*.jsonl"',
+    ),
+]
 Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "the name of a topic")]
 Claim = Literal["at-least-once", "exactly-once"]
 Death = Literal["worker", "engine"]
 CellType = Literal["integer", "number", "boolean"]
+Kind = Literal["topic", "sql", "files", "http"]
+#: Kind of output -> its keys that no other kind has.
+_KEYS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "topic": ("topic", "decode", "partitions"),
+    "sql": ("url", "settled"),
+    "files": ("types",),
+    "http": (),
+}
 
 
 def _named(tables: dict[str, Any]) -> dict[str, Any]:
@@ -97,15 +113,19 @@ class InputTable(Table):
 
 
 class OutputTable(Table):
-    """[outputs.NAME]: a topic, or with ``sql`` the rows that a query gives.
+    """[outputs.NAME]: a topic; or the rows of ``sql``, of ``files``, or requests over ``http``.
 
-    decode: makes an object of the bytes of a message, which are JSON otherwise.
-    identity: fields that say which row it is; of a topic, empty: the key of the message.
-    counts: the field that says how many records a row has counted. settled: a query for the
-    number of records of input whose effect is in the database.
+    types: of columns of CSV files, whose cells are text otherwise. decode: makes an object of
+    the bytes of a message, which are JSON otherwise. identity: fields that say which row it is;
+    empty: the key of the message, or of the request. counts: the field that says how many
+    records a row has counted. settled: a query for the number of records of input whose effect
+    is in the database.
     """
 
     sql: Text | None = None
+    files: Files | None = None
+    types: dict[str, CellType] = Field(default_factory=dict)
+    http: bool = False
     url: Address = SQLITE
     settled: Text | None = None
     topic: Topic | None = None
@@ -114,6 +134,21 @@ class OutputTable(Table):
     identity: list[Text] = Field(default_factory=list)
     counts: Text | None = None
     ignore: list[Text] = Field(default_factory=list)
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """What it is said to be: one kind, unless job.toml is wrong."""
+        said: list[tuple[Kind, bool]] = [
+            ("sql", self.sql is not None),
+            ("files", self.files is not None),
+            ("http", self.http),
+        ]
+        return [kind for kind, is_it in said if is_it] or ["topic"]
+
+    @property
+    def kind(self) -> Kind:
+        """Where its rows are read."""
+        return self.kinds[0]
 
 
 class ClaimsTable(Table):
@@ -228,16 +263,16 @@ def _conflicts(job: Job) -> Iterable[str]:
 
 
 def _output_conflicts(where: str, out: OutputTable) -> Iterable[str]:
-    if out.sql is None:
-        if out.settled is not None:
-            yield f"{where} settled: expected only beside sql"
+    if len(out.kinds) > 1:
+        yield f"{where}: expected one of sql, files, http; got {', '.join(out.kinds)}"
         return
-    if out.topic is not None:
-        yield f"{where} topic: expected either sql or topic"
-    if out.decode is not None:
-        yield f"{where} decode: expected only beside a topic"
-    if not out.identity:
-        yield f"{where} identity: missing; required beside sql: the columns that name a row"
+    for kind, keys in _KEYS.items():
+        for key in keys:
+            if kind != out.kind and key in out.model_fields_set:
+                beside = "a topic" if kind == "topic" else kind
+                yield f"{where} {key}: expected only beside {beside}"
+    if out.kind in ("sql", "files") and not out.identity:
+        yield f"{where} identity: missing; required beside {out.kind}: the fields that name a row"
 
 
 def _placeholders(job: Job) -> set[str]:

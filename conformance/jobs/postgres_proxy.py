@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,10 @@ _LONGEST_STARTUP: Final = 10_000
 _HEAD: Final = 1 << 16
 #: How long the server may take to end what a client has left.
 _LEFT_S: Final = 5.0
+#: Moment -> what is under way at it.
+UNDER_WAY: Final[Mapping[str, str]] = dict.fromkeys(
+    ("committed", "appended"), "a commit of the database that the job does not know of"
+)
 _WRITES: Final = {b"INSERT", b"UPDATE", b"DELETE", b"MERGE", b"COPY"}
 _WORD: Final = re.compile(rb"(?>\s+|--[^\n]*\n|/\*.*?\*/)*+([A-Za-z]+)", re.DOTALL)
 _WRITES_WITHIN: Final = re.compile(rb"\b(?:INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
@@ -113,12 +118,18 @@ class PostgresProxy:
 
     ``observe(moment, connection)`` is called in the proxy's thread; it must not block. It may
     return a future, until which the connection stands still: True drops what came with a moment
-    "...-received", and the connection with it. Numbers of connections are negative: those of
-    Kafka are positive.
+    "...-received", and the connection with it. ``numbers`` gives connections theirs, which are
+    negative: those of Kafka are positive.
     """
 
-    def __init__(self, upstream: Path, observe: Callable[[str, int], Future[bool] | None]) -> None:
+    def __init__(
+        self,
+        upstream: Path,
+        observe: Callable[[str, int], Future[bool] | None],
+        numbers: Iterator[int] | None = None,
+    ) -> None:
         self.upstream, self.observe = upstream, observe
+        self._numbers = numbers or itertools.count(-1, -1)
         #: What ended the thread, or kept a connection from the server.
         self.failure: BaseException | None = None
         #: By number of connection; the records of those that were never given any are 0.
@@ -184,7 +195,7 @@ class PostgresProxy:
         self._servers.append(await asyncio.start_server(self._accept, sock=sock))
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        number = -len(self.uses) - 1
+        number = next(self._numbers)
         task = asyncio.current_task()
         assert task is not None
         use = self.uses[number] = ConnectionUse(number, writer.get_extra_info("peername")[1])

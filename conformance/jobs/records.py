@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import inspect
+import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.jobs import user_code
@@ -120,7 +121,8 @@ def _text(key: object) -> str:
 
 def _values(job: Job, table: InputTable, path: Path, seed: int) -> Iterator[Any]:
     if table.make is None:
-        yield from _of_file(path, table.types)
+        with path.open("rb") as file:
+            yield from of_file(path, table.types, file)
         return
     make = user_code.function(job.folder, table.make)
     asks = "seed" in inspect.signature(make).parameters
@@ -130,27 +132,29 @@ def _values(job: Job, table: InputTable, path: Path, seed: int) -> Iterator[Any]
         raise InvalidFile(path, [f"{table.make}: {user_code.raised(error)}"]) from error
 
 
-def _of_file(path: Path, types: Mapping[str, CellType]) -> Iterator[Any]:
+def of_file(path: Path, types: Mapping[str, CellType], file: IO[bytes]) -> Iterator[Any]:
+    """Yield the values of a file, which its name says the format of; raises InvalidFile."""
     kind = path.suffix.lower()
     if kind == ".csv":
-        return _of_csv(path, types)
-    return _of_parquet(path) if kind == ".parquet" else _of_json_lines(path)
+        return _of_csv(path, types, file)
+    return _of_parquet(path, file) if kind == ".parquet" else _of_json_lines(path, file)
 
 
-def _of_json_lines(path: Path) -> Iterator[Any]:
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                yield json.loads(line)
-            except (ValueError, RecursionError) as error:
-                got = shown(line.decode("utf-8", "backslashreplace"), 80)
-                what = f"line {number:,}: expected a JSON object; got {got!r}"
-                raise InvalidFile(path, [what]) from error
+def _of_json_lines(path: Path, lines: IO[bytes]) -> Iterator[Any]:
+    for number, line in enumerate(lines, 1):
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError) as error:
+            got = shown(line.decode("utf-8", "backslashreplace"), 80)
+            what = f"line {number:,}: expected a JSON object; got {got!r}"
+            raise InvalidFile(path, [what]) from error
 
 
-def _of_csv(path: Path, types: Mapping[str, CellType]) -> Iterator[dict[str, Any]]:
+def _of_csv(
+    path: Path, types: Mapping[str, CellType], content: IO[bytes]
+) -> Iterator[dict[str, Any]]:
     """Yield rows whose cells are the text in the file, those of declared columns converted."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as file:
         rows = csv.reader(file, strict=True)
         try:
             names = next(rows, [])
@@ -184,13 +188,13 @@ def converted(cell: str, type_: CellType, line: str, name: str, path: Path) -> A
     raise InvalidFile(path, [what])
 
 
-def _of_parquet(path: Path) -> Iterator[dict[str, Any]]:
+def _of_parquet(path: Path, content: IO[bytes]) -> Iterator[dict[str, Any]]:
     """Yield rows as JSON has them: dates and times are ISO 8601 text, decimals plain text."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(content) as file:
             expect_columns(path, file.schema_arrow.names)
             for batch in file.iter_batches():
                 for row in batch.to_pylist():

@@ -21,7 +21,7 @@ from rich.text import Text
 from tickproof.conformance.engines import isolation
 from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.errors import InvalidFile, TickproofError
-from tickproof.conformance.jobs import comparison, judge, oracle, trial, user_code
+from tickproof.conformance.jobs import comparison, judge, ledger, oracle, trial, user_code
 from tickproof.conformance.jobs.comparison import Claims, Kind, Level, Rows
 from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
 from tickproof.conformance.jobs.judge import Baseline, Judged
@@ -113,6 +113,8 @@ class Session:
         self, run: Run, baselines: Mapping[str, Baseline]
     ) -> list[tuple[str, comparison.Finding]]:
         """Return what is wrong; what a job did not give as it stood still, or yet, is not lost."""
+        if not run.rows:  # they could not be read
+            return []
         found = [
             (name, one) for name, base in baselines.items() for one in base.findings(run, name)
         ]
@@ -138,10 +140,14 @@ class Session:
         """Yield the runs with faults that the claims select."""
         job, chance = self._job, random.Random(self._settings.seed)
         moments = [one for one in COMMITS if calm.moments[one] >= _FEWEST]
-        databases = {one.url for one in job.outputs.values() if one.sql}
+        databases = {one.url for one in job.outputs.values() if one.kind == "sql"}
+        kinds = {one.kind for one in job.outputs.values()}
         if databases == {POSTGRESQL}:  # its moments are seen by a proxy, unless they are hidden
             moments = moments or list(trial.IN_DATABASE)
-        elif databases:
+        elif "http" in kinds:
+            called = [one for one in ledger.UNDER_WAY if one in moments]
+            moments = called + [one for one in moments if one not in called]
+        elif databases or "files" in kinds:
             moments = [one for one in moments if not one.startswith("append")]
             moments[:0] = trial.IN_DATABASE
         if not moments:
@@ -190,7 +196,7 @@ class Session:
                 raise InvalidFile(self._job.path, [f"{what}; got {shown(str(value), 100)}"])
             key = comparison.canonical([value[one] for one in table.identity])
             rows.append((key if table.identity else record.key, value))
-        return oracle.last_of_each(rows) if table.sql else rows
+        return oracle.last_of_each(rows) if table.kind == "sql" else rows
 
     def _complete(self, rows: Mapping[str, Sequence[Row]]) -> bool:
         """Say whether rows hold the last that is due of each key."""
@@ -207,7 +213,7 @@ class Session:
         return Claims(
             claims.state,
             claims.delivery,
-            ordered=table.sql is None,
+            ordered=table.kind in ("topic", "http"),
             knows=self._due is not None,
             counts=table.counts or "",
         )

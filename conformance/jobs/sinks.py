@@ -1,4 +1,4 @@
-"""Where a job's output is read: a topic as those see it who read what is committed, or SQL."""
+"""Where a job's output is read: the interface of sinks, a topic read committed, and SQL."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ class Sink(Protocol):
     """One output of a job in one run; ``where`` is what the job is told of it."""
 
     where: str
+    #: What `in_transaction` sees, in words.
+    open: str
 
     def take(self) -> None:
         """Read what has come; raises BadOutput."""
@@ -41,14 +43,17 @@ class Sink(Protocol):
     def whole(self) -> bool:
         """Tell whether all that was written has come: no open transaction hides some of it."""
 
-    def rows(self) -> list[Row]:
-        """Return the rows that are there, each with its identity; raises BadOutput."""
+    def rows(self, ended: bool = False) -> list[Row]:
+        """Return the rows that are there, each with its identity; raises BadOutput.
+
+        ended: the job is over, so that what is half there stays so.
+        """
 
     def settled(self) -> int | None:
         """Return how many records of input have had their effect, None where nothing tells."""
 
     def in_transaction(self) -> bool:
-        """Say whether a transaction is open in it."""
+        """Say whether a transaction is open in it, or files are being written."""
 
     def writer_died(self) -> None:
         """Take no transaction that a dead process left for an open one."""
@@ -57,7 +62,8 @@ class Sink(Protocol):
         """Let go of it."""
 
 
-def _identity(table: OutputTable, value: dict[str, Any], key: str, where: str) -> str:
+def identity(table: OutputTable, value: dict[str, Any], key: str, where: str) -> str:
+    """Return which row a value is; raises BadOutput if it lacks a field of its identity."""
     if not table.identity:
         return key
     if missing := [name for name in table.identity if name not in value]:
@@ -98,6 +104,8 @@ def reader(table: OutputTable, folder: Path) -> Callable[[bytes | None, str], di
 class TopicSink:
     """A topic of JSON objects, or of bytes that ``decode`` makes objects of."""
 
+    open = "an open transaction of the database"
+
     def __init__(self, table: OutputTable, topic: str, cluster: Cluster, folder: Path) -> None:
         self._table, self.where, self._cluster = table, topic, cluster
         self._read = reader(table, folder)
@@ -132,7 +140,7 @@ class TopicSink:
             )
             value = self._read(message.value(), where)
             key = (message.key() or b"").decode("utf-8", "backslashreplace")
-            self._rows.append((_identity(self._table, value, key, where), value))
+            self._rows.append((identity(self._table, value, key, where), value))
 
     def position(self) -> object:
         """Return how many rows have come."""
@@ -143,7 +151,7 @@ class TopicSink:
         ends = self._cluster.ends(self.where, self._table.partitions, committed=False)
         return all(self._reached[at] >= end for at, end in enumerate(ends))
 
-    def rows(self) -> list[Row]:
+    def rows(self, ended: bool = False) -> list[Row]:
         """Return all rows, those of a partition in their order."""
         return list(self._rows)
 
@@ -172,6 +180,8 @@ class _Facts(NamedTuple):
 class SqliteSink:
     """Rows of a query on a SQLite file in the folder of the job's state."""
 
+    open = "an open transaction of the database"
+
     def __init__(self, table: OutputTable, file: Path, job_toml: Path, where: str) -> None:
         self._table, self._file, self._toml, self._name = table, file, job_toml, where
         self._left: dict[str, _Facts] = {}
@@ -188,7 +198,7 @@ class SqliteSink:
         """Return True: a query sees all that is committed."""
         return True
 
-    def rows(self) -> list[Row]:
+    def rows(self, ended: bool = False) -> list[Row]:
         """Return the rows of the query."""
         return named_rows(self._table, self._asked(self._table.sql or "", "sql"), self._name)
 
@@ -241,6 +251,8 @@ def _tables(database: sqlite3.Connection) -> list[Any]:
 class SqlSink:
     """Rows of a query on any database that SQLAlchemy reaches."""
 
+    open = "an open transaction of the database"
+
     def __init__(
         self, table: OutputTable, kit_url: str, job_url: str, job_toml: Path, name: str
     ) -> None:
@@ -277,7 +289,7 @@ class SqlSink:
         """Return True: a query sees all that is committed."""
         return True
 
-    def rows(self) -> list[Row]:
+    def rows(self, ended: bool = False) -> list[Row]:
         """Return the rows of the query."""
         return named_rows(self._table, self._asked(self._table.sql or "", "sql"), self._name)
 
@@ -321,4 +333,4 @@ class SqlSink:
 
 def named_rows(table: OutputTable, rows: Sequence[dict[str, Any]], where: str) -> list[Row]:
     """Return rows with their identities; raises BadOutput for one without."""
-    return [(_identity(table, row, "", f"[{where}]"), row) for row in rows]
+    return [(identity(table, row, "", f"[{where}]"), row) for row in rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import signal
@@ -23,8 +24,10 @@ from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.process import Engine
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import KitStopped
-from tickproof.conformance.jobs import checkpoint
+from tickproof.conformance.jobs import checkpoint, ledger, postgres_proxy
 from tickproof.conformance.jobs.declaration import POSTGRESQL, SQLITE, Job
+from tickproof.conformance.jobs.file_sink import FilesSink
+from tickproof.conformance.jobs.ledger import HttpSink, Ledger
 from tickproof.conformance.jobs.postgres import JOB, Postgres
 from tickproof.conformance.jobs.postgres_proxy import PostgresProxy
 from tickproof.conformance.jobs.records import Record
@@ -66,7 +69,7 @@ _MOST_STARTS: Final = 3
 _ENDED: Final = re.compile(r"supervisor: worker (\d+) ended with (-?\d+)")
 
 
-#: One is open in a database; one that was open is over.
+#: One is open in a database, or files are being written; one that was open is over.
 IN_DATABASE: Final = ("transaction", "transaction-over")
 #: What is open for so long may stay so: SQLite's log of writes does, whatever was committed.
 _OPEN_S: Final = 1.0
@@ -203,6 +206,9 @@ class Trial:
         self._position: object = None
         #: The server that the kit has started for the run, and what stands before it.
         self._database: tuple[Postgres, PostgresProxy] | None = None
+        self._ledger: Ledger | None = None
+        #: Numbers of connections to what is not Kafka.
+        self._numbers = itertools.count(-1, -1)
 
     # -- its parts -------------------------------------------------------------------------
 
@@ -214,7 +220,7 @@ class Trial:
             address = self._address(stack)
             cluster = self._cluster = Cluster(address.kit)
             topics = {self._topic(n): t.partitions for n, t in self._job.inputs.items()}
-            out = {n: t for n, t in self._job.outputs.items() if t.sql is None}
+            out = {n: t for n, t in self._job.outputs.items() if t.kind == "topic"}
             topics |= {self._out_topic(n): t.partitions for n, t in out.items()}
             cluster.create(topics, _ANY_TIME)
             stack.callback(cluster.delete, topics)
@@ -232,8 +238,11 @@ class Trial:
             self._state = self._workspace.state_dir(self._id)
             if any(table.url == POSTGRESQL for table in self._job.outputs.values()):
                 server = stack.enter_context(Postgres())
-                proxy = PostgresProxy(server.socket, self._observe)
+                proxy = PostgresProxy(server.socket, self._observe, self._numbers)
                 self._database = server, stack.enter_context(proxy)
+            if called := [n for n, table in self._job.outputs.items() if table.http]:
+                made = Ledger(called, self._observe, self._numbers)
+                self._ledger = stack.enter_context(made)
             self._sinks = {n: self._sink(n) for n in self._job.outputs}
             for sink in self._sinks.values():
                 stack.callback(sink.close)
@@ -271,8 +280,13 @@ class Trial:
 
     def _sink(self, name: str) -> Sink:
         table = self._job.outputs[name]
-        if table.sql is None:
+        if table.kind == "topic":
             return TopicSink(table, self._out_topic(name), self._cluster, self._job.folder)
+        if table.kind == "files":
+            return FilesSink(table, self._state, name)
+        if table.kind == "http":
+            assert self._ledger is not None
+            return HttpSink(table, self._ledger, name)
         where, toml = f"outputs.{name}", self._job.path
         if table.url == SQLITE:
             return SqliteSink(table, self._state / f"{name}.db", toml, where)
@@ -351,7 +365,7 @@ class Trial:
         stack.callback(self._end_engine)
         stack.enter_context(Pulse(self._clock, self._moves, self._living))
         limit_s = self._job.table.startup_timeout_s
-        proxies: list[Proxy | PostgresProxy] = [self._proxy, *(self._database or ())[1:]]
+        proxies: list[Proxy | PostgresProxy | Ledger] = [self._proxy, *self._beside]
         engine.start((), [proxy.port for proxy in proxies])
         engine.request("hello", limit_s, protocol=1)
         self._state = engine.workspace.state_dir(self._id)
@@ -389,6 +403,12 @@ class Trial:
         while self._due:
             self._due.popleft()[2].set_result(False)
         self._engine_now.end()
+
+    @property
+    def _beside(self) -> list[PostgresProxy | Ledger]:
+        """What the job reaches beside the broker, and the kit can cut off."""
+        found: list[PostgresProxy | Ledger] = list((self._database or ())[1:])
+        return [*found, self._ledger] if self._ledger else found
 
     def _check(self) -> None:
         """Raise EngineFailure for a job that is gone, KitStopped for a proxy or broker that is."""
@@ -579,7 +599,7 @@ class Trial:
                     break
                 before = position
                 time.sleep(_ASK_S)
-            run.rows = {name: sink.rows() for name, sink in self._sinks.items()}
+            run.rows = {name: sink.rows(ended=True) for name, sink in self._sinks.items()}
         except BadOutput as error:
             run.failure = run.failure or str(error)
 
@@ -675,8 +695,7 @@ class Trial:
     def _carry_out(self, strike: Strike, connection: int, held: bool) -> None:
         if strike.do == "cut":
             fetched, count = self._fetched(None), self._proxy.reset_all()
-            if self._database is not None:
-                count += self._database[1].reset_all()
+            count += sum(one.reset_all() for one in self._beside)
             what = f"{count} connections"
             self._note(strike, what, fetched, "traffic" if count else "")
             return
@@ -722,13 +741,13 @@ class Trial:
         found = []
         if self._proxy.open_transactions:
             found.append("an open transaction")
-        if self._in_transaction():
-            found.append("an open transaction of the database")
-        elif strike.at == "transaction-over":
-            found.append("a transaction of the database that was just over")
-        if connection < 0:  # to the database, where nothing is under way before a statement is
-            if strike.at in ("committed", "appended"):
-                found.append("a commit of the database that the job does not know of")
+        found += [sink.open for sink in self._sinks.values() if sink.in_transaction()]
+        if not found and strike.at == "transaction-over":
+            found.append("output that was written just before")
+        if connection < 0:  # nothing is under way in a database before a statement is
+            called = self._ledger is not None and connection in self._ledger.uses
+            known = ledger.UNDER_WAY if called else postgres_proxy.UNDER_WAY
+            found += [known[strike.at]] if strike.at in known else []
         elif held:
             found.append(f"a held {strike.at.partition('-')[0]}")
         return " and ".join(found)
@@ -738,9 +757,9 @@ class Trial:
         if len(workers) < 2:
             return next(iter(workers), "")
         uses = [(one, self._proxy.port) for one in self._uses.values() if not one.over]
-        if self._database is not None and connection < 0:
-            proxy = self._database[1]
-            uses.append((proxy.uses[connection], proxy.port))
+        for proxy in self._beside:
+            if connection in proxy.uses:
+                uses.append((proxy.uses[connection], proxy.port))
         uses.sort(key=lambda one: (one[0].number != connection, -one[0].fetched))
         for use, server in uses:
             for name, some in workers.items():

@@ -88,6 +88,46 @@ def test_a_java_is_found_for_a_job_or_said_to_be_missing(
             '[outputs.totals]\nsql = "select 1"\nurl = "postgresq"',
             '[outputs.totals] url: expected "sqlite", "postgresql" or an address',
         ),
+        (
+            "[outputs.totals]",
+            '[outputs.totals]\nfiles = "out"\nsql = "select 1"',
+            "[outputs.totals]: expected one of sql, files, http; got sql, files",
+        ),
+        (
+            "[outputs.totals]",
+            '[outputs.totals]\nfiles = "out"',
+            "[outputs.totals] identity: missing; required beside files",
+        ),
+        (
+            "[outputs.totals]",
+            '[outputs.totals]\nfiles = "../out"',
+            "files: expected a folder or files below {state}",
+        ),
+        (
+            "[outputs.totals]",
+            '[outputs.totals]\nfiles = "/out"',
+            "files: expected a folder or files below {state}",
+        ),
+        (
+            "[outputs.totals]",
+            '[outputs.totals]\nhttp = true\ntopic = "calls"',
+            "[outputs.totals] topic: expected only beside a topic",
+        ),
+        (
+            "[outputs.totals]",
+            '[outputs.totals]\nhttp = true\nurl = "sqlite"',
+            "[outputs.totals] url: expected only beside sql",
+        ),
+        (
+            "[outputs.totals]",
+            "[outputs.totals]\nhttp = 1",
+            "[outputs.totals] http: expected true or false",
+        ),
+        (
+            "[outputs.totals]",
+            '[outputs.totals]\ntypes = { n = "integer" }',
+            "[outputs.totals] types: expected only beside files",
+        ),
         ('state = "exactly-once"', 'state = "once"', "state: expected"),
         ("[inputs.orders]", '[inputs.orders]\ntypes = { n = "integer" }', "types: expected only"),
         (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.twins import copy, judged
+from tests.jobs.twins import copy, judged, twins
 from tests.kafka.presence import expect_broker
 from tests.long import LONG
 from tickproof.conformance.engines import starters
@@ -93,3 +93,18 @@ def test_state_that_is_restored_to_the_last_stable_offset_lacks_what_follows(
 ) -> None:
     found = judged(copy("totals-kafka", tmp_path, twin="stable"), tmp_path)
     assert found["JB-PAUSE"].verdict is Verdict.FAIL, said(found)
+
+
+@LONG
+@pytest.mark.parametrize(
+    ("name", "twin"),
+    [(name, twin) for name in ("orders-files", "orders-http") for twin in ("", *twins(name))],
+)
+def test_files_and_calls(tmp_path: Path, name: str, twin: str) -> None:
+    found = judged(copy(name, tmp_path, twin=twin), tmp_path)
+    if twin:
+        assert found[twins(name)[twin]["requirement"]].verdict is Verdict.FAIL, said(found)
+    else:
+        assert {one.verdict for one in found.values()} == {Verdict.PASS, Verdict.NOT_CLAIMED}, said(
+            found
+        )

@@ -1,0 +1,216 @@
+"""Output in files: JSON lines, CSV and Parquet, of which only what is committed counts.
+
+A folder with `_spark_metadata`, the log of a file sink of Structured Streaming, has the files that
+the log names. If a folder of the output has a `_SUCCESS`, folders without one are not committed.
+Names that begin with "." or "_", or that say tmp, temp or part, are never output.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import io
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+from urllib.parse import unquote, urlparse
+
+from tickproof.conformance.engines.workspace import unfinished, walked
+from tickproof.conformance.errors import HistoryError, InvalidFile
+from tickproof.conformance.history import plain_files
+from tickproof.conformance.jobs.declaration import OutputTable
+from tickproof.conformance.jobs.records import MOST, of_file
+from tickproof.conformance.jobs.sinks import BadOutput, Row, identity
+from tickproof.conformance.text import shown
+
+SPARK_LOG, SUCCESS = "_spark_metadata", "_SUCCESS"
+_MOST_FILES: Final = 100_000
+_MOST_BYTES: Final = 1 << 30
+_COMPACT: Final = ".compact"
+#: What was written this recently is being written.
+_FRESH_NS: Final = 20_000_000
+_SUFFIXES: Final = {".jsonl", ".json", ".ndjson", ".csv", ".parquet"}
+
+#: What tells a version of a file from others.
+_Facts = tuple[int, int, int]
+
+
+def place(files: str) -> tuple[str, tuple[str, ...]]:
+    """Return the folder below {state} that ``files`` names, and a pattern for each name below it.
+
+    No pattern stands for all files, however deep.
+    """
+    parts = PurePosixPath(files.removeprefix("{state}/")).parts
+    fixed = next((n for n, part in enumerate(parts) if set(part) & set("*?[")), len(parts))
+    if fixed == len(parts) and PurePosixPath(files).suffix.lower() in _SUFFIXES:
+        fixed -= 1
+    return "/".join(parts[:fixed]), parts[fixed:]
+
+
+class FilesSink:
+    """Rows of files below the folder of the job's state."""
+
+    open = "output files that are being written"
+
+    def __init__(self, table: OutputTable, state: Path, name: str) -> None:
+        self._table, self._name = table, f"[outputs.{name}]"
+        folder, self._patterns = place(table.files or "")
+        self._folder = state / folder
+        self.where = str(self._folder)
+        self._read: dict[str, tuple[_Facts, list[Row]]] = {}
+
+    def take(self) -> None:
+        """Do nothing: rows are read when the job stands still."""
+
+    def position(self) -> object:
+        """Return what tells the versions of all its files."""
+        return list(self._facts())
+
+    def whole(self) -> bool:
+        """Return True: what is not committed is no output yet."""
+        return True
+
+    def rows(self, ended: bool = False) -> list[Row]:
+        """Return the rows of committed files, in the order of their names.
+
+        A file that cannot be read counts once it can; if the job has ended, it raises BadOutput.
+        """
+        found: list[Row] = []
+        facts = dict(self._facts())
+        for name in self._committed(set(facts), ended):
+            known = self._read.get(name)
+            if ended or known is None or known[0] != facts[name]:
+                try:
+                    known = facts[name], list(self._rows_of(name, ended))
+                except (InvalidFile, HistoryError, OSError, BadOutput) as error:
+                    if ended:
+                        raise BadOutput(f"{self._name} {error}") from error
+                    continue
+                self._read[name] = known
+            found += known[1]
+            if len(found) > MOST:
+                raise BadOutput(f"{self._name}: expected at most {MOST:,} rows in files")
+        return found
+
+    def settled(self) -> int | None:
+        """Return None: files say nothing of the input."""
+        return None
+
+    def in_transaction(self) -> bool:
+        """Say whether a file, under its last name or another, was written just now."""
+        now = time.time_ns()
+        return any(abs(now - facts[1]) < _FRESH_NS for _, facts in self._facts())
+
+    def writer_died(self) -> None:
+        """Do nothing: what was written just now soon was not."""
+
+    def close(self) -> None:
+        """Do nothing: no file stays open."""
+
+    def _facts(self) -> Iterator[tuple[str, _Facts]]:
+        """Yield all files below the folder, by their name in it, with what tells their version."""
+        count = 0
+        for parent, _, names in walked(self._folder):
+            for name in names:
+                path = os.path.join(parent, name)  # noqa: PTH118 - many files
+                try:
+                    held = os.lstat(path)
+                except OSError:
+                    continue  # it was removed meanwhile
+                if (count := count + 1) > _MOST_FILES:
+                    raise BadOutput(f"{self._name}: expected at most {_MOST_FILES:,} files")
+                inner = os.path.relpath(path, self._folder)
+                yield inner, (held.st_ino, held.st_mtime_ns, held.st_size)
+
+    def _committed(self, there: set[str], ended: bool) -> list[str]:
+        found = sorted(name for name in there if self._is_output(name))
+        if any(name.startswith(f"{SPARK_LOG}/") for name in there):
+            try:
+                logged = self._logged(there)
+            except (HistoryError, OSError, ValueError, RecursionError) as error:
+                if ended:
+                    raise BadOutput(f"{self._name} {SPARK_LOG}: {error}") from error
+                return []
+            if ended and (gone := sorted(logged - there)):
+                what = f"has committed {shown(gone[0], 200)}, which is not there"
+                raise BadOutput(f"{self._name} {SPARK_LOG}: {what}")
+            return [name for name in found if name in logged]
+        done = {name.rpartition("/")[0] for name in there if name.split("/")[-1] == SUCCESS}
+        return [name for name in found if not done or done.intersection(_above(name))]
+
+    def _is_output(self, name: str) -> bool:
+        parts = name.split("/")
+        if any(part.startswith((".", "_")) for part in parts) or unfinished(parts[-1]):
+            return False
+        if not self._patterns:
+            return True
+        return len(parts) == len(self._patterns) and all(
+            map(fnmatch.fnmatchcase, parts, self._patterns)
+        )
+
+    def _logged(self, there: set[str]) -> set[str]:
+        """Return the files that Spark's log commits; raises ValueError, HistoryError, OSError."""
+        batches: dict[int, str] = {}
+        for name in there:
+            folder, _, last = name.rpartition("/")
+            number = last.removesuffix(_COMPACT)
+            if folder != SPARK_LOG or not (number.isdecimal() and number.isascii()):
+                continue
+            # A compact file holds all before it; it takes the place of the plain one.
+            if last.endswith(_COMPACT) or int(number) not in batches:
+                batches[int(number)] = name
+        compact = max((n for n, name in batches.items() if name.endswith(_COMPACT)), default=0)
+        found = set[str]()
+        for log in (batches[n] for n in sorted(batches) if n >= compact):
+            version, *lines = plain_files.read_bytes(self._folder, log).decode("utf-8").split("\n")
+            if version != "v1":
+                raise ValueError(f"{log}: expected v1; got {shown(version, 40)}")
+            for line in filter(None, lines):
+                self._apply(line, log, found)
+        return found
+
+    def _apply(self, line: str, log: str, found: set[str]) -> None:
+        """Take a line of Spark's log."""
+        entry = json.loads(line)
+        try:
+            path, action = unquote(urlparse(entry["path"]).path), entry["action"]
+            inner = str(PurePosixPath(path).relative_to(self._folder))
+        except (TypeError, KeyError, ValueError, AttributeError):
+            expected = "expected a path in the folder and an action"
+            raise ValueError(f"{log}: {expected}; got {shown(line, 200)}") from None
+        (found.discard if action == "delete" else found.add)(inner)
+
+    def _rows_of(self, name: str, ended: bool) -> Iterator[Row]:
+        content = plain_files.read_bytes(self._folder, name, _MOST_BYTES)
+        path = self._folder / name
+        kind = path.suffix.lower()
+        if kind != ".parquet" and not content:
+            return
+        if kind != ".parquet" and not content.endswith(b"\n"):
+            lines, end, last = content.rpartition(b"\n")
+            if not ended:
+                content = lines + end
+            elif kind == ".csv" or not _is_object(last):
+                got = shown(last.decode("utf-8", "backslashreplace"), 80)
+                number = content.count(b"\n") + 1
+                raise BadOutput(f"{path}, line {number:,}: expected a whole line; got {got!r}")
+        for number, value in enumerate(of_file(path, self._table.types, io.BytesIO(content)), 1):
+            where = f"{path}, row {number:,}"
+            if not isinstance(value, dict):
+                raise BadOutput(f"{where}: expected an object; got {shown(repr(value), 80)}")
+            yield identity(self._table, value, "", where), value
+
+
+def _is_object(line: bytes) -> bool:
+    """Tell whether a last line is complete: no part of an object is an object."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _above(name: str) -> set[str]:
+    """Return the folders that a file is in, up to that of the output, which is ""."""
+    return {"" if str(one) == "." else str(one) for one in PurePosixPath(name).parents}
