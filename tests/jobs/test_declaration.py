@@ -304,4 +304,4 @@ def test_the_jobs_of_the_kit_load() -> None:
     for path in sorted((fixtures() / "jobs").glob("*/job.toml")):
         job = declaration.load(path)
         for name in job.inputs:
-            assert len(records.of_input(job, name, 1)) == 6_000
+            assert len(records.of_input(job, name, 1)) in (2_000, 6_000)
