@@ -209,7 +209,7 @@ def split(
                 digests[i].update(records.view(np.uint8).data)
             if progress is not None:
                 progress(done)
-    plan = placement.hasten(np.cumsum(counts, axis=0).astype(np.uint64))
+    plan = placement.timed(np.cumsum(counts, axis=0).astype(np.uint64))
     built = tuple(
         PartitionFile(s, p, path, source.dtypes[s].itemsize - 4, int(total), digest.hexdigest())
         for (s, p), path, total, digest in zip(targets, paths, plan[-1], digests, strict=True)

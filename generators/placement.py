@@ -1,4 +1,4 @@
-"""Which partition a record falls into: evenly, or so that some are empty, short or crowded."""
+"""Which partition a record falls into, and when: some may be empty, crowded, early or late."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ _PARTITION_KEY: Final = 0x7469636B70726F6F
 EARLY_PART: Final = 0.1
 _EARLY_SHARE: Final = EARLY_PART / 2
 _BITS: Final = 24
+#: The part of the run before which nothing of a partition that begins late is there.
+LATE_PART: Final = 0.7
+#: Keys of a recipe that number partitions.
+NUMBERING: Final = ("empty", "ended_early", "begin_late")
 
 
 @dataclass(frozen=True)
@@ -30,22 +34,25 @@ class Placement:
     """How the records of a run fall into partitions.
 
     empty: partitions that get no record. ended_early: partitions that get all their records,
-    and END, within EARLY_PART of the run. skew: share of the other records that fall into one
-    partition, the first that is neither; 0: all get as much. Where a key decides the
-    partition, shares are of the keys. partitioner: the kit's own places any key as wished; with
+    and END, within EARLY_PART of the run. begin_late: partitions that get nothing before LATE_PART
+    of it, and then all that others get all the time. skew: share of the other records that fall
+    into one partition, the first that is neither empty nor short; 0: all get as much. Where a key
+    decides the partition, shares are of the keys. partitioner: the kit's own places any key as
+    wished; with
     those of Kafka's clients the key alone decides, so keys have to be chosen (``choose``).
     """
 
     partitions: int
     empty: tuple[int, ...] = ()
     ended_early: tuple[int, ...] = ()
+    begin_late: tuple[int, ...] = ()
     skew: float = 0.0
     partitioner: str = OWN
     _short: np.ndarray = field(init=False, repr=False, compare=False)
     _lasting: np.ndarray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("empty", "ended_early"):
+        for name in NUMBERING:
             _check_numbers(name, getattr(self, name), self.partitions)
         if type(self.skew) not in (int, float) or not 0 <= self.skew <= 1:
             raise ValueError(f"recipe: skew: expected a share 0 to 1, got {self.skew!r}")
@@ -64,6 +71,13 @@ class Placement:
             raise ValueError(
                 "recipe: ended_early: expected at least one partition that has records left out"
             )
+        if late := sorted({*self.begin_late} - {*lasting}):
+            raise ValueError(
+                f"recipe: begin_late: expected partitions that are neither empty nor end early, "
+                f"got {late[0]}"
+            )
+        if set(lasting) == {*self.begin_late}:
+            raise ValueError("recipe: begin_late: expected a partition that goes on left out")
         short = [p for p in filled if p in self.ended_early]
         object.__setattr__(self, "_short", np.array(short, np.int64))
         object.__setattr__(self, "_lasting", np.array(lasting, np.int64))
@@ -71,17 +85,16 @@ class Placement:
     @classmethod
     def of(cls, recipe: dict[str, Any]) -> Placement:
         """Return the placement of a complete recipe; ValueError names a wrong key."""
-        for name in ("empty", "ended_early"):
+        for name in NUMBERING:
             if not isinstance(recipe[name], (list, tuple)):
                 raise ValueError(
                     f"recipe: {name}: expected a list of partitions, got {recipe[name]!r}"
                 )
         return cls(
             recipe["partitions"],
-            tuple(recipe["empty"]),
-            tuple(recipe["ended_early"]),
-            recipe["skew"],
-            recipe["partitioner"],
+            skew=recipe["skew"],
+            partitioner=recipe["partitioner"],
+            **{name: tuple(recipe[name]) for name in NUMBERING},
         )
 
     @property
@@ -145,18 +158,31 @@ class Placement:
         others = lasting[1:][(bits % (len(lasting) - 1)).astype(np.int64)]
         return np.where(_below((bits >> 16) & 0xFFFFFF, self.skew), lasting[0], others)
 
-    def hasten(self, plan: np.ndarray) -> np.ndarray:
-        """Return a plan in which the partitions that end early are done early.
+    def timed(self, plan: np.ndarray) -> np.ndarray:
+        """Return a plan in which the partitions that end early, or begin late, do so.
 
         plan: cumulative records, shape (ticks + 1, streams * partitions), a partition in the
-        same row in every stream. Others are published as before, so that all that is out when
+        same column of every stream.
+        """
+        ticks = len(plan) - 1
+        late = np.isin(np.arange(plan.shape[1]) % self.partitions, self.begin_late)
+        first = int(LATE_PART * ticks)
+        row = np.maximum(np.arange(ticks + 1) - first, 0) * ticks // max(ticks - first, 1)
+        timed = self._hastened(plan)
+        timed[:, late] = plan[row][:, late]
+        return timed
+
+    def _hastened(self, plan: np.ndarray) -> np.ndarray:
+        """Return a plan in which the partitions that end early are done early.
+
+        Others are published as before, so that all that is out when
         the last short one ends is EARLY_PART of the run, or a tick more.
         """
         width, ticks = plan.shape[1], len(plan) - 1
         short = np.isin(np.arange(width) % self.partitions, self._short)
         total, own = int(plan[-1].sum()), int(plan[-1][short].sum())
         if not own:
-            return plan
+            return plan.copy()
         # While x of the ticks pass, own + x * (total - own) records come out.
         part = max(EARLY_PART * total - own, 0) / max(total - own, 1)
         last = max(1, int(part * ticks))

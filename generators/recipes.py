@@ -1,7 +1,7 @@
 """Input recipes: a small JSON object in, partition files and a publication plan out.
 
 Beside kind, every recipe has tick = 256, partitions = 1, partitioner = "splitmix64"; empty = [],
-ended_early = [], skew = 0, secret = "".
+ended_early = [], begin_late = [], skew = 0, secret = "".
 
 | kind | keys |
 |---|---|
@@ -17,7 +17,7 @@ ended_early = [], skew = 0, secret = "".
 Every kind takes a seed and a secret, so that callers need not tell them apart; input that is
 given, not made (csv, script), does not depend on them. secret: up to 32 hexadecimal digits.
 Without it the seed gives all bytes; with it, whoever knows the seed and a part of the input
-cannot compute the rest. partitioner, empty, ended_early and skew say how
+cannot compute the rest. partitioner, empty, ended_early, begin_late and skew say how
 records fall into partitions, as in Placement: with a partitioner of Kafka's clients they choose
 keys, which input that is given does not allow. The same recipe gives the same bytes.
 What ``build`` returns as recipe has every default filled in. Of files it also has the hashes:
@@ -41,14 +41,14 @@ from tickproof.generators.market import Market, MarketParams
 from tickproof.generators.numbers import Keyed, KeyedParams, Numbers, Payloads, chunk_records
 from tickproof.generators.partitioner import symbols
 from tickproof.generators.partitions import BuiltInput, Chunk, Source, split
-from tickproof.generators.placement import OWN, Placement
+from tickproof.generators.placement import NUMBERING, OWN, Placement
 from tickproof.generators.realistic import RealisticParams, all_names, make
 from tickproof.generators.symbols import tickers, words
 
 REQUIRED: Final = object()
 INPUTS: Final = ("merged", "two")
 _PLACED: Final = {
-    "partitions": 1, "partitioner": OWN, "empty": (), "ended_early": (), "skew": 0
+    "partitions": 1, "partitioner": OWN, "empty": (), "ended_early": (), "begin_late": (), "skew": 0
 }  # fmt: skip
 _COMMON: Final = {"kind": REQUIRED, "tick": 256, "secret": ""} | _PLACED
 _MADE: Final = _COMMON | {"seed": REQUIRED, "records": REQUIRED}
@@ -118,7 +118,7 @@ def complete(recipe: dict[str, Any]) -> dict[str, Any]:
             f"{full['partitioner']} goes by the key; kind {kind!r} has its own"
         )
     # As JSON has them, however they were given.
-    return full | {key: list(full[key]) for key in ("empty", "ended_early")}
+    return full | {key: list(full[key]) for key in NUMBERING}
 
 
 def secret_of(text: str) -> str:

@@ -14,6 +14,7 @@ from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.faults.schedule_file import out_of_place, tick_for
 from tickproof.conformance.faults.space.scenarios import LASTING_TIMES, pace
 from tickproof.conformance.scenario import FaultStep, Scenario
+from tickproof.generators.placement import NUMBERING
 
 #: Index of the first candidate that fails in the same way as the original; None: none does.
 Fails = Callable[[Sequence[Scenario]], int | None]
@@ -33,7 +34,7 @@ _SIMPLEST: Final[dict[str, Any]] = {
 _GONE: Final = (
     "hot_share", "hot_keys", "edge_keys", "wrap", "hot_symbols", "crossed", "edges",
     "rate", "start_ns",
-    "empty", "ended_early", "skew", "key_shape", "event_times",
+    *NUMBERING, "skew", "key_shape", "event_times",
 )  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def simpler_parts(scenario: Scenario) -> list[Scenario]:
 def _simplest(recipe: dict[str, Any], keys: Any) -> dict[str, Any]:
     gone = {key for key in keys if key in _GONE}
     if "partitions" in keys:
-        gone |= {"empty", "ended_early"}  # they number partitions that are no more
+        gone |= {*NUMBERING}  # they number partitions that are no more
     simple = {k: v for k, v in recipe.items() if k not in gone}
     return {k: _SIMPLEST[k] if k in keys and k in _SIMPLEST else v for k, v in simple.items()}
 

@@ -78,6 +78,7 @@ class Input(Table):
     partitions: Annotated[int, Field(ge=1, le=4_096)] | None = None
     empty: _Partitions | None = None
     ended_early: _Partitions | None = None
+    begin_late: _Partitions | None = None
     skew: _Share | None = None
     tick: Annotated[int, Field(ge=1, le=2**32)] | None = None
     size: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
@@ -211,6 +212,7 @@ class Schedule(Table):
                 self.input.partitions or kind["partitions"],
                 tuple(self.input.empty or ()),
                 tuple(self.input.ended_early or ()),
+                tuple(self.input.begin_late or ()),
                 self.input.skew or 0.0,
             )
         except ValueError as error:

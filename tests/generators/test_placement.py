@@ -16,7 +16,7 @@ from tests.generators.oracle import slow_fnv1a, slow_murmur2
 from tickproof.generators.layouts import COUNT_IN, NUMBER, ORDER, framed
 from tickproof.generators.numbers import Keyed, KeyedParams, Numbers
 from tickproof.generators.partitioner import OF_CLIENTS
-from tickproof.generators.placement import EARLY_PART, OWN, PARTITIONERS, Placement
+from tickproof.generators.placement import EARLY_PART, LATE_PART, OWN, PARTITIONERS, Placement
 from tickproof.generators.recipes import build
 
 RECORDS = 20_000
@@ -33,6 +33,7 @@ def placements(draw):
     some = st.lists(st.sampled_from(range(partitions)), unique=True)
     empty = [p for p in draw(some) if p != keep]
     early = [p for p in draw(some) if p != keep]
+    late = [p for p in draw(some) if p not in (keep, *empty, *early)]
     skew = draw(st.sampled_from((0, 0, 0.5, 0.9, 1)))
     partitioner = draw(st.sampled_from(PARTITIONERS))
     return {
@@ -40,6 +41,7 @@ def placements(draw):
         "partitioner": partitioner,
         "empty": empty,
         "ended_early": early,
+        "begin_late": late,
         "skew": skew,
     }
 
@@ -117,6 +119,21 @@ def test_partitions_that_end_early_do_so_and_the_others_go_on(tmp_path_factory, 
     others = [i for i in range(plan.shape[1]) if i not in columns]
     assert plan[done][others].sum() < plan[-1][others].sum()
     assert built.ended_early == set(placed["ended_early"])
+
+
+@settings(max_examples=12, deadline=None)
+@given(placements(), st.sampled_from((KEYED, NUMBERS, MARKET, MARKET | {"inputs": "two"})))
+def test_partitions_that_begin_late_do_so_and_get_everything(tmp_path_factory, placed, base):
+    folder = tmp_path_factory.mktemp("input")
+    built = build(base | placed, folder)
+    usual = build(base | placed | {"begin_late": []}, folder)
+    assert [part.sha256 for part in built.partitions] == [p.sha256 for p in usual.partitions]
+    late = np.isin([part.partition for part in built.partitions], placed["begin_late"])
+    ticks = len(built.plan) - 1
+    assert not built.plan[: int(LATE_PART * ticks) + 1, late].any()
+    assert np.array_equal(built.plan[:, ~late], usual.plan[:, ~late])
+    assert np.array_equal(built.plan[-1], usual.plan[-1])
+    assert (np.diff(built.plan.astype(np.int64), axis=0) >= 0).all()
 
 
 def test_partitions_that_end_early_have_something_to_end():
@@ -199,6 +216,9 @@ FIRST_OF_FOUR = [3, 2, 1, 3, 1, 1, 2, 0, 3, 1, 0, 3]
         ({"empty": [0, 1, 2, 3]}, "empty: expected at least one of 4 partitions left out"),
         ({"ended_early": ["0"]}, "ended_early: expected partitions 0 to 3, got '0'"),
         ({"empty": [0, 1], "ended_early": [2, 3]}, "ended_early: expected at least one partition"),
+        ({"begin_late": [4]}, "begin_late: expected partitions 0 to 3, got 4"),
+        ({"begin_late": [1], "empty": [1]}, "begin_late: expected .* neither empty .*, got 1"),
+        ({"begin_late": [0, 1, 2, 3]}, "begin_late: expected a partition that goes on left out"),
         ({"skew": 1.5}, "skew: expected a share 0 to 1, got 1.5"),
         ({"skew": "half"}, "skew: expected a share 0 to 1, got 'half'"),
         (

@@ -40,6 +40,7 @@ REJECTS: dict[str, Cases] = {
     "EO-EARLY-DEATH:count-early-death": [*NOT_STATE, TWICE],
     "EO-UNEVEN:count-uneven-death": [*NOT_STATE, TWICE],
     "EO-UNEVEN:count-idle-worker-death": [*NOT_STATE, TWICE],
+    "EO-UNEVEN:count-late-partitions-death": [*NOT_STATE, TWICE],
     "EO-PAUSE:count-pause": NOT_STATE,
     "PR-WORKERS-WORK:count-all-paused": [(t.all_at_once, "WORKERS_NOT_NEEDED"), FAILED],
     "EO-SOME:count-some-deaths": NOT_STATE,
@@ -187,6 +188,7 @@ UNKNOWNS: dict[str, Cases] = {
     ],
     "EO-UNEVEN:count-uneven-death": [MISSED, NOTHING],
     "EO-UNEVEN:count-idle-worker-death": [MISSED, NOTHING],
+    "EO-UNEVEN:count-late-partitions-death": [MISSED, NOTHING],
     "EO-PAUSE:count-pause": [
         MISSED, NOTHING, (t.without("resumed"), "KILL_MISSED"), (t.all_idle, "NOT_AT_WORK"),
         (t.edited("resumed", ran=True), "NOT_HELD"),

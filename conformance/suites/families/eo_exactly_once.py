@@ -352,6 +352,16 @@ def count_idle_worker_death(context: Context, rng: random.Random) -> Scenario:
     )
 
 
+@scenario(*STATE_FIRST)
+def count_late_partitions_death(context: Context, rng: random.Random) -> Scenario:
+    # Two partitions begin when 47 % of the input is out. The second death finds records of
+    # theirs fetched, and cuts of the other partitions alone.
+    first = kill(rng, "engine", 0.2, 0.35, cut=True)
+    second = FaultStep("kill", "engine", "fetched", fraction=0.485)
+    recipe = {"partitions": 6, "begin_late": [0, 4]}
+    return deaths(context, first, second, recipe=recipe)
+
+
 def _uneven(history: History) -> None:
     require_exact(history)
     require_fired(history)
@@ -362,12 +372,16 @@ EO.requirement(
     "death among partitions that are empty, ended or crowded",
     """One partition is empty, two ended long ago, one has nine in ten of the records and many cuts:
     after the death of the engine all of it is right; so it is where some workers have no
-    partition.
+    partition, and where some partitions have just begun.
     If it fails, look at offsets beyond 32,767, at counters of cuts, and at what becomes of a
     partition, or of a worker, that has nothing more to read.""",
     clauses="eut-resumes eut-one-cut log-end-flag ctl-drain",
     needs=Needs(state=("exactly-once",), survives=("engine",)),
-    judges={count_uneven_death: _uneven, count_idle_worker_death: _uneven},
+    judges={
+        count_uneven_death: _uneven,
+        count_idle_worker_death: _uneven,
+        count_late_partitions_death: _uneven,
+    },
 )
 
 
