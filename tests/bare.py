@@ -38,7 +38,7 @@ PROGRAMS: Final = {
 VARIABLES: Final = {"java": ("JAVA_HOME",), "go": ("GOROOT",), "chromium": ("CHROME_PATH",)}
 NO_HOME: Final = "/dev/null/home"  # no folder can be made there, not even by root
 _NEWNS, _NEWUSER, _NEWNET = 0x00020000, 0x10000000, 0x40000000
-_RDONLY, _REC, _PRIVATE = 1, 0x4000, 0x40000
+_RDONLY, _BIND, _REC, _PRIVATE = 1, 0x1000, 0x4000, 0x40000
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 #: Of which kinds no more may be made.
 _LIMITS: Final = ("user", "mnt", "net", "pid", "ipc", "uts")
@@ -95,6 +95,14 @@ def hide_folders(*folders: str) -> None:
         call(_libc.mount, b"tmpfs", name, b"tmpfs", ctypes.c_ulong(_RDONLY), b"size=4k")
 
 
+def hide_fuse() -> None:
+    """Let no file system be mounted that a program serves."""
+    call(_libc.unshare, _NEWNS)
+    call(_libc.mount, b"none", b"/", b"", ctypes.c_ulong(_REC | _PRIVATE), b"")
+    if Path("/dev/fuse").exists():
+        call(_libc.mount, b"/dev/null", b"/dev/fuse", b"", ctypes.c_ulong(_BIND), b"")
+
+
 def hide_namespaces() -> None:
     """Allow no more namespaces."""
     for kind in _LIMITS:
@@ -107,6 +115,7 @@ SPACES: Final = {
     "shm": lambda: hide_folders("/dev/shm"),
     # Its programs are on no PATH, as Debian has it.
     "postgres": lambda: hide_folders("/usr/lib/postgresql"),
+    "fuse": hide_fuse,
     "namespaces": hide_namespaces,
 }
 THINGS: Final = (*PROGRAMS, "home", *SPACES)

@@ -56,6 +56,12 @@ def test_programs_are_hidden_and_the_first_of_each_name_stays(tmp_path: Path) ->
             "from tickproof.conformance.jobs import postgres; postgres._programs()",
             "needs a server",
         ),
+        (
+            "fuse",
+            "from tickproof.conformance.engines.isolation import disk_obstacle as why\n"
+            " raise OSError(why())",
+            "Invalid argument",
+        ),
         ("namespaces", "bare.call(bare._libc.unshare, bare._NEWUSER)", "No space left on device"),
     ],
 )

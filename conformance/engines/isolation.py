@@ -17,6 +17,7 @@ from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.errors import RequestError
 
 if TYPE_CHECKING:
+    from tickproof.conformance.engines.disk import Disk
     from tickproof.conformance.engines.spec import EngineSpec
 
 _SANDBOX: Final = Path(__file__).with_name("sandbox.py")
@@ -38,7 +39,8 @@ class Isolation:
     hidden: absolute folders that it may not see. hosts: on so many hosts of a network of our own
     it runs, 0 for none but this machine. network: these hosts, while a run lasts. around: files
     and folders that a sandbox hides, too: what else the session writes. writable: folders that a
-    sandbox leaves as they are; with any it hides nothing, and has the machine's network.
+    sandbox leaves as they are; with any it hides nothing, and has the machine's network. disk: what
+    serves the folder of states in a sandbox, while a run lasts; None: it is the folder itself.
     """
 
     level: Level = Level.NONE
@@ -47,6 +49,7 @@ class Isolation:
     network: Network | None = None
     around: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
+    disk: Disk | None = None
 
     @property
     def unseen(self) -> list[Path]:
@@ -112,14 +115,24 @@ def obstacle(level: Level, spec: EngineSpec) -> str:
     return ""
 
 
-@functools.cache
 def sandbox_obstacle() -> str:
     """Say what keeps a program from being run in a sandbox, or ""."""
+    return _trial()
+
+
+def disk_obstacle() -> str:
+    """Say what keeps a sandbox from having a disk of its own, or ""."""
+    return sandbox_obstacle() or _trial("disk")
+
+
+@functools.cache
+def _trial(*options: str) -> str:
+    """Make a sandbox; say what kept it from being made, or ""."""
     try:
         workspace = Workspace()
         try:
             tried = subprocess.run(
-                [sys.executable, "-I", "-S", str(_SANDBOX), str(workspace.root)],
+                [sys.executable, "-I", "-S", str(_SANDBOX), str(workspace.root), *options],
                 capture_output=True,
                 timeout=_TRIAL_S,
                 check=False,

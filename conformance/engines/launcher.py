@@ -93,7 +93,8 @@ def _level(isolation: Isolation, ports: Sequence[int]) -> str:
     if isolation.writable:
         return "workshop"
     if isolation.level == Level.SANDBOX:
-        return f"{isolation.level}:{','.join(map(str, ports))}"
+        disk = ":disk" if isolation.disk else ""
+        return f"{isolation.level}:{','.join(map(str, ports))}{disk}"
     if isolation.level == Level.USER:
         return ":".join(map(str, (isolation.level, *other_user())))
     return str(isolation.level)

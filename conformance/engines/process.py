@@ -302,7 +302,7 @@ class Engine:
         with socket.socket(fileno=os.dup(self._open["status"])) as status:
             words, passed, _, _ = socket.recv_fds(status, _CHUNK, 1)
         if passed:
-            self.listeners.append(socket.socket(fileno=passed[0]))
+            self._take_over(passed[0], words.decode().splitlines()[-1])
         for line in words.decode().splitlines():
             if line.startswith("exited "):
                 # All that was said before the exit is in the pipes by now: it comes first.
@@ -317,6 +317,14 @@ class Engine:
             if self.returncode is None:  # the reaper was killed, and with it the engine
                 self._channel.exited(-signal.SIGKILL)
             self._add_status(None)
+
+    def _take_over(self, descriptor: int, line: str) -> None:
+        """Take what came with a line of the reaper."""
+        if line == "listening":
+            self.listeners.append(socket.socket(fileno=descriptor))
+        else:
+            assert self.isolation.disk is not None
+            self.isolation.disk.serve(descriptor)
 
     def _add_status(self, line: str | None) -> None:
         with self._status_changed:

@@ -11,11 +11,12 @@ below, ``started PID``, ``failed ERRNO``, ``exited WAITSTATUS``, ``alone`` once 
 engine is left, and at last ``gone`` or ``stuck PID...``.
 
 LEVEL is ``none``, ``user:UID:GID``, or ``sandbox:PORT,...``: the ports to listen on in there (each
-socket comes with a line ``listening``). CONTROL then begins with the paths of what to hide, a zero
-byte after each and after the last: a command line can be read in there. The kit's own package is
-hidden, too, but for what starts engines. In a sandbox the reaper is its init, and its pids are
-those of the sandbox, that of ``above`` excepted. With ``workshop`` it is one with the machine's
-network, and CONTROL begins with folders that can be written there.
+socket comes with a line ``listening``). With ``:disk`` behind, the folder of states is a mount of
+FUSE there, whose descriptor comes with a line ``disk``. CONTROL then begins with the paths of what
+to hide, a zero byte after each and after the last: a command line can be read in there. The kit's
+own package is hidden, too, but for what starts engines. In a sandbox the reaper is its init, and
+its pids are those of the sandbox, that of ``above`` excepted. With ``workshop`` it is one with the
+machine's network, and CONTROL begins with folders that can be written there.
 
 HOSTS is empty, or holds descriptors of namespaces: of a user namespace (-1: none), and of the
 network of each host. The engine runs on the first; on each other one host_starter.py runs as long
@@ -250,11 +251,15 @@ def enter_sandbox(
     if builds:
         sandbox.furnish(workspace, [], writable=paths)
         return
-    sandbox.furnish(workspace, [*paths, *of_the_kit()])
+    _, ports, *disk = level.split(":")
+    fuse = sandbox.furnish(workspace, [*paths, *of_the_kit()], disk=bool(disk))
+    if disk:
+        sandbox.send(status, b"disk\n", fuse)
+        os.close(fuse)
     if on_host:
         sandbox.name_host()
         return
-    for port in level.partition(":")[2].split(","):
+    for port in ports.split(","):
         listener = sandbox.listen(int(port))
         sandbox.send(status, b"listening\n", listener.fileno())
         listener.close()

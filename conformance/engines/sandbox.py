@@ -33,7 +33,8 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 #: The folders of a workspace: working directory, TMPDIR, and what holds the state_dir.
-FOLDERS = ("cwd", "tmp", "states")
+STATES = "states"
+FOLDERS = ("cwd", "tmp", STATES)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -95,14 +96,16 @@ def set_uptime_ahead(seconds):
         enter(space.fileno(), _NEWTIME)
 
 
-def furnish(workspace, hidden, writable=()):
+def furnish(workspace, hidden, writable=(), disk=False):
     """Leave the files of the machine for those of the sandbox; called by its init.
 
     Only what lies in the folders of ``workspace``, and in those that are ``writable``, is written
     for good. Files and folders that are ``hidden`` are not there, nor is their name; if the kernel
-    refuses, they are empty. Raises OSError.
+    refuses, they are empty. disk: in place of the folder of states comes a file system; return the
+    descriptor through which it is served (fuse(4)), -1 without. Raises OSError.
     """
     _call(_libc.unshare, _NEWNS)
+    fuse = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC) if disk else -1
     _mount(b"", b"/", b"", _REC | _PRIVATE)
     mounts = _mount_points()
     base = os.fsencode(f"{workspace}/root")
@@ -117,6 +120,11 @@ def furnish(workspace, hidden, writable=()):
     _furnish_dev(new)
     for folder in map(os.fsencode, (*(f"{workspace}/{name}" for name in FOLDERS), *writable)):
         _mount(folder, new + folder, b"", _BIND | _REC)
+    if disk:
+        options = b"fd=%d,rootmode=40000,user_id=%d,group_id=%d,default_permissions,allow_other"
+        states = new + os.fsencode(f"{workspace}/{STATES}")
+        given = options % (fuse, os.geteuid(), os.getegid())
+        _mount(b"disk", states, b"fuse", _NOSUID | _NODEV, given)
     for target in (new + path for path in hidden):
         if os.path.isdir(target):  # noqa: PTH112
             _mount(b"tmpfs", target, b"tmpfs", _RDONLY | _NOSUID | _NODEV, b"mode=755,size=4k")
@@ -126,6 +134,7 @@ def furnish(workspace, hidden, writable=()):
     _call(_libc.pivot_root, b".", b".")  # the old root now lies on top of the new one
     _call(_libc.umount2, b".", _DETACH)
     os.chdir("/")
+    return fuse
 
 
 class _Layers:
@@ -336,16 +345,16 @@ def _within(path, folders):
     return any(path == one or path.startswith(one.rstrip(b"/") + b"/") for one in folders)
 
 
-def _try_out(workspace):
-    """Make a sandbox and leave it; raises OSError."""
+def _try_out(workspace, disk=False):
+    """Make a sandbox and leave it; raises OSError. disk: with one that nobody serves."""
     unshare()
     init = os.fork()
     if init:
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(init, 0)[1]))
-    furnish(workspace, [])
+    furnish(workspace, [], disk=disk)
     listen(0)
     drop_rights()
 
 
 if __name__ == "__main__":
-    _try_out(sys.argv[1])
+    _try_out(sys.argv[1], sys.argv[2:] == ["disk"])

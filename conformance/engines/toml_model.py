@@ -265,9 +265,10 @@ def _transport_errors(data: dict[str, Any]) -> list[str]:
 
 def _survives_errors(data: dict[str, Any]) -> list[str]:
     return [
-        f'{where} survives: expected "worker" beside "all-workers"'
+        f'{where} survives: expected "{less}" beside "{more}"'
         for where, table in _tables(data)
-        if "all-workers" in (claimed := _strings(table.get("survives"))) and "worker" not in claimed
+        for more, less in (("all-workers", "worker"), ("power", "engine"))
+        if more in (claimed := _strings(table.get("survives"))) and less not in claimed
     ]
 
 
