@@ -37,6 +37,7 @@ Do = Literal[
     "silence",
     "fill",
     "corrupt",
+    "power",
     "rescale",
     "scale",
     "partition",
@@ -85,8 +86,16 @@ DAMAGE: Final[Mapping[Damaged, str]] = {
     "missing": "removed",
 }
 
+#: What "power" takes of what is not durable, and how a sentence says it.
+Loss = Literal["all", "content", "drawn"]
+LOSSES: Final[Mapping[Loss, str]] = {
+    "all": "which takes all that was not synced",
+    "content": "which takes all content that was not synced, and leaves the names",
+    "drawn": "which takes some of what was not synced",
+}
+
 #: What `survives` may hold.
-Death = Literal["worker", "all-workers", "coordinator", "engine", "connection"]
+Death = Literal["worker", "all-workers", "coordinator", "engine", "connection", "power"]
 
 
 class Claims(BaseModel):
@@ -141,8 +150,8 @@ class FaultStep:
     moment, one of faults/moments.py. share: of the packets. workers: of an engine that is scaled.
     host: "" for that of a worker that works; peer: "" for everybody; way: "out" for packets that
     a host sends, "in" for those that it is sent. lag_s: how late something arrives. rate: bytes a
-    second. damage: a key of DAMAGE. cuts: of this life, each seen by its RELEASE, 0 for before
-    the first. idle_s: how long nothing has come.
+    second. damage: a key of DAMAGE. loss: a key of LOSSES. cuts: of this life, each seen by its
+    RELEASE, 0 for before the first. idle_s: how long nothing has come.
     fraction: armed once this part of the input was fetched; 1.0 is its last record.
     burst: records published at once when the step is due: the backlog that it meets.
     delay_s: from the moment to the fault. seconds: how long a fault lasts; of connections,
@@ -170,6 +179,7 @@ class FaultStep:
     peer: str = ""
     way: Way = "both"
     share: float = 0.0
+    loss: Loss = "drawn"
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
+from tickproof.conformance.engines.disk import Hold
 from tickproof.conformance.faults import moments
 from tickproof.conformance.faults.fault import Fault
 from tickproof.conformance.faults.flight import Flight
@@ -60,7 +61,7 @@ class Surroundings(Protocol):
         That gives facts for the event (pids). Both raise LookupError: no such process.
         """
 
-    def watch_state(self, events: int) -> StateWatch:
+    def watch_state(self, fault: Fault, events: int) -> StateWatch | Hold:
         """Begin to watch the folder of the state for events of inotify; raises OSError."""
 
 
@@ -445,7 +446,7 @@ class FaultController:
                 return False
             writing = ""
             if of_file := moment_of(step).of_file:
-                watch = partial(self._run.watch_state, of_file)
+                watch = partial(self._run.watch_state, fault_of(step), of_file)
                 writing = await_event(watch, self._first_cut_s)
             before = self._evidence(step)  # in the moment before the strike
             self._striking = True

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tickproof.conformance.engines import process_tree
+from tickproof.conformance.engines import process_table, process_tree
+from tickproof.conformance.engines.disk import Disk
 from tickproof.conformance.engines.failures import Code, EngineFailure
 from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.process import Engine
@@ -21,7 +22,7 @@ from tickproof.conformance.faults.scaling import Scaling
 from tickproof.conformance.faults.state_dir import Damage, Fill
 from tickproof.conformance.history.event import EventKind
 from tickproof.conformance.history.event_log import EventLog
-from tickproof.conformance.scenario import Damaged, Target
+from tickproof.conformance.scenario import Damaged, Loss, Target
 
 #: Carries out one fault and returns its facts; raises LookupError where nobody is left to meet.
 Injection = Callable[[], dict[str, Any]]
@@ -88,6 +89,8 @@ class ProcessFaultInjector:
         self._paused: list[_Paused] = []
         self._full_disk: _FullDisk | None = None
         self._damage: Damage | None = None
+        #: What the engine's sandbox has in place of the folder of states, if a fault needs it.
+        self.disk: Disk | None = None
         #: Looks at what the processes do; the runner points it at a watch.
         self.look: Callable[[], None] = lambda: None
         #: Which of the named pids have handled records since deploy, as far as is known.
@@ -237,6 +240,21 @@ class ProcessFaultInjector:
         except LookupError:
             return facts  # the engine removed its last file before it died
         return facts | self._damage.facts()
+
+    def lose_power(self, loss: Loss, live: Engine) -> dict[str, Any]:
+        """Stop the disk, kill every process, and lose what is not durable."""
+        if self.disk is None:
+            raise LookupError("the engine has no disk that could lose anything")
+        self.touched_at = time.monotonic()
+        self._killed = True
+        self.down_until = math.inf
+        # Whoever waits for the disk is stopped before an error could reach it.
+        process_table.stop_all(live.living, 0.0)
+        self.disk.cut()
+        pids = live.kill()
+        lost = self.disk.lose(loss, self._random.getrandbits(64))
+        self.touched_at = self.down_until = time.monotonic()
+        return {"pids": pids, **lost}
 
     # -- what comes after -----------------------------------------------------------
 

@@ -20,6 +20,7 @@ from tickproof.conformance.faults.late import Late
 from tickproof.conformance.faults.loss import Loss
 from tickproof.conformance.faults.partition import Partition
 from tickproof.conformance.faults.pause import Pause
+from tickproof.conformance.faults.power import Power
 from tickproof.conformance.faults.refuse import Refuse
 from tickproof.conformance.faults.reorder import Reorder
 from tickproof.conformance.faults.rescale import Rescale
@@ -30,8 +31,8 @@ from tickproof.conformance.scenario import Do, FaultStep, Target, survived
 
 FAULTS: Final[tuple[type[Fault], ...]] = (
     Kill, KillEngine, KillHost, Pause, Cut, Late, HalfOpen, Delay, DelayHost, Throttle,
-    ThrottleHost, Drip, Refuse, Silence, Fill, Corrupt, Rescale, Scale, Partition, Loss, Reorder,
-    Duplicate, Garble,
+    ThrottleHost, Drip, Refuse, Silence, Fill, Corrupt, Power, Rescale, Scale, Partition, Loss,
+    Reorder, Duplicate, Garble,
 )  # fmt: skip
 _BY_STEP: Final = {(kind.do, target): kind for kind in FAULTS for target in kind.targets}
 
@@ -49,6 +50,11 @@ def faults_of(steps: Iterable[FaultStep]) -> Iterator[Fault]:
 def targets_of(do: Do) -> tuple[Target, ...]:
     """Return to whom something can be done."""
     return tuple(target for word, target in _BY_STEP if word == do)
+
+
+def loses_power(steps: Iterable[FaultStep]) -> bool:
+    """Tell whether a step needs an engine with a disk that can lose its power."""
+    return any(isinstance(fault, Power) for fault in faults_of(steps))
 
 
 def needs_of(steps: Iterable[FaultStep], workers: int) -> frozenset[str]:

@@ -25,6 +25,7 @@ from tickproof.conformance.scenario import (
     Do,
     FaultStep,
     JudgedApp,
+    Loss,
     Moment,
     Scenario,
     SinkBehaviour,
@@ -59,6 +60,7 @@ _ONLY: Final = {
     "peer": f"only with {', '.join(_BETWEEN)} of a host",
     "way": f"only with {', '.join(_BETWEEN)} of a host",
     "damage": "only with corrupt",
+    "loss": "only with power",
 }
 
 _Seconds = Annotated[float, Field(ge=0, le=3_600, allow_inf_nan=False)]
@@ -122,6 +124,7 @@ class Step(Table):
     peer: _Host = ""
     way: Way = "both"
     share: _Share = 0.0
+    loss: Loss = "drawn"
 
     @model_validator(mode="after")
     def _applies(self) -> Step:

@@ -11,6 +11,7 @@ from typing import Final
 
 from inotify_simple import Event, INotify, flags
 
+from tickproof.conformance.engines.disk import Hold
 from tickproof.conformance.engines.workspace import SCRATCH, walked
 from tickproof.conformance.text import shown
 
@@ -73,12 +74,12 @@ class StateWatch(contextlib.ExitStack):
         return found
 
 
-def await_event(watch: Callable[[], StateWatch], timeout_s: float) -> str:
+def await_event(watch: Callable[[], StateWatch | Hold], timeout_s: float) -> str:
     """Return the file of the state that has an event now; raises LookupError: none has.
 
     watch: begins to watch.
     """
     with watch() as begun:
         if name := begun.wait(timeout_s):
-            return name
+            return shown(name, 300)
     raise LookupError(f"nothing of the kind came to a file of the state within {timeout_s:g} s")

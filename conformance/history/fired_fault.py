@@ -19,7 +19,9 @@ class FiredFault(Event, kind=EventKind.FAULT):
     file, size and left (bytes before and after), how: the file that was damaged. cuts: of this
     life until then, each seen by its RELEASE. idle_s: how long nothing had come, at "idle".
     writing: the file of the state that was being written, or had the event of the moment. host:
-    the one that it was done to.
+    the one that it was done to. Of a loss of power: writes, operations on the state since the one
+    before; unsynced, files and changes of names that no fsync had covered; and what of them was
+    lost (lost_bytes, lost_names, paths of some lost_files).
     """
 
     step: FaultStep
@@ -41,6 +43,11 @@ class FiredFault(Event, kind=EventKind.FAULT):
     idle_s: float = 0.0
     writing: str = ""
     host: str = ""
+    writes: int = 0
+    unsynced: int = 0
+    lost_bytes: int = 0
+    lost_names: int = 0
+    lost_files: tuple[str, ...] = ()
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:

@@ -7,11 +7,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tickproof.conformance.engines.control_channel import UNKNOWN_MEMBERS, Style
+from tickproof.conformance.engines.disk import Disk
 from tickproof.conformance.engines.engine_reuse import EnginePool, IdleEngine
 from tickproof.conformance.engines.fair_clock import FairClock
 from tickproof.conformance.engines.isolation import UNPROTECTED, Isolation
@@ -27,6 +29,7 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.engines.topology import Member
 from tickproof.conformance.engines.workspace import Workspace
 from tickproof.conformance.faults.injector import Crew, Injection, ProcessFaultInjector
+from tickproof.conformance.faults.kinds import loses_power
 from tickproof.conformance.faults.moments import SCALING, moment_of
 from tickproof.conformance.faults.process_fault import ProcessFault
 from tickproof.conformance.history.event import EventKind
@@ -77,7 +80,10 @@ class EngineUnderTest:
         self._workspace: Workspace | None = None
         self._members: list[Member] = []
         self._topology_lock = threading.Lock()
-        self._pool, self._isolation, self._listen_on = pool, isolation, listen_on
+        self._loses_power = loses_power(scenario.faults)
+        # An engine that another run started, or takes over, has no disk.
+        self._pool = None if self._loses_power else pool
+        self._isolation, self._listen_on = isolation, listen_on
         self._completion, self._network = completion, isolation.network
         self._process: Engine | None = None
         #: Apps that this process has had before this run.
@@ -166,6 +172,9 @@ class EngineUnderTest:
 
     def _start_process(self, resume: bool, left: Callable[[], float]) -> Engine:
         self._workspace = self._workspace or Workspace()
+        if self._loses_power and self.injector.disk is None:
+            disk = self.injector.disk = Disk(self._workspace.states)
+            self._isolation = replace(self._isolation, disk=disk)
         if resume:
             self._data = self._reach(True)
             self._lives += 1
@@ -367,6 +376,8 @@ class EngineUnderTest:
             self.injector.end()
             return self._process.end() if self._process is not None else []
         finally:
+            if self.injector.disk is not None:
+                self.injector.disk.close()
             if self._workspace is not None:
                 self.kept = self._workspace.kept()
                 self._workspace.remove()

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tickproof.conformance import apps
+from tickproof.conformance.engines.disk import Hold
 from tickproof.conformance.engines.engine_reuse import EnginePool
-from tickproof.conformance.engines.isolation import Isolation
+from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.network import LOG, Network
 from tickproof.conformance.engines.process import ProcessInfo
 from tickproof.conformance.engines.spec import EngineSpec
@@ -23,8 +24,10 @@ from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.faults.controller import FaultController
 from tickproof.conformance.faults.fault import Fault
 from tickproof.conformance.faults.host_fault import HostFault
+from tickproof.conformance.faults.kinds import loses_power
 from tickproof.conformance.faults.link_fault import LinkFault
 from tickproof.conformance.faults.network_faults import NetworkFaults
+from tickproof.conformance.faults.power import Power
 from tickproof.conformance.faults.process_fault import ProcessFault
 from tickproof.conformance.faults.state_watch import StateWatch
 from tickproof.conformance.history.control_log import ControlLog
@@ -75,6 +78,8 @@ class LiveRun:
         self._seed, self._port, self._pool = seed, port, pool
         self.app, self._output_size = apps.of(scenario), apps.output_size(scenario)
         self._id = uuid.uuid4().hex
+        if loses_power(scenario.faults):  # a disk of its own is mounted in a sandbox
+            isolation = replace(isolation, level=Level.SANDBOX)
         hidden = (folder.resolve(), *isolation.hidden)
         self._isolation = replace(isolation, hidden=_outermost(hidden))
         self.manifest = Manifest(scenario, spec, folder, self._id, seed)
@@ -224,8 +229,11 @@ class LiveRun:
         """Whether a scale is not answered, or nobody has seen its workers."""
         return self.engine.injector.scaling.under_way
 
-    def watch_state(self, events: int) -> StateWatch:
+    def watch_state(self, fault: Fault, events: int) -> StateWatch | Hold:
         """Watch the folder of the state for events of inotify; raises OSError."""
+        disk = self.engine.injector.disk
+        if disk is not None and isinstance(fault, Power):
+            return disk.hold(events)
         return StateWatch(self.engine.injector.state_dir, events)
 
     def _on_line(self, direction: str, line: str, t_ns: int) -> None:

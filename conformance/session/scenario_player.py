@@ -11,12 +11,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tickproof.conformance.engines import disk_space, process_table
+from tickproof.conformance.engines import disk_space, isolation, process_table
 from tickproof.conformance.engines.engine_reuse import EnginePool
 from tickproof.conformance.engines.isolation import Isolation, Level
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.faults import regressions
+from tickproof.conformance.faults.kinds import loses_power
 from tickproof.conformance.faults.schedule_file import load_all
 from tickproof.conformance.faults.space.dimensions import Point
 from tickproof.conformance.faults.space.offers import EVERYTHING, offers
@@ -90,6 +91,8 @@ class ScenarioPlayer:
             raise NotClaimed(f"offers no {words}")
         claims = self.spec.claims(scenario.app, scenario.params)
         check_claims(self._registry[requirement].needs, claims, scenario)
+        if loses_power(scenario.faults):
+            self._require_disk()
         if (self.request.out / BROKEN_FILE).exists():
             raise Blocked("a lower tier does not hold")
         if name in self._errors:
@@ -103,6 +106,17 @@ class ScenarioPlayer:
                     shutil.rmtree(self.request.out / name / "input", ignore_errors=True)
                 raise self._errors[name] from error
         return self._histories[name]
+
+    def _require_disk(self) -> None:
+        """Raise NotClaimed if no engine can lose its power here."""
+        if self.request.hosts:
+            why = "it is lost by an engine on one machine (--hosts)"
+        elif self.request.isolation not in (Level.SANDBOX, None):
+            why = f"it needs --isolation sandbox, and this is {self.request.isolation}"
+        else:
+            why = isolation.disk_obstacle()
+        if why:
+            raise NotClaimed(f"cannot be asked here: no power can be lost: {why}")
 
     def completed(self, outcome: Outcome, seconds: float) -> Outcome:
         """Add what only the session knows: duration, reproduce command, a full disk."""
@@ -194,7 +208,7 @@ class ScenarioPlayer:
         try:
             given = scenario.name in self.schedules
             # The runs of the session too: an engine that is kept serves more than one of them.
-            isolation = Isolation(
+            kept_apart = Isolation(
                 self.request.isolation or Level.NONE,
                 (self.request.out.resolve(),),
                 self.request.hosts,
@@ -210,7 +224,7 @@ class ScenarioPlayer:
                     folder,
                     seed=seed,
                     port=self.request.port or 0,
-                    isolation=isolation,
+                    isolation=kept_apart,
                 )
             else:
                 play(
@@ -221,7 +235,7 @@ class ScenarioPlayer:
                     listener=lambda row: feed(row) if row["event"] in _SHOWN else None,
                     port=self.request.port or 0,
                     pool=self._pool,
-                    isolation=isolation,
+                    isolation=kept_apart,
                 )
             history = History(folder)
             ended = history.ended.how

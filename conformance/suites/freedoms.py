@@ -193,7 +193,9 @@ def _silences(seen: Seen) -> Iterable[str]:
 
 
 def _deaths(seen: Seen) -> Iterable[str]:
-    return _DEATHS.of([sum(one.step.do in ("kill", "corrupt") for one in seen.history.faults)])
+    return _DEATHS.of(
+        [sum(one.step.do in ("kill", "corrupt", "power") for one in seen.history.faults)]
+    )
 
 
 # -- what may come in ----------------------------------------------------------------------

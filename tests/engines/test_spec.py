@@ -133,6 +133,11 @@ def test_the_death_of_every_process_implies_that_of_all_workers(load, claimed, f
     assert engine.claims("passthrough", {}).survives == found
 
 
+def test_the_loss_of_power_needs_the_death_of_the_engine(load):
+    text = GOOD.replace('["worker", "engine"]', '["worker", "power"]', 1)
+    assert errors_of(load, text) == ['[claims] survives: expected "engine" beside "power"']
+
+
 def test_the_death_of_all_workers_needs_a_worker(load):
     text = GOOD.replace('["worker", "engine"]', '["all-workers", "engine"]', 1)
     assert errors_of(load, text) == ['[claims] survives: expected "worker" beside "all-workers"']
@@ -169,7 +174,7 @@ def test_what_is_not_offered(load):
             '["worker", "engine"]',
             '["worker", "wroker"]',
             "[claims] survives[1]: expected one of worker, all-workers, coordinator, engine, "
-            "connection; got 'wroker'",
+            "connection, power; got 'wroker'",
         ),
         ('version = "1.4.0"', "version = 1.4", "[engine] version: expected text; got 1.4"),
         ('version = "1.4.0"', "", "[engine] version: missing"),

@@ -42,7 +42,7 @@ class Bench:
     def aim(self, fault):
         return self.strikes(fault.step)
 
-    def watch_state(self, events):
+    def watch_state(self, fault, events):
         raise LookupError("there is no state")
 
     def observe(self, moment, connection):

@@ -11,6 +11,7 @@ import pytest
 from tests.judging import judge_of
 from tests.long import LONG, few
 from tests.suites import tampering
+from tickproof.conformance.engines.isolation import disk_obstacle
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
@@ -240,6 +241,42 @@ def test_drain_is_asked_again_where_it_was_refused_in_the_wake_of_a_fault(tmp_pa
     calm = replace(FULL, do="kill", target="workers", seconds=0.0)
     again = played(engine(tmp_path / "other", once), "count-full-disk", calm)
     assert again.ended.code == "REFUSED"
+
+
+# -- the loss of power ---------------------------------------------------------------------
+
+#: A cut is not synced before it gets its name, or its folder is not after that.
+UNSYNCED = ("checkpoint.py", "        os.fsync(file.fileno())\n", "")
+UNNAMED = ("checkpoint.py", "    _sync_folder(path.parent)\n", "")
+AT_RENAME = FaultStep("power", "engine", "renamed", fraction=0.4, loss="content")
+BETWEEN = FaultStep("power", "engine", "fetched", fraction=0.4, cut=True, loss="all")
+
+
+@pytest.mark.skipif(bool(disk_obstacle()), reason=f"no power can be lost: {disk_obstacle()}")
+@pytest.mark.parametrize(
+    ("step", "edits", "lost"),
+    [
+        (AT_RENAME, [], False),
+        (AT_RENAME, [UNSYNCED], True),
+        (BETWEEN, [], False),
+        pytest.param(BETWEEN, [UNNAMED], True, marks=LONG),
+        pytest.param(BETWEEN, [UNSYNCED], True, marks=LONG),
+    ],
+)
+def test_a_loss_of_power_takes_what_was_not_synced(tmp_path, step, edits, lost):
+    history = played(engine(tmp_path / "e", *edits), "count-power-loss", step)
+    fault = history.all(events.FiredFault)[0]
+    assert fault.writes and fault.pids
+    assert bool(fault.lost_bytes or fault.lost_names) >= lost
+    assert (step is BETWEEN) or fault.writing.startswith("partition-")
+    assert history.ended.how == ("engine-failure" if lost else "completed")
+    if not lost:
+        completed(history)
+        judge_of("EO-POWER-LOSS", "count-power-loss")(history)
+        return
+    assert fault.lost_files[0].startswith("partition-")
+    with pytest.raises(Fail, match=r"EXITED|RELEASED"):
+        judge_of("EO-POWER-LOSS", "count-power-loss")(history)
 
 
 # -- a damaged file ----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tickproof.conformance.faults.kinds import FAULTS, targets_of
 from tickproof.conformance.faults.schedule_file import Failure, Input, Schedule, Step
 from tickproof.conformance.faults.space.dimensions import Carrier
 from tickproof.conformance.faults.space.offers import Offer
-from tickproof.conformance.scenario import DAMAGE, SinkBehaviour
+from tickproof.conformance.scenario import DAMAGE, LOSSES, SinkBehaviour
 from tickproof.conformance.suites.catalog import CATALOG, draw
 from tickproof.conformance.suites.scenarios import Context
 from tickproof.generators.choices import EVENT_TIMES, KEY_SHAPES
@@ -65,6 +65,8 @@ def steps(draw):
         made["seconds"] = draw(SECONDS)
     if do == "corrupt":
         made |= draw(st.fixed_dictionaries({}, optional={"damage": st.sampled_from(list(DAMAGE))}))
+    if do == "power":
+        made |= draw(st.fixed_dictionaries({}, optional={"loss": st.sampled_from(list(LOSSES))}))
     made |= {
         "delay": {"lag_s": draw(SECONDS)},
         "throttle": {"rate": draw(SECONDS)},
@@ -195,6 +197,8 @@ KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
         (BASE + "input = { records = 1, colour = 2 }", "[input] colour: unknown key; expected one"),
         (INPUT + KILL + 'at = "fetched"\ndamage = "bit"\n',
          "[[fault]] 1: damage: expected only with corrupt; got 'bit'"),
+        (INPUT + KILL + 'at = "fetched"\nloss = "all"\n',
+         "[[fault]] 1: loss: expected only with power; got 'all'"),
         (INPUT + '[[fault]]\ndo = "corrupt"\ntarget = "state"\nat = "fetched"\ndamage = "x"\n',
          "[[fault]] 1: damage: expected one of half, tail, empty, bit, garbage, missing; got 'x'"),
         (BASE + "input = { records = 1, empty = [1] }",

@@ -19,9 +19,10 @@ from typing import Any
 import pytest
 
 from tests.suites import imagined
-from tickproof.conformance.engines import network
+from tickproof.conformance.engines import isolation, network
 from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.spec import EngineSpec, load
+from tickproof.conformance.faults.kinds import loses_power
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
@@ -142,6 +143,8 @@ class Recorded:
             on_hosts = any(step.target == "host" for step in scenario.faults)
             if on_hosts and (why := network.obstacle()):
                 pytest.skip(f"no hosts: {why}")
+            if loses_power(scenario.faults) and (why := isolation.disk_obstacle()):
+                pytest.skip(f"no power can be lost: {why}")
             for _ in range(0 if folder.exists() else TRIES):
                 shutil.rmtree(folder, ignore_errors=True)
                 played = play if scenario.pace is None else imagined.play

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,7 +20,15 @@ from tickproof.conformance.history.events import FiredFault
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.rows import of_partition
 from tickproof.conformance.log_server.frames import Code
-from tickproof.conformance.scenario import Damaged, FaultStep, Scenario, SinkBehaviour, Target
+from tickproof.conformance.scenario import (
+    Damaged,
+    FaultStep,
+    Loss,
+    Moment,
+    Scenario,
+    SinkBehaviour,
+    Target,
+)
 from tickproof.conformance.suites.carriers import (
     MERGED,
     MERGED_REJECTS,
@@ -1058,6 +1066,51 @@ def _right_or_refused(history: History) -> None:
             "the damaged file read after the restart, or a clear refusal",
             f"the engine went on, and {file} was not seen to be read",
         )
+
+
+@scenario(*STATE_FIRST)
+def count_power_loss(context: Context, rng: random.Random) -> Scenario:
+    # The first comes between the new name and what may follow it, the second between two cuts,
+    # the third within a write: there a cut is not durable that was not synced in that order.
+    def step(at: Moment, low: float, loss: Loss, **rest: Any) -> FaultStep:
+        fraction = round(rng.uniform(low, low + 0.04), 4)
+        return FaultStep("power", "engine", at, fraction=fraction, loss=loss, **rest)
+
+    return deaths(
+        context,
+        step("fetched", 0.1, "all", cut=True, delay_s=round(rng.uniform(0.0, 0.06), 4)),
+        step("renamed", 0.3, "content"),
+        step("written", 0.5, "drawn"),
+        step("fetched", 0.7, "drawn", cut=True),
+    )
+
+
+def _exact_over_power_losses(history: History) -> None:
+    """As `_exact`; the engine had written to its state, and three losses at least came.
+
+    One at a new name does not come to an engine that renames nothing.
+    """
+    require_values(history, (*VALUES, *LOSS))
+    faults = require_fired(history, len(history.record.scenario.faults) - 1, in_flight=False)
+    if not any(fault.writes for fault in faults):
+        raise Unknown(
+            Reason.NOTHING_IN_FLIGHT,
+            "something written to the state before a loss of power",
+            "nothing",
+        )
+
+
+EO.requirement(
+    "EO-POWER-LOSS",
+    "output is exact after the power is lost",
+    """All processes end at once, and of the files of the state only what was synced is left for
+    sure: every value is right and none is missing.
+    If it fails, a file was not synced before it got its name or its input was released, or its
+    folder was not synced after that.""",
+    clauses="eut-durable eut-durable-covers eut-never-below-cut proc-power-loss",
+    needs=Needs(state=("exactly-once",), survives=("engine", "power")),
+    judges={count_power_loss: _exact_over_power_losses},
+)
 
 
 EO.requirement(
