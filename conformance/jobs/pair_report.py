@@ -24,6 +24,12 @@ _WORDS: Final = {
     Kind.VALUE: (Reason.WRONG_TOTAL, "output is not the one due", "outputs are not those due"),
     Kind.ORDER: (Reason.SKIPPED_ORDER, "key has another order", "keys have another order"),
 }
+#: The same where an oracle gives a record any number of outputs, which are compared by key.
+_BY_KEY: Final = _WORDS | {
+    Kind.LOST: (Reason.LOST, "key lacks outputs", "keys lack outputs"),
+    Kind.TWICE: (Reason.DUPLICATE, "key has too many outputs", "keys have too many outputs"),
+    Kind.VALUE: (Reason.WRONG_TOTAL, "key has wrong outputs", "keys have wrong outputs"),
+}
 _SHOWN: Final = 250
 
 
@@ -83,7 +89,8 @@ def _outcome(id_: str, kind: Kind, found: Found, rules: Rules, examples: int) ->
     if why := _not_claimed(kind, found, rules):
         return Outcome(id_, Verdict.NOT_CLAIMED, actual=why)
     if wrong := [one for one in found.differences if one.kind is kind]:
-        return _failed(id_, kind, wrong, found, examples)
+        words = (_BY_KEY if rules.oracle else _WORDS)[kind]
+        return _failed(id_, words, wrong, found, examples)
     if kind is Kind.LOST and found.missing:
         return _missing(id_, found, rules, examples)
     if kind is Kind.VALUE and found.unmatched:
@@ -110,15 +117,19 @@ def _not_claimed(kind: Kind, found: Found, rules: Rules) -> str:
 
 
 def _failed(
-    id_: str, kind: Kind, wrong: Sequence[Difference], found: Found, examples: int
+    id_: str,
+    words: tuple[Reason, str, str],
+    wrong: Sequence[Difference],
+    found: Found,
+    examples: int,
 ) -> Outcome:
-    reason, one, several = _WORDS[kind]
+    reason, one, several = words
     first = wrong[0]
     least = "at least " if found.beyond else ""
     brief = [_example(each) for each in wrong[:examples]]
     if len(wrong) > examples:
         brief.append(f"and {len(wrong) - examples:,} more")
-    if kind is Kind.LOST and found.missing:
+    if reason is Reason.LOST and found.missing:
         more = ("more record has no output yet", "more records have no output yet")
         brief.append(counted(len(found.missing), *more))
     return Outcome(
