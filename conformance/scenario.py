@@ -34,6 +34,7 @@ Do = Literal[
     "throttle",
     "drip",
     "refuse",
+    "error",
     "silence",
     "fill",
     "corrupt",
@@ -45,6 +46,23 @@ Do = Literal[
     "reorder",
     "duplicate",
     "garble",
+]
+#: Requests of Kafka that may be answered with an error, and the errors.
+Request = Literal[
+    "", "Produce", "OffsetCommit", "TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn", "Heartbeat"
+]
+Error = Literal[
+    "",
+    "NOT_LEADER_OR_FOLLOWER",
+    "REQUEST_TIMED_OUT",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "NOT_COORDINATOR",
+    "ILLEGAL_GENERATION",
+    "UNKNOWN_MEMBER_ID",
+    "REBALANCE_IN_PROGRESS",
+    "INVALID_PRODUCER_EPOCH",
+    "CONCURRENT_TRANSACTIONS",
+    "PRODUCER_FENCED",
 ]
 Target = Literal["worker", "workers", "coordinator", "engine", "source", "sink", "state", "host"]
 #: The host that argv is started on.
@@ -150,8 +168,9 @@ class FaultStep:
     moment, one of faults/moments.py. share: of the packets. workers: of an engine that is scaled.
     host: "" for that of a worker that works; peer: "" for everybody; way: "out" for packets that
     a host sends, "in" for those that it is sent. lag_s: how late something arrives. rate: bytes a
-    second. damage: a key of DAMAGE. loss: a key of LOSSES. cuts: of this life, each seen by its
-    RELEASE, 0 for before the first. idle_s: how long nothing has come.
+    second. damage: a key of DAMAGE. loss: a key of LOSSES. request, error: of answers by Kafka.
+    cuts: of this life, each seen by its RELEASE, 0 for before the first. idle_s: how long nothing
+    has come.
     fraction: armed once this part of the input was fetched; 1.0 is its last record.
     burst: records published at once when the step is due: the backlog that it meets.
     delay_s: from the moment to the fault. seconds: how long a fault lasts; of connections,
@@ -180,6 +199,8 @@ class FaultStep:
     way: Way = "both"
     share: float = 0.0
     loss: Loss = "drawn"
+    request: Request = ""
+    error: Error = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict."""

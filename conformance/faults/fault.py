@@ -23,7 +23,7 @@ class Fault:
     targets: ClassVar[tuple[Target, ...]]
     #: Keys of a step that it needs, above 0.
     required: ClassVar[frozenset[str]] = frozenset()
-    #: Of the keys down_s, host, peer, way, damage and loss, those that it may have.
+    #: Of the keys down_s, host, peer, way, damage, loss, request and error, those that it may have.
     optional: ClassVar[frozenset[str]] = frozenset()
     #: What is done and to whom, as a sentence says it; it may name ``self`` and ``step``.
     words: ClassVar[str]

@@ -11,6 +11,7 @@ from tickproof.conformance.faults.cut import Cut
 from tickproof.conformance.faults.delay import Delay, DelayHost
 from tickproof.conformance.faults.drip import Drip
 from tickproof.conformance.faults.duplicate import Duplicate
+from tickproof.conformance.faults.error_answer import ErrorAnswer
 from tickproof.conformance.faults.fault import Fault
 from tickproof.conformance.faults.fill import Fill
 from tickproof.conformance.faults.garble import Garble
@@ -31,8 +32,8 @@ from tickproof.conformance.scenario import Do, FaultStep, Target, survived
 
 FAULTS: Final[tuple[type[Fault], ...]] = (
     Kill, KillEngine, KillHost, Pause, Cut, Late, HalfOpen, Delay, DelayHost, Throttle,
-    ThrottleHost, Drip, Refuse, Silence, Fill, Corrupt, Power, Rescale, Scale, Partition, Loss,
-    Reorder, Duplicate, Garble,
+    ThrottleHost, Drip, Refuse, ErrorAnswer, Silence, Fill, Corrupt, Power, Rescale, Scale,
+    Partition, Loss, Reorder, Duplicate, Garble,
 )  # fmt: skip
 _BY_STEP: Final = {(kind.do, target): kind for kind in FAULTS for target in kind.targets}
 

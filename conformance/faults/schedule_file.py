@@ -23,10 +23,12 @@ from tickproof.conformance.faults.moments import moment_of
 from tickproof.conformance.scenario import (
     Damaged,
     Do,
+    Error,
     FaultStep,
     JudgedApp,
     Loss,
     Moment,
+    Request,
     Scenario,
     SinkBehaviour,
     Target,
@@ -61,6 +63,8 @@ _ONLY: Final = {
     "way": f"only with {', '.join(_BETWEEN)} of a host",
     "damage": "only with corrupt",
     "loss": "only with power",
+    "request": "only with error",
+    "error": "only with error",
 }
 
 _Seconds = Annotated[float, Field(ge=0, le=3_600, allow_inf_nan=False)]
@@ -125,6 +129,8 @@ class Step(Table):
     way: Way = "both"
     share: _Share = 0.0
     loss: Loss = "drawn"
+    request: Request = ""
+    error: Error = ""
 
     @model_validator(mode="after")
     def _applies(self) -> Step:

@@ -13,6 +13,7 @@ from tickproof.conformance.kafka.names import names
 from tickproof.conformance.kafka.traffic import Topics, Traffic
 from tickproof.conformance.kafka.transaction_messages import GroupAdded, Offsets, TransactionEnd
 from tickproof.conformance.kafka.wire import Api, FetchRequest, Header, ProduceRequest, Topic
+from tickproof.conformance.log_server.timed_faults import Lasting
 
 #: What a request means, None where it means nothing here.
 Meaning = FetchRequest | ProduceRequest | Offsets | GroupAdded | TransactionEnd | None
@@ -47,6 +48,7 @@ class Exchange:
     """A request that was passed on, until its answer comes.
 
     records: of output. refused: the answer of the proxy, which takes the place of the broker's.
+    fault: that has this answer, if one of its own does. passed: the broker sees it all the same.
     """
 
     head: Header
@@ -54,6 +56,8 @@ class Exchange:
     moments: Moments | None = None
     records: int = 0
     refused: bytes | None = None
+    fault: Lasting | None = None
+    passed: bool = False
     asked_at: float = field(default_factory=time.monotonic)
 
     @property

@@ -81,7 +81,7 @@ class Proxy:
         #: What ended the thread though it should not have, or the death of the broker.
         self.failure: BaseException | None = None
         self._on_withheld: Callable[[], None] | None = None
-        self.links = Links(self, on_event, self, _NEVER_LATE)
+        self.links = Links(self, on_event, self, _NEVER_LATE, never_errs="")
         own = listener(port)
         self.port: int = own.getsockname()[1]
         self._open: dict[int, tuple[Connection, asyncio.Task[None]]] = {}

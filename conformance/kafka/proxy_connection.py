@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from tickproof.conformance.errors import TickproofError
 from tickproof.conformance.history.event import EventKind
-from tickproof.conformance.kafka import metadata, wire
+from tickproof.conformance.kafka import metadata, refusals, wire
 from tickproof.conformance.kafka.exchanges import Conversation, Exchange
 from tickproof.conformance.kafka.fields import Malformed
 from tickproof.conformance.kafka.frame_stream import Budget, FrameStream, sized
@@ -221,6 +221,11 @@ class Connection:
             exchange.refused = wire.refusal(head, exchange.meaning, wire.NOT_ENOUGH_REPLICAS)
             # The broker is asked something else, so that answers keep their order.
             frame = sized(wire.harmless(head))
+        elif hub.links.busy and (fault := hub.links.error_for(refusals.request_of(exchange))):
+            error = fault.fault.step.error
+            exchange.fault, exchange.refused = fault, refusals.refusal(exchange, error)
+            exchange.passed = error in refusals.UNCERTAIN
+            frame = frame if exchange.passed else sized(wire.harmless(head))
         self._talk.asked(exchange)
         await self._loop.sock_sendall(self._upstream, frame)
 
@@ -270,7 +275,7 @@ class Connection:
         if exchange is None:
             await self._send(frame)
         elif exchange.refused is not None:
-            await self._send(sized(exchange.refused))
+            await self._send_refused(body, exchange, exchange.refused)
         elif exchange.head.key in metadata.NAMES_BROKERS:
             await self._send(self._named_brokers(frame, exchange))
         elif isinstance(exchange.meaning, FetchRequest):
@@ -282,6 +287,15 @@ class Connection:
             await self._send_taken(frame, exchange)
         else:
             await self._send(frame)
+
+    async def _send_refused(self, body: memoryview, exchange: Exchange, refused: bytes) -> None:
+        """Answer in place of the broker, which may have carried the request out."""
+        if exchange.passed:
+            with self._counted():
+                self._talk.taken(exchange, body)
+        await self._send(sized(refused))
+        if exchange.fault and not self._client_gone:
+            self._hub.links.answered(exchange.fault)
 
     def _named_brokers(self, frame: memoryview, exchange: Exchange) -> memoryview:
         """Lead clients to the proxy; learn the ids of topics."""

@@ -33,6 +33,7 @@ class Api(IntEnum):
     OFFSET_COMMIT = 8
     FIND_COORDINATOR = 10
     JOIN_GROUP = 11
+    HEARTBEAT = 12
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     INIT_PRODUCER_ID = 22
@@ -51,6 +52,7 @@ READ: Final = {
     Api.METADATA: range(14),
     Api.OFFSET_COMMIT: range(2, 11),
     Api.JOIN_GROUP: range(2, 10),
+    Api.HEARTBEAT: range(5),
     Api.CREATE_TOPICS: range(2, 8),
     Api.INIT_PRODUCER_ID: range(6),
     Api.ADD_OFFSETS_TO_TXN: range(5),
@@ -62,7 +64,7 @@ READ: Final = {
 #: From which version on messages have tagged fields.
 _FLEXIBLE: Final = {
     Api.PRODUCE: 9, Api.FETCH: 12, Api.METADATA: 9, Api.OFFSET_COMMIT: 8,
-    Api.JOIN_GROUP: 6, Api.CREATE_TOPICS: 5, Api.INIT_PRODUCER_ID: 2,
+    Api.JOIN_GROUP: 6, Api.HEARTBEAT: 4, Api.CREATE_TOPICS: 5, Api.INIT_PRODUCER_ID: 2,
     Api.ADD_OFFSETS_TO_TXN: 3, Api.END_TXN: 3, Api.TXN_OFFSET_COMMIT: 3,
     Api.CONSUMER_GROUP_HEARTBEAT: 0, Api.STREAMS_GROUP_HEARTBEAT: 0,
 }  # fmt: skip
@@ -88,6 +90,11 @@ class Header(NamedTuple):
         versions = READ.get(self.key)  # type: ignore[call-overload]
         return versions is not None and self.version in versions
 
+    @property
+    def flexible(self) -> bool:
+        """Whether messages of a request that is read have tagged fields, and lengths as varints."""
+        return self.version >= _FLEXIBLE[Api(self.key)]
+
 
 def header(frame: memoryview) -> Header:
     """Read the fixed part of a request's header; raises Malformed where there is none."""
@@ -110,22 +117,18 @@ def correlation(frame: memoryview) -> int:
     return int.from_bytes(frame[:4], "big", signed=True)
 
 
-def _flexible(key: int, version: int) -> bool:
-    return version >= _FLEXIBLE[Api(key)]
-
-
 def request_fields(frame: memoryview, head: Header) -> Fields:
     """Return the fields of a request behind its header."""
     fields = Fields(frame, _HEADER.size, flexible=False)
     fields.text()
-    fields.flexible = _flexible(head.key, head.version)
+    fields.flexible = head.flexible
     fields.tags()
     return fields
 
 
 def answer_fields(frame: memoryview, head: Header) -> Fields:
     """Return the fields of the answer to a request behind its header."""
-    fields = Fields(frame, 4, _flexible(head.key, head.version))
+    fields = Fields(frame, 4, head.flexible)
     fields.tags()
     return fields
 
@@ -240,7 +243,7 @@ def without_records(
     """Return the answer to a Fetch as if some partitions ended at an offset, each its own."""
     parts: list[bytes | memoryview] = []
     at = 0
-    empty = b"\x01" if _flexible(head.key, head.version) else b"\0\0\0\0"
+    empty = b"\x01" if head.flexible else b"\0\0\0\0"
     for one, end in sorted(hidden, key=lambda pair: pair[0].watermark):
         parts += [frame[at : one.watermark], struct.pack(">qq", end, end)]
         parts += [frame[one.watermark + 16 : one.field.start], empty]
@@ -315,26 +318,40 @@ def produce_errors(frame: memoryview, head: Header) -> dict[tuple[Topic, int], i
 
 def refusal(head: Header, request: ProduceRequest, error: int) -> bytes:
     """Return an answer to a Produce that gives each partition an error."""
-    flexible, version = _flexible(head.key, head.version), head.version
-
-    def size(items: int) -> bytes:
-        return _varint(items + 1) if flexible else struct.pack(">i", items)
-
-    tags = b"\0" if flexible else b""
+    flexible, version = head.flexible, head.version
     one = struct.pack(">hqq", error, -1, -1) + (struct.pack(">q", -1) if version >= 5 else b"")
     if version >= 8:
-        one += size(0) + (b"\0" if flexible else b"\xff\xff")
-    parts = [struct.pack(">i", head.correlation), tags, size(len(request.partitions))]
-    for topic, numbers in request.partitions:
+        one += _size(0, flexible) + (b"\0" if flexible else b"\xff\xff")
+    topics = of_topics(request.partitions, one, flexible)
+    return answer(head, topics + struct.pack(">i", 0))
+
+
+def answer(head: Header, body: bytes) -> bytes:
+    """Return an answer with its header, and no tagged fields in either."""
+    tags = b"\0" if head.flexible else b""
+    return b"".join((struct.pack(">i", head.correlation), tags, body, tags))
+
+
+def of_topics(
+    topics: Collection[tuple[Topic, Collection[int]]], each: bytes, flexible: bool
+) -> bytes:
+    """Return an array of topics with their partitions, and the same fields for each of these."""
+    tags = b"\0" if flexible else b""
+    parts = [_size(len(topics), flexible)]
+    for topic, numbers in topics:
         if isinstance(topic, bytes):
             parts.append(topic)
         else:
             name = topic.encode()
             parts += [_varint(len(name) + 1) if flexible else struct.pack(">h", len(name)), name]
-        parts.append(size(len(numbers)))
-        parts += [struct.pack(">i", number) + one + tags for number in numbers]
+        parts.append(_size(len(numbers), flexible))
+        parts += [struct.pack(">i", number) + each + tags for number in numbers]
         parts.append(tags)
-    return b"".join([*parts, struct.pack(">i", 0), tags])
+    return b"".join(parts)
+
+
+def _size(items: int, flexible: bool) -> bytes:
+    return _varint(items + 1) if flexible else struct.pack(">i", items)
 
 
 def harmless(head: Header) -> bytes:

@@ -80,14 +80,20 @@ class Links:
     Used in the thread of the server alone, but for `aim` and what it returns.
     ``spent_s``: seconds of faults that the engine had to bear so far: deadlines grow by
     them. ``touched_at``: when the last fault struck or ended (time.monotonic), 0 before.
-    ``never_late``: why no frame can be late here, "" where it can.
+    ``never_late``: why no frame can be late here, "" where it can. ``never_errs``: why no request
+    is answered with an error of Kafka.
     """
 
     def __init__(
-        self, log: Withholds, on_event: Callable[..., None], loop: Loop, never_late: str = ""
+        self,
+        log: Withholds,
+        on_event: Callable[..., None],
+        loop: Loop,
+        never_late: str = "",
+        never_errs: str = "only Kafka has requests that are answered with such an error",
     ) -> None:
         self._log, self._event, self._loop = log, on_event, loop
-        self._never_late = never_late
+        self._never_late, self._never_errs = never_late, never_errs
         self._links: set[Link] = set()
         self._armed: list[LinkEffect] = []
         #: Whose reply is being cut in the middle.
@@ -152,8 +158,10 @@ class Links:
     def aim(self, fault: LinkEffect) -> Callable[[], dict[str, Any]]:
         """Return what strikes; both raise LookupError where the side has no connection.
 
-        So does a late frame where there can be none.
+        So does a late frame, or an error of Kafka, where there can be none.
         """
+        if fault.step.error and self._never_errs:
+            raise LookupError(self._never_errs)
         if fault.keeps_frame and self._never_late:
             raise LookupError(self._never_late)
         self._loop.call(partial(self._present, fault.step.target))
@@ -337,6 +345,15 @@ class Links:
                 self._meet(fault)
                 return True
         return False
+
+    def error_for(self, request: str) -> Lasting | None:
+        """Return the fault that answers a request of Kafka with an error now, if one does."""
+        found = (one for one in self._lasting if request and one.fault.step.request == request)
+        return next(found, None)
+
+    def answered(self, fault: Lasting) -> None:
+        """Hear that the answer of a fault was sent."""
+        self._meet(fault)
 
     def slowing(self, link: Link) -> list[Lasting]:
         """Return the faults that make the replies of this link slow now."""

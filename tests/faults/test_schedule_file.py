@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.explore import generation
 from tickproof.conformance.faults import regressions, schedule_file
+from tickproof.conformance.faults.error_answer import ERRORS_OF
 from tickproof.conformance.faults.kinds import FAULTS, targets_of
 from tickproof.conformance.faults.schedule_file import Failure, Input, Schedule, Step
 from tickproof.conformance.faults.space.dimensions import Carrier
@@ -24,6 +25,9 @@ from tickproof.generators.choices import EVENT_TIMES, KEY_SHAPES
 
 MOMENTS = ("fetched", "losing", "staged", "accepted", "committing", "checkpoint")
 SHARES = st.floats(0, 1)
+ANSWERS = st.sampled_from(
+    [{"request": request, "error": one} for request, some in ERRORS_OF.items() for one in some]
+)
 SECONDS = st.floats(0.001, 3_600)
 APPS = {
     "passthrough": [{}],
@@ -73,6 +77,7 @@ def steps(draw):
         "rescale": {"workers": draw(st.integers(1, 1_024))},
         "scale": {"workers": draw(st.integers(1, 1_024))},
         "reorder": {"lag_s": draw(SECONDS)},
+        "error": draw(ANSWERS),
     }.get(do, {})
     if do in ("loss", "reorder", "duplicate", "garble"):
         made["share"] = draw(st.floats(0.01, 1))
@@ -183,6 +188,7 @@ BASE = 'app = "count"\nparams = { emit = "every" }\n'
 INPUT = BASE + "input = { records = 10 }\n"
 PARTED = '[[fault]]\ndo = "partition"\ntarget = "host"\nat = "fetched"\nseconds = 1.0\n'
 KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
+ERROR = '[[fault]]\ndo = "error"\ntarget = "sink"\nat = "accepted"\nseconds = 1.0\n'
 
 
 @pytest.mark.parametrize(
@@ -235,6 +241,12 @@ KILL = '[[fault]]\ndo = "kill"\ntarget = "engine"\n'
          "duplicate, garble, loss, reorder; got 0.5"),
         (INPUT + KILL.replace("kill", "pause").replace("engine", "worker") + 'at = "fetched"',
          "[[fault]] 1: seconds: expected a number above 0 for pause; got 0.0"),
+        (INPUT + ERROR, "[[fault]] 1: request: expected one of Produce, OffsetCommit, "),
+        (INPUT + ERROR + 'request = "EndTxn"\nerror = "ILLEGAL_GENERATION"',
+         "[[fault]] 1: error: expected one of COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, "
+         "CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_EPOCH, PRODUCER_FENCED for EndTxn; got"),
+        (INPUT + KILL + 'at = "fetched"\nrequest = "EndTxn"',
+         "[[fault]] 1: request: expected only with error; got 'EndTxn'"),
         (INPUT + KILL + 'at = "drained"\n' + KILL + 'at = "fetched"',
          "[[fault]] 2: at: expected drained, as the step before; got 'fetched'"),
         (INPUT + '[failure]\nengine = "e"\nreason = "r"\nconfidence = "sure"\nseed = 1',

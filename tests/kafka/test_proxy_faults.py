@@ -86,6 +86,22 @@ def test_refused_output_comes_again(play: Play) -> None:
     assert play.stage.proxy.traffic.errors[0, 19] == refused_before[0, 19]
 
 
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        ("EndTxn", "CONCURRENT_TRANSACTIONS"),
+        ("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS"),
+        ("Produce", "REQUEST_TIMED_OUT"),
+    ],
+)
+def test_what_is_answered_with_an_error_is_sent_again(
+    play: Play, request_: str, error: str
+) -> None:
+    commits = play.stage.proxy.traffic.commits
+    play.strike("error", "sink", seconds=0.2, request=request_, error=error)
+    assert play.stage.proxy.traffic.commits > commits
+
+
 def test_silence_hides_what_is_there(play: Play) -> None:
     fetched = len(play.stage.fetches)
     event = play.strike("silence", "source", seconds=0.3)

@@ -47,6 +47,16 @@ def test_output_and_have_make_a_connection_one_of_the_sink(bench, request_):
     assert strike(bench, "cut", "sink") == {"pids": [], "connections": [1]}
 
 
+def test_the_log_has_no_errors_of_kafka(bench):
+    client = writer(bench)
+    client.call(append(0, 1))
+    step = FaultStep(
+        "error", "sink", "accepted", seconds=1.0, request="EndTxn", error="PRODUCER_FENCED"
+    )
+    with pytest.raises(LookupError, match="only Kafka has requests"):
+        bench.server.links.aim(fault_of(step))
+
+
 def test_between_aim_and_strike_the_last_connection_may_go(bench):
     client = reader(bench)
     hit = bench.server.links.aim(fault_of(FaultStep("cut", "source", "fetched")))
