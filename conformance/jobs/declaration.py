@@ -97,7 +97,8 @@ class InputTable(Table):
     """[inputs.NAME]: records that are JSON objects, from a function or a file.
 
     types: of columns of a CSV file, whose cells are text otherwise. encode: makes the bytes of
-    a message, which are JSON otherwise. time: the path of the field that is its timestamp.
+    a message, which are JSON otherwise. poison: a file that is a message which the job cannot
+    read. time: the path of the field that is its timestamp.
     """
 
     make: Function | None = None
@@ -105,6 +106,7 @@ class InputTable(Table):
     types: dict[str, CellType] = Field(default_factory=dict)
     key: Text
     encode: Function | None = None
+    poison: Text | None = None
     time: Text | None = None
     partitions: int = Field(default=4, ge=1, le=64)
     rate: int = Field(default=1_000, ge=1, le=1_000_000)
@@ -152,12 +154,17 @@ class OutputTable(Table):
 
 
 class ClaimsTable(Table):
-    """[claims]."""
+    """[claims]. poison: what the job does with a message that it cannot read.
+
+    dead_letter: the output, a topic, into which it then writes the bytes of the message.
+    """
 
     state: Claim
     delivery: Claim
     survives: Annotated[list[Death], Field(min_length=1)]
     oracle: Function | None = None
+    poison: Literal["skip", "dead-letter"] | None = None
+    dead_letter: Text | None = None
 
 
 class JobFile(Table):
@@ -178,6 +185,8 @@ class Job:
         self.inputs, self.outputs, self.claims = model.inputs, model.outputs, model.claims
         self.name = model.job.name or self.folder.name
         self.workers = model.job.workers
+        #: Those that have rows: all but the one for dead letters.
+        self.judged_outputs = [one for one in self.outputs if one != self.claims.dead_letter]
 
     def claiming(self, **claims: Any) -> Job:
         """Return the same job with other keys of [claims]; raises InvalidFile."""
@@ -247,7 +256,8 @@ def _conflicts(job: Job) -> Iterable[str]:
             yield f"[inputs.{name}] types: expected only beside a CSV file"
     for name, out in job.outputs.items():
         yield from _output_conflicts(f"[outputs.{name}]", out)
-    if job.claims.oracle and (len(job.inputs) > 1 or len(job.outputs) > 1):
+    yield from _poison_conflicts(job)
+    if job.claims.oracle and (len(job.inputs) > 1 or len(job.judged_outputs) > 1):
         yield "[claims] oracle: expected one input and one output, which it is a function of"
     known = _placeholders(job)
     texts = {f"env.{name}": text for name, text in job.table.env.items()}
@@ -275,6 +285,24 @@ def _output_conflicts(where: str, out: OutputTable) -> Iterable[str]:
         yield f"{where} identity: missing; required beside {out.kind}: the fields that name a row"
 
 
+def _poison_conflicts(job: Job) -> Iterable[str]:
+    claims = job.claims
+    for name, one in job.inputs.items():
+        if one.poison and claims.poison is None:
+            yield f"[inputs.{name}] poison: expected only beside poison of [claims]"
+    if claims.poison != "dead-letter":
+        if claims.dead_letter is not None:
+            yield '[claims] dead_letter: expected only beside poison = "dead-letter"'
+        return
+    out = job.outputs.get(claims.dead_letter or "")
+    if claims.dead_letter is None:
+        yield "[claims] dead_letter: missing; required beside poison: the name of an output"
+    elif out is None or out.kind != "topic":
+        yield f"[claims] dead_letter: expected an output that is a topic; got {claims.dead_letter}"
+    elif not job.judged_outputs:
+        yield "[claims] dead_letter: expected one of several outputs; it is the only one"
+
+
 def _placeholders(job: Job) -> set[str]:
     known = {"bootstrap", "group", "state", "worker", "here", "python", "java_home"}
     known |= {"rendered"} if job.table.render else set()
@@ -293,6 +321,7 @@ def _files(job: Job) -> Iterable[str]:
     """Find files that are named and not there."""
     named = [(f"[inputs.{n}] make", one.make) for n, one in job.inputs.items()]
     named += [(f"[inputs.{n}] file", one.file) for n, one in job.inputs.items()]
+    named += [(f"[inputs.{n}] poison", one.poison) for n, one in job.inputs.items()]
     named += [(f"[inputs.{n}] encode", one.encode) for n, one in job.inputs.items()]
     named += [(f"[outputs.{n}] decode", one.decode) for n, one in job.outputs.items()]
     named += [(f"[job] render[{at}]", name) for at, name in enumerate(job.table.render)]

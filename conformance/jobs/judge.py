@@ -17,6 +17,8 @@ from tickproof.conformance.jobs.trial import Run
 from tickproof.conformance.text import counted, shown
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, Outcome, Reason, Verdict
 
+#: The run with a record that the job cannot read.
+POISON: Final = "poison"
 #: Requirement -> the run that decides it.
 BY_RUN: Final = {
     "JB-RESTART": "restart",
@@ -25,6 +27,7 @@ BY_RUN: Final = {
     "JB-ALL": "all-at-once",
     "JB-PAUSE": "pause",
     "JB-CUT": "cut",
+    "JB-POISON": POISON,
 }
 #: Requirement -> what it says must not be found, over all runs with faults.
 BY_KIND: Final = {
@@ -98,8 +101,9 @@ def outcomes(
 ) -> list[Outcome]:
     """Return one outcome for each requirement but JB-CALM."""
     made = []
+    faulty = {name: one for name, one in runs.items() if name != POISON}
     for id_, kind in BY_KIND.items():
-        made.append(_of_kind(id_, kind, baselines, runs, reproduce))
+        made.append(_of_kind(id_, kind, baselines, faulty, reproduce))
     for id_, name in BY_RUN.items():
         made.append(_of_run(id_, name, job, baselines, runs.get(name), reproduce))
     return made
@@ -181,7 +185,7 @@ def _of_run(
             Verdict.FAIL,
             scenario=name,
             reason=Reason.EXITED if run.failure else Reason.NO_RECOVERY,
-            stimulus="; ".join(map(str, run.fired)),
+            stimulus="; ".join([*filter(None, [run.poison]), *map(str, run.fired)]),
             expected="a job that goes on after a fault",
             actual=run.failure or still,
             run=str(judged.folder),
@@ -206,6 +210,7 @@ def _of_run(
             "exits": run.exits,
             "timeouts": run.timeouts,
             "ended": run.ended,
+            **({"poison": run.poison} if run.poison else {}),
         },
         run=str(judged.folder),
         seconds=run.seconds,
@@ -214,13 +219,15 @@ def _of_run(
 
 def not_played(id_: str, job: Job) -> str:
     """Say why a run was not played: what is not claimed, or cannot be."""
+    if id_ == "JB-POISON":
+        return "poison is not claimed"
     if id_ in ("JB-ALL", "JB-REBALANCE") and job.workers == 1:
         return f"{DOES_NOT_APPLY}: the job has one worker, which JB-COMMIT kills"
     return f"survives = {list(job.claims.survives)} does not claim it"
 
 
 def _evidence(run: Run) -> bool:
-    return not run.unfinished and any(one.counts for one in run.fired)
+    return not run.unfinished and (bool(run.poison) or any(one.counts for one in run.fired))
 
 
 def _open(id_: str, name: str, reason: Reason, why: str, runs: Mapping[str, Judged]) -> Outcome:
@@ -271,7 +278,7 @@ def _failed(
         Verdict.FAIL,
         scenario=name,
         reason=reason,
-        stimulus="; ".join(faults),
+        stimulus="; ".join([*filter(None, [judged.run.poison]), *faults]),
         expected=f"{where} {shown(first.expected, _SHOWN) or 'nothing more'}",
         actual=f"{said}: {shown(first.actual, _SHOWN) or 'nothing'}",
         evidence={

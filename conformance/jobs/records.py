@@ -8,7 +8,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -67,6 +67,15 @@ def of_input(job: Job, name: str, seed: int) -> list[Record]:
         time_ms = _time_ms(number, value, field, path) if field else None
         records.append(Record(number, key, int(place), value, encode(number, value), time_ms))
     return records
+
+
+def poisoned(records: Sequence[Record], message: bytes, at: int) -> list[Record]:
+    """Return records with one more at an index, for the job to choke on.
+
+    It has the key of the record before it, and is in the same partition.
+    """
+    before = records[at - 1]
+    return [*records[:at], replace(before, number=0, value={}, message=message), *records[at:]]
 
 
 def _named(number: int, value: dict[str, Any]) -> str:

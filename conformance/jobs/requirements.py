@@ -102,5 +102,14 @@ JB: Final = {
             "reset, several times. If it fails, what was under way on them was taken for done, "
             "or done again.",
         ),
+        _requirement(
+            "JB-POISON",
+            3,
+            "a record that cannot be read costs nothing but itself",
+            "One record is bytes that the job cannot read. It is skipped, or written to the topic "
+            "of dead letters, as claimed, and the job goes on. If it fails, records of the same "
+            "batch were skipped, the offset was committed before the dead letter was written, or "
+            "the job ends at the record after each start.",
+        ),
     )
 }

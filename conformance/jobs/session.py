@@ -7,11 +7,11 @@ import json
 import random
 import shlex
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -21,11 +21,12 @@ from rich.text import Text
 from tickproof.conformance.engines import isolation
 from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.errors import InvalidFile, TickproofError
-from tickproof.conformance.jobs import comparison, judge, ledger, oracle, trial, user_code
+from tickproof.conformance.history import plain_files
+from tickproof.conformance.jobs import comparison, judge, ledger, oracle, sinks, trial, user_code
 from tickproof.conformance.jobs.comparison import Claims, Kind, Level, Rows
 from tickproof.conformance.jobs.declaration import POSTGRESQL, Job
 from tickproof.conformance.jobs.judge import Baseline, Judged
-from tickproof.conformance.jobs.records import Record, of_input
+from tickproof.conformance.jobs.records import Record, of_input, poisoned
 from tickproof.conformance.jobs.requirements import CALM, JB
 from tickproof.conformance.jobs.sinks import Row
 from tickproof.conformance.jobs.trial import Plan, Run, Strike
@@ -45,6 +46,10 @@ COMMITS: Final = (
 #: A kill needs so many of its moments in a run without faults.
 _FEWEST: Final = 3
 _KILLS: Final = 3
+#: A message that is no JSON, nor text.
+_NO_JSON: Final = b'\xff{"no": JSON'
+#: What a broker takes.
+_LONGEST_MESSAGE: Final = 1_000_000
 
 
 class Refused(TickproofError):
@@ -60,6 +65,19 @@ class Settings:
     profile: str = "quick"
     level: isolation.Level | None = None
     at_once: int = 2
+
+
+@dataclass(frozen=True)
+class Poison:
+    """A message that the job cannot read, and the number of the record that it follows."""
+
+    input: str
+    at: int
+    message: bytes
+
+    def __str__(self) -> str:
+        what = shown(repr(self.message), 100)
+        return f"record {self.at:,} of [inputs.{self.input}] is followed by {what}"
 
 
 class Session:
@@ -87,7 +105,9 @@ class Session:
             if self._due is None:
                 calm.append(self._play(again("all-input-first", first=True)))
                 self._expect_output(calm[1])
-            baselines = {name: self._baseline(name, calm) for name in self._job.outputs}
+            baselines = {name: self._baseline(name, calm) for name in self._job.judged_outputs}
+            if dead := self._job.claims.dead_letter:
+                baselines[dead] = self._dead_letters(())
         except Refused as refused:
             return self._refused(str(refused), calm[-1])
         for run in calm:
@@ -115,6 +135,9 @@ class Session:
         """Return what is wrong; what a job did not give as it stood still, or yet, is not lost."""
         if not run.rows:  # they could not be read
             return []
+        dead = self._job.claims.dead_letter
+        if dead and run.poison:
+            baselines = {**baselines, dead: self._dead_letters([self._poison.message])}
         found = [
             (name, one) for name, base in baselines.items() for one in base.findings(run, name)
         ]
@@ -128,7 +151,12 @@ class Session:
         if self._due is not None:
             plan = replace(plan, complete=self._complete)
         folder = self._runs / plan.name
-        made = trial.Trial(self._job, self._inputs, plan, folder, self.level, self._stopped)
+        inputs = self._inputs
+        if plan.poisoned:
+            poison = self._poison
+            records = poisoned(inputs[poison.input], poison.message, poison.at)
+            inputs = {**inputs, poison.input: records}
+        made = trial.Trial(self._job, inputs, plan, folder, self.level, self._stopped)
         run = made.play()
         record = run.to_json() | {"format": 1, "job": str(self._job.path)}
         (folder / "job-run.json").write_text(json.dumps(record, indent=1, default=str) + "\n")
@@ -152,6 +180,11 @@ class Session:
             moments[:0] = trial.IN_DATABASE
         if not moments:
             moments = ["fetched"]
+        if job.claims.poison:
+            # The kill aims at the write of the dead letter, if the job writes nothing else so.
+            alone = job.claims.dead_letter and not calm.moments["append-received"]
+            kill = [Strike("kill", "append-received")] if alone else []
+            yield again(judge.POISON, strikes=kill, poisoned=str(self._poison))
         yield again("restart", strikes=[Strike("restart")])
         yield again("cut", strikes=[Strike("cut")] * 3)
         if not {"worker", "engine"} & set(job.claims.survives):
@@ -198,9 +231,28 @@ class Session:
             rows.append((key if table.identity else record.key, value))
         return oracle.last_of_each(rows) if table.kind == "sql" else rows
 
+    def _dead_letters(self, messages: Iterable[bytes]) -> Baseline:
+        """Return what the output of dead letters is held to: these, each at least once."""
+        rows = [sinks.dead_letter(one) for one in messages]
+        keyed = [(comparison.canonical([one["message"]]), one) for one in rows]
+        claims = Claims(self._job.claims.state, "at-least-once", ordered=True, knows=True)
+        return Baseline(Level.VALUES, comparison.grouped(keyed), claims)
+
+    @cached_property
+    def _poison(self) -> Poison:
+        """The record that the job cannot read: its place is drawn, before the end of faults."""
+        tables = self._job.inputs
+        name = next((one for one, table in tables.items() if table.poison), next(iter(tables)))
+        message, file = _NO_JSON, tables[name].poison
+        if file:
+            message = plain_files.read_bytes(self._job.folder, file, _LONGEST_MESSAGE)
+        records, chance = self._inputs[name], random.Random(f"poison {self._settings.seed}")
+        at = max(1, round(len(records) * chance.uniform(0.2, 0.4)))
+        return Poison(name, at, message)
+
     def _complete(self, rows: Mapping[str, Sequence[Row]]) -> bool:
         """Say whether rows hold the last that is due of each key."""
-        for name in self._job.outputs:
+        for name in self._job.judged_outputs:
             ignore = self._job.outputs[name].ignore
             due = comparison.grouped(self._due_rows(name), ignore)
             got = comparison.grouped(rows[name], ignore)
@@ -296,7 +348,7 @@ class Session:
         if run.stalled or run.unfinished:
             what = "stood still with input left, until" if run.stalled else "was still at work at"
             raise Refused(f"without faults the job {what} {run.ended}")
-        empty = [name for name in self._job.outputs if not run.rows.get(name)]
+        empty = [name for name in self._job.judged_outputs if not run.rows.get(name)]
         if empty:
             said = run.stderr[0] if run.stderr else "nothing"
             raise Refused(

@@ -101,14 +101,24 @@ def reader(table: OutputTable, folder: Path) -> Callable[[bytes | None, str], di
     return read
 
 
+def dead_letter(message: bytes | None, _where: str = "") -> dict[str, Any]:
+    """Return the row that a dead letter is, whatever its bytes."""
+    return {"message": shown(repr(message), 1_000)}
+
+
 class TopicSink:
     """A topic of JSON objects, or of bytes that ``decode`` makes objects of."""
 
     open = "an open transaction of the database"
 
-    def __init__(self, table: OutputTable, topic: str, cluster: Cluster, folder: Path) -> None:
-        self._table, self.where, self._cluster = table, topic, cluster
-        self._read = reader(table, folder)
+    def __init__(
+        self,
+        table: OutputTable,
+        topic: str,
+        cluster: Cluster,
+        read: Callable[[bytes | None, str], dict[str, Any]],
+    ) -> None:
+        self._table, self.where, self._cluster, self._read = table, topic, cluster, read
         kafka = client_library()
         self._end = kafka.KafkaError._PARTITION_EOF
         self._consumer = kafka.Consumer(

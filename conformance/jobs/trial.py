@@ -31,7 +31,16 @@ from tickproof.conformance.jobs.ledger import HttpSink, Ledger
 from tickproof.conformance.jobs.postgres import JOB, Postgres
 from tickproof.conformance.jobs.postgres_proxy import PostgresProxy
 from tickproof.conformance.jobs.records import Record
-from tickproof.conformance.jobs.sinks import BadOutput, Row, Sink, SqliteSink, SqlSink, TopicSink
+from tickproof.conformance.jobs.sinks import (
+    BadOutput,
+    Row,
+    Sink,
+    SqliteSink,
+    SqlSink,
+    TopicSink,
+    dead_letter,
+    reader,
+)
 from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker, BrokerAddress
@@ -135,6 +144,8 @@ class Run:
     #: It was still at work when its time was over: what it lacks says nothing.
     unfinished: bool = False
     stderr: list[str] = field(default_factory=list)
+    #: Where a record was that the job cannot read, "" for none.
+    poison: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict."""
@@ -157,6 +168,8 @@ class Plan:
     silence_s: float = 0.0
     startup_s: float = 0.0
     complete: Callable[[dict[str, list[Row]]], bool] | None = None
+    #: Its input has a record that the job cannot read.
+    poisoned: str = ""
 
 
 class Trial:
@@ -175,7 +188,7 @@ class Trial:
         self._level = level
         #: Set when the session has ended before its time.
         self._stopped = stopped
-        self.run = Run(plan.name)
+        self.run = Run(plan.name, poison=plan.poisoned)
         self._id = uuid.uuid4().hex
         self._group = job.table.group or f"tickproof-{self._id[:12]}"
         self._lock = threading.Lock()
@@ -281,7 +294,11 @@ class Trial:
     def _sink(self, name: str) -> Sink:
         table = self._job.outputs[name]
         if table.kind == "topic":
-            return TopicSink(table, self._out_topic(name), self._cluster, self._job.folder)
+            dead = name == self._job.claims.dead_letter
+            read = dead_letter if dead else reader(table, self._job.folder)
+            if dead:
+                table = table.model_copy(update={"identity": ["message"]})
+            return TopicSink(table, self._out_topic(name), self._cluster, read)
         if table.kind == "files":
             return FilesSink(table, self._state, name)
         if table.kind == "http":
@@ -423,6 +440,9 @@ class Trial:
                 raise KitStopped(f"PostgreSQL, or the proxy before it, stopped: {why}")
         if self._engine_now.returncode is not None:
             raise EngineFailure(Code.EXITED, "the job cannot start: " + self._last_words())
+        if len(self.run.exits) >= _MOST_STARTS and self._plan.poisoned:
+            said = f"the job ends by itself, {len(self.run.exits)} times, at the poisoned record: "
+            raise EngineFailure(Code.EXITED, said + self._last_words())
         if len(self.run.exits) >= _MOST_STARTS and not self._proxy.traffic.fetched:
             raise EngineFailure(
                 Code.EXITED, "the job ends by itself before it reads: " + self._last_words()

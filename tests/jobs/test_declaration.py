@@ -128,6 +128,37 @@ def test_a_java_is_found_for_a_job_or_said_to_be_missing(
             '[outputs.totals]\ntypes = { n = "integer" }',
             "[outputs.totals] types: expected only beside files",
         ),
+        ("[claims]", '[claims]\npoison = "stop"', "[claims] poison: expected one of"),
+        (
+            "[claims]",
+            '[claims]\npoison = "dead-letter"',
+            "[claims] dead_letter: missing; required beside poison",
+        ),
+        (
+            "[claims]",
+            '[claims]\ndead_letter = "totals"',
+            'dead_letter: expected only beside poison = "dead-letter"',
+        ),
+        (
+            "[claims]",
+            '[claims]\npoison = "dead-letter"\ndead_letter = "dead"',
+            "dead_letter: expected an output that is a topic; got dead",
+        ),
+        (
+            "[claims]",
+            '[claims]\npoison = "dead-letter"\ndead_letter = "totals"',
+            "dead_letter: expected one of several outputs",
+        ),
+        (
+            "[inputs.orders]",
+            '[inputs.orders]\npoison = "job.toml"',
+            "[inputs.orders] poison: expected only beside poison of [claims]",
+        ),
+        (
+            "[inputs.orders]",
+            '[inputs.orders]\npoison = "none.bin"',
+            "[inputs.orders] poison: expected a file beside job.toml",
+        ),
         ('state = "exactly-once"', 'state = "once"', "state: expected"),
         ("[inputs.orders]", '[inputs.orders]\ntypes = { n = "integer" }', "types: expected only"),
         (
@@ -163,6 +194,13 @@ def test_records_have_numbers_keys_and_the_partitions_of_kafka_s_clients(folder:
     found = records.of_input(loaded(folder), "orders", 1)
     assert [(one.number, one.key) for one in found] == [(1, "a"), (2, "7")]
     assert all(0 <= one.partition < 4 for one in found)
+
+
+def test_a_poisoned_record_lies_beside_the_one_before_it(folder: Path) -> None:
+    found = records.of_input(loaded(folder), "orders", 1)
+    first, poison, last = records.poisoned(found, b"\xff", 1)
+    assert [first, last] == found
+    assert (poison.key, poison.partition, poison.message) == ("a", first.partition, b"\xff")
 
 
 @pytest.mark.parametrize(

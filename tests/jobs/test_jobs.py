@@ -17,6 +17,8 @@ from tickproof.conformance.jobs.pytest_plugin import Jobs
 from tickproof.conformance.report.json_report import Report
 from tickproof.conformance.verdicts import Outcome, Verdict
 
+OTHERS = ("orders-files", "orders-http", "totals-poison", "windows-sql")
+
 
 @pytest.fixture(autouse=True)
 def _broker() -> None:
@@ -97,10 +99,9 @@ def test_state_that_is_restored_to_the_last_stable_offset_lacks_what_follows(
 
 @LONG
 @pytest.mark.parametrize(
-    ("name", "twin"),
-    [(name, twin) for name in ("orders-files", "orders-http") for twin in ("", *twins(name))],
+    ("name", "twin"), [(name, twin) for name in OTHERS for twin in ("", *twins(name))]
 )
-def test_files_and_calls(tmp_path: Path, name: str, twin: str) -> None:
+def test_a_job_and_its_twins(tmp_path: Path, name: str, twin: str) -> None:
     found = judged(copy(name, tmp_path, twin=twin), tmp_path)
     if twin:
         assert found[twins(name)[twin]["requirement"]].verdict is Verdict.FAIL, said(found)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.kafka.presence import expect_broker
 from tickproof.conformance.jobs.declaration import OutputTable
-from tickproof.conformance.jobs.sinks import TopicSink
+from tickproof.conformance.jobs.sinks import TopicSink, reader
 from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.cluster import Cluster, client_library
 
@@ -27,7 +27,7 @@ def cluster() -> Cluster:
 def sink(cluster: Cluster, tmp_path: Path) -> Iterator[TopicSink]:
     topic, table = f"totals-{uuid4().hex}", OutputTable(identity=["customer"], partitions=2)
     cluster.create({topic: table.partitions})
-    made = TopicSink(table, topic, cluster, tmp_path)
+    made = TopicSink(table, topic, cluster, reader(table, tmp_path))
     yield made
     made.close()
     cluster.delete([topic])
