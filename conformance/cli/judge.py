@@ -130,12 +130,16 @@ def _opened(
     if given == output or _same_file(given, output):
         raise RequestError(f"OUT: expected another recording than IN, got {output}")
     with_keys = topic.KEY in (*rules.identity, *rules.key, *(rules.values or ()))
-    return [
+    sides = [
         topic.Topic(name, ends[one], folder, with_keys=with_keys)
         if one in ends
         else recording.opened(name, Path(one), types)
         for name, one in (("IN", given), ("OUT", output))
     ]
+    known = {column for one in sides if isinstance(one, recording.Csv) for column in one.types}
+    if unknown := [column for column in types if column not in known]:
+        raise RequestError(f"--types {unknown[0]}: expected a column of a CSV file")
+    return sides
 
 
 def _same_file(one: str, other: str) -> bool:

@@ -148,8 +148,10 @@ def _failed(
 
 
 def _missing(id_: str, found: Found, rules: Rules, examples: int) -> Outcome:
-    count = len(found.missing) + found.beyond
-    said = counted(count, "record has no output yet", "records have no output yet")
+    least = "at least " if found.beyond else ""
+    said = least + counted(
+        len(found.missing), "record has no output yet", "records have no output yet"
+    )
     why = (
         "and no later one of their keys has"
         if rules.ordered

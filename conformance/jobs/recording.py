@@ -9,6 +9,7 @@ import json
 import re
 import stat
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -30,6 +31,8 @@ Values = dict[str, Any]
 Columns = dict[str, "pa.Array | list[Any]"]
 
 _PIECE: Final = 1 << 23
+#: The first piece is small, for it is read by Python too.
+_FIRST: Final = 1 << 18
 #: The longest line; what is longer is no record but a file of another kind.
 _LINE: Final = 1 << 26
 _ROWS: Final = 1 << 17
@@ -69,8 +72,8 @@ class Piece(ABC):
         """Return fields as columns of ``count`` values; sets ``count``."""
 
     @abstractmethod
-    def records(self) -> list[Placed]:
-        """Return the records, exactly."""
+    def records(self, some: Sequence[int] | None = None) -> list[Placed]:
+        """Return the records exactly, all or those of some indices within the piece."""
 
 
 class Recording(ABC):
@@ -104,10 +107,10 @@ class Recording(ABC):
         """Return the records of some indices. counts: those of all pieces, as they were read."""
         wanted, found, begin = sorted(set(indices)), dict[int, Placed](), 0
         for piece, count in zip(self.pieces(), counts, strict=False):
-            here = [one for one in wanted if begin <= one < begin + count]
+            here = wanted[len(found) : bisect_left(wanted, begin + count)]
             if here:
-                records = piece.records()
-                found |= {index: records[index - begin] for index in here}
+                records = piece.records([index - begin for index in here])
+                found |= zip(here, records, strict=True)
             begin += count
             if len(found) == len(wanted):
                 break
@@ -155,13 +158,11 @@ class _Lines(Piece):
                 return None
         return table
 
-    def records(self) -> list[Placed]:
-        lines = enumerate(self.text.split(b"\n"), self.line)
-        found = [
-            Placed(self.of.where(at), self._read(at, line)) for at, line in lines if line.strip()
-        ]
-        self.count = len(found)
-        return found
+    def records(self, some: Sequence[int] | None = None) -> list[Placed]:
+        lines = [one for one in enumerate(self.text.split(b"\n"), self.line) if one[1].strip()]
+        self.count = len(lines)
+        wanted = lines if some is None else [lines[at] for at in some]
+        return [Placed(self.of.where(at), self._read(at, line)) for at, line in wanted]
 
     def _read(self, number: int, line: bytes) -> Values:
         try:
@@ -218,10 +219,10 @@ class JsonLines(Recording):
         """Yield some whole lines at a time."""
         if names is not None:
             self._expect_types(names)
-        line, rest = 1, b""
+        line, rest, size = 1, b"", _FIRST
         with _opened(self.file, self._codec) as read:
-            while more := read(_PIECE):
-                text = rest + more
+            while more := read(size):
+                text, size = rest + more, _PIECE
                 end = text.rfind(b"\n") + 1
                 if not end and len(text) > _LINE:
                     what = f"line {line:,}: expected at most {_LINE:,} bytes"
@@ -289,12 +290,15 @@ class _Batch(Piece):
         cells = enumerate(column.to_pylist(), self.row)
         return [converted(cell, kind, f"row {at:,}", name, self.path) for at, cell in cells]
 
-    def records(self) -> list[Placed]:
-        columns = self.columns(self.batch.schema.names)
+    def records(self, some: Sequence[int] | None = None) -> list[Placed]:
+        at = range(self.count) if some is None else some
+        columns = _Batch(self.path, self.row, self.batch.take(list(at)), self.types).columns(
+            self.batch.schema.names
+        )
         lists = [one if isinstance(one, list) else one.to_pylist() for one in columns.values()]
         return [
-            Placed(f"row {at:,}", dict(zip(columns, map(plain, row), strict=True)))
-            for at, row in enumerate(zip(*lists, strict=True), self.row)
+            Placed(f"row {self.row + index:,}", dict(zip(columns, map(plain, row), strict=True)))
+            for index, row in zip(at, zip(*lists, strict=True), strict=True)
         ]
 
 

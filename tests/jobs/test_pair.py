@@ -126,6 +126,24 @@ def test_a_changed_double_and_an_answer_to_nothing_are_values(tmp_path: Path) ->
     assert ["answers no record" in line for line in brief] == [True, True]
 
 
+@pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz", "in.csv", "in.parquet"])
+def test_places_are_those_of_the_whole_file(tmp_path: Path, monkeypatch, name: str) -> None:
+    for size in ("_PIECE", "_FIRST", "_ROWS"):
+        monkeypatch.setattr(recording, size, 300)
+    path = write(tmp_path / name, ORDERS)
+    if name == "in.jsonl":
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\n\n", 50))
+    side = recording.opened("IN", path, {})
+    pieces = list(side.pieces(["id"]))
+    for piece in pieces:
+        piece.columns(["id"])
+    picked = side.picked([199, 0, 49, 50, 51, 120], [one.count for one in pieces])
+    assert [int(picked[at].value["id"]) for at in sorted(picked)] == [0, 49, 50, 51, 120, 199]
+    line = 1 + 49 * 2 + 2 if name == "in.jsonl" else 51
+    word = "line" if "jsonl" in name else "row"
+    assert picked[50].where == f"{word} {line}"
+
+
 # -- against slow and obvious versions -----------------------------------------------------------
 
 LOG = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 1)), min_size=1, max_size=12)
@@ -350,7 +368,8 @@ def test_what_is_no_recording_is_said(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     write(tmp_path / "out.jsonl", [{"id": 1}])
-    status, out, err = judge(name, "out.jsonl", "--identity", "id", "--types", "id=integer")
+    types = ("--types", "id=integer") if name == "in.csv" else ()
+    status, out, err = judge(name, "out.jsonl", "--identity", "id", *types)
     assert (status, out) == (2, "")
     assert said in err
 
@@ -376,6 +395,7 @@ def test_what_is_no_regular_file_is_said(judge: Judge, tmp_path: Path) -> None:
         ((), "--identity: expected"),
         (("--identity", ""), "--identity: expected names between commas"),
         (("--identity", "id", "--types", "id=text"), "--types: expected COLUMN=TYPE"),
+        (("--identity", "id", "--types", "id=integer"), "--types id: expected a column of a CSV"),
         (("--identity", "id", "--key", "nobody"), "--key nobody: IN has no such field"),
         (("--oracle", "oracle.py:expect"), "--oracle: expected together with --key"),
         (("--oracle", "nothing.py:f", "--key", "id"), "nothing.py: it cannot be loaded"),
