@@ -60,7 +60,7 @@ def test_programs_are_hidden_and_the_first_of_each_name_stays(tmp_path: Path) ->
             "fuse",
             "from tickproof.conformance.engines.isolation import disk_obstacle as why\n"
             " raise OSError(why())",
-            "Invalid argument",
+            "cannot mount FUSE: Invalid argument",
         ),
         ("namespaces", "bare.call(bare._libc.unshare, bare._NEWUSER)", "No space left on device"),
     ],

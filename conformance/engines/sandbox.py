@@ -124,7 +124,10 @@ def furnish(workspace, hidden, writable=(), disk=False):
         options = b"fd=%d,rootmode=40000,user_id=%d,group_id=%d,default_permissions,allow_other"
         states = new + os.fsencode(f"{workspace}/{STATES}")
         given = options % (fuse, os.geteuid(), os.getegid())
-        _mount(b"disk", states, b"fuse", _NOSUID | _NODEV, given)
+        try:
+            _mount(b"disk", states, b"fuse", _NOSUID | _NODEV, given)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot mount FUSE: {os.strerror(error.errno)}") from None
     for target in (new + path for path in hidden):
         if os.path.isdir(target):  # noqa: PTH112
             _mount(b"tmpfs", target, b"tmpfs", _RDONLY | _NOSUID | _NODEV, b"mode=755,size=4k")
