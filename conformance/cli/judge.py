@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,7 +114,9 @@ def judge(
     terminal.line(
         console, "compared", f"{rules.level.value}: {', '.join(found.fields) or 'identity'}"
     )
-    terminal.details(console, pair_report.results(outcomes), None, verbose=False)
+    terminal.not_held(console, pair_report.results(outcomes), None)
+    counts = Counter(one.verdict for one in outcomes)
+    terminal.line(console, "verdict", style.counts_line(counts, console).plain)
     return terminal.status(console, [one.verdict for one in outcomes])
 
 

@@ -66,6 +66,13 @@ def details(
             _tier(console, tier, found, widths)
     else:
         _tiers(console, by_tier)
+    not_held(console, results, folder)
+    if verbose:
+        scale_costs.show(console, results)
+
+
+def not_held(console: Console, results: Sequence[Result], folder: Path | None) -> None:
+    """Print every counterexample, what stayed open, rejects by symbol; of a pass nothing."""
     _not_claimed(console, results)
     bad = [result for verdict in _BAD for result in results if result.verdict is verdict]
     printed: set[str] = set()  # standard error and pictures, printed once each
@@ -75,8 +82,6 @@ def details(
     _rest(console, bad[_WHOLE:], blocked)
     _not_decided(console, results)
     rejects_by_symbol.show(console, results)
-    if verbose:
-        scale_costs.show(console, results)
 
 
 def root(console: Console, digest: str) -> None:
