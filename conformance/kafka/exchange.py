@@ -185,7 +185,9 @@ class Exchange:
     def _note_transactions(self) -> None:
         """Note what became of the engine's transactions, by the broker's own account."""
         since_1970_ns = time.time_ns() - time.monotonic_ns()
-        states = self._transactions.read()
+        kind = NameKind.TRANSACTIONAL_ID
+        own = {one.text for one in self.traffic.names if one.kind is kind}
+        states = self._transactions.read(named=own)
         ended = aborted(states)[:_ABORTED]
         self._event(
             EventKind.KAFKA_TRANSACTIONS,

@@ -134,9 +134,11 @@ class Conversation:
                 exchange.meaning = meaning = transaction_messages.transaction_request(frame, head)
                 match meaning:
                     case Offsets(producer_id=producer_id):
+                        # Offsets of a transaction that holds nothing leave nothing open.
+                        joins = JOIN if producer_id in self._open else None
                         if producer_id is not None:
                             self._open.add(producer_id)
-                        exchange.moments = OFFSETS if producer_id is None else JOIN
+                        exchange.moments = OFFSETS if producer_id is None else joins
                     case GroupAdded():
                         exchange.moments = GROUP
                     case TransactionEnd(producer_id=producer_id, commit=True):

@@ -6,7 +6,7 @@ It is read out of the broker's own topic, with the broker's own times.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -100,7 +100,9 @@ def transaction_state(t_ms: int, key: bytes, value: bytes | None) -> Transaction
 
 
 class TransactionLog:
-    """States of transactional ids with a prefix, from now on; use it as a context manager.
+    """States of transactional ids, from now on; use it as a context manager.
+
+    They are the ids with a prefix, and those that are named when it is read.
 
     Raises KafkaUnavailable.
     """
@@ -136,10 +138,13 @@ class TransactionLog:
         """Leave the broker."""
         self._consumer.close()
 
-    def read(self, limit_s: float = LIMIT_S) -> list[TransactionState]:
+    def read(self, limit_s: float = LIMIT_S, named: Collection[str] = ()) -> list[TransactionState]:
         """Return what has come since the last time. Raises KafkaUnavailable, Malformed."""
         found = (transaction_state(*message) for message in self._messages(limit_s))
-        return [one for one in found if one and one.transactional_id.startswith(self._prefix)]
+        return [one for one in found if one and self._asked(one.transactional_id, named)]
+
+    def _asked(self, id_: str, named: Collection[str]) -> bool:
+        return id_ in named or id_.startswith(self._prefix)
 
     def _messages(self, limit_s: float) -> Iterator[tuple[int, bytes, bytes | None]]:
         """Give time, key and value of what has come, until nothing is left."""

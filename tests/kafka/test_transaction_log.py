@@ -52,6 +52,14 @@ def test_commit_and_abort_on_the_time_line(broker: Broker) -> None:
         assert times == sorted(times) and all(one.producer_id >= 0 for one in rows)
 
 
+def test_ids_of_another_name_are_read_where_they_are_asked_for(broker: Broker) -> None:
+    with staged(broker) as stage, TransactionLog(stage.kit, f"t-{stage.name}") as log:
+        own = f"own-{stage.name}"
+        producer(stage.engine, **{"transactional.id": own}).init_transactions(WAIT_S)
+        producer(stage.engine, **{"transactional.id": f"x{own}"}).init_transactions(WAIT_S)
+        assert [one.transactional_id for one in log.read(named={own})] == [own]
+
+
 STEPS = st.sampled_from((State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT))
 
 
