@@ -218,7 +218,7 @@ class FaultController:
         if links and links.lasting(fault_of(step)):  # it has to meet something, too
             return min(due, max(threshold, self._base + total // 32))
         if moment is not moments.CUTS and not self._had_cut(step):
-            return min(due, threshold)
+            return min(due, max(threshold, self._to_come_back_to()))
         # What was fetched before there was time for a cut is past: the moment needs a new fetch.
         # What was cut, too: the next output, or commit, needs records that are not. But once the
         # moment has come, the strike must find some in flight, and not the end.
@@ -232,6 +232,16 @@ class FaultController:
         least = 0 if late else min(last, threshold + total // 32 + 1)
         last = max(last - max(1, total // 32) * left, least)
         return min(last, max(due, threshold + step.burst), max(threshold, past) + room)
+
+    def _to_come_back_to(self) -> int:
+        """Return how many records have to be out so that an engine that died has some to fetch.
+
+        The death may have come as the engine had released all that there was.
+        """
+        published = self._log.published
+        if not self._recovering or self._log.released < published:
+            return 0
+        return published + max(1, self._log.total // 32)
 
     def _threshold(self, step: FaultStep) -> int:
         """Return from which record on a step is due; where END would spoil it, not the last."""

@@ -49,6 +49,8 @@ class RunLoop:
         self._drain_asked = 0.0
         #: When END was published, 0 before.
         self._ended_at = 0.0
+        #: When an engine that had died was last seen to have nothing to fetch.
+        self._nothing_left_at = 0.0
         #: The sum of all positions, and when it last changed.
         self._position, self._moved_at = -1, 0.0
         self._progress_at = 0.0
@@ -274,11 +276,11 @@ class RunLoop:
     def _recovery_overdue(self) -> bool:
         # With everything released there is nothing that a recovered engine must fetch.
         if not self._faults.recovering or self._log.released >= self._log.published:
+            self._nothing_left_at = time.monotonic()
             return False
+        since = max(self._run.fault_changed_at, self._nothing_left_at)
         limit_s = self._timeouts.recovery_s
-        return self._run.clock.overdue(
-            self._run.fault_changed_at, limit_s, "no FETCH after a death"
-        )
+        return self._run.clock.overdue(since, limit_s, "no FETCH after a death")
 
     # -- faults that wait for their moment --------------------------------------
 

@@ -100,6 +100,20 @@ def test_what_was_fetched_too_soon_after_a_death_does_not_end_the_input():
     assert ahead < bench.controller.limit(TOTAL) <= TOTAL
 
 
+def test_an_engine_that_died_with_all_released_finds_something_to_come_back_to():
+    first = FaultStep("kill", "engine", "fetched", fraction=0.3)
+    bench = Bench([first, FaultStep("kill", "engine", "cutting", fraction=0.75)], rate=1_000)
+    there = TOTAL - TOTAL // 32
+    bench.log.published = bench.log.fetched = there
+    bench.observe("fetched", 1)
+    assert bench.done == [first]
+    bench.controller.engine_died()
+    # What is not released yet is enough to fetch.
+    assert bench.controller.limit(TOTAL) <= there
+    bench.log.released = there
+    assert there < bench.controller.limit(TOTAL) <= TOTAL
+
+
 def test_no_input_is_published_while_a_strike_takes_its_time():
     seen = []
 

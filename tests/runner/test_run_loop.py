@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -40,6 +41,18 @@ def test_records_that_come_twice_after_a_fault_do_not_count_as_processed(tmp_pat
         client.call(append(50, *range(20, 50)))
         assert bench.recorder.records > bench.log.published
         assert not loop._processed()
+
+
+def test_the_time_to_recover_counts_from_when_there_is_something_to_fetch(loop):
+    died_s_ago = 10 * loop._timeouts.recovery_s
+    loop._run.fault_changed_at = time.monotonic() - died_s_ago
+    loop._faults = SimpleNamespace(recovering=True)
+    loop._log = SimpleNamespace(released=50, published=50)
+    loop._nothing_left_at = 0.0
+    assert not loop._recovery_overdue()
+    loop._log.published = 51
+    assert not loop._recovery_overdue()
+    until(loop._recovery_overdue)
 
 
 @pytest.mark.parametrize("died", [True, False])
