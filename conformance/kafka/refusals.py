@@ -34,7 +34,8 @@ def request_of(exchange: Exchange) -> Request:
     Produce of output alone, and the end of a transaction by commit.
     """
     head = exchange.head
-    if not head.read or not (exchange.moments or head.key == Api.HEARTBEAT):
+    always = head.key == Api.HEARTBEAT or isinstance(exchange.meaning, Offsets)
+    if not head.read or not (exchange.moments or always):
         return ""
     return _NAMES.get(head.key, "") if exchange.answered else ""
 
