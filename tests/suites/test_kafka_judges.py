@@ -346,6 +346,8 @@ def fetched(second: float, partition: int, base: int):
     [
         [fetched(5, 0, 50), fetched(5.2, 1, 50)],  # while it is stopped, others read all
         [fetched(6, 0, 50), fetched(6, 1, 40)],  # read a second time, whenever that is
+        # The others read on until the session is over, and then wait for an open transaction.
+        [fetched(2.5, 0, 50), fetched(4.1, 0, 60), fetched(5.6, 0, 70), fetched(5.6, 1, 50)],
     ],
 )
 def test_partitions_that_others_read_meanwhile_were_taken_over(tmp_path: Path, later) -> None:
@@ -357,6 +359,7 @@ def test_partitions_that_others_read_meanwhile_were_taken_over(tmp_path: Path, l
     [
         [fetched(5, 0, 50), fetched(6, 1, 50)],  # one is read by nobody until it is back
         [fetched(1.4, 0, 50), fetched(1.4, 1, 50)],  # asked for before it stopped
+        [fetched(2.5, 0, 50), fetched(5.2, 0, 60), fetched(6, 1, 50)],  # the others never stop
     ],
 )
 def test_partitions_that_nobody_else_read_show_no_lost_session(tmp_path: Path, later) -> None:

@@ -40,6 +40,8 @@ _BEYOND_S: Final = 2.0
 _WITHIN: Final = 0.25
 #: Lives of an engine that go by while a transaction is open, each with a session to wait for.
 _LIVES: Final = 2
+#: What a worker had asked for as it was stopped has been answered after this long.
+_ON_ITS_WAY_NS: Final = 1_000_000_000
 #: Slow enough that there is input left when a worker comes back.
 _SLOWLY: Final = 5_000
 
@@ -274,14 +276,20 @@ def _session_lost(history: History) -> None:
 
 
 def _taken_over(history: History, fault: events.FiredFault) -> bool:
-    """Whether others read all partitions in the rest of a pause that outlasts the session.
+    """Whether others took the partitions over in the rest of a pause that outlasts the session.
 
-    The paused one reads nothing then: what it had asked for was answered long before.
+    They read all of them: the paused one reads nothing then, what it had asked for was answered
+    long before. Or they read nothing any more, not even their own: they wait for the end of the
+    transaction that the paused one left open, which it may commit when it wakes.
     """
     since_ns = fault.struck_ns + history.record.kafka.session_s * 1e9
     until_ns = fault.struck_ns + fault.step.seconds * 1e9
-    fetches = history.fetches
-    during = fetches[(fetches["t_ns"] > since_ns) & (fetches["t_ns"] < until_ns)]
+    fetches, t_ns = history.fetches, history.fetches["t_ns"]
+    before = (t_ns > fault.struck_ns + _ON_ITS_WAY_NS) & (t_ns < since_ns)
+    waiting = (t_ns > (since_ns + until_ns) / 2) & (t_ns < until_ns)
+    if before.any() and not waiting.any():
+        return True
+    during = fetches[(t_ns > since_ns) & (t_ns < until_ns)]
     read = set(zip(during["stream"].tolist(), during["partition"].tolist(), strict=True))
     filled = {(row.stream, row.partition) for row in history.partitions if row.records}
     return filled <= read
