@@ -103,8 +103,9 @@ def judge(
     with tempfile.TemporaryDirectory(prefix="tickproof-judge-") as folder:
         found = pair.judged(*_opened(given, output, rules, types, Path(folder)), rules)
     outcomes = pair_report.outcomes(found, rules, examples)
-    whole = conclusion(one.verdict for one in outcomes)
+    verdicts = [one.verdict for one in outcomes]
     if as_json:
+        whole = conclusion(verdicts)
         names = [given, output]
         click.echo(pair_report.document(found, rules, names, outcomes, whole).text())
         return whole.status
@@ -115,9 +116,8 @@ def judge(
         console, "compared", f"{rules.level.value}: {', '.join(found.fields) or 'identity'}"
     )
     terminal.not_held(console, pair_report.results(outcomes), None)
-    counts = Counter(one.verdict for one in outcomes)
-    terminal.line(console, "verdict", style.counts_line(counts, console).plain)
-    return terminal.status(console, [one.verdict for one in outcomes])
+    terminal.line(console, "verdict", style.counts_line(Counter(verdicts), console).plain)
+    return terminal.status(console, verdicts)
 
 
 def _opened(

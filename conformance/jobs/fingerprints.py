@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from tickproof.conformance.jobs.comparison import canonical
 from tickproof.conformance.jobs.records import plain
+from tickproof.generators.hashing import mix
 
-_ONE: Final = np.uint64(0xBF58476D1CE4E5B9)
-_TWO: Final = np.uint64(0x94D049BB133111EB)
 #: Texts of more bytes are hashed one by one, so that a long one costs its own length alone.
 _LONG: Final = 256
 _WORD: Final = 8
@@ -110,12 +109,12 @@ class Hashing:
         return found
 
     def _of_integers(self, name: str, values: np.ndarray) -> np.ndarray:
-        return _mixed(values.view(np.uint64) ^ self._seed(name, "int"))
+        return mix(values.view(np.uint64) ^ self._seed(name, "int"))
 
     def _of_floats(self, name: str, values: np.ndarray) -> np.ndarray:
         whole = np.isfinite(values) & (values == np.trunc(values))
         small = whole & (np.abs(values) < 2.0**63)
-        found = _mixed(values.view(np.uint64) ^ self._seed(name, "float"))
+        found = mix(values.view(np.uint64) ^ self._seed(name, "float"))
         found[np.isnan(values)] = self._seed(name, "nan")
         found[small] = self._of_integers(name, values[small].astype(np.int64))
         large = np.flatnonzero(whole & ~small)
@@ -136,7 +135,7 @@ class Hashing:
             held[: last - first] = np.frombuffer(data, np.uint8)[first:last]
         starts = starts - first
         words = np.ndarray((len(held) - _WORD + 1,), "<u8", held, strides=(1,))
-        found = _mixed(lengths.view(np.uint64) ^ seed)
+        found = mix(lengths.view(np.uint64) ^ seed)
         short = np.minimum(lengths, _LONG)
         at: Any = slice(None)
         for begin in range(0, int(short.max(initial=0)), _WORD):
@@ -145,14 +144,11 @@ class Hashing:
                 at = (np.arange(len(starts)) if isinstance(at, slice) else at)[longer]
             word = words[starts[at] + begin]
             word &= _MASKS[np.minimum(short[at] - begin, _WORD)]
-            mixed = (found[at] ^ word) * _ONE
-            mixed ^= mixed >> np.uint64(29)
-            mixed *= _TWO
-            found[at] = mixed ^ (mixed >> np.uint64(32))
+            found[at] = mix(found[at] ^ word)
         for one in np.flatnonzero(lengths > _LONG):
             text = held[starts[one] : starts[one] + lengths[one]].tobytes()
             found[one] = _digest(self._secret, seed.tobytes() + text)
-        return _mixed(found)
+        return mix(found)
 
     def _seed(self, name: str, kind: str) -> np.uint64:
         text = f"{kind} {name}".encode("utf-8", "surrogatepass")
@@ -164,18 +160,8 @@ def combined(parts: Sequence[np.ndarray], count: int) -> np.ndarray:
     total = np.zeros(count, np.uint64)
     for one in parts:
         total += one
-    return _mixed(total)
+    return mix(total)
 
 
 def _digest(secret: bytes, text: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8, key=secret).digest(), "little")
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """Return each of uint64 values with all its bits mixed (the finalizer of splitmix64)."""
-    mixed = values ^ (values >> np.uint64(30))
-    mixed *= _ONE
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= _TWO
-    mixed ^= mixed >> np.uint64(31)
-    return mixed

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import psutil
 
 from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.jobs import comparison, oracle, records, user_code
 from tickproof.conformance.jobs.comparison import Claims, Kind, Level, canonical
 from tickproof.conformance.jobs.fingerprints import Hashing, combined, normal
 from tickproof.conformance.jobs.recording import Csv, Piece, Placed, Recording
+from tickproof.conformance.report import machine
 from tickproof.conformance.text import shown
 
 #: Records of a side that are read again and compared exactly, the first that differ.
@@ -227,7 +227,7 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
 
 def _in_threads(of: Callable[[Piece], Any], pieces: Iterator[Piece]) -> Iterator[Any]:
     """Yield a function of each piece, in order, a few of them at work at a time."""
-    workers = min(_WORKERS, len(psutil.Process().cpu_affinity() or [1]))
+    workers = min(_WORKERS, machine.usable_cpus())
     waiting: list[Any] = []
     with ThreadPoolExecutor(workers) as pool:
         for piece in pieces:

@@ -185,9 +185,7 @@ class Exchange:
     def _note_transactions(self) -> None:
         """Note what became of the engine's transactions, by the broker's own account."""
         since_1970_ns = time.time_ns() - time.monotonic_ns()
-        kind = NameKind.TRANSACTIONAL_ID
-        own = {one.text for one in self.traffic.names if one.kind is kind}
-        states = self._transactions.read(named=own)
+        states = self._transactions.read(named=self.traffic.transactional_ids)
         ended = aborted(states)[:_ABORTED]
         self._event(
             EventKind.KAFKA_TRANSACTIONS,
@@ -385,7 +383,7 @@ class Exchange:
                 break
             time.sleep(_NAP_S)
         traffic = self.traffic
-        transactions = any(one.kind is NameKind.TRANSACTIONAL_ID for one in traffic.names)
+        transactions = bool(traffic.transactional_ids)
         if not (self.failure or transactions or traffic.unread or traffic.malformed):
             self._end.expect_all()
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tickproof.conformance.kafka.names import Name
+from tickproof.conformance.kafka.names import Name, NameKind
 from tickproof.conformance.kafka.wire import Api, Topic
 
 #: So many names of an engine are kept.
@@ -78,6 +78,11 @@ class Traffic:
         for one in names:
             if len(self.names) < MOST_NAMES:
                 self.names.add(one)
+
+    @property
+    def transactional_ids(self) -> set[str]:
+        """The transactional ids among the names."""
+        return {one.text for one in self.names if one.kind is NameKind.TRANSACTIONAL_ID}
 
     @property
     def produced(self) -> int:
