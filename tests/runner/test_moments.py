@@ -43,14 +43,14 @@ MOMENTS: dict[str, tuple[dict[str, Any], Proof]] = {
         {"at": "cutting"}, lambda fault, _: fault.writing.startswith("partition-"),
     ),
     "after the new file is created": (
-        {"at": "created"}, lambda fault, _: fault.writing.endswith(".new"),
+        {"at": "created"}, lambda fault, _: fault.writing.endswith(".tmp"),
     ),
     "after the new file is written": (
-        {"at": "written"}, lambda fault, _: fault.writing.endswith(".new"),
+        {"at": "written"}, lambda fault, _: fault.writing.endswith(".tmp"),
     ),
     "after it has the name of the old one": (
         {"at": "renamed"},
-        lambda fault, _: fault.writing.startswith("partition-") and ".new" not in fault.writing,
+        lambda fault, _: fault.writing.startswith("partition-") and ".tmp" not in fault.writing,
     ),
 }  # fmt: skip
 
@@ -80,7 +80,7 @@ def test_moment_comes(tmp_path, moment):
     assert met(moment, tmp_path / "0", 1) or met(moment, tmp_path / "1", 2)
 
 
-_NAMED = '    new = path.with_suffix(".new")\n'
+_NAMED = '    new = path.with_suffix(".tmp")\n'
 _MOVED = "    os.replace(new, path)"
 #: The old cut goes before the new one is in its place, which takes as long as with a slow disk.
 DEFECT = {
