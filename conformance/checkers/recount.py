@@ -66,8 +66,11 @@ def without_repeats(
     group, known = find(groups.keys, came["key"])
     point = groups.points(came["key"], came["n"])
     wrong = known & ((point < 0) | (came["total"] != totals[point]))
-    suspects = np.flatnonzero(wrong & (outputs.t_ns(np.arange(len(came))) >= since_ns))
+    later = known & (outputs.t_ns(np.arange(len(came))) >= since_ns)
+    # A point that looks true may count a record again, too: all of such a key are looked at.
+    suspects = np.flatnonzero(later & np.isin(group, group[wrong & later]))
     suspects = suspects[np.argsort(group[suspects], kind="stable")]
+    earlier = np.unique(point[known & ~wrong & ~later])
     where, strange = _Places.of(inputs), 0
     for mine in np.split(suspects, np.flatnonzero(np.diff(group[suspects])) + 1):
         if not len(mine):
@@ -79,6 +82,10 @@ def without_repeats(
         n = np.minimum(came["n"][mine], _MOST_N).astype(np.int64)
         places = key.explained(n, came["total"][mine], thorough=strange < _STRANGE_KEYS)
         strange += not places.all()
+        # Where values are equal, or some add up to 0, a point may be that of several places.
+        if len(np.unique(records["value"][rows])) < count or len(np.unique(sums)) <= count:
+            missing = np.setdiff1d(np.arange(start, start + count), earlier) - start + 1
+            places = _spread(places, n, missing)
         mine, places = mine[places > 0], places[places > 0]
         came["n"][mine], came["total"][mine] = places, sums[places]
     return replace(outputs, payloads=came)
@@ -107,6 +114,20 @@ class _Places:
                     yield low, high
 
 
+def _spread(places: np.ndarray, n: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Return places of a key's points, so that as many as can be have one that is missing.
+
+    A point has no place above its n.
+    """
+    found = places.copy()
+    points = np.flatnonzero(places > 0)
+    points = points[np.argsort(n[points])].tolist()
+    for place in missing[::-1].tolist():
+        if points and n[points[-1]] >= place:
+            found[points.pop()] = place
+    return found
+
+
 #: Of each span: how many values each run has, their sum, and its first value, from 1.
 _Runs = list[tuple[np.ndarray, ...]]
 
@@ -125,6 +146,14 @@ class _States(NamedTuple):
 
     def those(self, mask: np.ndarray) -> _States:
         return _States(*(column[mask] for column in self))
+
+    def distinct(self) -> _States:
+        """Return each state once; where values are small, many runs have the same sum."""
+        order = np.lexsort((self.runs, self.first, self.extra, self.more))
+        same = np.ones(max(len(order) - 1, 0), bool)
+        for column in (self.more, self.extra, self.first):
+            same &= np.diff(column[order]) == 0
+        return self.those(order[np.concatenate(([True], ~same))[: len(order)]])
 
     def and_(self, others: _States) -> _States:
         return _States(*(np.concatenate(both) for both in zip(self, others, strict=True)))
@@ -198,7 +227,8 @@ class _Key:
                 if n is not None:
                     one = one.those(self._true(n - one.more, total - one.extra, one.first))
                 columns.append(one)
-        return _States(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+        found = _States(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+        return found.distinct()
 
     @cached_property
     def _first_runs(self) -> _Runs:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tickproof.conformance.checkers.count import check_count
 from tickproof.conformance.checkers.recount import Rewind, rewinds, without_repeats
@@ -200,3 +202,33 @@ def test_two_lives_that_showed_nothing_are_explained_for_hot_keys_too(keys):
 
     assert engine().life(0, RECORDS, 4 * S).seen() == set()
     assert engine().life(0, RECORDS, 4 * S, skip=500).seen()
+
+
+@st.composite
+def lives_of_small_values(draw: st.DrawFn) -> Engine:
+    """A sound engine whose totals are often those of other points; its last life shows all."""
+    size = draw(st.integers(1, 24))
+    part = np.zeros(size, COUNT_IN)
+    part["value"] = draw(st.lists(st.integers(-1, 2), min_size=size, max_size=size))
+    part["key"] = draw(st.lists(st.integers(0, 1), min_size=size, max_size=size))
+    engine, base, t_ns = Engine([part]), 0, S
+    for _ in range(draw(st.integers(1, 3))):
+        end = draw(st.integers(base, size))
+        shown = draw(st.integers(base, end))
+        engine.life(base, end, t_ns, shown)
+        base, t_ns = draw(st.integers(max(base - 3, 0), shown)), t_ns + 2 * S
+    return engine.life(base, size, t_ns)
+
+
+@given(lives_of_small_values())
+def test_a_point_may_also_be_the_true_one_of_another_record(engine):
+    assert engine.seen() == set()
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_fewer_points_than_places_are_a_loss_where_all_values_are_equal(value):
+    part = np.array([(1, value)] * 9, COUNT_IN)
+    engine = Engine([part]).life(0, 5, S, shown=4).life(3, 9, 3 * S)
+    assert engine.seen() == set()
+    engine.points, engine.times = engine.points[:-2], engine.times[:-2]
+    assert engine.seen() == {"lost"}
