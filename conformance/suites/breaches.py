@@ -78,7 +78,7 @@ BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
     ("late", None): "DL-LATE-BYTES",
     ("half-open", None): "EO-HALF-OPEN",
     ("refuse", None): "DL-REFUSED",
-    ("error", None): "DL-REFUSED",
+    ("error", None): "KA-ERRORS",
     ("delay", None): "BP-SLOW-LINKS",
     ("throttle", None): "BP-SLOW-LINKS",
     ("drip", None): "BP-SLOW-LINKS",

@@ -102,6 +102,7 @@ REJECTS: dict[str, Cases] = {
     "DL-SLOW-ACKS:count-tail": [LOST, TWICE, GAP, CONFLICT, FAILED],
     "KA-OPEN-TRANSACTION:kafka-open-transactions": [LOST, TWICE, WRONG_TOTAL, FAILED],
     "KA-OPEN-TRANSACTION:kafka-commits-behind": [LOST, TWICE, WRONG_TOTAL, FAILED],
+    "KA-ERRORS:kafka-errors": [LOST, TWICE, WRONG_TOTAL, FAILED],
     "KA-DOWNTIME:kafka-short-downtime": [LOST, TWICE, WRONG_TOTAL, FAILED],
     "KA-DOWNTIME:kafka-long-downtime": [LOST, TWICE, WRONG_TOTAL, FAILED],
     "KA-LOST-SESSION:kafka-partition-returns": [LOST, TWICE, WRONG_TOTAL, FAILED],
@@ -125,6 +126,7 @@ UNKNOWNS: dict[str, Cases] = {
     **{name: [MISSED] for name in [
         "KA-OPEN-TRANSACTION:kafka-open-transactions",
         "KA-OPEN-TRANSACTION:kafka-commits-behind",
+        "KA-ERRORS:kafka-errors",
         "KA-DOWNTIME:kafka-short-downtime",
         "KA-DOWNTIME:kafka-long-downtime",
         "KA-LOST-SESSION:kafka-partition-returns",

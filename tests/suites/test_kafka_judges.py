@@ -12,6 +12,7 @@ from tickproof.conformance.history.events import (
     Drained,
     KafkaNames,
     KafkaTransactions,
+    Link,
     PartitionState,
     Started,
 )
@@ -26,6 +27,7 @@ from tickproof.generators.layouts import NUMBER
 judge_names = judge_of("KA-NAMES", "count")
 judge_downtime = judge_of("KA-DOWNTIME", "kafka-long-downtime")
 judge_behind = judge_of("KA-OPEN-TRANSACTION", "kafka-commits-behind")
+judge_errors = judge_of("KA-ERRORS", "kafka-errors")
 judge_lost_session = judge_of("KA-LOST-SESSION", "kafka-partition-returns")
 judge = judge_of("KA-NOT-HELD-UP", "kafka-worker-in-transaction")
 RECORDS = 100
@@ -93,31 +95,41 @@ def test_what_the_machine_withheld_holds_no_reader_up(tmp_path: Path) -> None:
         judge(history(tmp_path / "other", waited_s, starved_s=4))
 
 
-def long_downtime(folder: Path, begun: int, *aborted_s: float):
-    """Make a run that is exact, with a death at 1 s and a start at 12 s."""
+def exact_run(folder: Path, name: str, *steps: FaultStep, at_s: int) -> RunFolder:
+    """Begin a run over Kafka whose outputs are right, and come at a time."""
     numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
-    step = FaultStep("kill", "engine", "losing", fraction=0.5, down_s=11.0)
     run = RunFolder(
         folder,
-        Scenario("kafka-long-downtime", "passthrough", {}, {}, faults=(step,)),
+        Scenario(name, "passthrough", {}, {}, faults=steps),
         make_input=given_input({(0, 0): numbers}),
         kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
     )
-    run.outputs(output_log(numbers, t_ns=np.full(RECORDS, 13 * SECOND, np.int64)))
+    run.outputs(output_log(numbers, t_ns=np.full(RECORDS, at_s * SECOND, np.int64)))
+    return run
+
+
+def fired(step: FaultStep, *pids: int) -> FiredFault:
+    """Return a fault at 1 s, when all is released."""
+    return FiredFault(
+        t_ns=SECOND,
+        struck_ns=SECOND,
+        step=step,
+        moment="losing",
+        text="a fault",
+        outputs=0,
+        total=RECORDS,
+        partitions=(PartitionState(0, 0, RECORDS, RECORDS, RECORDS, 0),),
+        pids=pids,
+    )
+
+
+def long_downtime(folder: Path, begun: int, *aborted_s: float):
+    """Make a run that is exact, with a death at 1 s and a start at 12 s."""
+    step = FaultStep("kill", "engine", "losing", fraction=0.5, down_s=11.0)
+    run = exact_run(folder, "kafka-long-downtime", step, at_s=13)
     run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS), (13 * SECOND, 0, 0, 0, RECORDS)])
-    state = PartitionState(0, 0, RECORDS, RECORDS, RECORDS, 0)
     run.events(
-        FiredFault(
-            t_ns=SECOND,
-            struck_ns=SECOND,
-            step=step,
-            moment="losing",
-            text="SIGKILL",
-            outputs=0,
-            total=RECORDS,
-            partitions=(state,),
-            pids=(7,),
-        ),
+        fired(step, 7),
         Started(t_ns=12 * SECOND, pid=8, resume=True),
         KafkaTransactions(
             t_ns=14 * SECOND, begun=begun, aborted_ns=tuple(int(s * SECOND) for s in aborted_s)
@@ -237,6 +249,40 @@ def test_a_transaction_that_cannot_outlast_two_sessions_need_not(tmp_path: Path)
 def test_without_offsets_in_transactions_nothing_is_promised_of_them(tmp_path: Path) -> None:
     with pytest.raises(NotClaimed, match="the engine sent none"):
         judge_behind(commits_behind(tmp_path / "run", with_offsets=0))
+
+
+def answered_with_errors(folder: Path, *counts: int, with_offsets: int = 9):
+    """Make a run that is exact, with two errors of Kafka; ``counts``: answers of each."""
+    steps = [
+        FaultStep("error", "sink", "fetched", seconds=0.1, request=request, error=error)
+        for request, error in (
+            ("EndTxn", "CONCURRENT_TRANSACTIONS"),
+            ("Produce", "REQUEST_TIMED_OUT"),
+        )
+    ]
+    run = exact_run(folder, "kafka-errors", *steps, at_s=3)
+    run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
+    run.events(
+        *map(fired, steps),
+        *(Link(t_ns=2 * SECOND, do="error", target="sink", count=count) for count in counts),
+        KafkaTransactions(t_ns=4 * SECOND, begun=2, aborted_ns=(), with_offsets=with_offsets),
+    )
+    return run.history()
+
+
+def test_errors_that_were_sent_are_judged(tmp_path: Path) -> None:
+    judge_errors(answered_with_errors(tmp_path / "run", 3, 1))
+
+
+@pytest.mark.parametrize("counts", [(), (3,), (3, 0)])
+def test_an_error_that_nobody_was_sent_shows_nothing(tmp_path: Path, counts) -> None:
+    with pytest.raises(Unknown, match="answers with an error, by fault"):
+        judge_errors(answered_with_errors(tmp_path / "run", *counts))
+
+
+def test_without_transactions_their_errors_are_not_asked(tmp_path: Path) -> None:
+    with pytest.raises(NotClaimed, match="the engine sent none"):
+        judge_errors(answered_with_errors(tmp_path / "run", with_offsets=0))
 
 
 def named(folder: Path, seen: int, **foreign: tuple[str, ...]):

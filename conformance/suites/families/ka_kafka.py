@@ -15,7 +15,7 @@ import numpy as np
 from tickproof.conformance.faults.kinds import within
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.scenario import FaultStep, Moment, Scenario, Target
+from tickproof.conformance.scenario import Error, FaultStep, Moment, Request, Scenario, Target
 from tickproof.conformance.suites.carriers import STATE_FIRST
 from tickproof.conformance.suites.evidence import LOSS, outputs, whole
 from tickproof.conformance.suites.families.st_state import count
@@ -222,6 +222,67 @@ KA.requirement(
         state=("at-least-once", "exactly-once"), survives=("engine",), transport=("kafka",)
     ),
     judges={kafka_short_downtime: _exact, kafka_long_downtime: _exact_after_an_abort},
+)
+
+
+#: By request: errors that make a client retry it or abort the transaction; how long they last (s).
+_ANSWERS: Final[tuple[tuple[Request, tuple[Error, ...], float], ...]] = (
+    ("EndTxn", ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"), 0.5),
+    ("TxnOffsetCommit", ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"), 0.05),
+    ("Produce", ("REQUEST_TIMED_OUT", "NOT_LEADER_OR_FOLLOWER"), 0.3),
+)
+
+
+@scenario(*STATE_FIRST)
+def kafka_errors(context: Context, rng: random.Random) -> Scenario:
+    steps = (
+        FaultStep(
+            "error",
+            "sink",
+            "fetched",
+            fraction=round(rng.uniform(*place), 3),
+            seconds=seconds,
+            request=request,
+            error=rng.choice(errors),
+        )
+        for (request, errors, seconds), place in zip(
+            _ANSWERS, ((0.15, 0.25), (0.4, 0.5), (0.65, 0.75)), strict=True
+        )
+    )
+    return _kills(context, *steps)
+
+
+def _errors_answered(history: History) -> None:
+    """Everything is right, and the client was sent each of the errors."""
+    require_exact(history)
+    noted = history.all(events.KafkaTransactions)[-1:]
+    if noted and not noted[0].with_offsets:
+        raise NotClaimed(f"{DOES_NOT_APPLY}: about offsets in transactions; the engine sent none")
+    require_fired(history, in_flight=False)
+    answers = [one.count for one in history.all(events.Link, do="error", target="sink")]
+    if not all(answers) or len(answers) < len(history.faults):
+        raise Unknown(
+            Reason.NOTHING_IN_FLIGHT,
+            f"{len(history.faults)} errors that the client was sent",
+            f"answers with an error, by fault: {', '.join(map(str, answers)) or 'none'}",
+        )
+
+
+KA.requirement(
+    "KA-ERRORS",
+    "broker errors are retried, or the transaction aborted",
+    """The broker answers EndTxn, TxnOffsetCommit and Produce with errors. A request that may be
+    sent again is; where the transaction cannot go on, it is aborted, and work goes on from the
+    state and offsets that were committed before it.
+    If it fails, an error was taken for success, or state was kept that had not been committed.""",
+    clauses="eut-one-cut kafka-errors",
+    needs=Needs(
+        state=("exactly-once",),
+        delivery=("exactly-once",),
+        survives=("worker", "connection"),
+        transport=("kafka",),
+    ),
+    judges={kafka_errors: _errors_answered},
 )
 
 
