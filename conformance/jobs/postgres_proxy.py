@@ -204,6 +204,8 @@ class PostgresProxy:
         try:
             server = await asyncio.open_unix_connection(str(self.upstream))
             await connection.run(*server)
+        except asyncio.CancelledError:
+            pass  # asyncio reports a callback that ends as cancelled, with a traceback
         except Exception as error:
             self.failure = self.failure or error
         finally:
@@ -235,9 +237,6 @@ class _Connection:
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, ValueError):
                 if await self._greet(writer):
                     await self._converse(reader, writer)
-        except asyncio.CancelledError:
-            if not self.broken:
-                raise
         finally:
             # What the client had sent is done before it, or whoever follows it, can ask again.
             with contextlib.suppress(OSError, TimeoutError):

@@ -195,6 +195,16 @@ def test_a_reset_ends_connections_and_what_they_had_begun(
     assert proxy.reset_all() == 0
 
 
+def test_a_proxy_that_ends_before_its_clients_says_nothing(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    with PostgresProxy(scene.server.socket, scene.observe) as made:
+        database = scene.connect(made.port)
+    assert made.failure is None
+    assert caplog.messages == []
+    database.close()
+
+
 def test_what_is_no_postgresql_ends_its_own_connection_alone(
     scene: Scene, proxy: PostgresProxy
 ) -> None:
