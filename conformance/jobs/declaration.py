@@ -54,7 +54,7 @@ Files = Annotated[
 ]
 Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "the name of a topic")]
 Claim = Literal["at-least-once", "exactly-once"]
-Death = Literal["worker", "engine"]
+Death = Literal["worker", "engine", "broker"]
 CellType = Literal["integer", "number", "boolean"]
 Kind = Literal["topic", "sql", "files", "http"]
 #: Kind of output -> its keys that no other kind has.

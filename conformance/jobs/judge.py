@@ -27,6 +27,7 @@ BY_RUN: Final = {
     "JB-ALL": "all-at-once",
     "JB-PAUSE": "pause",
     "JB-CUT": "cut",
+    "JB-BROKER": "broker",
     "JB-POISON": POISON,
 }
 #: Requirement -> what it says must not be found, over all runs with faults.

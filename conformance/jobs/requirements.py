@@ -103,6 +103,13 @@ JB: Final = {
             "or done again.",
         ),
         _requirement(
+            "JB-BROKER",
+            3,
+            "a broker that dies and comes back changes nothing",
+            "The broker is killed with work of the job under way, twice, and started again on its "
+            "data. If it fails, a request without an answer was taken for done, or done again.",
+        ),
+        _requirement(
             "JB-POISON",
             3,
             "a record that cannot be read costs nothing but itself",

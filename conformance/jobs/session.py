@@ -187,6 +187,9 @@ class Session:
             yield again(judge.POISON, strikes=kill, poisoned=str(self._poison))
         yield again("restart", strikes=[Strike("restart")])
         yield again("cut", strikes=[Strike("cut")] * 3)
+        if "broker" in job.claims.survives:
+            seen = [one for one in moments if one not in trial.IN_DATABASE] or ["fetched"]
+            yield again("broker", strikes=[Strike("kill-broker", seen[at], 2) for at in (0, -1)])
         if not {"worker", "engine"} & set(job.claims.survives):
             return
         kills = [

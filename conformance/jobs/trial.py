@@ -91,7 +91,7 @@ class Strike:
     nth: at so manieth such moment. whole: all workers at once, not the one at whose moment it is.
     """
 
-    do: Literal["kill", "pause", "cut", "restart"]
+    do: Literal["kill", "pause", "cut", "restart", "kill-broker"]
     at: str = ""
     nth: int = 1
     whole: bool = False
@@ -117,7 +117,10 @@ class Fired:
         return self.fetched > 0 and bool(self.under_way)
 
     def __str__(self) -> str:
-        verb = {"kill": "killed", "pause": "paused", "cut": "cut off", "restart": "ended (SIGTERM)"}
+        verb = {
+            "kill": "killed", "pause": "paused", "cut": "cut off", "restart": "ended (SIGTERM)",
+            "kill-broker": "killed, and started again",
+        }  # fmt: skip
         where = f" at {self.at}" if self.at else ""
         during = f", during {self.under_way}" if self.under_way else ""
         return f"{self.t_s:.1f} s: {self.worker} {verb[self.do]}{where}{during}"
@@ -220,6 +223,7 @@ class Trial:
         #: The server that the kit has started for the run, and what stands before it.
         self._database: tuple[Postgres, PostgresProxy] | None = None
         self._ledger: Ledger | None = None
+        self._broker: Broker | None = None
         #: Numbers of connections to what is not Kafka.
         self._numbers = itertools.count(-1, -1)
 
@@ -278,11 +282,13 @@ class Trial:
         return self.run
 
     def _address(self, stack: contextlib.ExitStack) -> BrokerAddress:
-        """Return the broker: one of its own where another run could use the same names."""
+        """Return the broker: one of its own where another run could use its names, or miss it."""
         fixed = [table.topic for table in self._job.inputs.values()]
         fixed += [table.topic for table in self._job.outputs.values()]
-        if self._job.table.group or any(fixed):
-            return stack.enter_context(Broker()).address
+        killed = any(strike.do == "kill-broker" for strike in self._plan.strikes)
+        if self._job.table.group or any(fixed) or killed:
+            self._broker = stack.enter_context(Broker())
+            return self._broker.address
         return shared_broker.address()
 
     def _topic(self, name: str) -> str:
@@ -719,6 +725,11 @@ class Trial:
             what = f"{count} connections"
             self._note(strike, what, fetched, "traffic" if count else "")
             return
+        if strike.do == "kill-broker":
+            fetched, under_way = self._fetched(None), self._under_way(strike, held, connection)
+            self._kill_broker()
+            self._note(strike, "the broker", fetched, under_way)
+            return
         workers = self._workers()
         who = self._owner(workers, connection) if not strike.whole else ""
         struck = [one for name, some in workers.items() if who in ("", name) for one in some]
@@ -748,6 +759,15 @@ class Trial:
             strike, what, fetched, under_way or ("its life" if strike.do == "restart" else "")
         )
         self._listed_at = 0.0
+
+    def _kill_broker(self) -> None:
+        """Kill the broker, and start it again on its data."""
+        assert self._broker is not None
+        self._proxy.broker_away = True
+        self._broker.kill()
+        self._broker.start_again()
+        self._cluster.forget()
+        self._proxy.broker_away = False
 
     def _note(self, strike: Strike, what: str, fetched: int, under_way: str) -> None:
         fired = Fired(strike.do, strike.at, time.monotonic() - self._t0, what, fetched, under_way)

@@ -34,7 +34,7 @@ class JobSpec(EngineSpec):
             "claims": {
                 "state": job.claims.state,
                 "delivery": job.claims.delivery,
-                "survives": list(job.claims.survives),
+                "survives": [],
                 "rescale": "none",
             },
         }

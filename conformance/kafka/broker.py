@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import socket
 import time
 import uuid
@@ -115,7 +116,8 @@ class Broker:
         self._id = _new_id()
         try:
             self._lay_out(kit, engine, controller)
-            self._jvm = Jvm(
+            self._program = functools.partial(
+                Jvm,
                 found,
                 folder,
                 ["kafka.Kafka", str(self._file("server.properties"))],
@@ -123,6 +125,7 @@ class Broker:
                 self._file("broker.log"),
                 (f"-Xmx{heap_mb}m", *_LOGGING),
             )
+            self._jvm = self._program()
         except BaseException:
             self._release()
             raise
@@ -150,6 +153,15 @@ class Broker:
     def returncode(self) -> int | None:
         """How the broker ended, as subprocess says it; None while it runs."""
         return self._jvm.returncode
+
+    def kill(self) -> None:
+        """End the broker with SIGKILL; its data stay for `start_again`."""
+        self._jvm.kill()
+
+    def start_again(self, limit_s: float = START_S) -> None:
+        """Start the broker that was killed, on its data and ports; raises KafkaUnavailable."""
+        self._jvm = self._program()
+        self._await_answer(time.monotonic() + limit_s, limit_s)
 
     def log_tail(self) -> tuple[str, ...]:
         """Return the last lines of the broker's log, oldest first, escaped."""

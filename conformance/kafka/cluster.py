@@ -84,15 +84,19 @@ class Cluster:
     def __init__(self, address: str, properties: Mapping[str, str] | None = None) -> None:
         self.address = address
         self._kafka = client_library()
-        settings = {
+        self._settings = {
             "bootstrap.servers": address,
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 200,
             "log_level": 0,
             **(properties or {}),
         }
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget leaders and their epochs: a broker that came back has newer ones."""
         try:
-            self._admin = self._kafka.admin.AdminClient(settings)
+            self._admin = self._kafka.admin.AdminClient(self._settings)
         except (self._kafka.KafkaException, ValueError, TypeError) as error:
             raise KafkaUnavailable(f"settings of the Kafka client: {_reason(error)}") from error
 

@@ -78,6 +78,8 @@ class Proxy:
         self.longest_ms: dict[Api, int] = {}
         self.open_transactions: set[int] = set()
         self.connections = 0
+        #: Whether the broker is away because of a fault: clients are turned away.
+        self.broker_away = False
         #: What ended the thread though it should not have, or the death of the broker.
         self.failure: BaseException | None = None
         self._on_withheld: Callable[[], None] | None = None
@@ -225,11 +227,13 @@ class Proxy:
             return
 
     async def connect(self, sock: socket.socket) -> bool:
-        """Connect to the broker; False if it takes no connection: the run cannot go on."""
+        """Connect to the broker; False if it takes none, which ends the run but for a fault."""
         sock.setblocking(False)
         try:
             await self._loop.sock_connect(sock, ("127.0.0.1", self.upstream_port))
         except OSError as error:
+            if self.broker_away:
+                return False
             text = f"the broker at 127.0.0.1:{self.upstream_port} takes no connection"
             self.failure = self.failure or ConnectionError(error.errno, f"{text}: {error.strerror}")
             return False

@@ -33,7 +33,7 @@ def test_a_name_that_cannot_be_is_refused(name: str, said: str, tmp_path: Path) 
 def test_a_test_claims_in_place_of_the_declaration(tmp_path: Path) -> None:
     starters.write_job("orders", tmp_path)
     declared = Jobs(tmp_path, tmp_path, 1).job("orders")
-    assert declared.job.claims.survives == ["worker", "engine"]
+    assert declared.job.claims.survives == ["worker", "engine", "broker"]
     claimed = declared.survives("worker").job.claims
     assert claimed.survives == ["worker"]
     assert claimed.oracle == declared.job.claims.oracle

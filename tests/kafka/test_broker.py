@@ -19,6 +19,8 @@ from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.cluster import PASSING, Cluster, patiently
 from tickproof.conformance.kafka.jvm import Jvm
+from tickproof.conformance.kafka.proxy import Proxy
+from tickproof.conformance.kafka.traffic import Roles
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 ROOT = Path(__file__).parents[2]
@@ -100,6 +102,30 @@ def test_what_the_cluster_refuses_is_told(cluster):
     with pytest.raises(KafkaUnavailable, match=r"cannot make topic a b: "):
         cluster.create({"a b": 1})
     cluster.delete(["nowhere"])
+
+
+def test_a_broker_that_was_killed_comes_back_with_its_data():
+    seen: list[object] = []
+    with (
+        Broker() as broker,
+        Proxy(broker.address.engine_port, Roles({}, ()), lambda *of, **_: seen.append(of)) as proxy,
+    ):
+        cluster, topic, pid = Cluster(broker.address.kit), name(), broker.pid
+        cluster.create({topic: 1})
+        send_in_transaction(proxy.port, topic, commit=True)
+        proxy.broker_away = True
+        broker.kill()
+        with socket.create_connection(("127.0.0.1", proxy.port), 10) as turned_away:
+            assert turned_away.recv(1) == b""
+        broker.start_again()
+        proxy.broker_away = False
+        cluster.forget()
+        assert broker.pid != pid
+        assert committed(broker.address.kit, topic) == [b"kept"]
+        assert cluster.ends(topic, 1, committed=True) == [2]  # the record, and its commit
+        send_in_transaction(proxy.port, topic, commit=True)
+        assert committed(broker.address.kit, topic) == [b"kept", b"kept"]
+        assert proxy.failure is None
 
 
 def failing(*codes: str):
