@@ -98,7 +98,7 @@ def run(
     `tickproof engines` lists the names. A path to a job.toml judges a job of your own.
     """
     if jobs := [Path(one) for one in (*engines, *more) if _names_job(Path(one))]:
-        return _run_jobs(jobs, [*engines, *more], seed, parallel, verbose, given)
+        return _run_jobs(jobs, [*engines, *more], only, seed, parallel, verbose, given)
     if (given["quotes"] is None) != (given["orders"] is None):
         raise click.UsageError("--quotes and --orders: expected both or none")
     if given["quotes"] is None:
@@ -136,7 +136,7 @@ def run(
 
 
 #: Options that say something of a user's own job.
-_OF_JOBS = ("seed", "out", "parallel", "isolation", "verbose", "profile")
+_OF_JOBS = ("only", "seed", "out", "parallel", "isolation", "verbose", "profile")
 
 
 def _names_job(path: Path) -> bool:
@@ -149,6 +149,7 @@ def _names_job(path: Path) -> bool:
 def _run_jobs(
     jobs: list[Path],
     named: list[str],
+    only: tuple[str, ...],
     seed: int | None,
     parallel: int | None,
     verbose: bool,
@@ -157,17 +158,23 @@ def _run_jobs(
     """Judge users' own jobs, one after the other; return the worst exit status."""
     with loading():
         from tickproof.conformance.jobs import declaration, session
+        from tickproof.conformance.jobs.requirements import JB
+        from tickproof.conformance.suites import registry
         from tickproof.conformance.verdicts import worst_status
 
     if len(jobs) < len(named):
         raise click.UsageError("ENGINE: expected either jobs or engines in one command")
     others = click.get_current_context().params.keys() - {*_OF_JOBS, "engines", "more"}
     options.refuse_given(tuple(sorted(others)), "expected for engines only, not for a job.toml")
+    for id_ in only:
+        registry.require_known(id_, f"--only: no requirement {id_} of a job", JB)
     loaded = [declaration.load(path) for path in jobs]
     console = style.console()
     seed = secrets.randbelow(2**32) if seed is None else seed
     console.print(Text(f"seed {seed}", style="dim"))
     level = None if given["isolation"] == "auto" else Level(given["isolation"])
-    settings = session.Settings(given["out"], seed, given["profile"], level, parallel or 2)
+    settings = session.Settings(
+        given["out"], seed, given["profile"], level, parallel or session.AT_ONCE, only
+    )
     reports = [session.run(job, settings, console, verbose=verbose) for job in loaded]
     return worst_status(report.exit_status for report in reports)

@@ -39,7 +39,7 @@ RESTART_S = 0.2
 MOST_RESTART_S = 3.0
 #: A worker that has lived for so long did not end at once.
 SETTLED_S = 10.0
-#: One that has ended at once so often, and by itself, cannot start.
+#: One of an engine that has ended at once so often, and by itself, cannot start.
 MOST_ENDS = 6
 #: Where the output of a worker goes: stdout is for control lines.
 _STDERR = 2
@@ -203,7 +203,8 @@ class Supervisor:
             killed = (-signal.SIGKILL,) if process.stdout is None else _KILLED_THERE
             by_itself = at_once and process.returncode not in killed
             self._ends[worker] = self._ends.get(worker, 0) + 1 if by_itself else 0
-            if self._ends[worker] == MOST_ENDS:
+            # A job may end for lack of input, or of a broker, and is started again.
+            if self._ends[worker] == MOST_ENDS and self._job["app"] != "job":
                 _log(f"worker {worker} cannot start: it ended at once, {MOST_ENDS} times in a row")
                 self._end_workers()
                 sys.exit(1)

@@ -322,6 +322,7 @@ def as_evidence(run: Run) -> dict[str, Any]:
         "rows": {name: len(rows) for name, rows in run.rows.items()},
         "ended": run.ended,
         "timeouts": run.timeouts,
+        **({"names": run.shared_names} if run.shared_names else {}),
         "exits": run.exits,
         "seconds": round(run.seconds, 1),
     }

@@ -100,7 +100,7 @@ JB: Final = {
             "connections that are reset change nothing",
             "All connections to the broker, and to a database that the kit has started, are "
             "reset, several times. If it fails, what was under way on them was taken for done, "
-            "or done again.",
+            "or done again; or a call without a time limit waits for an answer that never comes.",
         ),
         _requirement(
             "JB-BROKER",

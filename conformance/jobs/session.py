@@ -35,6 +35,7 @@ from tickproof.conformance.report import document, json_report, junit, terminal
 from tickproof.conformance.report.json_report import Report, Selection
 from tickproof.conformance.session import session_reports
 from tickproof.conformance.session.runs_folder import RUNS, runs_folder
+from tickproof.conformance.suites.requirement import Requirement
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Outcome, Reason, Verdict
 
@@ -52,6 +53,10 @@ _NO_JSON: Final = b'\xff{"no": JSON'
 _LONGEST_MESSAGE: Final = 1_000_000
 
 
+#: Runs that are played at once.
+AT_ONCE: Final = 2
+
+
 class Refused(TickproofError):
     """A job of which nothing can be judged; the text is the sentence that says why."""
 
@@ -64,7 +69,26 @@ class Settings:
     seed: int
     profile: str = "quick"
     level: isolation.Level | None = None
-    at_once: int = 2
+    at_once: int = AT_ONCE
+    only: Sequence[str] = ()
+
+    @property
+    def selected(self) -> dict[str, Requirement]:
+        """The requirements that are asked for, and that without faults."""
+        asked = {CALM, *self.only} if self.only else JB.keys()
+        return {id_: one for id_, one in JB.items() if id_ in asked}
+
+    def plays(self, run: str) -> bool:
+        """Tell whether what is asked for needs a run."""
+        asked = self.selected.keys()
+        return bool(asked & judge.BY_KIND.keys()) or run in map(judge.BY_RUN.get, asked)
+
+    def __str__(self) -> str:
+        """Return the options that another session needs to be the same."""
+        words = [f"--seed {self.seed}"]
+        words += [f"-n {self.at_once}"] * (self.at_once != AT_ONCE)
+        words += [f"--isolation {self.level.value}"] if self.level is not None else []
+        return " ".join(words + [f"--only {one}" for one in self.only])
 
 
 @dataclass(frozen=True)
@@ -99,7 +123,8 @@ class Session:
         calm = [self._play(Plan("calm"))]
         silence_s, startup_s = max(calm[0].silence_s, 0.1), calm[0].startup_s
         tells = "" if calm[0].ended.startswith("silence") else calm[0].ended
-        again = partial(Plan, silence_s=silence_s, startup_s=startup_s, tells=tells)
+        alone = bool(calm[0].shared_names)
+        again = partial(Plan, silence_s=silence_s, startup_s=startup_s, tells=tells, alone=alone)
         try:
             self._expect_output(calm[0])
             if self._due is None:
@@ -114,7 +139,10 @@ class Session:
             self._say(f"{run.name}: {run.seconds:.0f} s, {run.ended}")
         for name, one in baselines.items():
             self._say(f"[outputs.{name}] is held to: {one.level.value}")
-        plans = list(self._plans(calm[0], again))
+        if alone:
+            names = ", ".join(calm[0].shared_names)
+            self._say(f"each run has a broker of its own, because the job has names in it: {names}")
+        plans = [plan for plan in self._plans(calm[0], again) if self._settings.plays(plan.name)]
         with ThreadPoolExecutor(self._settings.at_once) as pool:
             try:
                 played = list(pool.map(self._play, plans))
@@ -384,7 +412,7 @@ class Session:
         )
 
     def _reproduce(self) -> str:
-        return f"tickproof run {shlex.quote(str(self._job.path))} --seed {self._settings.seed}"
+        return f"tickproof run {shlex.quote(str(self._job.path))} {self._settings}"
 
 
 def _told(varying: tuple[str, str, str] | None) -> str:
@@ -411,7 +439,7 @@ def run(job: Job, settings: Settings, console: Console, *, verbose: bool = False
 
     with runs_folder(folder / RUNS, settings.seed) as runs:
         session = Session(job, settings, runs, say)
-        outcomes = session.judge()
+        outcomes = [one for one in session.judge() if one.requirement in settings.selected]
         report = _report(job, settings, session, outcomes, started, folder, runs)
     report.write(folder)
     junit.write(report, folder)
@@ -432,12 +460,12 @@ def _report(
     report = json_report.build(
         engine=document.engine_facts(job.name, "-", "-", job.path),
         outcomes=outcomes,
-        selected=JB,
+        selected=settings.selected,
         folder=folder,
         profile=settings.profile,
         seed=settings.seed,
         isolation=session.level.value,
-        selection=Selection(tiers=[], only=[], require=[]),
+        selection=Selection(tiers=[], only=list(settings.only), require=[]),
         started=started,
         ended=datetime.now(UTC),
     )

@@ -46,6 +46,7 @@ from tickproof.conformance.kafka import shared_broker
 from tickproof.conformance.kafka.broker import Broker, BrokerAddress
 from tickproof.conformance.kafka.cluster import Cluster, client_library
 from tickproof.conformance.kafka.input_writer import InputWriter
+from tickproof.conformance.kafka.names import collides
 from tickproof.conformance.kafka.proxy import Proxy
 from tickproof.conformance.kafka.traffic import Roles
 from tickproof.conformance.kafka.wire import Api
@@ -75,6 +76,7 @@ _ANY_TIME: Final = {"message.timestamp.after.max.ms": str(2**63 - 1), "segment.m
 _BUSY_S: Final = 10.0
 _ANSWER_S: Final = 10.0
 _MOST_STARTS: Final = 3
+_MOST_NAMES: Final = 5
 _ENDED: Final = re.compile(r"supervisor: worker (\d+) ended with (-?\d+)")
 
 
@@ -147,6 +149,8 @@ class Run:
     #: It was still at work when its time was over: what it lacks says nothing.
     unfinished: bool = False
     stderr: list[str] = field(default_factory=list)
+    #: What the job calls its own on the broker, and another run would call the same.
+    shared_names: list[str] = field(default_factory=list)
     #: Where a record was that the job cannot read, "" for none.
     poison: str = ""
 
@@ -173,6 +177,8 @@ class Plan:
     complete: Callable[[dict[str, list[Row]]], bool] | None = None
     #: Its input has a record that the job cannot read.
     poisoned: str = ""
+    #: It has a broker of its own, as the job has names that another run would use, too.
+    alone: bool = False
 
 
 class Trial:
@@ -286,7 +292,7 @@ class Trial:
         fixed = [table.topic for table in self._job.inputs.values()]
         fixed += [table.topic for table in self._job.outputs.values()]
         killed = any(strike.do == "kill-broker" for strike in self._plan.strikes)
-        if self._job.table.group or any(fixed) or killed:
+        if self._job.table.group or any(fixed) or killed or self._plan.alone:
             self._broker = stack.enter_context(Broker())
             return self._broker.address
         return shared_broker.address()
@@ -605,6 +611,11 @@ class Trial:
         if self._engine is not None:
             self._engine.end()
         run, traffic = self.run, self._proxy.traffic
+        run.shared_names = sorted(
+            f"{one.kind} {shown(one.text, 100)}"
+            for one in traffic.names
+            if collides(one.text, self._group)
+        )[:_MOST_NAMES]
         run.missed += [f"{one.do} at {one.at or 'its time'}" for one in self._pending]
         for api, what in ((Api.JOIN_GROUP, "session"), (Api.INIT_PRODUCER_ID, "transaction")):
             if asked := traffic.timeouts_ms.get(api):
@@ -654,7 +665,8 @@ class Trial:
         if strike.at == "":
             strikes = len(self._plan.strikes)
             share = (strikes - len(self._pending) + 1) / (strikes + 1)
-            if self._sent < int(self._total * share) or not self._proxy.traffic.fetched:
+            # It strikes a life that has been given records, if there is one.
+            if self._sent < int(self._total * share) or not self._fetched(None):
                 return
         else:
             now = time.monotonic()
@@ -739,11 +751,7 @@ class Trial:
         if strike.do == "pause":
             _signal(struck, signal.SIGSTOP)
             self._note(strike, what, fetched, under_way)
-            asked = self._proxy.traffic.timeouts_ms.get(Api.JOIN_GROUP, {SESSION_MS})
-            session_s = (
-                min(max(asked), self._proxy.longest_ms.get(Api.JOIN_GROUP, max(asked))) / 1000
-            )
-            self._over.wait(session_s * 1.25 + 1)
+            self._over.wait(self._owned_s * 1.25 + 1)
             _signal(struck, signal.SIGCONT)
             return
         _signal(struck, signal.SIGTERM if strike.do == "restart" else signal.SIGKILL)
@@ -759,6 +767,14 @@ class Trial:
             strike, what, fetched, under_way or ("its life" if strike.do == "restart" else "")
         )
         self._listed_at = 0.0
+
+    @property
+    def _owned_s(self) -> float:
+        """How long what a worker owns stays its own: its session, without one its transaction."""
+        asked = self._proxy.traffic.timeouts_ms
+        api = Api.INIT_PRODUCER_ID if Api.JOIN_GROUP not in asked else Api.JOIN_GROUP
+        longest_ms = max(asked.get(api, {SESSION_MS}))
+        return min(longest_ms, self._proxy.longest_ms.get(api, longest_ms)) / 1000
 
     def _kill_broker(self) -> None:
         """Kill the broker, and start it again on its data."""

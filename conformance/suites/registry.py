@@ -116,10 +116,13 @@ def load() -> dict[str, Requirement]:
     return {one.id: one for family in _FAMILIES for one in family.requirements}
 
 
-def require_known(id_: str, wrong: str) -> None:
-    """Raise RequestError for an id that does not exist; ``wrong`` says so."""
-    if id_ not in load():
-        near = difflib.get_close_matches(id_, load(), n=3, cutoff=0.4)
+def require_known(id_: str, wrong: str, known: Collection[str] | None = None) -> None:
+    """Raise RequestError for an id that is not among ``known``; ``wrong`` says so.
+
+    None: the requirements of engines.
+    """
+    if id_ not in (known := load() if known is None else known):
+        near = difflib.get_close_matches(id_, known, n=3, cutoff=0.4)
         hint = f"; the nearest are {', '.join(near)}" if near else ""
         raise RequestError(f"{shown(wrong, 160)}{hint}")
 

@@ -98,6 +98,23 @@ def test_state_that_is_restored_to_the_last_stable_offset_lacks_what_follows(
 
 
 @LONG
+def test_a_name_that_is_in_the_code_gives_each_run_its_own_broker(tmp_path: Path) -> None:
+    """Producers with one transactional id fence each other, also those of other runs."""
+    job = copy("totals-kafka", tmp_path, replaced={"workers = 2\n": ""})
+    app = job.folder / "app.py"
+    fixed = app.read_text().replace("f\"{GROUP}-{os.environ['INSTANCE']}\"", '"totals"')
+    assert '"transactional.id": "totals"' in fixed
+    app.write_text(fixed)
+    told: list[str] = []
+    found = judged(job, tmp_path, say=told.append)
+    assert {one.verdict for one in found.values()} == {Verdict.PASS, Verdict.NOT_CLAIMED}, said(
+        found
+    )
+    assert any(text.endswith("names in it: transactional id totals") for text in told)
+    assert found["JB-CALM"].evidence["calm"]["names"] == ["transactional id totals"]
+
+
+@LONG
 @pytest.mark.parametrize(
     ("name", "twin"), [(name, twin) for name in OTHERS for twin in ("", *twins(name))]
 )
