@@ -229,7 +229,7 @@ class Session:
         yield again("commit", strikes=kills)
         if "worker" in job.claims.survives:
             at = moments[-1] if moments[-1] not in trial.IN_DATABASE else "fetched"
-            yield again("pause", strikes=[Strike("pause", at, 2)])
+            yield again("pause", strikes=[Strike("pause", at, 2)] * 2)
             if one_of_many:
                 yield again(
                     "rebalance", strikes=[Strike("kill", at, 2), Strike("kill", moments[0], 1)]
