@@ -64,7 +64,9 @@ Error = Literal[
     "CONCURRENT_TRANSACTIONS",
     "PRODUCER_FENCED",
 ]
-Target = Literal["worker", "workers", "coordinator", "engine", "source", "sink", "state", "host"]
+Target = Literal[
+    "worker", "workers", "coordinator", "engine", "source", "sink", "state", "host", "broker"
+]
 #: The host that argv is started on.
 FIRST: Final = "host-1"
 #: Which packets of a host are meant: those that it sends, those that it is sent.
@@ -113,7 +115,7 @@ LOSSES: Final[Mapping[Loss, str]] = {
 }
 
 #: What `survives` may hold.
-Death = Literal["worker", "all-workers", "coordinator", "engine", "connection", "power"]
+Death = Literal["worker", "all-workers", "coordinator", "engine", "connection", "power", "broker"]
 
 
 class Claims(BaseModel):

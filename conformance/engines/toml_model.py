@@ -264,11 +264,16 @@ def _transport_errors(data: dict[str, Any]) -> list[str]:
 
 
 def _survives_errors(data: dict[str, Any]) -> list[str]:
-    return [
+    errors = [
         f'{where} survives: expected "{less}" beside "{more}"'
         for where, table in _tables(data)
         for more, less in (("all-workers", "worker"), ("power", "engine"))
         if more in (claimed := _strings(table.get("survives"))) and less not in claimed
+    ]
+    return errors + [
+        f'{where} survives: expected "broker" only where transports is ["kafka"]'
+        for where, table in _tables(data)
+        if "kafka" not in data and "broker" in _strings(table.get("survives"))
     ]
 
 

@@ -91,6 +91,9 @@ class ProcessFaultInjector:
         self._damage: Damage | None = None
         #: What the engine's sandbox has in place of the folder of states, if a fault needs it.
         self.disk: Disk | None = None
+        #: Kills the broker and starts it again; None where it serves other runs, too.
+        self.restart_broker: Callable[[], None] | None = None
+        self._broker_away = False
         #: Looks at what the processes do; the runner points it at a watch.
         self.look: Callable[[], None] = lambda: None
         #: Which of the named pids have handled records since deploy, as far as is known.
@@ -121,8 +124,8 @@ class ProcessFaultInjector:
 
     @property
     def lasting(self) -> bool:
-        """Whether a fault is in force: a process stands still, or nothing can be written."""
-        return bool(self._paused) or self._full_disk is not None
+        """Whether a fault is in force: of a process that stands still, of disk or broker."""
+        return bool(self._paused) or self._full_disk is not None or self._broker_away
 
     def intact(self, member: Member) -> bool:
         """Whether a process is alive and no fault has killed it."""
@@ -255,6 +258,19 @@ class ProcessFaultInjector:
         lost = self.disk.lose(loss, self._random.getrandbits(64))
         self.touched_at = self.down_until = time.monotonic()
         return {"pids": pids, **lost}
+
+    def kill_broker(self) -> dict[str, Any]:
+        """Kill the broker, and wait until it is back; raises LookupError: it is not the run's."""
+        if self.restart_broker is None:
+            raise LookupError("the broker is not one of the run's own")
+        self.touched_at = self._aftermath_from = time.monotonic()
+        self._broker_away = True
+        try:
+            self.restart_broker()
+        finally:
+            self._broker_away = False
+            self.touched_at = self._aftermath_from = time.monotonic()
+        return {"pids": []}
 
     # -- what comes after -----------------------------------------------------------
 

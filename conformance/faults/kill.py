@@ -53,6 +53,19 @@ class KillEngine(ProcessFault):
         return partial(injector.kill_engine, crew.live, self.step.down_s)
 
 
+class KillBroker(ProcessFault):
+    """SIGKILL of the broker, which is started again on its data."""
+
+    do = "kill"
+    targets = ("broker",)
+    words = "SIGKILL of {self.whom}, which is started again"
+    mark = "K"
+    needs = "broker"
+
+    def aim(self, injector: ProcessFaultInjector, crew: Crew) -> Injection:
+        return injector.kill_broker
+
+
 class KillHost(HostFault):
     """A host is cut off, and all on it SIGKILLed; after ``down_s`` it is back, with nothing."""
 
@@ -76,5 +89,5 @@ class KillHost(HostFault):
             raise LookupError(f"{host} has argv's process, and the kit's hold on it")
 
 
-#: Any death by SIGKILL.
+#: Any death by SIGKILL that the engine has to see.
 KILLS: Final = (Kill, KillEngine, KillHost)

@@ -16,7 +16,7 @@ from tickproof.conformance.faults.fault import Fault
 from tickproof.conformance.faults.fill import Fill
 from tickproof.conformance.faults.garble import Garble
 from tickproof.conformance.faults.half_open import HalfOpen
-from tickproof.conformance.faults.kill import Kill, KillEngine, KillHost
+from tickproof.conformance.faults.kill import Kill, KillBroker, KillEngine, KillHost
 from tickproof.conformance.faults.late import Late
 from tickproof.conformance.faults.loss import Loss
 from tickproof.conformance.faults.partition import Partition
@@ -31,7 +31,7 @@ from tickproof.conformance.faults.throttle import Throttle, ThrottleHost
 from tickproof.conformance.scenario import Do, FaultStep, Target, survived
 
 FAULTS: Final[tuple[type[Fault], ...]] = (
-    Kill, KillEngine, KillHost, Pause, Cut, Late, HalfOpen, Delay, DelayHost, Throttle,
+    Kill, KillEngine, KillHost, KillBroker, Pause, Cut, Late, HalfOpen, Delay, DelayHost, Throttle,
     ThrottleHost, Drip, Refuse, ErrorAnswer, Silence, Fill, Corrupt, Power, Rescale, Scale,
     Partition, Loss, Reorder, Duplicate, Garble,
 )  # fmt: skip
@@ -56,6 +56,11 @@ def targets_of(do: Do) -> tuple[Target, ...]:
 def loses_power(steps: Iterable[FaultStep]) -> bool:
     """Tell whether a step needs an engine with a disk that can lose its power."""
     return any(isinstance(fault, Power) for fault in faults_of(steps))
+
+
+def kills_broker(steps: Iterable[FaultStep]) -> bool:
+    """Tell whether a step needs a broker that serves no other run."""
+    return any(isinstance(fault, KillBroker) for fault in faults_of(steps))
 
 
 def needs_of(steps: Iterable[FaultStep], workers: int) -> frozenset[str]:

@@ -13,6 +13,7 @@ _WHOM: Final = {
     "coordinator": "the coordinator",
     "engine": "the engine",
     "state": "the folder of the state",
+    "broker": "the broker",
 }
 
 

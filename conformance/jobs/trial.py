@@ -781,6 +781,7 @@ class Trial:
         assert self._broker is not None
         self._proxy.broker_away = True
         self._broker.kill()
+        self._proxy.reset_all()  # also a connection that is held: nobody will answer
         self._broker.start_again()
         self._cluster.forget()
         self._proxy.broker_away = False

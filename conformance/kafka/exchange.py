@@ -111,6 +111,8 @@ class Exchange:
         self._end = OutputEnd(self._width)
         #: What has passed the proxy; the runner sets it once there is one.
         self.traffic = Traffic()
+        #: Whether the broker is away because of a fault.
+        self.broker_away = False
         self._over = threading.Event()
         self._wake = threading.Event()
         self.failure: BaseException | None = None
@@ -205,6 +207,11 @@ class Exchange:
     def engine_died(self) -> None:
         """Take note that nothing of the engine is left: what comes next is of another life."""
         self._fetches, self._looks_before = False, self.traffic.requests[Api.LIST_OFFSETS]
+
+    def broker_is_back(self) -> None:
+        """Take note that the broker was restarted."""
+        self._cluster.forget()
+        self.broker_away = False
 
     def _back(self) -> bool:
         """Say whether this life of the engine has looked at its input.
@@ -316,7 +323,7 @@ class Exchange:
 
     def _failed(self, error: Any) -> None:
         """Hear of an error of a client: a broker that is there is asked again by the client."""
-        if error.fatal() or not listens(self._address.kit):
+        if error.fatal() or not (self.broker_away or listens(self._address.kit)):
             self.failure = self.failure or KitStopped(f"the Kafka broker: {error.str()}")
 
     def _consumer(self, group: str, settings: dict[str, Any]) -> Any:

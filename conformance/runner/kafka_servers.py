@@ -16,7 +16,9 @@ from tickproof.conformance import apps
 from tickproof.conformance.apps.app import App
 from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.faults.controller import FaultController
+from tickproof.conformance.faults.kinds import kills_broker
 from tickproof.conformance.kafka import shared_broker
+from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.exchange import Exchange
 from tickproof.conformance.kafka.proxy import Proxy
 from tickproof.conformance.kafka.traffic import Roles
@@ -43,9 +45,15 @@ def open_over_kafka(
     event: Callable[..., None],
     tell: Callable[..., Any],
     port: int,
-) -> tuple[Proxy, Exchange]:
-    """Open both, in the ``stack`` that closes them; raises KafkaUnavailable, and OSError."""
-    address = shared_broker.address()
+) -> tuple[Proxy, Exchange, Callable[[], None] | None]:
+    """Open both, in the ``stack`` that closes them, and say how the broker is restarted, if it is.
+
+    Raises KafkaUnavailable, and OSError.
+    """
+    address, broker = shared_broker.address(), None
+    if kills_broker(scenario.faults) and not address.outlives:
+        broker = stack.enter_context(Broker(transaction_version=address.transaction_version or 2))
+        address = broker.address
     app = apps.of(scenario)
     inputs = [_payloads(app, one) for one in built.partitions]
     expected = app.expected(inputs, spread_limit(decimals_of(built.recipe)))
@@ -80,7 +88,17 @@ def open_over_kafka(
             "transaction_version": address.transaction_version,
         }
     )
-    return proxy, exchange
+
+    def restart() -> None:
+        assert broker is not None
+        proxy.broker_away = exchange.broker_away = True
+        broker.kill()
+        proxy.reset_all()  # also a connection that is held: nobody will answer
+        broker.start_again()
+        exchange.broker_is_back()
+        proxy.broker_away = False
+
+    return proxy, exchange, restart if broker is not None else None
 
 
 def _payloads(app: App, source: PartitionSource) -> np.ndarray:

@@ -29,7 +29,7 @@ class Servers:
     """What serves one run, in the ``stack`` that closes it.
 
     data: how the engine reaches it, for deploy; renewed: what of it is another after a restart.
-    exchange: where it is reached over Kafka.
+    exchange: where it is reached over Kafka. restart_broker: of one for this run alone.
     """
 
     server: LogServer | Proxy
@@ -37,6 +37,7 @@ class Servers:
     data: dict[str, Any]
     renewed: Callable[[], dict[str, Any]] = dict
     exchange: Exchange | None = None
+    restart_broker: Callable[[], None] | None = None
 
     def reach(self, again: bool) -> dict[str, Any]:
         """Return the data member of a deploy, ``again`` after a restart."""
@@ -74,7 +75,7 @@ def open_servers(
     if spec.kafka is not None:
         from tickproof.conformance.runner.kafka_servers import open_over_kafka
 
-        proxy, exchange = open_over_kafka(
+        proxy, exchange, restart_broker = open_over_kafka(
             spec,
             scenario,
             built,
@@ -88,7 +89,9 @@ def open_servers(
             tell,
             port,
         )
-        servers = Servers(proxy, publisher, exchange.data, exchange=exchange)
+        servers = Servers(
+            proxy, publisher, exchange.data, exchange=exchange, restart_broker=restart_broker
+        )
     else:
         log_server = LogServer(log, recorder, sink, event, port, faults.observe, publisher)
         stack.enter_context(log_server)

@@ -73,6 +73,7 @@ BY_FAULT: Final[Mapping[tuple[Do, Target | None], str]] = {
     ("kill", "worker"): "EO-WORKER-DEATH",
     ("kill", "workers"): "EO-ALL-WORKERS",
     ("kill", "coordinator"): "EO-COORDINATOR-DEATH",
+    ("kill", "broker"): "KA-BROKER",
     ("cut", "source"): "EO-SOURCE-CUT",
     ("cut", "sink"): "EO-SINK-CUT",
     ("late", None): "DL-LATE-BYTES",

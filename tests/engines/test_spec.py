@@ -174,7 +174,12 @@ def test_what_is_not_offered(load):
             '["worker", "engine"]',
             '["worker", "wroker"]',
             "[claims] survives[1]: expected one of worker, all-workers, coordinator, engine, "
-            "connection, power; got 'wroker'",
+            "connection, power, broker; got 'wroker'",
+        ),
+        (
+            '["worker", "engine"]',
+            '["worker", "broker"]',
+            '[claims] survives: expected "broker" only where transports is ["kafka"]',
         ),
         ('version = "1.4.0"', "version = 1.4", "[engine] version: expected text; got 1.4"),
         ('version = "1.4.0"', "", "[engine] version: missing"),

@@ -226,7 +226,7 @@ ERROR = '[[fault]]\ndo = "error"\ntarget = "sink"\nat = "accepted"\nseconds = 1.
         (INPUT + KILL + 'at = "drained"\nfraction = 0.5', "[[fault]] 1: fraction: expected none "),
         (INPUT + KILL + 'at = "fetched"\nfraction = nan', "[[fault]] 1: fraction: expected "),
         (INPUT + KILL.replace("engine", "sink") + 'at = "fetched"',
-         "[[fault]] 1: target: expected one of worker, workers, coordinator, engine, host for "),
+         "[[fault]] 1: target: expected one of worker, workers, coordinator, engine, "),
         (INPUT + KILL.replace("engine", "host") + 'at = "fetched"',
          "[[fault]] 1: down_s: expected a number above 0 for kill of a host; got 0.0"),
         (INPUT + KILL + 'at = "fetched"\nhost = "host-1"',

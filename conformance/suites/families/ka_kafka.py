@@ -286,6 +286,42 @@ KA.requirement(
 )
 
 
+@scenario(*STATE_FIRST)
+def kafka_broker_dies(context: Context, rng: random.Random) -> Scenario:
+    return _kills(
+        context,
+        _kill(rng, "broker", "committing", 0.2, 0.4),
+        _kill(rng, "broker", "fetched", 0.6, 0.8),
+    )
+
+
+def _connected_again(history: History) -> None:
+    """Everything is right, and the engine came back to its broker after each death."""
+    require_exact(history)
+    for fault in require_fired(history):
+        if not any(one.t_ns > fault.struck_ns for one in history.all(events.Connected)):
+            raise Unknown(
+                Reason.NOTHING_IN_FLIGHT,
+                "an engine that connects again once its broker is back",
+                f"no connection after the death of the broker at {fault.text}",
+            )
+
+
+KA.requirement(
+    "KA-BROKER",
+    "a broker that dies and comes back costs nothing",
+    """The broker is killed, twice, and started again on its data: once as a commit was taken and
+    not answered. What was acknowledged is there; the engine sends again what was not.
+    If it fails, a request without an answer was taken for done or for refused, or the engine gave
+    up when it could not connect.""",
+    clauses="eut-one-cut kafka-broker app-count-again",
+    needs=Needs(
+        state=("at-least-once", "exactly-once"), survives=("broker",), transport=("kafka",)
+    ),
+    judges={kafka_broker_dies: _connected_again},
+)
+
+
 def _lost_session(context: Context, rng: random.Random, at: Moment, beyond_s: float) -> Scenario:
     step = FaultStep(
         "pause",
