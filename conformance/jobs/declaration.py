@@ -76,7 +76,7 @@ def _named(tables: dict[str, Any]) -> dict[str, Any]:
 class JobTable(Table):
     """[job]. group, keep_timeouts: see docs/own-job.md. prepare: runs once before a session.
 
-    render: files beside job.toml; {rendered} is the folder of their copies, with placeholders
+    render: files beside job.toml; {rendered} is the folder of a worker's copies, with placeholders
     filled in. checkpoint: of the query of Structured Streaming that the job is.
     """
 
@@ -342,14 +342,14 @@ def _expect_placeholders(job: Job) -> None:
 
     Other words in braces are the file's own.
     """
-    known = _placeholders(job) - {"worker"}  # all workers have one copy
+    known = _placeholders(job)
     for name in job.table.render:
         path = job.folder / name
         errors, count = list[str](), 0
         for number, line in enumerate(strict_toml.read_text(path).splitlines(), 1):
             for found in _PLACEHOLDER.findall(line):
                 count += found in known
-                ours = found == "worker" or found.startswith(("inputs.", "outputs."))
+                ours = found.startswith(("inputs.", "outputs."))
                 near = difflib.get_close_matches(found, known, 1, _NEAR)
                 if found not in known and (ours or near):
                     errors.append(f"line {number:,}: {_unknown(found, known)}")

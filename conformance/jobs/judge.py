@@ -196,6 +196,9 @@ def _of_run(
     if run.unfinished:
         why = f"the job was still at work at {run.ended}: expected run_timeout_s to suffice"
         return _open(id_, name, Reason.TIME_LIMIT, why, {name: judged})
+    if name == "commit" and not _at_commits(job, run):
+        why = "no kill met a commit: expected the job to commit some times while its input lasts"
+        return _open(id_, name, Reason.NOTHING_IN_FLIGHT, why, {name: judged})
     if not _evidence(run):
         said = "; ".join([*map(str, run.fired), *(f"missed: {one}" for one in run.missed)])
         reason = Reason.NOTHING_IN_FLIGHT if run.fired else Reason.KILL_MISSED
@@ -216,6 +219,13 @@ def _of_run(
         run=str(judged.folder),
         seconds=run.seconds,
     )
+
+
+def _at_commits(job: Job, run: Run) -> bool:
+    """Tell whether a kill met a commit; to write to anything but a topic is one."""
+    topics = all(table.kind == "topic" for table in job.outputs.values())
+    met = any(not one.at.startswith(("append", "fetched")) for one in run.fired)
+    return met or not topics or job.table.checkpoint is not None
 
 
 def not_played(id_: str, job: Job) -> str:

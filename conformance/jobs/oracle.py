@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tickproof.conformance.errors import InvalidFile
-from tickproof.conformance.jobs import user_code
+from tickproof.conformance.jobs import comparison, user_code
+from tickproof.conformance.jobs.declaration import OutputTable
 from tickproof.conformance.jobs.records import Record
+from tickproof.conformance.jobs.sinks import Row
+from tickproof.conformance.jobs.topic import KEY
 from tickproof.conformance.text import shown
 
 Expect = Callable[[dict[str, Any], dict[str, Any]], Any]
@@ -40,6 +43,17 @@ def outputs(
                 raise InvalidFile(path, [what])
             found.append((record, dict(one)))
     return found
+
+
+def row(table: OutputTable, record: Record, value: Mapping[str, Any]) -> Row:
+    """Return which row of an output a value is, and the row itself.
+
+    Without ``identity`` it is that of the key of its message: @key, else the key of the record.
+    """
+    fields = {name: one for name, one in value.items() if name != KEY or table.identity}
+    if table.identity:
+        return comparison.canonical([value[name] for name in table.identity]), fields
+    return str(value.get(KEY, record.key)), fields
 
 
 def last_of_each(rows: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:

@@ -258,8 +258,7 @@ class Session:
             if missing := [one for one in table.identity if one not in value]:
                 what = f"the oracle, at {record}: expected {', '.join(missing)} of identity"
                 raise InvalidFile(self._job.path, [f"{what}; got {shown(str(value), 100)}"])
-            key = comparison.canonical([value[one] for one in table.identity])
-            rows.append((key if table.identity else record.key, value))
+            rows.append(oracle.row(table, record, value))
         return oracle.last_of_each(rows) if table.kind == "sql" else rows
 
     def _dead_letters(self, messages: Iterable[bytes]) -> Baseline:
@@ -356,9 +355,7 @@ class Session:
         if self._due is not None:
             found: dict[str, list[Record]] = {}
             for record, value in self._due:
-                key = record.key
-                if table.identity:
-                    key = comparison.canonical([value[one] for one in table.identity])
+                key, _ = oracle.row(table, record, value)
                 found.setdefault(key, []).append(record)
             return found
         records = [one for some in self._inputs.values() for one in some]

@@ -331,7 +331,7 @@ class Trial:
         """Return what the placeholders of job.toml stand for."""
         bootstrap = f"127.0.0.1:{self._proxy.port}"
         values = {"bootstrap": bootstrap, "group": self._group, "state": str(self._state)}
-        values |= {"rendered": str(self._workspace.cwd)}
+        values |= {"rendered": str(self._workspace.cwd / "{worker}")}
         values |= {f"inputs.{name}": self._topic(name) for name in self._inputs}
         if self._database is not None:
             port = self._database[1].port
@@ -402,10 +402,13 @@ class Trial:
         for proxy, listener in zip(proxies, engine.listeners, strict=bool(engine.listeners)):
             proxy.listen_on(listener.dup())
         values = self._values()
-        for name, text in self._job.rendered(values).items():
-            made = self._workspace.cwd / name
-            made.parent.mkdir(parents=True, exist_ok=True)
-            made.write_text(text, "utf-8")
+        for worker in range(self._job.workers):
+            own = self._workspace.cwd / str(worker)
+            filled = self._job.rendered(values | {"worker": str(worker), "rendered": str(own)})
+            for name, text in filled.items():
+                made = own / name
+                made.parent.mkdir(parents=True, exist_ok=True)
+                made.write_text(text, "utf-8")
         outputs = next(iter(self._sinks.values())).where
         data = {
             "host": "127.0.0.1",

@@ -184,7 +184,7 @@ def test_a_message_without_a_decode_is_a_json_object(tmp_path: Path, message: by
     ("old", "new", "said"),
     [
         ("{bootstrap}", "{boostrap}", r"app.ini: line 3: .*got {boostrap} \(did you mean boot"),
-        ("{group}", "{worker}", r"app.ini: line 6: expected one of .*got {worker}"),
+        ("{group}", "{workers}", r"app.ini: line 6: expected one of .*got {workers}"),
         ("{outputs.times}", "{outputs.totals}", r"app.ini: line 5: .*got {outputs.totals}"),
     ],
 )
@@ -213,6 +213,12 @@ def test_what_cannot_be_rendered_or_encoded_is_said_with_its_key(
 ) -> None:
     with pytest.raises(InvalidFile, match=said):
         edited(folder, "job.toml", old, new)
+
+
+def test_a_rendered_file_may_differ_by_worker(folder: Path) -> None:
+    edited(folder, "conf/app.ini", "{group}", "{group}-{worker}")
+    text = declaration.load(folder).rendered({"group": "g", "worker": "3"})["conf/app.ini"]
+    assert "group = g-3\n" in text
 
 
 def test_a_rendered_file_keeps_what_is_its_own(folder: Path) -> None:

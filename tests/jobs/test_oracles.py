@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from tickproof.conformance.jobs import oracle
+from tickproof.conformance.jobs.declaration import OutputTable
 from tickproof.conformance.jobs.records import Record
 
 TEXT = (Path(__file__).parents[2] / "docs" / "oracles.md").read_text("utf-8")
@@ -107,3 +108,11 @@ def test_top(rows: list) -> None:
         mine = [one for one in values if one["customer"] == key]
         mine.sort(key=lambda one: (-one["cents"], one["id"]))
         assert last[key] == [[one["cents"], one["id"]] for one in mine[:3]]
+
+
+def test_an_output_may_have_another_key_than_its_record() -> None:
+    record = Record(1, "line", 0, {"words": "a"}, b"")
+    counted = {"@key": "a", "n": 1}
+    assert oracle.row(OutputTable(), record, counted) == ("a", {"n": 1})
+    assert oracle.row(OutputTable(), record, {"n": 1}) == ("line", {"n": 1})
+    assert oracle.row(OutputTable(identity=["n"]), record, {"n": 1}) == ("[1]", {"n": 1})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +59,17 @@ def test_without_faults_the_time_limit_is_named(session: Session) -> None:
     late = session._refused("still at work", run_that(n=2, unfinished=True))
     assert (late[0].verdict, late[0].reason) == (Verdict.UNKNOWN, Reason.TIME_LIMIT)
     assert {one.verdict for one in late[1:]} == {Verdict.BLOCKED}
+
+
+@pytest.mark.parametrize(
+    ("at", "verdict"), [("committed", Verdict.PASS), ("appended", Verdict.UNKNOWN)]
+)
+def test_kills_that_meet_no_commit_say_nothing_of_commits(
+    tmp_path: Path, at: str, verdict: Verdict
+) -> None:
+    """Kafka Streams commits every 30 s, which may be longer than the input lasts."""
+    job = copy("totals-kafka", tmp_path)
+    run = Run("commit", {}, [replace(KILL, at=at)], ended="committed offsets")
+    runs = {"commit": Judged(run, Path("commit"), [])}
+    found = {one.requirement: one for one in judge.outcomes(job, BASELINE, runs, "again")}
+    assert found["JB-COMMIT"].verdict is verdict
