@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.starvation import Hogs
+from tickproof.conformance.engines.failures import Code
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.history import events
 from tickproof.conformance.history.event_log import Listener
@@ -100,7 +101,8 @@ def test_an_engine_that_is_starved_after_its_death_does_not_fail(tmp_path: Path)
 
         history = played(toml, tmp_path / "run", (KILL,), starve)
     assert starved and len(history.faults) == 1
-    assert history.ended.how == "completed"
+    # Where others are busy, too, the time of a run may be over before: that is no failure.
+    assert history.ended.how == "completed" or history.ended.code == Code.MACHINE_BUSY
 
 
 def test_a_moment_that_never_comes_lets_the_input_go_on(tmp_path: Path) -> None:
