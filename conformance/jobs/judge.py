@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -108,6 +108,26 @@ def outcomes(
     for id_, name in BY_RUN.items():
         made.append(_of_run(id_, name, job, baselines, runs.get(name), reproduce))
     return made
+
+
+def interrupted(one: Outcome, missing: Collection[str], by: str) -> Outcome:
+    """Return an outcome as it is after an interrupt: open where runs are missing that decide it.
+
+    What was found stays found.
+    """
+    decided_by = {BY_RUN[one.requirement]} if one.requirement in BY_RUN else set(missing)
+    if one.verdict is Verdict.FAIL or decided_by.isdisjoint(missing):
+        return one
+    if one.requirement in BY_KIND and one.verdict is Verdict.NOT_CLAIMED:
+        return one
+    return Outcome(
+        one.requirement,
+        Verdict.UNKNOWN,
+        scenario=one.scenario,
+        reason=Reason.INTERRUPTED,
+        expected="a session that ends by itself",
+        actual=by,
+    )
 
 
 def blocked(why: Outcome) -> list[Outcome]:

@@ -8,7 +8,7 @@ import random
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -18,7 +18,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from tickproof.conformance.engines import isolation
+from tickproof.conformance.engines import interruption, isolation
 from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.errors import InvalidFile, TickproofError
 from tickproof.conformance.history import plain_files
@@ -32,7 +32,7 @@ from tickproof.conformance.jobs.sinks import Row
 from tickproof.conformance.jobs.trial import Plan, Run, Strike
 from tickproof.conformance.jobs.workers import JobSpec
 from tickproof.conformance.report import document, json_report, junit, terminal
-from tickproof.conformance.report.json_report import Report, Selection
+from tickproof.conformance.report.json_report import Interrupted, Report, Selection
 from tickproof.conformance.session import session_reports
 from tickproof.conformance.session.runs_folder import RUNS, runs_folder
 from tickproof.conformance.suites.requirement import Requirement
@@ -112,6 +112,8 @@ class Session:
     ) -> None:
         self._job, self._settings, self._runs, self._say = job, settings, runs, say
         self._stopped = threading.Event()
+        #: What ended the session before all runs were played, in words.
+        self.interrupted = ""
         self._inputs = {name: of_input(job, name, settings.seed) for name in job.inputs}
         self._due = self._of_oracle()
         self.level = settings.level or isolation.best(JobSpec(job, {}))
@@ -143,19 +145,32 @@ class Session:
             names = ", ".join(calm[0].shared_names)
             self._say(f"each run has a broker of its own, because the job has names in it: {names}")
         plans = [plan for plan in self._plans(calm[0], again) if self._settings.plays(plan.name)]
-        with ThreadPoolExecutor(self._settings.at_once) as pool:
-            try:
-                played = list(pool.map(self._play, plans))
-            except BaseException:  # Ctrl-C, or a run that the kit could not play
-                self._stopped.set()
-                raise
-        runs = {plan.name: run for plan, run in zip(plans, played, strict=True)}
+        runs = self._played(plans)
         judged = {
             name: Judged(run, self._runs / name, self._findings(run, baselines))
             for name, run in runs.items()
         }
         found = judge.outcomes(self._job, baselines, judged, self._reproduce())
+        if self.interrupted:
+            missing = {plan.name for plan in plans} - runs.keys()
+            found = [judge.interrupted(one, missing, self.interrupted) for one in found]
         return [self._calm_passed(calm, baselines), *found]
+
+    def _played(self, plans: Sequence[Plan]) -> dict[str, Run]:
+        """Play runs with faults, and return them by name; after an interrupt those that ended."""
+        runs: dict[str, Run] = {}
+        with ThreadPoolExecutor(self._settings.at_once) as pool:
+            waiting = {pool.submit(self._play, plan): plan.name for plan in plans}
+            try:
+                for one in as_completed(waiting):
+                    runs[waiting[one]] = one.result()
+            except BaseException as error:
+                self._stopped.set()
+                pool.shutdown(cancel_futures=True)
+                if not isinstance(error, KeyboardInterrupt):
+                    raise  # a run that the kit could not play
+                self.interrupted = interruption.words()
+        return {plan.name: runs[plan.name] for plan in plans if plan.name in runs}
 
     def _findings(
         self, run: Run, baselines: Mapping[str, Baseline]
@@ -438,10 +453,14 @@ def run(job: Job, settings: Settings, console: Console, *, verbose: bool = False
         session = Session(job, settings, runs, say)
         outcomes = [one for one in session.judge() if one.requirement in settings.selected]
         report = _report(job, settings, session, outcomes, started, folder, runs)
-    report.write(folder)
-    junit.write(report, folder)
-    terminal.summary(console, report, folder, verbose=verbose)
-    session_reports.write_pages(report, folder, console)
+    with interruption.deferred():
+        report.write(folder)
+        junit.write(report, folder)
+        terminal.summary(console, report, folder, verbose=verbose)
+        session_reports.write_pages(report, folder, console)
+    if report.interrupted is not None:
+        # The command line prints this text behind the words for what ended it.
+        raise KeyboardInterrupt(f"reports of what was judged in {folder}")
     return report
 
 
@@ -466,4 +485,13 @@ def _report(
         started=started,
         ended=datetime.now(UTC),
     )
-    return json_report.of_session(report, runs.name, None)
+    cut = None
+    if session.interrupted:
+        judged = sum(one.reason is not Reason.INTERRUPTED for one in outcomes)
+        cut = Interrupted(
+            by=session.interrupted,
+            exit_status=interruption.status(),
+            judged=judged,
+            of=len(outcomes),
+        )
+    return json_report.of_session(report, runs.name, cut)

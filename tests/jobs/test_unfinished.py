@@ -73,3 +73,16 @@ def test_kills_that_meet_no_commit_say_nothing_of_commits(
     runs = {"commit": Judged(run, Path("commit"), [])}
     found = {one.requirement: one for one in judge.outcomes(job, BASELINE, runs, "again")}
     assert found["JB-COMMIT"].verdict is verdict
+
+
+def test_after_an_interrupt_what_was_found_stays_found(session: Session) -> None:
+    def cut_short(n: int) -> dict[str, Verdict]:
+        found = judged(session, run_that(n=n)).values()
+        left = [judge.interrupted(one, {"cut"}, "interrupted with Ctrl-C") for one in found]
+        assert all(one.reason is Reason.INTERRUPTED for one in left if one.verdict == "unknown")
+        return {one.requirement: one.verdict for one in left}
+
+    lost, right = cut_short(2), cut_short(3)
+    assert (lost["JB-LOST"], lost["JB-COMMIT"]) == (Verdict.FAIL, Verdict.FAIL)
+    assert (right["JB-LOST"], right["JB-COMMIT"]) == (Verdict.UNKNOWN, Verdict.PASS)
+    assert (right["JB-CUT"], right["JB-PAUSE"]) == (Verdict.UNKNOWN, Verdict.NOT_CLAIMED)
