@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.kafka.presence import expect_broker
 from tests.long import LONG
 from tickproof.conformance.errors import KafkaUnavailable
 from tickproof.conformance.kafka.broker import Broker
@@ -105,6 +106,7 @@ def test_what_the_cluster_refuses_is_told(cluster):
 
 
 def test_a_broker_that_was_killed_comes_back_with_its_data():
+    expect_broker()
     seen: list[object] = []
     with (
         Broker() as broker,
