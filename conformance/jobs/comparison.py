@@ -195,9 +195,8 @@ def _difference(
     found = []
     repeated = [one for one in extra if one in set(due)]
     strange = [one for one in extra if one not in set(due)]
-    # More values than are due: a total that goes on past the last one, say.
-    if repeated or (due and len(strange) > len(missing)):
-        found.append(Finding(Kind.TWICE, key, "", (repeated or strange)[0]))
+    if repeated:
+        found.append(Finding(Kind.TWICE, key, "", repeated[0]))
     if strange:
         found.append(Finding(Kind.VALUE, key, first, strange[0]))
     if len(missing) > len(strange):

@@ -112,9 +112,3 @@ def test_the_least_of_several_runs_is_what_each_has_to_reach() -> None:
         [comparison.grouped(rows(1, 2)), comparison.grouped(rows(1, 3))], RECOUNTS
     )
     assert found == comparison.grouped(rows(1, 2))
-
-
-def test_a_total_beyond_the_last_was_counted_twice() -> None:
-    assert kinds(Level.SEQUENCE, rows(1, 2), rows(1, 2, 3), EXACT) == {Kind.TWICE, Kind.VALUE}
-    assert kinds(Level.SEQUENCE, rows(1, 2), rows(1, 3), EXACT) == {Kind.VALUE}
-    assert kinds(Level.SEQUENCE, [], rows(1), EXACT) == {Kind.VALUE}
