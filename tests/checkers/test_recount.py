@@ -232,3 +232,19 @@ def test_fewer_points_than_places_are_a_loss_where_all_values_are_equal(value):
     assert engine.seen() == set()
     engine.points, engine.times = engine.points[:-2], engine.times[:-2]
     assert engine.seen() == {"lost"}
+
+
+@pytest.mark.parametrize(
+    ("records", "lives"),
+    [
+        # The point of the fourth record, with the first counted twice, is the true fifth.
+        ([(0, 0), (0, 5), (0, -7), (0, 11), (0, 0)], [(0, 1, 1), (0, 5, 5)]),
+        # 1 and -1 add up to nothing: {1, -1, 1} is also {1, 1, -1}, the point of another record.
+        ([(0, 1), (0, -1), (1, 0), (1, 0)], [(0, 2, 0), (0, 2, 1), (1, 4, 4)]),
+    ],
+)
+def test_points_that_look_like_those_of_other_records(records: list, lives: list) -> None:
+    engine = Engine([np.array(records, COUNT_IN)])
+    for at, (base, end, shown) in enumerate(lives):
+        engine.life(base, end, (2 * at + 1) * S, shown)
+    assert engine.seen() == set()
