@@ -782,12 +782,8 @@ class Trial:
     def _kill_broker(self) -> None:
         """Kill the broker, and start it again on its data."""
         assert self._broker is not None
-        self._proxy.broker_away = True
-        self._broker.kill()
-        self._proxy.reset_all()  # also a connection that is held: nobody will answer
-        self._broker.start_again()
+        self._proxy.restart_broker(self._broker)
         self._cluster.forget()
-        self._proxy.broker_away = False
 
     def _note(self, strike: Strike, what: str, fetched: int, under_way: str) -> None:
         fired = Fired(strike.do, strike.at, time.monotonic() - self._t0, what, fetched, under_way)

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from tickproof.conformance.history.event import EventKind
+from tickproof.conformance.kafka.broker import Broker
 from tickproof.conformance.kafka.frame_stream import Budget
 from tickproof.conformance.kafka.proxy_connection import Connection
 from tickproof.conformance.kafka.traffic import Roles, Topics, Traffic
@@ -146,6 +147,14 @@ class Proxy:
             return len(found)
 
         return self.call(reset)
+
+    def restart_broker(self, broker: Broker) -> None:
+        """Kill the broker, and start it again on its data; clients are turned away meanwhile."""
+        self.broker_away = True
+        broker.kill()
+        self.reset_all()  # also a connection that is held: nobody will answer
+        broker.start_again()
+        self.broker_away = False
 
     def close(self) -> None:
         """Stop listening, end every connection, wait for the thread."""

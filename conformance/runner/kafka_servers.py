@@ -91,12 +91,9 @@ def open_over_kafka(
 
     def restart() -> None:
         assert broker is not None
-        proxy.broker_away = exchange.broker_away = True
-        broker.kill()
-        proxy.reset_all()  # also a connection that is held: nobody will answer
-        broker.start_again()
+        exchange.broker_away = True
+        proxy.restart_broker(broker)
         exchange.broker_is_back()
-        proxy.broker_away = False
 
     return proxy, exchange, restart if broker is not None else None
 
