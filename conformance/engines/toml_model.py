@@ -74,7 +74,7 @@ class EngineTable(Table):
 
 
 class RolesTable(Table):
-    """[kafka.roles]: how the processes of an engine that is one command are known."""
+    """[kafka.roles], [job.roles]: how the processes of what is one command are known."""
 
     worker: Expression
     coordinator: Expression | None = None

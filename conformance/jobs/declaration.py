@@ -14,7 +14,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from tickproof.conformance import strict_toml
-from tickproof.conformance.engines.toml_model import Argument, Partitioner, Seconds, Text
+from tickproof.conformance.engines.toml_model import (
+    Argument,
+    Partitioner,
+    RolesTable,
+    Seconds,
+    Text,
+)
 from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.strict_toml import Table, did_you_mean, matching, quoted
 from tickproof.reference import java
@@ -76,6 +82,8 @@ def _named(tables: dict[str, Any]) -> dict[str, Any]:
 class JobTable(Table):
     """[job]. group, keep_timeouts: see docs/own-job.md. prepare: runs once before a session.
 
+    roles: argv is the whole job, which starts its workers by itself.
+
     render: files beside job.toml; {rendered} is the folder of a worker's copies, with placeholders
     filled in. checkpoint: of the query of Structured Streaming that the job is.
     """
@@ -84,6 +92,7 @@ class JobTable(Table):
     prepare: list[Argument] | None = Field(default=None, min_length=1)
     name: Text = ""
     workers: int = Field(default=1, ge=1, le=16)
+    roles: RolesTable | None = None
     env: dict[str, Argument] = Field(default_factory=dict)
     render: list[Below] = Field(default_factory=list)
     checkpoint: Checkpoint | None = None
@@ -185,6 +194,8 @@ class Job:
         self.inputs, self.outputs, self.claims = model.inputs, model.outputs, model.claims
         self.name = model.job.name or self.folder.name
         self.workers = model.job.workers
+        #: Whether a worker can die while the job lives on.
+        self.outlives_worker = self.workers > 1 or model.job.roles is not None
         #: Those that have rows: all but the one for dead letters.
         self.judged_outputs = [one for one in self.outputs if one != self.claims.dead_letter]
 
@@ -304,7 +315,8 @@ def _poison_conflicts(job: Job) -> Iterable[str]:
 
 
 def _placeholders(job: Job) -> set[str]:
-    known = {"bootstrap", "group", "state", "worker", "here", "python", "java_home"}
+    known = {"bootstrap", "group", "state", "here", "python", "java_home"}
+    known |= {"worker"} if job.table.roles is None else set()  # one command starts all
     known |= {"rendered"} if job.table.render else set()
     known |= {f"inputs.{name}" for name in job.inputs}
     served = (name for name, out in job.outputs.items() if out.url == POSTGRESQL)

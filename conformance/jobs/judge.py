@@ -177,7 +177,6 @@ def _of_kind(
             "compared": {name: one.level.value for name, one in baselines.items()},
         },
         run=str(next(iter(struck.values())).folder),
-        seconds=sum(one.run.seconds for one in runs.values()),
     )
 
 
@@ -252,7 +251,7 @@ def not_played(id_: str, job: Job) -> str:
     """Say why a run was not played: what is not claimed, or cannot be."""
     if id_ == "JB-POISON":
         return "poison is not claimed"
-    if id_ in ("JB-ALL", "JB-REBALANCE") and job.workers == 1:
+    if id_ in ("JB-ALL", "JB-REBALANCE") and not job.outlives_worker:
         return f"{DOES_NOT_APPLY}: the job has one worker, which JB-COMMIT kills"
     return f"survives = {list(job.claims.survives)} does not claim it"
 

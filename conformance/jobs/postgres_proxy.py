@@ -4,7 +4,7 @@ The moments are those of the Kafka proxy. "staged": a write in a transaction was
 "commit-received": COMMIT of a transaction with writes has come, and the server has not got it;
 "committed": the server has, and the client does not know; "appended": the same of a write
 without a transaction. A write is known by its first word: one that a SELECT does by a function
-is not seen.
+is not seen. One that the server says changed no row is none.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ class Dialogue:
         #: By name: what prepared statements, and portals of such, do.
         self._statements: dict[bytes, list[bytes]] = {}
         self._portals: dict[bytes, list[bytes]] = {}
-        #: Whether the client has begun a transaction, has written in it, and has ended that one.
-        self._begun = self._wrote = self._ended = False
+        #: Whether the client has begun a transaction, and has ended one with writes.
+        self._begun = self._ended = False
+        #: Those in the transaction that are not known to have changed nothing.
+        self._writes = 0
         #: Whether a transaction of the server is open; whether it has written without one.
         self._open = self._alone = False
 
@@ -58,13 +60,13 @@ class Dialogue:
         moment = ""
         for word in self._executed(kind, body):
             if word in (b"BEGIN", b"START"):
-                self._begun, self._wrote = True, False
+                self._begun, self._writes = True, 0
             elif word in (b"COMMIT", b"END"):
-                self._ended = self._wrote
-                self._begun = self._wrote = False
+                self._ended = self._writes > 0
+                self._begun, self._writes = False, 0
                 moment = "commit-received" if self._ended else ""
             else:
-                self._wrote |= self._begun and word in _WRITES
+                self._writes += self._begun and word in _WRITES
         return moment
 
     def _executed(self, kind: bytes, body: bytes) -> list[bytes]:
@@ -83,11 +85,13 @@ class Dialogue:
     def answered(self, kind: bytes, body: bytes) -> str:
         """Return the moment of a server's message, "" for none."""
         if kind == b"C":  # CommandComplete, with a tag as "INSERT 0 1"
-            word = body.partition(b"\0")[0].partition(b" ")[0]
+            word, _, counts = body.partition(b"\0")[0].partition(b" ")
             self._open |= word in (b"BEGIN", b"START")
             if word == b"COMMIT":
                 return "committed" if self._ended else ""
-            if word in _WRITES:
+            if word in _WRITES and counts.rpartition(b" ")[2] == b"0":
+                self._writes = max(0, self._writes - 1)
+            elif word in _WRITES:
                 self._alone |= not self._open
                 return "staged" if self._open else ""
         elif kind == b"E":  # which undoes what was written without a transaction
@@ -96,7 +100,8 @@ class Dialogue:
             alone, self._alone = self._alone, False
             self._open = body[:1] != b"I"
             if not self._open:
-                self._begun = self._wrote = self._ended = False
+                self._begun = self._ended = False
+                self._writes = 0
                 return "appended" if alone else ""
         return ""
 

@@ -228,7 +228,7 @@ class Session:
             alone = job.claims.dead_letter and not calm.moments["append-received"]
             kill = [Strike("kill", "append-received")] if alone else []
             yield again(judge.POISON, strikes=kill, poisoned=str(self._poison))
-        yield again("restart", strikes=[Strike("restart")])
+        yield again("restart", strikes=[Strike("restart", whole=True)])
         yield again("cut", strikes=[Strike("cut")] * 3)
         if "broker" in job.claims.survives:
             seen = [one for one in moments if one not in trial.IN_DATABASE] or ["fetched"]
@@ -238,18 +238,20 @@ class Session:
         kills = [
             Strike("kill", moments[n % len(moments)], chance.randint(1, 2)) for n in range(_KILLS)
         ]
-        one_of_many = job.workers > 1
-        if one_of_many and "worker" not in job.claims.survives:
+        # Of a job that is one command, another process than its workers commits.
+        one_command = job.table.roles is not None and "engine" in job.claims.survives
+        if one_command or "worker" not in job.claims.survives:
             kills = [replace(one, whole=True) for one in kills]
         yield again("commit", strikes=kills)
         if "worker" in job.claims.survives:
             at = moments[-1] if moments[-1] not in trial.IN_DATABASE else "fetched"
+            taken_over = [Strike("kill", at, 2), Strike("kill", moments[0], 1)]
+            if job.table.roles is not None:  # a moment that is a worker's own
+                at, taken_over = "fetched", [Strike("kill", "fetched")] * 4
             yield again("pause", strikes=[Strike("pause", at, 2)] * 2)
-            if one_of_many:
-                yield again(
-                    "rebalance", strikes=[Strike("kill", at, 2), Strike("kill", moments[0], 1)]
-                )
-        if one_of_many and "engine" in job.claims.survives:
+            if job.outlives_worker:
+                yield again("rebalance", strikes=taken_over)
+        if job.outlives_worker and "engine" in job.claims.survives:
             yield again(
                 "all-at-once", strikes=[Strike("kill", moments[0], n, whole=True) for n in (1, 2)]
             )

@@ -90,7 +90,8 @@ _OPEN_S: Final = 1.0
 class Strike:
     """One fault. at: a moment of the proxy, one of IN_DATABASE, or "".
 
-    nth: at so manieth such moment. whole: all workers at once, not the one at whose moment it is.
+    nth: at so manieth such moment. whole: the whole job at once, not the worker at whose moment
+    it is.
     """
 
     do: Literal["kill", "pause", "cut", "restart", "kill-broker"]
@@ -747,10 +748,11 @@ class Trial:
             return
         workers = self._workers()
         who = self._owner(workers, connection) if not strike.whole else ""
-        struck = [one for name, some in workers.items() if who in ("", name) for one in some]
+        struck = self._processes() if strike.whole else workers.get(who, [])
         fetched = self._fetched([one.pid for one in struck])
         under_way = self._under_way(strike, held, connection)
-        what = who or ("all workers" if len(workers) > 1 else next(iter(workers), "no worker"))
+        named = "the whole job" if self._job.table.roles else " and ".join(workers)
+        what = (named if strike.whole else who) or "no worker"
         if strike.do == "pause":
             _signal(struck, signal.SIGSTOP)
             self._note(strike, what, fetched, under_way)

@@ -11,7 +11,7 @@ from tickproof.conformance.jobs.declaration import Job
 
 
 class JobSpec(EngineSpec):
-    """The engine.toml that the kit writes for a job: copies of a command that speaks Kafka."""
+    """The engine.toml that the kit writes for a job: a command that speaks Kafka."""
 
     table: ClassVar[str] = "job"
 
@@ -29,7 +29,11 @@ class JobSpec(EngineSpec):
                 "startup_timeout_s": limit_s,
                 "recovery_timeout_s": limit_s,
             },
-            "kafka": {"session_timeout_ms": "none", "transaction_timeout_ms": "none"},
+            "kafka": {
+                "session_timeout_ms": "none",
+                "transaction_timeout_ms": "none",
+                "roles": job.table.roles and job.table.roles.expressions(),
+            },
             "apps": {},
             "claims": {
                 "state": job.claims.state,

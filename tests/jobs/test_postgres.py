@@ -35,7 +35,7 @@ from tickproof.conformance.verdicts import Verdict
 psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("sqlalchemy")
 ROOT = Path(__file__).parents[2]
-JOBS = ("totals-postgres", "totals-java")
+JOBS = ("totals-postgres", "totals-java", "totals-executors")
 INSERT = "INSERT INTO totals VALUES ('a', 1)"
 KIT = """
 from tickproof.conformance.jobs.postgres import Postgres
@@ -123,6 +123,20 @@ def test_a_write_that_an_error_undoes_was_not_committed() -> None:
     assert talk.answered(b"C", b"INSERT 0 1\0") == ""
     assert talk.answered(b"E", b"SERROR\0") == ""
     assert talk.answered(b"Z", b"I") == ""
+
+
+def test_a_write_that_changed_no_row_is_none() -> None:
+    """A job that finds its batch there already commits nothing."""
+    talk = Dialogue()
+    talk.asked(b"Q", b"BEGIN\0")
+    talk.answered(b"C", b"BEGIN\0")
+    for query, tag in ((b"INSERT INTO batches VALUES (1) ON CONFLICT DO NOTHING", b"INSERT 0 0"),
+                       (b"UPDATE totals SET n = 1", b"UPDATE 0")):  # fmt: skip
+        talk.asked(b"Q", query + b"\0")
+        assert talk.answered(b"C", tag + b"\0") == ""
+        assert talk.answered(b"Z", b"T") == ""
+    assert talk.asked(b"Q", b"COMMIT\0") == ""
+    assert talk.answered(b"C", b"COMMIT\0") == ""
 
 
 def test_moments_in_a_transaction_and_without_one(scene: Scene, proxy: PostgresProxy) -> None:
@@ -289,6 +303,8 @@ def test_a_job_with_a_database_of_the_kit(tmp_path: Path, name: str, twin: str) 
     expect_broker()
     if name == "totals-java" and (missing := no_program("javac")):
         pytest.skip(missing)
+    if name == "totals-executors":
+        pytest.importorskip("pyspark")
     found = judged(copy(name, tmp_path, twin=twin), tmp_path)
     said = "\n".join(f"{one.requirement} {one.verdict} {one.actual}" for one in found.values())
     if twin:

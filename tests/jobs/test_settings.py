@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.jobs.twins import copy
 from tickproof.conformance.engines.isolation import Level
 from tickproof.conformance.jobs.requirements import JB
-from tickproof.conformance.jobs.session import Settings
+from tickproof.conformance.jobs.session import Session, Settings
+from tickproof.conformance.jobs.trial import Plan, Run
 
 
 @pytest.mark.parametrize(
@@ -30,3 +33,25 @@ def test_another_session_is_the_same_with_what_is_printed() -> None:
     assert str(Settings(Path(), 7)) == "--seed 7"
     once = Settings(Path(), 7, level=Level.NONE, at_once=1, only=["JB-CUT", "JB-LOST"])
     assert str(once) == "--seed 7 -n 1 --isolation none --only JB-CUT --only JB-LOST"
+
+
+@pytest.mark.parametrize("survives", [["worker", "engine"], ["worker"], ["engine"]])
+@pytest.mark.parametrize("one_command", [True, False])
+def test_who_is_killed(tmp_path: Path, survives: list[str], one_command: bool) -> None:
+    """One of several workers; all at once where no single one may die, or it is not who commits."""
+    roles = '\n[job.roles]\nworker = "app"\n'
+    changed = {', INSTANCE = "{worker}" }': " }" + roles} if one_command else {}
+    job = copy("totals-kafka", tmp_path, replaced=changed).claiming(survives=survives)
+    session = Session(job, Settings(tmp_path, 1, level=Level.NONE), tmp_path, lambda _: None)
+    calm = Run("calm")
+    calm.moments.update({"commit-received": 9, "fetched": 9})
+    runs = {plan.name: plan.strikes for plan in session._plans(calm, partial(Plan))}
+    whole = {name: {one.whole for one in strikes} for name, strikes in runs.items()}
+    assert whole["restart"] == {True}
+    assert whole["commit"] == {survives == ["engine"] or ("engine" in survives and one_command)}
+    assert ("pause" in runs) == ("rebalance" in runs) == ("worker" in survives)
+    assert ("all-at-once" in runs) == ("engine" in survives)
+    if "worker" in survives:
+        assert whole["rebalance"] == {False}
+        at = "fetched" if one_command else "commit-received"
+        assert {one.at for one in runs["pause"]} == {at}
