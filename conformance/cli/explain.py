@@ -25,12 +25,12 @@ def explain(run: Path, requirement: str | None, as_json: bool) -> int:
         from tickproof.conformance.explain.picture import plain
         from tickproof.conformance.history.folder import opened
         from tickproof.conformance.pack import opened_run
-        from tickproof.conformance.session import tiers
+        from tickproof.conformance.session import judging
 
     console, id_ = style.console(), requirement.upper() if requirement else None
     try:
         with opened_run(run) as folder:
-            outcomes = tiers.recheck(folder)
+            outcomes = judging.recheck(folder)
             wanted = [o for o in outcomes if id_ in (None, o.requirement)]
             if not wanted:
                 expected = ", ".join(outcome.requirement for outcome in outcomes)

@@ -45,7 +45,7 @@ def check(run: Path, master: str | None, expected: str | None) -> int:
         from tickproof.conformance.pack import opened_run
         from tickproof.conformance.report import terminal
         from tickproof.conformance.report.json_report import result
-        from tickproof.conformance.session import tiers
+        from tickproof.conformance.session import judging
         from tickproof.conformance.suites import registry
 
     known = registry.load()
@@ -55,7 +55,7 @@ def check(run: Path, master: str | None, expected: str | None) -> int:
             if expected not in (None, root):
                 raise HistoryError(f"{run}: root {root or 'missing'}, expected {expected}")
             if master is None:
-                outcomes = with_stories(tiers.recheck(folder))
+                outcomes = with_stories(judging.recheck(folder))
             else:
                 outcomes = spark_check.recheck(folder, master)
     except HistoryError as error:

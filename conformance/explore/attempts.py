@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tickproof.conformance.engines.isolation import Isolation
-from tickproof.conformance.engines.process_pool import process_pool
+from tickproof.conformance.engines.process_pool import TaskPool
 from tickproof.conformance.engines.spec import load
 from tickproof.conformance.errors import HistoryError, KitStopped
 from tickproof.conformance.history import events
-from tickproof.conformance.history.folder import History, write_sealed_json
-from tickproof.conformance.runner.run import play
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.session.scenario_player import tidy
-from tickproof.conformance.suites import evidence, registry
-from tickproof.conformance.suites.judge import KitError
-from tickproof.conformance.suites.outcomes import cause_of, outcome_of
-from tickproof.conformance.suites.requirement import check_claims
+from tickproof.conformance.session import judging, playing
+from tickproof.conformance.suites.outcomes import outcome_of
 from tickproof.conformance.suites.schedules import REQUIREMENT, held
 from tickproof.conformance.verdicts import Outcome, Verdict
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A schedule to play on the engine of an engine.toml, into a folder.
+
+    hosts: that it runs on, 0 for none but this machine.
+    """
+
+    engine: Path
+    scenario: Scenario
+    folder: Path
+    hosts: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,24 +58,22 @@ class Attempt:
         return self.outcome.verdict is Verdict.FAIL
 
 
-def attempt(engine: Path, scenario: Scenario, folder: Path, hosts: int = 0) -> Attempt:
-    """Play a scenario on the engine of an engine.toml, and judge it as a whole.
-
-    ``hosts``: it runs on so many, 0: on this machine alone.
-    """
+def attempt(asked: Asked) -> Attempt:
+    """Play a schedule, and judge it as a whole."""
     began = time.monotonic()
+    spec, scenario = load(asked.engine), asked.scenario
+    isolation, seed = Isolation(hosts=asked.hosts), scenario.recipe["seed"]
     try:
-        isolation = Isolation(hosts=hosts)
-        play(scenario, load(engine), folder, seed=scenario.recipe["seed"], isolation=isolation)
-        history = History(folder)
-        history.note(outputs=len(evidence.outputs(history)))
+        playing.play(scenario, spec, asked.folder, seed=seed, isolation=isolation)
+        history = History(asked.folder)
+        playing.add_facts(history, spec)
+        outcome, *causes = judging.judged(history, [(REQUIREMENT, held)])
     except (KitStopped, HistoryError, OSError) as error:
         outcome = outcome_of(REQUIREMENT, scenario.name, error, None)
         return Attempt(scenario, outcome, 0, 0, time.monotonic() - began)
-    outcome = outcome_of(REQUIREMENT, scenario.name, _raised(history, scenario), history)
-    if cause := cause_of(outcome):
+    if causes:
         # A run that broke off fails, whichever requirement would name it in a session.
-        outcome = replace(cause, requirement=REQUIREMENT)
+        outcome = replace(causes[0], requirement=REQUIREMENT)
     missed = history.missed_faults
     made = Attempt(
         scenario,
@@ -79,22 +84,12 @@ def attempt(engine: Path, scenario: Scenario, folder: Path, hosts: int = 0) -> A
         _kind(outcome, history),
         any("no checkpoint op" in row.why for row in missed),
     )
-    history.cache.clear()
     if made.failed:
-        write_sealed_json(folder / "verdict.json", [outcome.to_json() | {"run": "."}])
-        tidy(history)
+        judging.save(asked.folder, [outcome])
+        playing.tidy(history)
     else:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(asked.folder, ignore_errors=True)
     return made
-
-
-def _raised(history: History, scenario: Scenario) -> Exception | None:
-    try:
-        check_claims(registry.load()[REQUIREMENT].needs, history.claims, scenario)
-        held(history)
-    except Exception as error:
-        return error
-    return None
 
 
 def _kind(outcome: Outcome, history: History) -> str:
@@ -103,22 +98,6 @@ def _kind(outcome: Outcome, history: History) -> str:
         return ""
     refused = history.all(events.Refused)[-1:] if history.ended.how == "engine-failure" else []
     return outcome.reason + "".join(f" after {one.op} error {one.code}" for one in refused)
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _interruptible(engine: Path, scenario: Scenario, folder: Path, hosts: int) -> Attempt:
-    """Let Ctrl-C end a run, but not the pool's process that plays it."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return attempt(engine, scenario, folder, hosts)
-    except KeyboardInterrupt:
-        error = KitError("interrupted with Ctrl-C")
-        return Attempt(scenario, outcome_of(REQUIREMENT, scenario.name, error, None), 0, 0, 0.0)
-    finally:
-        _ignore_interrupts()
 
 
 class Attempts:
@@ -140,7 +119,7 @@ class Attempts:
         self._engine, self._folder, self._on_attempt = engine, folder, on_attempt
         self._hosts = hosts
         self._number = 0
-        self._pool = process_pool(parallel, _interruptible, _ignore_interrupts)
+        self._pool = TaskPool(parallel, attempt)
 
     def __enter__(self) -> Self:
         return self
@@ -151,32 +130,25 @@ class Attempts:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.__exit__(kind, error, trace)
 
-    def start(self, scenario: Scenario) -> Future[Attempt]:
-        """Start a run."""
-        self._number += 1
-        folder = self._folder / f"{self._number:05}"
-        return self._pool.submit(_interruptible, self._engine, scenario, folder, self._hosts)
+    def each(self, scenarios: Iterable[Scenario]) -> Iterator[Attempt]:
+        """Yield attempts as they end; a scenario is taken when there is room for its run.
 
-    def each(self, scenarios: Iterator[Scenario], until: Callable[[], bool]) -> Iterator[Attempt]:
-        """Yield attempts as they end; no run starts once ``until()`` is true."""
-        running: set[Future[Attempt]] = set()
-        while True:
-            while len(running) < self.parallel and not until():
-                running.add(self.start(next(scenarios)))
-            if not running:
-                return
-            ended, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in ended:
-                yield self.result_of(future)
+        What has not begun when the iterator is closed is not played.
+        """
+        for made in self._pool.results(map(self._asked, scenarios)):
+            self._on_attempt(made)
+            yield made
 
     def all(self, scenarios: Sequence[Scenario]) -> list[Attempt]:
         """Return one attempt for each scenario, in their order."""
-        return [self.result_of(future) for future in [self.start(one) for one in scenarios]]
+        found = []
+        for future in [self._pool.start(self._asked(one)) for one in scenarios]:
+            found.append(future.result())
+            self._on_attempt(found[-1])
+        return found
 
-    def result_of(self, future: Future[Attempt]) -> Attempt:
-        """Wait for a run, report it and return it."""
-        made = future.result()
-        self._on_attempt(made)
-        return made
+    def _asked(self, scenario: Scenario) -> Asked:
+        self._number += 1
+        return Asked(self._engine, scenario, self._folder / f"{self._number:05}", self._hosts)

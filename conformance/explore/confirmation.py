@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import closing
 
 from tickproof.conformance.explore.attempts import Attempt, Attempts
 from tickproof.conformance.scenario import Scenario
@@ -24,19 +24,10 @@ class Confirmation:
 
     def fails(self, candidates: Sequence[Scenario]) -> int | None:
         """Return the index of a candidate that fails: the one whose runs end first."""
-        waiting = list(enumerate(candidates))[::-1]
-        running: dict[Future[Attempt], int] = {}
-        while waiting or running:
-            while waiting and len(running) < self._attempts.parallel:
-                index, scenario = waiting.pop()
-                running[self._attempts.start(scenario)] = index
-            ended, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in ended:
-                index = running.pop(future)
-                first = self._attempts.result_of(future)
+        with closing(self._attempts.each(candidates)) as attempts:
+            for first in attempts:
                 if self._same(first) and self._confirmed(first, self._times - 1):
-                    self._let_end(running)
-                    return index
+                    return candidates.index(first.scenario)
         return None
 
     def confirm(self, scenario: Scenario) -> int:
@@ -59,8 +50,3 @@ class Confirmation:
         if made.failed and made.kind != self._kind:
             self.others[made.kind] += 1
         return made.failed and made.kind == self._kind
-
-    def _let_end(self, running: dict[Future[Attempt], int]) -> None:
-        """Cancel the runs that are no longer needed; those under way finish."""
-        for future in running:
-            future.cancel()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterable
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -166,11 +167,14 @@ def _why(cut_short: BaseException | None) -> str:
     return "ended early: a process that played runs died"
 
 
-def _first_bad(attempts: Attempts, scenarios: Any, budget_s: float) -> Attempt | None:
+def _first_bad(
+    attempts: Attempts, scenarios: Iterable[Scenario], budget_s: float
+) -> Attempt | None:
     """Return the first failure; if there is none, a kit-error, if any."""
     bad: list[Attempt] = []
     deadline = time.monotonic() + budget_s
-    for made in attempts.each(scenarios, lambda: bool(bad) or time.monotonic() > deadline):
+    drawn = takewhile(lambda _: not bad and time.monotonic() <= deadline, scenarios)
+    for made in attempts.each(drawn):
         if made.outcome.verdict in (Verdict.FAIL, Verdict.KIT_ERROR):
             bad.append(made)
     return min(bad, key=lambda made: not made.failed, default=None)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from tickproof.conformance.engines import spec
-from tickproof.conformance.engines.process_pool import process_pool
+from tickproof.conformance.engines.process_pool import TaskPool
 from tickproof.conformance.errors import RequestError
 from tickproof.conformance.mutation import judge, source
 from tickproof.conformance.mutation.equivalents import Equivalents
@@ -82,18 +81,15 @@ def run(request: Request, on_result: OnResult) -> tuple[list[Mutation], Results]
         patterns = shown(", ".join(request.match), 200)
         raise RequestError(f"--match: expected files or ids of mutants; none fits {patterns}")
     todo = [one for one in chosen if _open(one, results, request.again)]
-    pool = process_pool(request.workers, judge.judged)
-    try:
+    with TaskPool(request.workers, judge.judged) as pool:
         if todo:
             _try_control(request, names, results, pool)
         for played in (FIRST, len(names)):
             cases = _cases(request, todo, names, played, results)
-            for number, result in enumerate(_each(cases, pool, request.workers), 1):
+            for number, result in enumerate(pool.results(cases), 1):
                 results.add(result)
                 on_result(number, len(todo), result)
             todo = [one for one in chosen if _half_judged(one, request, len(names), results)]
-    finally:
-        pool.shutdown(cancel_futures=True)
     shutil.rmtree(work / "listed")
     return known, results
 
@@ -135,7 +131,7 @@ def _half_judged(mutation: Mutation, request: Request, scenarios: int, results: 
 
 
 def _try_control(
-    request: Request, names: Sequence[str], results: Results, pool: ProcessPoolExecutor
+    request: Request, names: Sequence[str], results: Results, pool: TaskPool[Case, Result]
 ) -> None:
     """Judge the engine as it is, once for each results file."""
     if results.control_passed:
@@ -144,9 +140,7 @@ def _try_control(
         Case(request.engine, request.out / "work" / f"control-{name}", (name,), request.seed)
         for name in names
     ]
-    wrong = [
-        one for one in _each(iter(cases), pool, request.workers) if one.fate is not Fate.SURVIVED
-    ]
+    wrong = [one for one in pool.results(cases) if one.fate is not Fate.SURVIVED]
     if wrong:
         said = "; ".join(f"{one.requirement} {one.fate}: {one.said}" for one in wrong)
         raise RequestError(f"{request.engine.name}, as it is, does not pass: {said}")
@@ -167,15 +161,3 @@ def _cases(
         order.sort(key=kills.__getitem__, reverse=True)
         folder = request.out / "work" / str(number)
         yield Case(request.engine, folder, tuple(order[:played]), request.seed, mutation)
-
-
-def _each(cases: Iterator[Case], pool: ProcessPoolExecutor, workers: int) -> Iterator[Result]:
-    """Yield results as they come. A case is made when there is room for it, and not before."""
-    open_: set[Future[Result]] = set()
-    for case in cases:
-        open_.add(pool.submit(judge.judged, case))
-        if len(open_) >= workers:
-            done, open_ = wait(open_, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in done)
-    done, _ = wait(open_)
-    yield from (future.result() for future in done)

@@ -21,7 +21,7 @@ from tickproof.conformance.pack import archive, readme
 from tickproof.conformance.pack.reader import naming, opened_run
 from tickproof.conformance.pack.redaction import Redactor
 from tickproof.conformance.scenario import Do, Target
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.text import command_line
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -61,13 +61,13 @@ def pack(run: Path, target: Path | None) -> Packed:
         folder = Path(temporary).resolve()
         _copy(source, folder)
         with naming(run, folder):
-            before = tiers.recheck(folder)
+            before = judging.recheck(folder)
         redact = _redactor(source, folder)
         for path in _texts(folder):
             _rewrite(path, redact)
         _finish_record(folder)
         seal.write(folder, {})
-        outcomes = tiers.recheck(folder)
+        outcomes = judging.recheck(folder)
         if _gist(before) != _gist(outcomes):
             raise HistoryError(
                 f"{run}: once redacted it is judged differently: "

@@ -27,10 +27,9 @@ from tickproof.conformance.latency.statistics import samples_needed
 from tickproof.conformance.performance import measurement
 from tickproof.conformance.performance.engine_samples import PERIOD_S, EngineSamples, children_cpu_s
 from tickproof.conformance.performance.series import AnyRound, Series
-from tickproof.conformance.runner.isolated import play_isolated
 from tickproof.conformance.runner.limits import patient
-from tickproof.conformance.runner.run import play
 from tickproof.conformance.scenario import Scenario
+from tickproof.conformance.session import playing
 from tickproof.conformance.suites.judge import Fail, KitError, Unknown
 from tickproof.conformance.suites.require import earns_figures
 
@@ -104,7 +103,7 @@ class Rounds:
         self.announce(what, 0)
         samples, before_s = EngineSamples(period_s), children_cpu_s()
         spec = patient(self.spec, scenario.recipe["records"])
-        play(scenario, spec, folder, seed=seed, usage=samples.sampler)
+        playing.play(scenario, spec, folder, seed=seed, usage=samples.sampler)
         samples.cpu_s = children_cpu_s() - before_s
         self.announce(f"{what}, judging", 0)
         history = History(folder)
@@ -124,7 +123,7 @@ class Rounds:
         try:
             self._floor(profile, cores, number, seed, what)
             self.announce(what, profile.load.warm_up_s + profile.load.duration_s)
-            play_isolated(profile.scenario(seed, cores), self.spec, run, seed=seed)
+            playing.play(profile.scenario(seed, cores), self.spec, run, seed=seed)
         except KitStopped as error:
             return RunFigures(number, seed, run.name, "kit-error", wrong=str(error))
         looks = {"before": before, "after": _attested(profile, cores)}
@@ -157,7 +156,7 @@ class Rounds:
         seconds = floor_seconds(profile)
         self.announce(f"{what}: the floor", profile.load.warm_up_s + seconds)
         scenario = floor_scenario(profile.scenario(seed, cores), seconds)
-        play_isolated(scenario, null_engine(), self.folder / f"floor-{number}", seed=seed)
+        playing.play(scenario, null_engine(), self.folder / f"floor-{number}", seed=seed)
 
     def _drop_input(self, run: Path) -> None:
         if not self.keep:

@@ -25,7 +25,7 @@ from tickproof.conformance.usage.sampler import UsageSampler
 from tickproof.generators import recipes
 
 #: Of a run that is judged by value, what waits in queues is not worth what it costs to know.
-_sampler: Final = partial(UsageSampler, queues=False)
+sampler: Final = partial(UsageSampler, queues=False)
 
 
 def play(
@@ -40,7 +40,7 @@ def play(
     isolation: Isolation = UNPROTECTED,
     inputs: InputMaker | None = None,
     facts: Mapping[str, Any] | None = None,
-    usage: Callable[[Path], UsageSampler] | None = _sampler,
+    usage: Callable[[Path], UsageSampler] | None = sampler,
 ) -> None:
     """Run ``scenario`` on the engine of ``spec``; all that happens is recorded in ``folder``.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, takewhile
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tickproof.conformance.engines import interruption
-from tickproof.conformance.engines.process_pool import process_pool
+from tickproof.conformance.engines.process_pool import TaskPool
 from tickproof.conformance.report.document import FORMAT, this_host, this_kit
 from tickproof.conformance.selftest import model, plan
 from tickproof.conformance.selftest.model import Cell, Kill, SelfTest, Subject, Trial
@@ -183,27 +182,13 @@ def _void(trial: Trial, mutant: Mutant | None) -> bool:
 
 def _tried(chains: Iterable[Iterator[Task]], workers: int) -> Iterable[Trial]:
     """Yield the trials as they end, in any order; a chain goes on when its trial has ended."""
-    pool = process_pool(workers, attempt)
-    running: dict[Future[Trial], tuple[Task, Iterator[Task]]] = {}
-
-    def go_on(chain: Iterator[Task]) -> None:
-        if (task := next(chain, None)) is not None:
-            running[pool.submit(attempt, task)] = task, chain
-
-    try:
-        for one in chains:
-            go_on(one)
-        while running:
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                task, rest = running.pop(future)
-                try:
-                    trial = future.result()
-                except Exception as error:
-                    trial = _not_tried(task, f"{type(error).__name__}: {error}")
-                yield trial
-                go_on(rest)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with TaskPool(workers, attempt) as pool:
+        for task, ended in pool.each(chains):
+            try:
+                trial = ended.result()
+            except Exception as error:
+                trial = _not_tried(task, f"{type(error).__name__}: {error}")
+            yield trial
 
 
 def _not_tried(task: Task, why: str) -> Trial:

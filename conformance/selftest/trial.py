@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.scenario_player import ScenarioPlayer
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.catalog import JUDGES
-from tickproof.conformance.suites.outcomes import outcome_of, with_causes
+from tickproof.conformance.suites.outcomes import with_causes
 from tickproof.conformance.text import shown
 from tickproof.conformance.verdicts import Outcome, Verdict
 
@@ -87,7 +86,7 @@ def attempt(task: Task) -> Trial:
     judges = tests_of(transport=spec.transports[0])[task.scenario]
     hosts = HOSTS if spec.placement and on_hosts(task.scenario) else 0
     player = ScenarioPlayer(spec, Request(out=task.folder, seed=task.seed, hosts=hosts))
-    found = [_outcome(player, task, requirement, judge) for requirement, judge in judges]
+    found = [player.decide(requirement, task.scenario, judge) for requirement, judge in judges]
     # What blocks one of them may be a requirement that the scenario does not decide.
     outcomes = with_causes(found, spec.known_gaps)
     tests = [task.scenario] * len(judges)
@@ -109,18 +108,6 @@ def attempt(task: Task) -> Trial:
 @cache
 def _spec(toml: Path) -> EngineSpec:
     return load(toml, registry.load())
-
-
-def _outcome(player: ScenarioPlayer, task: Task, requirement: str, judge: Any) -> Outcome:
-    error: Exception | None = None
-    try:
-        judge(player.history(requirement, task.scenario))
-    except Exception as raised:
-        error = raised
-    outcome = outcome_of(requirement, task.scenario, error, player.played(task.scenario))
-    if outcome.verdict is Verdict.KIT_ERROR and error is not None:
-        player.keep_traceback("".join(traceback.format_exception(error)))
-    return outcome
 
 
 def _cell(history: History | None, outcome: Outcome, test: str) -> Cell:

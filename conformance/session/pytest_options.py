@@ -6,8 +6,13 @@ All else is in `pytest_plugin`: it is slow to load, takes signals and gives mean
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tickproof.conformance.session.request import Request
 
 PLUGIN = "tickproof.conformance.session.pytest_plugin"
 
@@ -39,3 +44,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
     with loading():
         config.pluginmanager.import_plugin(PLUGIN)
+
+
+def request(option: Any) -> Request:
+    """Return what the options ask for."""
+    from tickproof.conformance.session.request import Request
+
+    return Request(
+        out=Path(option.tickproof_out),
+        seed=option.tickproof_seed,
+        secret=option.tickproof_secret,
+        profile=option.tickproof_profile,
+        tiers=tuple(option.tickproof_tier or ()),
+        only=tuple(option.tickproof_only or ()),
+        port=option.tickproof_port,
+        quotes=option.tickproof_quotes and Path(option.tickproof_quotes),
+        orders=option.tickproof_orders and Path(option.tickproof_orders),
+        strict=option.tickproof_strict,
+        schedules=tuple(map(Path, option.tickproof_schedule or ())),
+    )

@@ -1,4 +1,4 @@
-"""The pytest side of the suites: selection, the ``history`` fixture, verdicts.
+"""The suites as pytest items, one for each requirement and each scenario that decides it.
 
 `pytest_options` loads it where an engine is named, and the suites where they are collected.
 """
@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import traceback
-from collections.abc import Generator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -20,157 +19,66 @@ from tickproof.conformance.engines import interruption
 from tickproof.conformance.engines.preparation import prepare
 from tickproof.conformance.engines.spec import find, load
 from tickproof.conformance.errors import InvalidFile, KitStopped, RequestError
-from tickproof.conformance.history.folder import History
 from tickproof.conformance.resources import fixtures
+from tickproof.conformance.session import pytest_options
 from tickproof.conformance.session.request import Request
-from tickproof.conformance.session.scenario_player import ScenarioPlayer
+from tickproof.conformance.session.scenario_player import TRACEBACKS, ScenarioPlayer
 from tickproof.conformance.suites import registry
-from tickproof.conformance.suites.catalog import JUDGES, judges_of, seconds
-from tickproof.conformance.suites.outcomes import outcome_of, with_causes
-from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, JUDGED, Outcome, Reason, Verdict
+from tickproof.conformance.suites.outcomes import with_causes
+from tickproof.conformance.verdicts import EXIT_NOT_JUDGED, JUDGED, Outcome, Verdict
 from tickproof.generators.recipes import secret_of
 
-PROPERTY = "tickproof"
-_SECRET = "tickproof_secret"
-#: The argument of an item that decides a requirement; no fixture of users has this name.
-JUDGE = "tickproof_judge"
-
-__all__ = [
-    "history",
-    "pytest_collection_modifyitems",
-    "pytest_configure",
-    "pytest_configure_node",
-    "pytest_generate_tests",
-    "pytest_runtest_makereport",
-    "pytest_sessionfinish",
-    "pytest_xdist_make_scheduler",
-]
+PROPERTY: Final = "tickproof"
+_SECRET: Final = "tickproof_secret"
+_DECIDE: Final = "tickproof_decide"
+_PLAYER: Final = pytest.StashKey[ScenarioPlayer]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Load the engine; a wrong engine.toml ends pytest with a usage error."""
     if hasattr(config, "workerinput"):
         interruption.listen_as_worker()
-    config.addinivalue_line("markers", "decides(requirement, scenario): what a test decides")
-    option = config.option
-    if option.engine is None:
+    config.addinivalue_line("markers", "decides: a test of the suites, which decides a requirement")
+    if config.option.engine is None:
         return
-    requirements = registry.load()
     try:
-        spec = load(find(option.engine, fixtures()), requirements)
-        _settle_secret(config)
-        request = _request(option)
-        for id_ in request.only:
-            registry.require_known(id_, f"--tickproof-only: no requirement {id_}")
-        if not option.tickproof_request and not hasattr(config, "workerinput"):
-            prepare(spec, request.out / "prepare.log")
-        player = ScenarioPlayer(spec, _with_own_port(request))
+        config.stash[_PLAYER] = _player(config)
     except (InvalidFile, KitStopped, RequestError) as error:
         raise pytest.UsageError(str(error)) from error
-    config.stash[_PLAYER] = player
-    if not option.tickproof_request and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_NoEmptyGreen())
+
+
+def _player(config: pytest.Config) -> ScenarioPlayer:
+    """Return what plays the engine that is named; raises RequestError, InvalidFile, KitStopped."""
+    option, handed = config.option, getattr(config, "workerinput", None)
+    spec = load(find(option.engine, fixtures()), registry.load())
+    if option.tickproof_request:
+        request = Request.from_json(option.tickproof_request)
+    else:
+        option.tickproof_secret = _secret(option.tickproof_secret or (handed or {}).get(_SECRET))
+        request = pytest_options.request(option)
+        for id_ in request.only:
+            registry.require_known(id_, f"--tickproof-only: no requirement {id_}")
+        if handed is None:
+            prepare(spec, request.out / "prepare.log")
+            config.pluginmanager.register(_NoEmptyGreen())
+    if request.port:  # consecutive ones for the processes of xdist
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+        request = replace(request, port=request.port + int(worker.removeprefix("gw")))
+    return ScenarioPlayer(spec, request)
+
+
+def _secret(given: str | None) -> str:
+    """Return the secret of the session; raises RequestError for what is none."""
+    try:
+        return secret_of(given or secrets.token_hex(16))
+    except ValueError as error:
+        raise RequestError(f"--tickproof-secret: {error}") from error
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Hand the secret of the session to a process of xdist."""
     node.workerinput[_SECRET] = node.config.option.tickproof_secret
-
-
-def _settle_secret(config: pytest.Config) -> None:
-    """Draw the secret of the session, unless one is given; raises RequestError for what is none."""
-    option, handed = config.option, getattr(config, "workerinput", {})
-    given = option.tickproof_secret or handed.get(_SECRET) or secrets.token_hex(16)
-    try:
-        option.tickproof_secret = secret_of(given)
-    except ValueError as error:
-        raise RequestError(f"--tickproof-secret: {error}") from error
-
-
-def _request(option: Any) -> Request:
-    """Return what the options ask for."""
-    if option.tickproof_request:
-        return Request.from_json(option.tickproof_request)
-    return Request(
-        out=Path(option.tickproof_out),
-        seed=option.tickproof_seed,
-        secret=option.tickproof_secret,
-        profile=option.tickproof_profile,
-        tiers=tuple(option.tickproof_tier or ()),
-        only=tuple(option.tickproof_only or ()),
-        port=option.tickproof_port,
-        quotes=option.tickproof_quotes and Path(option.tickproof_quotes),
-        orders=option.tickproof_orders and Path(option.tickproof_orders),
-        strict=option.tickproof_strict,
-        schedules=tuple(map(Path, option.tickproof_schedule or ())),
-    )
-
-
-def _with_own_port(request: Request) -> Request:
-    """Give each process of xdist a port of its own: consecutive ones from the first on."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-    number = int(worker.removeprefix("gw"))
-    return replace(request, port=request.port + number) if request.port else request
-
-
-_PLAYER = pytest.StashKey[ScenarioPlayer]()
-#: How long the first test of a scenario waited for its run.
-_SETUP = pytest.StashKey[float]()
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make an item of each requirement and scenario; of given schedules or points, of no others."""
-    if JUDGE not in metafunc.fixturenames:
-        return
-    player = metafunc.config.stash.get(_PLAYER, None)
-    scenarios = [*JUDGES]
-    if player and player.request.schedules:
-        scenarios = [*player.schedules]
-    elif player and player.request.points:
-        scenarios = player.points
-    elif player:
-        scenarios = [*dict.fromkeys((*JUDGES, *player.schedules, *player.points))]
-    decided = [
-        pytest.param(
-            judge, id=f"{requirement}:{scenario}", marks=pytest.mark.decides(requirement, scenario)
-        )
-        for scenario in scenarios
-        for requirement, judge in judges_of(scenario)
-    ]
-    metafunc.parametrize(JUDGE, decided)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of the selected tiers and requirements, lower tiers first."""
-    decided = {item: mark.args for item in items if (mark := item.get_closest_marker("decides"))}
-    if not decided:
-        return  # somebody else's tests
-    tier_of = {id_: requirement.tier for id_, requirement in registry.load().items()}
-
-    player = config.stash.get(_PLAYER, None)
-    request = _request(config.option)
-    selected = registry.chosen(
-        registry.load(), request.tiers, request.only, request.profile, request.hosts > 0
-    )
-
-    def dropped(item: pytest.Item) -> bool:
-        if item not in decided:
-            return False
-        requirement, scenario = decided[item]
-        again = not request.again or scenario in request.again
-        return not again or requirement not in selected
-
-    def order(item: pytest.Item) -> tuple[int, float]:
-        # In a tier the longest scenarios come first, so that none is left to the end.
-        if item not in decided:
-            return -1, 0.0
-        requirement, scenario = decided[item]
-        return tier_of[requirement], -(player.seconds if player else seconds)(scenario)
-
-    if gone := [item for item in items if dropped(item)]:
-        config.hook.pytest_deselected(items=gone)
-    items[:] = sorted((item for item in items if not dropped(item)), key=order)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -183,63 +91,53 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ScenarioScheduling(config, log)
 
 
-@pytest.fixture
-def history(request: pytest.FixtureRequest) -> History:
-    """The history of the test's scenario: played once, kept for its other tests."""
-    requirement, scenario = request.node.get_closest_marker("decides").args
-    player = request.config.stash.get(_PLAYER, None)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make an item of each requirement and scenario that the session asks for."""
+    if _DECIDE not in metafunc.fixturenames:
+        return
+    player = metafunc.config.stash.get(_PLAYER, None)
     if player is None:
-        pytest.skip("no engine: say --engine NAME or --engine PATH/engine.toml")
-    return player.history(requirement, scenario)
+        why = pytest.mark.skip("no engine: say --engine NAME or --engine PATH/engine.toml")
+        items = [pytest.param(None, id="no-engine", marks=why)]
+    else:
+        items = [
+            pytest.param(test, id=f"{test[0]}:{test[1]}", marks=pytest.mark.decides)
+            for test in player.scenarios.tests()
+        ]
+    metafunc.parametrize(_DECIDE, items, indirect=True)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn what a test raised into an outcome, attached to its report."""
-    report = yield
-    decided = item.get_closest_marker("decides")
-    player = item.config.stash.get(_PLAYER, None)
-    if decided is None or player is None or call.when == "teardown":
-        return report
-    error = call.excinfo.value if call.excinfo else None
-    if call.when == "setup" and error is None:
-        item.stash[_SETUP] = call.duration
-        return report
-    if isinstance(error, KeyboardInterrupt | SystemExit):
-        return report
-    requirement, scenario = decided.args
-    outcome = outcome_of(requirement, scenario, error, player.played(scenario))
-    outcome = player.completed(outcome, call.duration + item.stash.get(_SETUP, 0.0))
-    # With it comes the failure that blocks it, if there is one.
-    decisions = with_causes([outcome], player.spec.known_gaps)
-    outcome = decisions[0]
-    player.save(decisions)
-    report.user_properties.append((PROPERTY, json.dumps([one.to_json() for one in decisions])))
-    if outcome.verdict is Verdict.KIT_ERROR and error and outcome.reason != Reason.NO_SPACE:
-        player.keep_traceback("".join(traceback.format_exception(error)))
-    _colour(report, outcome)
-    return report
+@pytest.fixture(name=_DECIDE)
+def _decide(request: pytest.FixtureRequest) -> Callable[[], None]:
+    """Return what decides a requirement on a scenario, saves it, and comes out as it does."""
+    player = request.config.stash[_PLAYER]
+
+    def decide() -> None:
+        # With it comes the failure that blocks it, if there is one.
+        decisions = with_causes([player.decide(*request.param)], player.spec.known_gaps)
+        player.save(decisions)
+        text = json.dumps([one.to_json() for one in decisions])
+        request.node.user_properties.append((PROPERTY, text))
+        _come_out(decisions[0], player.request.out)
+
+    return decide
 
 
-def _colour(report: pytest.TestReport, outcome: Outcome) -> None:
-    """Set the pytest outcome that fits the verdict: an unknown is never green."""
+def _come_out(outcome: Outcome, out: Path) -> None:
+    """End a test of pytest as fits the verdict: an unknown is never green."""
+    if outcome.verdict is Verdict.PASS:
+        return
     text = f"{outcome.requirement}: {outcome.verdict}"
     if outcome.reason:
         text += f" ({outcome.reason})"
-    if outcome.verdict is Verdict.PASS:
-        report.outcome = "passed"
-    elif outcome.verdict in (Verdict.NOT_CLAIMED, Verdict.KNOWN_GAP):
-        report.outcome = "skipped"
-        report.longrepr = (report.location[0], report.location[1] or 0, f"{text} {outcome.actual}")
-    else:
-        report.outcome = "failed"
-        if outcome.verdict is not Verdict.KIT_ERROR:
-            if outcome.blocked_by:
-                text += f", by {', '.join(outcome.blocked_by)}"
-            lines = [text, f"expected {outcome.expected}", f"actual   {outcome.actual}"]
-            report.longrepr = "\n".join([*lines, f"run      {outcome.run}", outcome.reproduce])
+    if outcome.verdict in (Verdict.NOT_CLAIMED, Verdict.KNOWN_GAP):
+        pytest.skip(f"{text} {outcome.actual}")
+    if outcome.blocked_by:
+        text += f", by {', '.join(outcome.blocked_by)}"
+    lines = [text, f"expected {outcome.expected}", f"actual   {outcome.actual}"]
+    if outcome.verdict is Verdict.KIT_ERROR:
+        lines.append(f"why      {out / TRACEBACKS}")
+    pytest.fail("\n".join([*lines, f"run      {outcome.run}", outcome.reproduce]), pytrace=False)
 
 
 class _NoEmptyGreen:

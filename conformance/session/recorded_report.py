@@ -12,7 +12,7 @@ from tickproof.conformance.history.folder import History
 from tickproof.conformance.report import json_report
 from tickproof.conformance.report.document import Engine
 from tickproof.conformance.report.json_report import Report, Selection
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.suites import registry
 
 #: What stands for the profile of a session.
@@ -26,7 +26,7 @@ def of_run(folder: Path) -> Report:
 
     Kit and host are those that judge now. Raises HistoryError where it cannot be judged.
     """
-    outcomes = with_stories(tiers.recheck(folder))
+    outcomes = with_stories(judging.recheck(folder))
     known = registry.load()
     run = History(folder).record
     engine = run.engine

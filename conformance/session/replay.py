@@ -13,13 +13,10 @@ from tickproof.conformance.engines.isolation import Isolation
 from tickproof.conformance.engines.spec import FINER_PRICES_EXPECTED, EngineSpec
 from tickproof.conformance.errors import HistoryError, RequestError
 from tickproof.conformance.explain import with_stories
-from tickproof.conformance.history.folder import History, write_sealed_json
+from tickproof.conformance.history.folder import History
 from tickproof.conformance.history.input_replay import same_input
 from tickproof.conformance.history.run_record import RunRecord
-from tickproof.conformance.runner.isolated import play_isolated
-from tickproof.conformance.runner.run import play
-from tickproof.conformance.session import tiers
-from tickproof.conformance.session.scenario_player import add_facts, tidy
+from tickproof.conformance.session import judging, playing
 from tickproof.conformance.suites import registry
 from tickproof.conformance.suites.judge import NotClaimed
 from tickproof.conformance.suites.requirement import check_claims
@@ -52,7 +49,7 @@ def replay(
     whose input cannot be had again, KitStopped where the kit cannot record, OSError.
     """
     history = History(run_folder)
-    then = tiers.recheck(run_folder)
+    then = judging.recheck(run_folder)
     _expect_claimed(history, spec, [outcome.requirement for outcome in then])
     now = []
     for number in range(1, times + 1):
@@ -91,25 +88,21 @@ def _once(
     isolation = Isolation(hosts=history.record.hosts)
     if isolation.hosts:
         network.demand(spec.placement, spec.name)
-    scenario = history.record.scenario
     try:
-        if scenario.pace is not None:  # its input is always made from its recipe
-            play_isolated(scenario, spec, folder, seed=history.record.seed, isolation=isolation)
-        else:
-            play(
-                scenario,
-                spec,
-                folder,
-                seed=history.record.seed,
-                inputs=same_input(history.folder, history.record),
-                isolation=isolation,
-            )
+        playing.play(
+            history.record.scenario,
+            spec,
+            folder,
+            seed=history.record.seed,
+            inputs=same_input(history.folder, history.record),
+            isolation=isolation,
+        )
     except HistoryError:  # without its input nothing was played
         shutil.rmtree(folder)
         raise
     played = History(folder)
-    add_facts(played, spec)
-    judged = tiers.recheck(folder)
+    playing.add_facts(played, spec)
+    judged = judging.recheck(folder)
     wanted = {outcome.requirement for outcome in then}
     wanted.update(blocker for outcome in judged for blocker in outcome.blocked_by)
     outcomes = [
@@ -118,6 +111,6 @@ def _once(
         if outcome.requirement in wanted
     ]
     outcomes = with_stories(outcomes)
-    write_sealed_json(folder / "verdict.json", [o.to_json() | {"run": "."} for o in outcomes])
-    tidy(played)
+    judging.save(folder, outcomes)
+    playing.tidy(played)
     return outcomes

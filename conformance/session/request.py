@@ -9,6 +9,8 @@ from typing import Self
 from pydantic import TypeAdapter
 
 from tickproof.conformance.engines.isolation import Level
+from tickproof.conformance.suites import registry
+from tickproof.conformance.suites.requirement import Requirement
 from tickproof.generators.reading import MissingSide, Reading, Ties
 
 
@@ -56,6 +58,11 @@ class Request:
     engine: str = ""
     confirm: int = 0
     hidden: tuple[Path, ...] = ()
+
+    @property
+    def selected(self) -> dict[str, Requirement]:
+        """The requirements that are asked for by tier, id and profile."""
+        return registry.chosen(registry.load(), self.tiers, self.only, self.profile, self.hosts > 0)
 
     @property
     def reading(self) -> Reading:

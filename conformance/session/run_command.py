@@ -66,8 +66,7 @@ def select(request: Request) -> dict[str, Requirement]:
             raise RequestError(f"--tier: there are tiers {expected}, and no {tier}")
     for id_ in request.only:
         _expect_hosts("--only", known[id_], request.hosts)
-    hosts = request.hosts > 0
-    selected = registry.chosen(known, request.tiers, request.only, request.profile, hosts)
+    selected = request.selected
     if not selected:
         raise RequestError("--tier and --only: no requirement is in both")
     return selected

@@ -73,10 +73,7 @@ class SessionRecord(BaseModel):
     @property
     def selected(self) -> dict[str, registry.Requirement]:
         """The requirements that were asked for."""
-        asked = self.request
-        return registry.chosen(
-            registry.load(), asked.tiers, asked.only, asked.profile, asked.hosts > 0
-        )
+        return self.request.selected
 
 
 def read(session: Path) -> SessionRecord:

@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickproof.conformance.engines.spec import load
-from tickproof.conformance.faults import regressions
-from tickproof.conformance.faults.schedule_file import load_all
 from tickproof.conformance.faults.space.dimensions import Point
-from tickproof.conformance.faults.space.offers import EVERYTHING, offers
 from tickproof.conformance.session.request import Request
-from tickproof.conformance.session.scenario_player import BROKEN_FILE
-from tickproof.conformance.suites import space
-from tickproof.conformance.suites.catalog import CATALOG, JUDGES, judges_of, seconds
+from tickproof.conformance.session.scenarios import Scenarios
+from tickproof.conformance.suites.catalog import CATALOG, JUDGES, seconds
 from tickproof.conformance.suites.requirement import Requirement
 from tickproof.conformance.verdicts import SEVERITY, WORTH_ANOTHER_RUN, Outcome, Reason, Verdict
 
+#: In the folder of a session: a tier is finished and does not hold.
+BROKEN_FILE: Final = "broken"
 #: Verdicts of runs in which everything was done that was asked for.
 _PLAYED: Final = (Verdict.PASS, Verdict.FAIL)
 #: Seconds that a run takes beside its input, about: only to tell how much is left.
@@ -250,17 +248,10 @@ def _expected(
     engine: Path, request: Request, selected: Mapping[str, Requirement]
 ) -> set[tuple[str, str]]:
     """Return requirement and scenario of each test that has to have an outcome."""
-    given = list(load_all(request.schedules or regressions.beside(engine, request.hosts)))
-    if not request.schedules:
-        offered = offers(load(engine), on_hosts=request.hosts > 0) or EVERYTHING
-        given += space.names_for(offered, request.profile)
+    asked = Scenarios(load(engine), request).tests()
     judged = {id_ for judges in JUDGES.values() for id_, _ in judges}
-    return {
-        (requirement, scenario)
-        for scenario in {*(() if request.schedules else JUDGES), *given}
-        for requirement, _ in judges_of(scenario)
-        if requirement in selected
-    } | {(id_, "") for id_ in selected.keys() - judged}
+    tests = {(id_, scenario) for id_, scenario, _ in asked if id_ in selected}
+    return tests | {(id_, "") for id_ in selected.keys() - judged}
 
 
 def by_requirement(found: Iterable[Outcome]) -> list[Outcome]:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
-import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -22,23 +19,16 @@ from tickproof.conformance.errors import HistoryError, TickproofError
 from tickproof.conformance.faults.space.offers import EVERYTHING, offers, space_of
 from tickproof.conformance.faults.space.scenarios import PREFIX
 from tickproof.conformance.faults.space.sessions import coverage
-from tickproof.conformance.history.folder import History, made_input_removed
-from tickproof.conformance.history.json_lines import Tail
 from tickproof.conformance.session import pytest_options, pytest_plugin, session_record
+from tickproof.conformance.session.feed import Follower
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.session_record import SessionRecord
-from tickproof.conformance.session.tier_order import OnEvent, TierOrder, by_requirement
+from tickproof.conformance.session.tier_order import OnEvent, TierOrder
 from tickproof.conformance.suites import registry, space
-from tickproof.conformance.suites.catalog import judges_of
-from tickproof.conformance.suites.evidence import SEEN
-from tickproof.conformance.suites.judge import Fail, Judge, KitError
-from tickproof.conformance.suites.outcomes import outcome_of, with_causes
-from tickproof.conformance.suites.requirement import Needs, check_claims
 from tickproof.conformance.suites.schedules import COVERING
 from tickproof.conformance.verdicts import EXIT_KIT_ERROR, Outcome
 
 SUITES: Final = Path(suites.__file__).parent
-FEED_S: Final = 0.1
 #: What is said of a session that left no more than its record.
 FULL: Final = "ended early by a full disk"
 LOST: Final = "ended early: its process died"
@@ -54,11 +44,8 @@ def run_session(engine: Path, request: Request, on_event: OnEvent) -> list[Outco
     ``request.out``. Raises SessionCut with what was judged if it ends early, by an interrupt, a
     full disk or an exception of the kit.
     """
-    selected = registry.chosen(
-        registry.load(), request.tiers, request.only, request.profile, request.hosts > 0
-    )
     request.out.mkdir(parents=True, exist_ok=True)
-    order = TierOrder(engine, request, selected, request.out, on_event)
+    order = TierOrder(engine, request, request.selected, request.out, on_event)
     record = SessionRecord.of(load(engine), request, order.awaited)
     try:
         record.write(request.out)
@@ -216,7 +203,7 @@ def _run_suites(engine: Path, request: Request, order: TierOrder) -> None:
     if request.workers > 1:
         workers = str(request.workers)
         arguments += ["-n", workers, "--no-loadscope-reorder", "--max-worker-restart=0"]
-    with _Feed(feed, order.on_event):
+    with Follower(feed, order.on_event):
         status = pytest.main(arguments, plugins=[_Collector(order)])
     if status == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
@@ -252,73 +239,3 @@ class _Collector:
                 self._order.add(outcome, causes)
                 if self._order.full is not None:
                     raise KeyboardInterrupt  # no run can be recorded any more
-
-
-class _Feed:
-    """Reads the events that the processes append to a file, and hands them on."""
-
-    def __init__(self, path: Path, on_event: OnEvent) -> None:
-        self._file = path.open("rb")
-        self._file.seek(0, os.SEEK_END)  # what is there belongs to the tiers before
-        self._on_event = on_event
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(10)
-        self._file.close()
-
-    def _run(self) -> None:
-        tail, stopped = Tail(self._file), False
-        while not stopped:
-            stopped = self._stop.wait(FEED_S)
-            for line in itertools.chain.from_iterable(tail):
-                self._on_event(json.loads(line))
-
-
-def recheck(folder: Path, opened: Callable[[Path], History] = History) -> list[Outcome]:
-    """Judge a recorded run again, from its folder alone; ``opened`` makes its history.
-
-    A run that the kit could not end and seal is a kit-error. Raises HistoryError if the folder
-    cannot be judged, or is not as it was sealed.
-    """
-    history = opened(folder)
-    cut_short = None
-    if not history.sealed and history.ended.how == "kit-error":
-        cut_short = KitError(history.ended.message)
-    else:
-        history.verify()
-    if not judges_of(history.scenario):
-        raise HistoryError(f"{folder}: no test judges scenario {history.scenario!r}")
-    known = registry.load()
-    found: list[Outcome] = []
-    wanted = history.decided()
-    with made_input_removed(folder):
-        for requirement, judge in judges_of(history.scenario):
-            if wanted and requirement not in wanted:
-                continue
-            error = cut_short or _raised(known[requirement].needs, judge, history)
-            found.append(outcome_of(requirement, history.scenario, error, history))
-    return by_requirement(with_causes(found, history.record.known_gaps))
-
-
-def _raised(needs: Needs, judge: Judge, history: History) -> Exception | None:
-    """Return what a judge raised on a recorded run, HistoryError excepted."""
-    scenario = history.record.scenario
-    try:
-        check_claims(needs, history.claims, scenario)
-        judge(history)
-    except HistoryError:
-        raise
-    except Fail as error:
-        # What is missing from a run that the kit broke off is no fault of the engine.
-        if history.ended.how == "kit-error" and error.code not in SEEN:
-            return KitError(history.ended.message)
-        return error
-    except Exception as error:
-        return error
-    return None

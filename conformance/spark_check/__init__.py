@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tickproof.conformance.errors import SparkNotStarted
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.verdicts import Outcome
 from tickproof.generators.files import Progress
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def recheck(folder: Path, master: str) -> list[Outcome]:
-    """Judge a recorded run again, its values on Spark; see tiers.recheck.
+    """Judge a recorded run again, its values on Spark; see judging.recheck.
 
     ``master``: a Spark master such as local[*]. Raises SparkNotStarted and HistoryError.
     """
     with _session(master) as spark:
         from tickproof.conformance.spark_check import history
 
-        return tiers.recheck(folder, history.opener(spark))
+        return judging.recheck(folder, history.opener(spark))
 
 
 def generate(recipe: dict[str, Any], folder: Path, master: str, progress: Progress) -> list[Path]:

@@ -13,7 +13,7 @@ from click.shell_completion import ShellComplete
 from tickproof.conformance.cli import main
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.report import json_report, machine
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import Outcome, Verdict
@@ -383,7 +383,7 @@ def test_check_of_a_broken_run_folder_is_wrong_usage(tickproof, tmp_path, monkey
         raise HistoryError("run.json: not JSON")
 
     (tmp_path / "run.json").write_text("{")
-    monkeypatch.setattr(tiers, "recheck", recheck)
+    monkeypatch.setattr(judging, "recheck", recheck)
     code, _, err = tickproof("check", tmp_path)
 
     assert code == 2
@@ -393,7 +393,7 @@ def test_check_of_a_broken_run_folder_is_wrong_usage(tickproof, tmp_path, monkey
 def test_check_judges_from_disk(tickproof, tmp_path, monkeypatch):
     (tmp_path / "run.json").write_text("{}")
     outcome = Outcome("EO-TAIL", Verdict.FAIL, expected="all", actual="less", reason="lost")
-    monkeypatch.setattr(tiers, "recheck", lambda _folder: [outcome])
+    monkeypatch.setattr(judging, "recheck", lambda _folder: [outcome])
     code, out, _ = tickproof("check", tmp_path)
 
     assert code == 1

@@ -196,7 +196,7 @@ def test_a_kit_that_breaks_is_not_blamed_on_the_engine(tickproof, monkeypatch):
     def broken(*_, **__):
         raise KitStopped("the disk is full")
 
-    monkeypatch.setattr(rounds, "play_isolated", broken)
+    monkeypatch.setattr(rounds.playing, "play", broken)
     status, out, document = session(tickproof)
     assert status == 4
     assert "kit-error" in out and "run-1: the disk is full" in " ".join(out.split())

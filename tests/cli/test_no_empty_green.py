@@ -10,7 +10,7 @@ import pytest
 
 from tickproof.conformance import pack
 from tickproof.conformance.cli.main import cli
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 
@@ -125,7 +125,7 @@ def test_a_recorded_run_of_which_nothing_is_claimed_is_not_green(tickproof, monk
     (tmp_path / "run" / "run.json").write_text("{}")
     monkeypatch.setattr(pack, "opened_run", nullcontext)
     for outcomes in ([], [Outcome("EO-PAUSE", Verdict.NOT_CLAIMED)]):
-        monkeypatch.setattr(tiers, "recheck", lambda _folder, found=outcomes: found)
+        monkeypatch.setattr(judging, "recheck", lambda _folder, found=outcomes: found)
         status, out, _ = tickproof("check", "run")
         assert status == 5
         assert "Nothing was judged" in out

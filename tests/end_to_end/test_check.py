@@ -12,7 +12,7 @@ from tests.long import LONG
 from tickproof.conformance.cli.main import cli
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import seal
-from tickproof.conformance.session.tiers import recheck
+from tickproof.conformance.session.judging import recheck
 
 SAME = ("requirement", "verdict", "scenario", "reason", "expected", "actual", "stimulus")
 

@@ -9,7 +9,7 @@ import pytest
 
 from tickproof.conformance.history import seal
 from tickproof.conformance.resources import fixtures
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.session.tiers import run_session
 from tickproof.conformance.verdicts import DOES_NOT_APPLY, Verdict
@@ -59,7 +59,7 @@ def test_the_rule_holds_in_a_finer_unit(tmp_path: Path, engine: str) -> None:
     record["input"]["recipe"]["price_decimals"] = 4
     (run / "run.json").write_text(json.dumps(record))
     seal.write(run, {})
-    (again,) = (one for one in tiers.recheck(run) if one.requirement == "MS-MERGED")
+    (again,) = (one for one in judging.recheck(run) if one.requirement == "MS-MERGED")
     assert (again.verdict, again.reason) == (Verdict.FAIL, "wrong-verdict")
 
 

@@ -17,7 +17,7 @@ from tickproof.conformance.history import seal
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import opened_run
 from tickproof.conformance.pack.archive import write
-from tickproof.conformance.session.tiers import recheck
+from tickproof.conformance.session.judging import recheck
 
 SAME = ("requirement", "verdict", "scenario", "reason", "expected", "actual", "stimulus")
 

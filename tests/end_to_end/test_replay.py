@@ -13,8 +13,8 @@ from tickproof.conformance import resources
 from tickproof.conformance.history import seal
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import opened_run
+from tickproof.conformance.session.judging import recheck
 from tickproof.conformance.session.runs_folder import runs_folder
-from tickproof.conformance.session.tiers import recheck
 
 FAILED = "mutant:offset-not-state"
 

@@ -14,7 +14,7 @@ from tickproof.conformance.engines.spec import load
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.runner.run import play
 from tickproof.conformance.selftest import mutants
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.suites import registry
 from tickproof.conformance.verdicts import Verdict
 
@@ -80,5 +80,5 @@ def mutant_run(tmp_path_factory):
 
 
 def _failed(folder: Path, requirement: str) -> bool:
-    outcomes = tiers.recheck(folder)
+    outcomes = judging.recheck(folder)
     return any(o.requirement == requirement and o.verdict is Verdict.FAIL for o in outcomes)

@@ -16,7 +16,7 @@ from tickproof.conformance.explain import stories, text, with_stories
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import writer
 from tickproof.conformance.report import document, json_report, junit
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 
@@ -30,7 +30,7 @@ def failed(copy_of) -> Path:
 
 
 def outcomes(folder: Path) -> list[Outcome]:
-    return tiers.recheck(folder)
+    return judging.recheck(folder)
 
 
 def test_what_failed_has_a_story_and_what_passed_has_none(failed):

@@ -11,7 +11,7 @@ from tickproof.conformance.explain.protocol_breaches import fetches_below_releas
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import FaultStep
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.verdicts import Outcome, Verdict
 
 FAILED = Outcome("EO-TWO-DEATHS", Verdict.FAIL, reason="EXITED", actual="x")
@@ -57,7 +57,7 @@ def test_what_the_judge_saw_stands_in_the_story(copy_of):
     refused_below(folder, {1: 0, 3: 0})
     lines = story(History(folder), FAILED).lines
     tampering.sealed(folder)
-    for outcome in tiers.recheck(folder):
+    for outcome in judging.recheck(folder):
         if "was released" in outcome.actual:
             upto = outcome.actual.rpartition("(up to ")[2].rstrip(")")
             assert f"{int(upto):,}" in " ".join(lines)

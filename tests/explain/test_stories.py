@@ -15,7 +15,7 @@ from tickproof.conformance.explain import story
 from tickproof.conformance.history import events
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.scenario import FaultStep, Scenario
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.suites.evidence import outputs
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.conformance.text import counted
@@ -27,7 +27,7 @@ def told(folder: Path, requirement: str):
     """Judge a run again; return its history, the outcome of a requirement, and the story."""
     if not History(folder).sealed:
         tampering.sealed(folder)
-    (outcome,) = [o for o in tiers.recheck(folder) if o.requirement == requirement]
+    (outcome,) = [o for o in judging.recheck(folder) if o.requirement == requirement]
     history = History(folder)
     return history, outcome, story(history, outcome)
 

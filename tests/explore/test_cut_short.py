@@ -26,7 +26,7 @@ def test_what_cuts_shrinking_short_loses_nothing(tmp_path, monkeypatch, error):
     class Once:
         """Attempts of which the first fails, and the next cannot be made."""
 
-        parallel = 1
+        parallel, searched = 1, False
 
         def __init__(self, _engine, runs, *_):
             self.runs = runs
@@ -38,15 +38,16 @@ def test_what_cuts_shrinking_short_loses_nothing(tmp_path, monkeypatch, error):
             pass
 
         def each(self, *_):
+            if self.searched:
+                raise error
+            self.searched = True
             run = self.runs / "00001"
             run.mkdir()
             found = Outcome("EO-SCHEDULE", Verdict.FAIL, reason="LOST", run=str(run))
             yield Attempt(scenario, found, 1, 0, 1.0, kind="LOST")
 
-        def start(self, *_):
+        def all(self, *_):
             raise error
-
-        all = start
 
     monkeypatch.setattr(search, "Attempts", Once)
     asked = search.Search(tmp_path / "explore", tmp_path / "regressions", 10, 10, 1, 1, 3, "again")

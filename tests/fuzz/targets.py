@@ -27,7 +27,7 @@ from tickproof.conformance.pack import archive, opened_run
 from tickproof.conformance.report import json_report
 from tickproof.conformance.resources import fixtures
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.conformance.verdicts import Verdict
 from tickproof.generators import csv_market
@@ -262,7 +262,7 @@ def packs(folder: Path) -> Target:
 def _check(folder: Path) -> None:
     """Judge a run folder; a judge that breaks over one is a finding."""
     with contextlib.suppress(HistoryError):
-        for outcome in tiers.recheck(folder):
+        for outcome in judging.recheck(folder):
             broke = outcome.verdict is Verdict.KIT_ERROR
             json_report.result(outcome, None)
             ended = json.loads((folder / "run.json").read_bytes()).get("ended", {})

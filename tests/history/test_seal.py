@@ -16,7 +16,7 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import seal
 from tickproof.conformance.history.events import Deployed, Drained, EndPublished, Exited, Started
 from tickproof.conformance.history.folder import write_json
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.testing.output_log import output_log
@@ -74,11 +74,11 @@ def copied(sealed, tmp_path_factory):
 
 def refused(folder, said):
     with pytest.raises(HistoryError, match=said):
-        tiers.recheck(folder)
+        judging.recheck(folder)
 
 
 def test_the_run_passes_as_it_is(copied):
-    assert [one.verdict for one in tiers.recheck(copied())] == [Verdict.PASS]
+    assert [one.verdict for one in judging.recheck(copied())] == [Verdict.PASS]
 
 
 @settings(max_examples=20)
@@ -94,7 +94,7 @@ def test_one_bit_of_any_file_is_noticed(copied, data):
     content[bit // 8] ^= 1 << bit % 8
     (folder / name).write_bytes(content)
     with pytest.raises(HistoryError) as error:
-        tiers.recheck(folder)
+        judging.recheck(folder)
     assert name in str(error.value)
 
 
@@ -144,7 +144,7 @@ def test_a_run_without_digests_or_end_is_no_more_than_an_error_of_the_kit(copied
     run = json.loads((folder / "run.json").read_text())
     del run["ended"]
     write_json(folder / "run.json", run)
-    assert [one.verdict for one in tiers.recheck(folder)] == [Verdict.KIT_ERROR]
+    assert [one.verdict for one in judging.recheck(folder)] == [Verdict.KIT_ERROR]
 
 
 @pytest.mark.parametrize("name", ["hiccups-0.bin", "output/s1.odd", "input/s9p9.log", "notes.txt"])
@@ -157,7 +157,7 @@ def test_a_file_that_was_added_is_noticed(copied, name):
 def test_a_file_that_was_removed_is_noticed_unless_it_can_be_made_again(copied):
     folder = copied()
     shutil.rmtree(folder / "input")
-    assert [one.verdict for one in tiers.recheck(folder)] == [Verdict.PASS]
+    assert [one.verdict for one in judging.recheck(folder)] == [Verdict.PASS]
     (folder / "usage.bin").unlink()
     refused(folder, r"usage\.bin: not found")
 
@@ -166,7 +166,7 @@ def test_tags_are_no_evidence(copied):
     folder = copied()
     before = seal.root(folder)
     write_json(folder / "tags.json", ["keep"])
-    assert [one.verdict for one in tiers.recheck(folder)] == [Verdict.PASS]
+    assert [one.verdict for one in judging.recheck(folder)] == [Verdict.PASS]
     assert seal.root(folder) == before
 
 

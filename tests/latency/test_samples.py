@@ -16,7 +16,7 @@ from tests.long import few
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.latency.samples import NEVER, Answers, answers, latencies, timetable
-from tickproof.conformance.session.scenario_player import tidy
+from tickproof.conformance.session.playing import tidy
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.generators.layouts import (

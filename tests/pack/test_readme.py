@@ -14,7 +14,7 @@ from tickproof.conformance.explain.facts import Facts
 from tickproof.conformance.history.folder import History
 from tickproof.conformance.pack import readme
 from tickproof.conformance.scenario import FaultStep
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def folder(recorded_run, tmp_path):
 def text_of(folder: Path) -> tuple[History, str]:
     tampering.sealed(folder)
     history = History(folder)
-    return history, readme.text(history, tiers.recheck(folder), ["run.json"])
+    return history, readme.text(history, judging.recheck(folder), ["run.json"])
 
 
 def test_words_come_before_the_ways_to_look_and_explain_is_the_first_of_those(folder):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 
@@ -171,21 +170,3 @@ def test_a_mutant_that_is_killed_plays_no_more() -> None:
         [("sound", "slow")],
         [("sound", "quick")],
     ]
-
-
-def test_a_chain_goes_on_when_its_trial_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "process_pool", lambda *_: ThreadPoolExecutor(2))
-    monkeypatch.setattr(session, "attempt", lambda one: trial(one, Verdict.PASS))
-    seen: list[str] = []
-
-    def chain_of(subject: str, scenarios: str):
-        for at, name in enumerate(scenarios):
-            # What came before has come out by the time the next is asked for.
-            assert [one for one in seen if one[0] == subject] == [
-                subject + before for before in scenarios[:at]
-            ]
-            yield task(subject, name)
-
-    for done in session._tried([chain_of("a", "xyz"), chain_of("b", "x")], 2):
-        seen.append(done.subject + done.scenario)
-    assert sorted(seen) == ["ax", "ay", "az", "bx"]

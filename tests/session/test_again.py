@@ -10,7 +10,7 @@ import pytest
 from tickproof.conformance.history import seal
 from tickproof.conformance.history.folder import write_json
 from tickproof.conformance.resources import fixtures
-from tickproof.conformance.session import scenario_player, tiers
+from tickproof.conformance.session import playing, tiers
 from tickproof.conformance.session.request import Request
 from tickproof.conformance.verdicts import Reason, Verdict
 
@@ -28,7 +28,7 @@ def busy(folder: Path) -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_run_that_the_machine_left_open(tmp_path: Path, monkeypatch, times: int) -> None:
-    play, played, told = scenario_player.play, [], []
+    play, played, told = playing.play, [], []
 
     def first_busy(scenario, spec, folder, **options):
         play(scenario, spec, folder, **options)
@@ -36,7 +36,7 @@ def test_a_run_that_the_machine_left_open(tmp_path: Path, monkeypatch, times: in
         if len(played) <= times:
             busy(folder)
 
-    monkeypatch.setattr(scenario_player, "play", first_busy)
+    monkeypatch.setattr(playing, "play", first_busy)
     request = Request(out=tmp_path, only=("SL-PASSTHROUGH", "PR-FRAMES"))
     outcomes = tiers.run_session(ENGINE, request, told.append)
     assert played == ["passthrough"] * 2

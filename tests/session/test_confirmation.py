@@ -59,7 +59,7 @@ def test_the_command_names_the_engine_as_it_was_typed(asked, tmp_path):
     request = Request(out=tmp_path, engine=asked, seed=7)
     player = ScenarioPlayer(spec.load(MINIATURE), request)
 
-    made = player.completed(Outcome("EO-TAIL", Verdict.FAIL, "count-tail"), 1.0).reproduce
+    made = player.reproduce("EO-TAIL", "count-tail")
 
     word = f"'{asked}'" if " " in asked else asked
     assert made == f"tickproof run {word} --only EO-TAIL --seed 7 --profile quick"
@@ -69,6 +69,4 @@ def test_without_a_name_the_command_names_the_file(tmp_path, monkeypatch):
     monkeypatch.chdir(MINIATURE.parent)
     player = ScenarioPlayer(spec.load(Path("engine.toml")), Request(out=tmp_path))
 
-    assert player.completed(Outcome("EO-TAIL", Verdict.FAIL), 1.0).reproduce.startswith(
-        "tickproof run engine.toml "
-    )
+    assert player.reproduce("EO-TAIL", "").startswith("tickproof run engine.toml ")

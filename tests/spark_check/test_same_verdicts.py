@@ -13,7 +13,7 @@ from tests.suites import cases, cases_fault_free
 from tests.suites import tampering as t
 from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history.folder import History
-from tickproof.conformance.session.tiers import recheck
+from tickproof.conformance.session.judging import recheck
 from tickproof.conformance.spark_check import blocks, history, values
 from tickproof.conformance.spark_check.history import ScaledHistory, opener
 from tickproof.conformance.suites import evidence

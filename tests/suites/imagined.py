@@ -19,7 +19,7 @@ from tickproof.conformance.history.event import PartitionState
 from tickproof.conformance.history.events import FiredFault, Started
 from tickproof.conformance.history.rows import FETCH, HICCUP, MACHINE, PUBLISH, RELEASE, USAGE
 from tickproof.conformance.scenario import FaultStep, Pace, Scenario
-from tickproof.conformance.session.scenario_player import add_facts
+from tickproof.conformance.session.playing import add_facts
 from tickproof.conformance.testing.output_log import output_log
 from tickproof.conformance.testing.run_folder import RunFolder
 from tickproof.generators.layouts import COUNT_IN, COUNT_OUT, MESSAGE, ORDER, VERDICT, opaque

@@ -13,7 +13,7 @@ from tickproof.conformance.faults.kinds import FAULTS
 from tickproof.conformance.history import events
 from tickproof.conformance.log_server.frames import Code
 from tickproof.conformance.scenario import FaultStep, Scenario
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.suites import breaches, registry
 from tickproof.conformance.suites.catalog import CATALOG, draw, judges_of
 from tickproof.conformance.suites.scenarios import Context
@@ -78,7 +78,7 @@ def broken_off(tmp_path: Path) -> Callable[..., RunFolder]:
 
 def rechecked(run: RunFolder) -> list[Outcome]:
     run.seal()
-    return tiers.recheck(run.folder)
+    return judging.recheck(run.folder)
 
 
 KILL, KILL_WORKER = FaultStep("kill", "engine", "fetched"), FaultStep("kill", "worker", "fetched")

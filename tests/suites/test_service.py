@@ -22,7 +22,7 @@ from tickproof.conformance.latency.figures import QUANTILES
 from tickproof.conformance.latency.intervals import Load, Steps
 from tickproof.conformance.latency.samples import Answers, Timetable
 from tickproof.conformance.resources import fixtures
-from tickproof.conformance.session.scenario_player import level
+from tickproof.conformance.session.playing import level
 from tickproof.conformance.suites import service
 from tickproof.conformance.suites.catalog import JUDGES
 from tickproof.conformance.suites.service import Service

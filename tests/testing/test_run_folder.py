@@ -25,7 +25,7 @@ from tickproof.conformance.history.json_lines import loads
 from tickproof.conformance.history.rows import FETCH, HICCUP, TICK
 from tickproof.conformance.history.tables import read_table
 from tickproof.conformance.scenario import Scenario
-from tickproof.conformance.session import tiers
+from tickproof.conformance.session import judging
 from tickproof.conformance.suites.catalog import draw
 from tickproof.conformance.suites.scenarios import Context
 from tickproof.conformance.testing.output_log import output_log
@@ -181,5 +181,5 @@ def test_the_judges_of_the_kit_decide_over_a_made_run(tmp_path, lost, verdict):
         Exited(t_ns=50, returncode=0),
     )
     run.seal()
-    found = {one.requirement: one.verdict for one in tiers.recheck(tmp_path)}
+    found = {one.requirement: one.verdict for one in judging.recheck(tmp_path)}
     assert found["SL-DOUBLE"] is verdict
