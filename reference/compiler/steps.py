@@ -41,6 +41,13 @@ def decoded(source: Source, partition: int, chunk: Chunk) -> tuple[np.ndarray, n
     except BadRecord as error:
         _refuse(source, partition, chunk.base, chunk.records, error)
         return new(0, source.decoder), offsets[:0]
+    return checked(source, partition, records, offsets)
+
+
+def checked(
+    source: Source, partition: int, records: np.ndarray, offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the records that make sense, and the offset of each; the others as in `decoded`."""
     while source.check:
         try:
             source.check(records)

@@ -1,0 +1,1 @@
+"""Applications from topics to a topic of Kafka, exactly once."""
