@@ -165,6 +165,7 @@ class OutputTable(Table):
 class ClaimsTable(Table):
     """[claims]. poison: what the job does with a message that it cannot read.
 
+    recovery_s: so soon after a death of all of it the job goes on.
     dead_letter: the output, a topic, into which it then writes the bytes of the message.
     """
 
@@ -174,6 +175,7 @@ class ClaimsTable(Table):
     oracle: Function | None = None
     poison: Literal["skip", "dead-letter"] | None = None
     dead_letter: Text | None = None
+    recovery_s: Seconds | None = None
 
 
 class JobFile(Table):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,9 +27,13 @@ BY_RUN: Final = {
     "JB-ALL": "all-at-once",
     "JB-PAUSE": "pause",
     "JB-CUT": "cut",
+    "JB-REFUSE": "refuse",
+    "JB-SLOW": "slow",
     "JB-BROKER": "broker",
     "JB-POISON": POISON,
 }
+#: How soon the job goes on, over all runs that kill the whole of it.
+RECOVERY: Final = "JB-RECOVERY"
 #: Requirement -> what it says must not be found, over all runs with faults.
 BY_KIND: Final = {
     "JB-LOST": Kind.LOST,
@@ -107,7 +111,38 @@ def outcomes(
         made.append(_of_kind(id_, kind, baselines, faulty, reproduce))
     for id_, name in BY_RUN.items():
         made.append(_of_run(id_, name, job, baselines, runs.get(name), reproduce))
-    return made
+    return [*made, _recovery(job, faulty, reproduce)]
+
+
+def _recovery(job: Job, runs: Mapping[str, Judged], reproduce: str) -> Outcome:
+    """Hold the longest recovery to the claim."""
+    limit_s = job.claims.recovery_s
+    if limit_s is None:
+        return Outcome(RECOVERY, Verdict.NOT_CLAIMED, actual="recovery_s is not claimed")
+    found = [(max(one.run.recoveries_s), one) for one in runs.values() if one.run.recoveries_s]
+    if not found:
+        why = "the job did not go on after a death of all of it, or none was played"
+        return _open(RECOVERY, "faults", Reason.NOT_SEEN, why, runs)
+    longest_s, slowest = max(found, key=lambda one: one[0])
+    seen = [each for _, one in found for each in one.run.recoveries_s]
+    outcome = Outcome(
+        RECOVERY,
+        Verdict.PASS,
+        scenario=slowest.run.name,
+        evidence={"recoveries_s": sorted(seen)},
+        run=str(slowest.folder),
+    )
+    if longest_s <= limit_s:
+        return outcome
+    return replace(
+        outcome,
+        verdict=Verdict.FAIL,
+        reason=Reason.NO_RECOVERY,
+        stimulus="; ".join(map(str, slowest.run.fired)),
+        expected=f"a job that goes on within {limit_s:g} s of its death",
+        actual=f"it went on after {longest_s:.1f} s",
+        reproduce=reproduce,
+    )
 
 
 def interrupted(one: Outcome, missing: Collection[str], by: str) -> Outcome:
@@ -118,7 +153,7 @@ def interrupted(one: Outcome, missing: Collection[str], by: str) -> Outcome:
     decided_by = {BY_RUN[one.requirement]} if one.requirement in BY_RUN else set(missing)
     if one.verdict is Verdict.FAIL or decided_by.isdisjoint(missing):
         return one
-    if one.requirement in BY_KIND and one.verdict is Verdict.NOT_CLAIMED:
+    if one.requirement not in BY_RUN and one.verdict is Verdict.NOT_CLAIMED:
         return one
     return Outcome(
         one.requirement,

@@ -11,6 +11,7 @@ import json
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from tickproof.conformance.jobs.records import MOST
 from tickproof.conformance.jobs.sinks import BadOutput, Row, identity
 from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.listener import listener
+from tickproof.conformance.log_server.obstacle import Obstacle
 from tickproof.conformance.text import shown
 
 KEY: Final = "Idempotency-Key"
@@ -62,6 +64,7 @@ class Ledger:
     ) -> None:
         self.observe, self._numbers = observe, numbers
         self.failure: BaseException | None = None
+        self.obstacle = Obstacle()
         #: By number of connection.
         self.uses: dict[int, ConnectionUse] = {}
         #: By output: what was answered by 200, in its order; and what was wrong with a request.
@@ -160,6 +163,10 @@ class _Server(ThreadingHTTPServer):
         self.socket.close()
         self.socket, self.ledger = sock, ledger
 
+    def verify_request(self, *_: object) -> bool:
+        """Tell whether a connection is taken."""
+        return not self.ledger.obstacle.turns_away()
+
     def handle_error(self, *_: object) -> None:
         """Say nothing: connections end as the job or a fault ends them."""
 
@@ -223,6 +230,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_PUT = do_PATCH = do_POST
 
     def _answer(self, status: HTTPStatus) -> None:
+        time.sleep(self.server.ledger.obstacle.lag())
         content = json.dumps({"status": status.phrase}).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

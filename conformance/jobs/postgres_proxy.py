@@ -24,6 +24,7 @@ from typing import Final
 from tickproof.conformance.log_server.connection_tasks import ended
 from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.listener import listener
+from tickproof.conformance.log_server.obstacle import Obstacle
 
 #: Requests that come before the first message: TLS, encryption by GSSAPI, and a cancellation.
 _TLS, _GSSAPI, _CANCEL = 80877103, 80877104, 80877102
@@ -134,6 +135,7 @@ class PostgresProxy:
         numbers: Iterator[int] | None = None,
     ) -> None:
         self.upstream, self.observe = upstream, observe
+        self.obstacle = Obstacle()
         self._numbers = numbers or itertools.count(-1, -1)
         #: What ended the thread, or kept a connection from the server.
         self.failure: BaseException | None = None
@@ -200,11 +202,14 @@ class PostgresProxy:
         self._servers.append(await asyncio.start_server(self._accept, sock=sock))
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.obstacle.turns_away():
+            writer.close()
+            return
         number = next(self._numbers)
         task = asyncio.current_task()
         assert task is not None
         use = self.uses[number] = ConnectionUse(number, writer.get_extra_info("peername")[1])
-        connection = _Connection(number, reader, writer, self.observe)
+        connection = _Connection(number, reader, writer, self.observe, self.obstacle)
         self._open[number] = connection, task
         try:
             server = await asyncio.open_unix_connection(str(self.upstream))
@@ -228,8 +233,10 @@ class _Connection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         observe: Callable[[str, int], Future[bool] | None],
+        obstacle: Obstacle,
     ) -> None:
         self._number, self._reader, self._writer, self._observe = number, reader, writer, observe
+        self._obstacle = obstacle
         self._dialogue = Dialogue()
         #: Held by the direction that stands at a moment: the other stands still, too.
         self._still = asyncio.Lock()
@@ -300,6 +307,9 @@ class _Connection:
                 moment = meaning(head[:1], body)
                 if moment and await self._dropped(moment):
                     raise ConnectionAbortedError
+                # ReadyForQuery ends the answer to a request.
+                if head[:1] == b"Z" and sink is self._writer and (lag_s := self._obstacle.lag()):
+                    await asyncio.sleep(lag_s)
                 sink.write(head + body)
             left -= len(body)
             while left:

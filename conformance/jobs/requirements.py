@@ -103,6 +103,30 @@ JB: Final = {
             "or done again; or a call without a time limit waits for an answer that never comes.",
         ),
         _requirement(
+            "JB-REFUSE",
+            3,
+            "connections that are refused for seconds change nothing",
+            "Connections to the broker, and to a database or server that the kit has started, are "
+            "reset and none is taken, once for less and once for longer than a session. If it "
+            "fails, a job gives up what it could not write, or writes it again.",
+        ),
+        _requirement(
+            "JB-SLOW",
+            3,
+            "answers that come late change nothing",
+            "Each answer of the broker, and of a database or server that the kit has started, "
+            "comes a second late, for some seconds. If it fails, a time limit that was over "
+            "is taken for an error, and what was done is done again.",
+        ),
+        _requirement(
+            "JB-RECOVERY",
+            3,
+            "the job goes on as soon as it claims",
+            "After each death of the whole job, its next life has read and moved within the "
+            "claimed time. If it fails, a session or a transaction of the dead life has to end "
+            "first, or state takes long to be restored.",
+        ),
+        _requirement(
             "JB-BROKER",
             3,
             "a broker that dies and comes back changes nothing",

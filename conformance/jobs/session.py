@@ -47,6 +47,11 @@ COMMITS: Final = (
 #: A kill needs so many of its moments in a run without faults.
 _FEWEST: Final = 3
 _KILLS: Final = 3
+#: The runs in which the whole job may die.
+DEATHS: Final = ("restart", "commit", "all-at-once")
+#: How long connections are refused, for less and for more than a session, and answers late.
+REFUSED_S: Final = (2.0, 9.0)
+SLOW_S: Final = 6.0
 #: A message that is no JSON, nor text.
 _NO_JSON: Final = b'\xff{"no": JSON'
 #: What a broker takes.
@@ -81,6 +86,8 @@ class Settings:
     def plays(self, run: str) -> bool:
         """Tell whether what is asked for needs a run."""
         asked = self.selected.keys()
+        if judge.RECOVERY in asked and run in DEATHS:
+            return True
         return bool(asked & judge.BY_KIND.keys()) or run in map(judge.BY_RUN.get, asked)
 
     def __str__(self) -> str:
@@ -230,6 +237,8 @@ class Session:
             yield again(judge.POISON, strikes=kill, poisoned=str(self._poison))
         yield again("restart", strikes=[Strike("restart", whole=True)])
         yield again("cut", strikes=[Strike("cut")] * 3)
+        yield again("refuse", strikes=[Strike("refuse", seconds=each) for each in REFUSED_S])
+        yield again("slow", strikes=[Strike("slow", seconds=SLOW_S)])
         if "broker" in job.claims.survives:
             seen = [one for one in moments if one not in trial.IN_DATABASE] or ["fetched"]
             yield again("broker", strikes=[Strike("kill-broker", seen[at], 2) for at in (0, -1)])

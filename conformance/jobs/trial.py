@@ -72,6 +72,8 @@ _COMMITTED, _SETTLED = "committed offsets", "settled"
 _TERM_S: Final = 10.0
 #: Topics take messages of any time, and do not begin a segment for each.
 _ANY_TIME: Final = {"message.timestamp.after.max.ms": str(2**63 - 1), "segment.ms": str(2**63 - 1)}
+#: What an answer waits while answers are late.
+LAG_S: Final = 1.0
 #: What a busy machine may add to a recovery.
 _BUSY_S: Final = 10.0
 _ANSWER_S: Final = 10.0
@@ -88,16 +90,17 @@ _OPEN_S: Final = 1.0
 
 @dataclass(frozen=True)
 class Strike:
-    """One fault. at: a moment of the proxy, one of IN_DATABASE, or "".
+    """One fault. at: a moment of the proxy, one of IN_DATABASE, or "". seconds: it lasts so long.
 
     nth: at so manieth such moment. whole: the whole job at once, not the worker at whose moment
     it is.
     """
 
-    do: Literal["kill", "pause", "cut", "restart", "kill-broker"]
+    do: Literal["kill", "pause", "cut", "refuse", "slow", "restart", "kill-broker"]
     at: str = ""
     nth: int = 1
     whole: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,8 @@ class Fired:
     def __str__(self) -> str:
         verb = {
             "kill": "killed", "pause": "paused", "cut": "cut off", "restart": "ended (SIGTERM)",
-            "kill-broker": "killed, and started again",
+            "kill-broker": "killed, and started again", "refuse": "reset, and none was taken",
+            "slow": "answered late",
         }  # fmt: skip
         where = f" at {self.at}" if self.at else ""
         during = f", during {self.under_way}" if self.under_way else ""
@@ -154,6 +158,8 @@ class Run:
     shared_names: list[str] = field(default_factory=list)
     #: Where a record was that the job cannot read, "" for none.
     poison: str = ""
+    #: How long the job took to go on after each death of the whole of it, in seconds.
+    recoveries_s: list[float] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dict."""
@@ -221,6 +227,8 @@ class Trial:
         #: Offsets that the job has committed: their sum, and whether they are all.
         self._released, self._committed = 0, False
         self._struck_at = self._listed_at = 0.0
+        #: Since when the whole job is dead, 0: it is not; and the last connection of that life.
+        self._dead_since, self._last_use = 0.0, 0
         self._listed: list[process_table.Proc] = []
         self._stderr_at = 0
         self._engine: Engine | None = None
@@ -543,6 +551,14 @@ class Trial:
             if self._position is not None and self.run.startup_s and not self.run.fired:
                 self.run.silence_s = max(self.run.silence_s, self._quiet_s)
             self._position, self._moved_at = position, now
+            self._note_recovery()
+
+    def _note_recovery(self) -> None:
+        """Note that the job goes on: it moves, and its new life has been given records."""
+        reads = any(use.fetched for use in self._uses.values() if use.number > self._last_use)
+        if self._dead_since and reads:
+            self.run.recoveries_s.append(round(self._clock.fair_s(self._dead_since), 3))
+            self._dead_since = 0.0
 
     @property
     def _quiet_s(self) -> float:
@@ -741,6 +757,9 @@ class Trial:
             what = f"{count} connections"
             self._note(strike, what, fetched, "traffic" if count else "")
             return
+        if strike.do in ("refuse", "slow"):
+            self._obstruct(strike)
+            return
         if strike.do == "kill-broker":
             fetched, under_way = self._fetched(None), self._under_way(strike, held, connection)
             self._kill_broker()
@@ -768,10 +787,29 @@ class Trial:
         _signal([one for one in struck if _lives(one)], signal.SIGKILL)
         for sink in self._sinks.values():
             sink.writer_died()
+        if strike.whole or not self._job.outlives_worker:
+            self._dead_since = time.monotonic()
+            self._last_use = max(self._uses, default=0)
         self._note(
             strike, what, fetched, under_way or ("its life" if strike.do == "restart" else "")
         )
         self._listed_at = 0.0
+
+    def _obstruct(self, strike: Strike) -> None:
+        """Turn clients away, or have answers wait, for as long as a strike lasts."""
+        fetched, servers = self._fetched(None), [self._proxy, *self._beside]
+        count = 0
+        for server in servers:
+            away = strike.do == "refuse"
+            server.obstacle.set(away=away, lag_s=0.0 if away else LAG_S)
+            count += server.reset_all() if away else 0
+        self._over.wait(strike.seconds)
+        met = sum(server.obstacle.met for server in servers)
+        for server in servers:
+            server.obstacle.set()
+        what = f"{count} connections" if count else "every connection"
+        each = "connections turned away" if strike.do == "refuse" else "answers that were late"
+        self._note(strike, what, fetched, f"{met} {each}" if met else "")
 
     @property
     def _owned_s(self) -> float:

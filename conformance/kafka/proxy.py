@@ -28,6 +28,7 @@ from tickproof.conformance.kafka.wire import Api
 from tickproof.conformance.log_server.connection_faults import Links
 from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.listener import listener
+from tickproof.conformance.log_server.obstacle import Obstacle
 from tickproof.conformance.log_server.serving import Observer
 
 #: So many connections are served at once; more wait in the backlog.
@@ -79,8 +80,8 @@ class Proxy:
         self.longest_ms: dict[Api, int] = {}
         self.open_transactions: set[int] = set()
         self.connections = 0
-        #: Whether the broker is away because of a fault: clients are turned away.
-        self.broker_away = False
+        #: What clients meet while a fault lasts that is not of their links.
+        self.obstacle = Obstacle()
         #: What ended the thread though it should not have, or the death of the broker.
         self.failure: BaseException | None = None
         self._on_withheld: Callable[[], None] | None = None
@@ -150,11 +151,11 @@ class Proxy:
 
     def restart_broker(self, broker: Broker) -> None:
         """Kill the broker, and start it again on its data; clients are turned away meanwhile."""
-        self.broker_away = True
+        self.obstacle.set(away=True)
         broker.kill()
         self.reset_all()  # also a connection that is held: nobody will answer
         broker.start_again()
-        self.broker_away = False
+        self.obstacle.set()
 
     def close(self) -> None:
         """Stop listening, end every connection, wait for the thread."""
@@ -237,11 +238,13 @@ class Proxy:
 
     async def connect(self, sock: socket.socket) -> bool:
         """Connect to the broker; False if it takes none, which ends the run but for a fault."""
+        if self.obstacle.turns_away():
+            return False
         sock.setblocking(False)
         try:
             await self._loop.sock_connect(sock, ("127.0.0.1", self.upstream_port))
         except OSError as error:
-            if self.broker_away:
+            if self.obstacle.away:
                 return False
             text = f"the broker at 127.0.0.1:{self.upstream_port} takes no connection"
             self.failure = self.failure or ConnectionError(error.errno, f"{text}: {error.strerror}")
@@ -253,8 +256,9 @@ class Proxy:
 
         A client may take long to come back, or never do.
         """
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-            await self.connect(sock)
+        if not self.obstacle.away:
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+                await self.connect(sock)
 
     # -- the thread ----------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from tickproof.conformance.log_server.connection_faults import Broken, Links
 from tickproof.conformance.log_server.connection_tasks import ended
 from tickproof.conformance.log_server.connection_use import ConnectionUse
 from tickproof.conformance.log_server.frame_splitter import Truncated
+from tickproof.conformance.log_server.obstacle import Obstacle
 from tickproof.conformance.log_server.outbox import Outbox
 from tickproof.conformance.log_server.serving import Observer
 from tickproof.conformance.log_server.timed_faults import Lasting, pieces
@@ -60,6 +61,8 @@ class Hub(Protocol):
     longest_ms: dict[Api, int]
     #: Of the buffers of all connections.
     budget: Budget
+    #: What clients meet while a fault lasts that is not of their links.
+    obstacle: Obstacle
     #: Hears of records of input that leave: stream, partition, first offset, end offset.
     fetched: Callable[[int, int, int, int], None]
 
@@ -384,6 +387,8 @@ class Connection:
         """Send an answer as the faults of its sides have it."""
         if self._client_gone:
             return
+        if lag_s := self._hub.obstacle.lag():
+            await asyncio.sleep(lag_s)
         try:
             if slowing := self._hub.links.slowing(self.link):
                 await self._send_slowly(frame, slowing)

@@ -115,12 +115,12 @@ def test_a_broker_that_was_killed_comes_back_with_its_data():
         cluster, topic, pid = Cluster(broker.address.kit), name(), broker.pid
         cluster.create({topic: 1})
         send_in_transaction(proxy.port, topic, commit=True)
-        proxy.broker_away = True
+        proxy.obstacle.set(away=True)
         broker.kill()
         with socket.create_connection(("127.0.0.1", proxy.port), 10) as turned_away:
             assert turned_away.recv(1) == b""
         broker.start_again()
-        proxy.broker_away = False
+        proxy.obstacle.set()
         cluster.forget()
         assert broker.pid != pid
         assert committed(broker.address.kit, topic) == [b"kept"]
