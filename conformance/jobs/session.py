@@ -50,7 +50,7 @@ _KILLS: Final = 3
 #: The runs in which the whole job may die.
 DEATHS: Final = ("restart", "commit", "all-at-once")
 #: How long connections are refused, for less and for more than a session, and answers late.
-REFUSED_S: Final = (2.0, 9.0)
+REFUSED_S: Final = (4.0, 9.0)
 SLOW_S: Final = 6.0
 #: A message that is no JSON, nor text.
 _NO_JSON: Final = b'\xff{"no": JSON'
