@@ -175,6 +175,7 @@ def test_the_architecture_page_says_where_things_are():
     rows = {row[0]: row[1] for row in table(page, "to find | look at")}
     said = {
         "the SIGKILL": ("signal.SIGKILL", "def kill("),
+        "where a run is played, judged and tidied up, for every command": ("def play(", "def tidy("),
         "the check of a total": ("wrong-total",),
         "the recording of output": ("class Recorder",),
         "which process holds a connection": ("class ActivityWatch",),
