@@ -14,6 +14,7 @@ from tickproof.conformance.cli import completion, options
 from tickproof.conformance.cli.options import FILE, Command
 from tickproof.conformance.engines.isolation import Level
 from tickproof.conformance.engines.loading import loading
+from tickproof.conformance.errors import InvalidFile
 from tickproof.conformance.report import style
 
 
@@ -140,10 +141,20 @@ _OF_JOBS = ("only", "seed", "out", "parallel", "isolation", "verbose", "profile"
 
 
 def _names_job(path: Path) -> bool:
-    """Tell whether an argument names a job.toml, or a folder with one and no engine.toml."""
+    """Tell whether an argument names a job.toml, or a folder with one and no engine.toml.
+
+    A file of another name is one if it has the table [job].
+    """
     if path.is_dir():
         return (path / "job.toml").is_file() and not (path / "engine.toml").is_file()
-    return path.name == "job.toml"
+    if path.name == "job.toml" or path.suffix != ".toml":
+        return path.name == "job.toml"
+    with loading():
+        from tickproof.conformance import strict_toml
+    try:
+        return "job" in strict_toml.read(path)
+    except InvalidFile:
+        return False  # whoever takes it for an engine says what is wrong
 
 
 def _run_jobs(

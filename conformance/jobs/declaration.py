@@ -194,7 +194,7 @@ class Job:
         self.path, self.folder = path, path.parent
         self.model, self.table = model, model.job
         self.inputs, self.outputs, self.claims = model.inputs, model.outputs, model.claims
-        self.name = model.job.name or self.folder.name
+        self.name = model.job.name or (self.folder.name if path.name == FILE_NAME else path.stem)
         self.workers = model.job.workers
         #: Whether a worker can die while the job lives on.
         self.outlives_worker = self.workers > 1 or model.job.roles is not None

@@ -265,6 +265,7 @@ def _of_run(
         scenario=name,
         evidence={
             "faults": [str(one) for one in run.fired if one.counts],
+            "without_effect": sum(not one.counts for one in run.fired),
             "exits": run.exits,
             "timeouts": run.timeouts,
             "ended": run.ended,

@@ -76,6 +76,10 @@ def bring(wanted: JarList, say: Callable[[str], None] = lambda _: None) -> Path:
     """
     if not wanted.sha256:
         raise KafkaUnavailable(f"the list of {wanted.name} has no table sha256; see --fill")
+    for group, artifact, version in (one.split(":") for one in wanted.coordinates):
+        if (jar := f"{artifact}-{version}.jar") not in wanted.sha256:
+            what = f"coordinates {group}:{artifact}:{version}: expected {jar} in its table sha256"
+            raise KafkaUnavailable(f"the list of {wanted.name}: {what}; see --fill")
     cache = next(java.own_caches(), None)
     if cache is None:
         tried = ", ".join(map(str, java.caches()))

@@ -169,13 +169,16 @@ def test_every_reason_code_in_the_kit_is_explained(kind):
         assert listed[Reason[name]] == Reason[name].meaning
 
 
+PLAYED = "where a run is played, judged and tidied up, for every command"
+
+
 def test_the_architecture_page_says_where_things_are():
     """Each file in the table "Where to find it" contains what its row says."""
     page = (DOCS / "architecture.md").read_text("utf-8")
     rows = {row[0]: row[1] for row in table(page, "to find | look at")}
     said = {
         "the SIGKILL": ("signal.SIGKILL", "def kill("),
-        "where a run is played, judged and tidied up, for every command": ("def play(", "def tidy("),
+        PLAYED: ("def play(", "def tidy("),
         "the check of a total": ("wrong-total",),
         "the recording of output": ("class Recorder",),
         "which process holds a connection": ("class ActivityWatch",),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tickproof.conformance.cli import run
 from tickproof.conformance.engines import starters
 from tickproof.conformance.errors import InvalidFile, RequestError
 from tickproof.conformance.jobs import declaration
@@ -43,6 +45,31 @@ def test_a_claim_that_there_is_not_is_an_error_with_its_key(tmp_path: Path) -> N
     starters.write_job("orders", tmp_path)
     with pytest.raises(InvalidFile, match=r"\[claims\] survives\[0\]: .*got 'meteors'"):
         Jobs(tmp_path, tmp_path, 1).job("orders").survives("meteors")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_job"),
+    [
+        ("job.toml", None, True),
+        ("weaker.toml", "[job]\n", True),
+        ("weaker.toml", "[engine]\n", False),
+        ("weaker.toml", "no TOML", False),
+        ("weaker.toml", None, False),
+        ("miniature", None, False),
+    ],
+)
+def test_a_file_with_a_job_in_it_is_a_job(
+    tmp_path: Path, name: str, text: str | None, is_job: bool
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    assert run._names_job(tmp_path / name) is is_job
+
+
+def test_two_claims_in_one_folder_have_names_of_their_own(tmp_path: Path) -> None:
+    folder = starters.write_job("orders", tmp_path)
+    shutil.copy(folder / "job.toml", folder / "orders-weaker.toml")
+    assert declaration.load(folder / "orders-weaker.toml").name == "orders-weaker"
 
 
 def test_a_job_that_is_not_there_is_an_error_with_its_path(tmp_path: Path) -> None:

@@ -72,6 +72,13 @@ def test_brought_once_and_exactly_as_listed(cache, tmp_path):
     assert left(cache) == [folder.name]
 
 
+def test_coordinates_without_their_jar_in_the_list_are_named(cache, tmp_path):
+    wanted = listed().model_copy(update={"coordinates": ["org.sample:one:1.0", "org.db:sql:4.2"]})
+    with pytest.raises(KafkaUnavailable, match=r"org.db:sql:4.2: expected sql-4.2.jar in its"):
+        jars.bring(wanted)
+    assert not (tmp_path / "calls").exists()
+
+
 @pytest.mark.parametrize("damage", ["flipped", "gone", "more"])
 def test_damaged_cache_is_mended(cache, tmp_path, damage):
     folder = jars.bring(listed())
