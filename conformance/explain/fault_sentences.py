@@ -31,7 +31,7 @@ def missed(facts: Facts, event: FaultMissed | LinkMissed) -> str:
     """Say that a fault never came; the kit may have given it up when the engine was gone."""
     step, why = event.step, shown(event.why, 200)
     what = fault_of(step).deed if step else "a fault"
-    if facts.history.ended.how == "engine-failure" and event.t_ns > facts.ended:
+    if facts.history.ended.engine_failed and event.t_ns > facts.ended:
         return (
             f"A further fault, {what}, never came: the engine had ended at "
             f"{facts.at(facts.ended)} ({why})."

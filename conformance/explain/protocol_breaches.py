@@ -102,14 +102,14 @@ def _ahead(facts: Facts, row: events.Refused) -> str:
 def status(facts: Facts) -> list[str]:
     """Say how the engine ended, where that was not asked of it."""
     ended = facts.history.ended
-    if ended.how != "engine-failure":
+    if not ended.engine_failed:
         return []
     return [f"The run ended at {facts.at(facts.ended)}: {shown(ended.message, 200)}."]
 
 
 def _ended(facts: Facts) -> Part:
     """Explain the end of a run by the failure that ended it."""
-    if facts.history.ended.how != "engine-failure":
+    if not facts.history.ended.engine_failed:
         return Part()
     left = facts.history.input_records - facts.history.fetched
     said = (

@@ -96,7 +96,7 @@ def _kind(outcome: Outcome, history: History) -> str:
     """Return the code of a failure, with the log's refusal that led to it, if one did."""
     if outcome.verdict is not Verdict.FAIL:
         return ""
-    refused = history.all(events.Refused)[-1:] if history.ended.how == "engine-failure" else []
+    refused = history.all(events.Refused)[-1:] if history.ended.engine_failed else []
     return outcome.reason + "".join(f" after {one.op} error {one.code}" for one in refused)
 
 

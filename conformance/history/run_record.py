@@ -66,14 +66,37 @@ class Input(_Shape):
         return recipe
 
 
+#: Its input was played to the end; the engine failed; the kit failed.
+Ending = Literal["completed", "engine-failure", "kit-error"]
+
+
 class Ended(_Shape):
     """How a run ended. code, message: what failed. status: exit status of the engine."""
 
-    how: Literal["completed", "engine-failure", "kit-error"]
+    how: Ending
     code: str = ""
     message: str = ""
     status: int | None = None
     stderr: list[str] = []
+
+    @property
+    def completed(self) -> bool:
+        """Whether the run went to its end."""
+        return self.how == "completed"
+
+    @property
+    def engine_failed(self) -> bool:
+        """Whether the engine ended the run."""
+        return self.how == "engine-failure"
+
+    @property
+    def kit_failed(self) -> bool:
+        """Whether the kit ended the run."""
+        return self.how == "kit-error"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object of run.json: of a run that completed, `how` alone."""
+        return self.model_dump(exclude_unset=True)
 
     @model_validator(mode="before")
     @classmethod

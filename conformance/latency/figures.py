@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 from pydantic import BeforeValidator, Field
+
+from tickproof.conformance.history.run_record import Ending
 
 #: Percentile -> the part of the samples that is at or below it, ascending.
 QUANTILES: Final[Mapping[str, float]] = {
@@ -18,10 +20,6 @@ QUANTILES: Final[Mapping[str, float]] = {
     "p99.9": 0.999,
     "p99.99": 0.9999,
 }
-
-#: How a run ended: its input was played to the end; the engine failed; the kit failed.
-ENDINGS: Final = ("completed", "engine-failure", "kit-error")
-
 
 #: Figures as JSON has them, see `as_json`.
 Signed = Annotated[float, BeforeValidator(lambda data: math.inf if data == "inf" else data)]
@@ -51,7 +49,7 @@ class RunFigures:
     number: int
     seed: int
     run: str
-    ended: str
+    ended: Ending
     wrong: str = ""
     samples: int = 0
     unanswered: int = 0
@@ -72,8 +70,8 @@ class RunFigures:
     host_changed: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if self.ended not in ENDINGS:
-            raise ValueError(f"ended: expected one of {', '.join(ENDINGS)}; got {self.ended!r}")
+        if self.ended not in (endings := get_args(Ending)):
+            raise ValueError(f"ended: expected one of {', '.join(endings)}; got {self.ended!r}")
         tables = (self.percentiles, self.quiet_percentiles, self.floor, self.late, self.hiccup)
         numbers = [self.noisy, self.disturbed, self.achieved, self.backlog_growth, self.trend]
         # A comparison with nan is false: it would pass for under every limit.

@@ -149,7 +149,7 @@ def _done(history: History) -> list[str]:
     how = _ENDINGS.get(ended.how, "It ended")
     said = shown(ended.message, _TEXT)
     lines.append(_paragraph(f"{how}: {said}" if said else how))
-    last = shortened(history.stderr_tail()) if ended.how == "engine-failure" else []
+    last = shortened(history.stderr_tail()) if ended.engine_failed else []
     if any(last):
         lines += ["", "The end of its standard error (stderr.log):", ""]
         lines += [f"  {line}".rstrip() for line in last[-_STDERR_LINES:]]

@@ -19,6 +19,7 @@ from tickproof.conformance.errors import HistoryError
 from tickproof.conformance.history import seal
 from tickproof.conformance.history.folder import History, made_input_removed
 from tickproof.conformance.history.rows import TICK, TICKS_FILE
+from tickproof.conformance.history.run_record import Ending
 from tickproof.conformance.hosts.model import Attestation, HostError
 from tickproof.conformance.latency import intervals, percentiles, statistics
 from tickproof.conformance.latency.figures import RunFigures
@@ -265,13 +266,13 @@ def floor_of(folder: Path) -> dict[str, float]:
 
 
 def _floor(null: RecordedRun) -> dict[str, float]:
-    if null.history.ended.how != "completed" or not null.sustained:
+    if not null.history.ended.completed or not null.sustained:
         return {}
     return _percentiles(latencies(null.steady))
 
 
-def _judged(history: History) -> tuple[str, str]:
-    """Return how a run ended (see figures.ENDINGS), and what was wrong with it, or "".
+def _judged(history: History) -> tuple[Ending, str]:
+    """Return how a run ended, and what was wrong with it, or "".
 
     A run that was broken off by nobody knows whom counts as the kit's failure.
     """

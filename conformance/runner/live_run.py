@@ -33,6 +33,7 @@ from tickproof.conformance.faults.state_watch import StateWatch
 from tickproof.conformance.history.control_log import ControlLog
 from tickproof.conformance.history.event_log import EventLog
 from tickproof.conformance.history.input_replay import InputMaker
+from tickproof.conformance.history.run_record import Ended
 from tickproof.conformance.log_server.connection_faults import Links
 from tickproof.conformance.log_server.input_log import InputLog
 from tickproof.conformance.log_server.recorder import Recorder
@@ -291,7 +292,7 @@ class LiveRun:
             found |= {f"output/{name}": digest for name, digest in self.recorder.sha256().items()}
         return found
 
-    def close(self, ended: dict[str, Any]) -> str:
+    def close(self, ended: Ended) -> str:
         """End whatever is left, write the last run.json; return what stopped the kit, or "".
 
         What went wrong because the kit could not record is never the engine's failure.
@@ -305,13 +306,13 @@ class LiveRun:
             self._stack.close()
             self.events.close()
             if stopped := self.stop_reason():
-                ended = {"how": "kit-error", "message": stopped}
+                ended = Ended(how="kit-error", message=stopped)
             # What the kit could not write whole is judged as far as it goes.
             sha256 = {} if stopped else self._sha256()
             self.manifest.finish(ended, left, dict(self.events.counts), sha256)
         except OSError as error:
             return self.stop_reason() or f"recording into {self.folder} stopped: {error.strerror}"
-        return ended["message"] if ended["how"] == "kit-error" else ""
+        return ended.message if ended.kit_failed else ""
 
 
 def _outermost(folders: Sequence[Path]) -> tuple[Path, ...]:

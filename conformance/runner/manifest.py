@@ -14,6 +14,7 @@ from tickproof.conformance.history import seal
 from tickproof.conformance.history.folder import FORMAT, write_json
 from tickproof.conformance.history.input_replay import input_facts, save_plan
 from tickproof.conformance.history.provenance import MADE_AT, provenance
+from tickproof.conformance.history.run_record import Ended
 from tickproof.conformance.scenario import Scenario
 from tickproof.generators.partitions import BuiltInput
 
@@ -50,7 +51,7 @@ class Manifest:
 
     def finish(
         self,
-        ended: dict[str, Any],
+        ended: Ended,
         left: Iterable[ProcessInfo],
         counts: dict[str, int],
         sha256: Mapping[str, str],
@@ -60,7 +61,7 @@ class Manifest:
         sha256: digests that were kept of files while they were written, by name.
         """
         self.add(
-            ended=ended,
+            ended=ended.to_json(),
             ended_ns=time.monotonic_ns(),
             left_over=[{"pid": p.pid, "name": p.name} for p in left],
             event_counts=counts,

@@ -18,6 +18,7 @@ from tickproof.conformance.engines.spec import EngineSpec
 from tickproof.conformance.errors import KitStopped
 from tickproof.conformance.history.event_log import EventLog, Listener
 from tickproof.conformance.history.input_replay import InputMaker
+from tickproof.conformance.history.run_record import Ended
 from tickproof.conformance.runner.live_run import LiveRun
 from tickproof.conformance.runner.run_loop import RunLoop
 from tickproof.conformance.scenario import Scenario
@@ -58,28 +59,28 @@ def play(
     try:
         run.open(inputs or partial(recipes.build, _recipe(scenario, spec)))
         _drive(run, usage)
-        ended: dict[str, Any] = {"how": "completed"}
+        ended = Ended(how="completed")
     except EngineFailure as failure:
-        ended = {
-            "how": "engine-failure",
-            "code": failure.code,
-            "message": failure.message,
-            "status": failure.status,
-            "stderr": failure.stderr_tail,
-        }
+        ended = Ended(
+            how="engine-failure",
+            code=failure.code,
+            message=failure.message,
+            status=failure.status,
+            stderr=list(failure.stderr_tail),
+        )
         if why := disk_space.full(folder):
             # An engine whose own disk is the kit's, and full, cannot be told from a broken one.
             why = f"{os.strerror(errno.ENOSPC)}: {why}; the engine failed: {failure.message}"
-            ended = {"how": "kit-error", "message": why}
+            ended = Ended(how="kit-error", message=why)
     except KitStopped as error:
-        ended = {"how": "kit-error", "message": str(error)}
+        ended = Ended(how="kit-error", message=str(error))
     except OSError as error:
-        ended = {"how": "kit-error", "message": f"the run in {folder} cannot go on: {error}"}
+        ended = Ended(how="kit-error", message=f"the run in {folder} cannot go on: {error}")
     except KeyboardInterrupt:
-        run.close({"how": "kit-error", "message": interruption.words()})
+        run.close(Ended(how="kit-error", message=interruption.words()))
         raise
     except BaseException as error:
-        run.close({"how": "kit-error", "message": f"{type(error).__name__}: {error}"})
+        run.close(Ended(how="kit-error", message=f"{type(error).__name__}: {error}"))
         raise
     stopped = run.close(ended)
     if stopped:

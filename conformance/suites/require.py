@@ -32,11 +32,11 @@ from tickproof.conformance.verdicts import WORTH_ANOTHER_RUN, Reason
 def require_completed(history: History) -> None:
     """Expect that the run went from deploy to the engine's end, and no output from the future."""
     ended = history.ended
-    if ended.how != "kit-error":
+    if not ended.kit_failed:
         raise_first(values(history), (Reason.AHEAD_OF_FETCH,))
-    if ended.how == "engine-failure" and ended.code in WORTH_ANOTHER_RUN:
+    if ended.engine_failed and ended.code in WORTH_ANOTHER_RUN:
         raise Unknown(ended.code, "a run from deploy to the end", ended.message)
-    if ended.how == "engine-failure":
+    if ended.engine_failed:
         refused = history.all(events.Refused)[-1:]
         why = "".join(f"; the log had refused {row.op}: {row.text}" for row in refused)
         raise BrokenOff(
@@ -45,7 +45,7 @@ def require_completed(history: History) -> None:
             ended.message + why,
             stderr=history.stderr_tail(),
         )
-    if ended.how != "completed":
+    if not ended.completed:
         raise KitError(ended.message)
 
 
@@ -57,7 +57,7 @@ def require_no(history: History, findings: Findings, kinds: Iterable[str]) -> No
     is no pass.
     """
     kinds = ruled_out(history, kinds)
-    if history.ended.how == "engine-failure":
+    if history.ended.engine_failed:
         due = _all_due(history)
         raise_first(findings, (kind for kind in kinds if due or kind != "lost"))
         require_completed(history)
@@ -118,7 +118,7 @@ def require_fired(
     """
     if count is None:
         count = len(history.record.scenario.faults)
-    if history.ended.how == "engine-failure" and len(history.faults) < count:
+    if history.ended.engine_failed and len(history.faults) < count:
         require_completed(history)
     if len(history.faults) < count:
         why = "; ".join(row.why for row in history.missed_faults) or "their moment did not come"
@@ -159,7 +159,7 @@ def require_held(history: History) -> None:
 
 def refused_clearly(history: History) -> bool:
     """Tell whether the restarted engine said no, by an answer or by how it ended."""
-    if history.ended.how != "engine-failure":
+    if not history.ended.engine_failed:
         return False
     for event in history.all(events.NotRestarted, events.EndedUnasked):
         if isinstance(event, events.NotRestarted):
@@ -266,7 +266,7 @@ def require_met(history: History, do: Do, target: Target) -> None:
     struck = [f for f in history.faults if fault_of(f.step).lane == (do, target)]
     proofs = history.all(events.Link, do=do, target=target)
     if not struck or not proofs:
-        if history.ended.how == "engine-failure":
+        if history.ended.engine_failed:
             require_completed(history)
         missed: list[events.FaultMissed | events.LinkMissed]
         missed = history.all(events.FaultMissed, events.LinkMissed)

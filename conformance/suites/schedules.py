@@ -48,7 +48,7 @@ def held(history: History, *, may_refuse: bool = False) -> None:
     if damaged and found.first(kinds):
         for fault in damaged:
             require_noticeable(fault)
-    if damaged and history.ended.how == "engine-failure":
+    if damaged and history.ended.engine_failed:
         raise_first(found, (kind for kind in kinds if kind in SEEN))
         if not refused_clearly(history):
             require_completed(history)

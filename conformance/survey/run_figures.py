@@ -64,7 +64,7 @@ def _add(found: RunFigures, run: Path) -> None:
         with opened(run) as history:
             faults = [fault_of(fired.step) for fired in history.faults]
             deaths = sum(fault.kills for fault in faults)
-            completed = history.ended.how == "completed"
+            completed = history.ended.completed
             shows = completed and history.app in APPS and deaths
             seen = silences(history) if shows else []
     except (HistoryError, OSError, ValueError):

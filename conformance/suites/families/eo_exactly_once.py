@@ -1044,7 +1044,7 @@ def _right_or_refused(history: History) -> None:
     if history.faults and refused_clearly(history):
         raise_first(whole(history), kinds)
     else:
-        whole_run = history.ended.how == "completed"
+        whole_run = history.ended.completed
         require_no(history, whole(history), (*kinds, *LOSS) if whole_run else kinds)
     fault = require_fired(history)[0]
     was_read = any(event.read for event in history.all(events.DamageOver))
@@ -1060,7 +1060,7 @@ def _right_or_refused(history: History) -> None:
             "or a restart not from zero",
             f"{fault.released} records released, file {file}, not read",
         )
-    if history.ended.how == "completed" and not (was_read or removed):
+    if history.ended.completed and not (was_read or removed):
         raise Unknown(
             Reason.DAMAGE_UNREAD,
             "the damaged file read after the restart, or a clear refusal",

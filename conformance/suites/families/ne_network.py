@@ -59,7 +59,7 @@ def _met(history: History, do: Do) -> None:
     wanted = sum(fault_of(step).lane == (do, "host") for step in planned)
     over = history.all(events.Network, do=do)
     if len(over) < wanted:
-        if history.ended.how == "engine-failure":
+        if history.ended.engine_failed:
             require_completed(history)
         missed = [
             one.why

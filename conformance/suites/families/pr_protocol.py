@@ -394,7 +394,7 @@ PR.requirement(
 
 def _nothing_left(history: History) -> None:
     left = history.record.left_over
-    if left and history.ended.how == "completed":
+    if left and history.ended.completed:
         names = ", ".join(f"{p.name} ({p.pid})" for p in left)
         raise Fail(Reason.LEFT_OVER, "no process after stop", names)
     require_completed(history)
@@ -433,7 +433,7 @@ def _no_gaps(history: History) -> None:
     raise_first(sequences(history), ("gap", "conflict"))
     _refused(history, {Code.NOT_ALLOWED}, "one style for each writer", "APPEND", "STAGE")
     # A gap that was mended by sending the right number is no failure of the run.
-    if history.ended.how != "completed" or len(outputs(history)) < due(history):
+    if not history.ended.completed or len(outputs(history)) < due(history):
         _refused(history, {Code.SEQUENCE_GAP}, "numbers without gaps")
     _no_refusal(history, set(), "")
 
