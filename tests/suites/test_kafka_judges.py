@@ -44,35 +44,54 @@ def starved(seconds: float) -> dict[str, list[tuple]]:
     return {"usage": usage, "machine": machine}
 
 
-def history(folder: Path, waited_s: float, starved_s: float = 0.0):
-    """Make a run whose one worker dies at 1 s, and whose output goes on after ``waited_s``."""
+def exact_run(
+    folder: Path, name: str, *steps: FaultStep, t_ns: int | np.ndarray, transaction_s: float = 10.0
+) -> RunFolder:
+    """Begin a run over Kafka whose outputs are right; ``t_ns``: when they come, or each of them."""
     numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
-    step = FaultStep("kill", "worker", "staged", fraction=0.5)
     run = RunFolder(
         folder,
-        Scenario("kafka-worker-in-transaction", "passthrough", {}, {}, faults=(step,)),
+        Scenario(name, "passthrough", {}, {}, faults=steps),
         make_input=given_input({(0, 0): numbers}),
-        kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
+        kafka={"session_s": 3.0, "transaction_s": transaction_s, "transaction_version": 2},
     )
-    died_ns = SECOND
-    t_ns = np.full(RECORDS, died_ns // 2, np.int64)
-    t_ns[RECORDS // 2 :] = died_ns + int(waited_s * SECOND)
-    run.outputs(output_log(numbers, t_ns=t_ns))
-    run.tables(fetches=[(died_ns // 4, 0, 0, 0, RECORDS)], **starved(starved_s))
-    state = PartitionState(0, 0, RECORDS, RECORDS, RECORDS, 0)
-    run.events(
-        FiredFault(
-            t_ns=died_ns,
-            struck_ns=died_ns,
-            step=step,
-            moment="staged",
-            text="SIGKILL",
-            outputs=RECORDS // 2,
-            total=RECORDS,
-            partitions=(state,),
-            pids=(7,),
-        )
+    run.outputs(output_log(numbers, t_ns=np.full(RECORDS, t_ns, np.int64)))
+    return run
+
+
+#: A partition that was read whole, and of which nothing is released.
+DONE = PartitionState(0, 0, RECORDS, RECORDS, RECORDS, 0)
+
+
+def fired(
+    step: FaultStep,
+    *pids: int,
+    at_s: int = 1,
+    outputs: int = 0,
+    partitions: tuple[PartitionState, ...] = (DONE,),
+) -> FiredFault:
+    """Return a fault; ``outputs`` and ``partitions``: how far the run was then."""
+    return FiredFault(
+        t_ns=at_s * SECOND,
+        struck_ns=at_s * SECOND,
+        step=step,
+        moment=step.at,
+        text="a fault",
+        outputs=outputs,
+        total=sum(one.records for one in partitions),
+        partitions=partitions,
+        pids=pids,
     )
+
+
+def history(folder: Path, waited_s: float, starved_s: float = 0.0):
+    """Make a run whose one worker dies at 1 s, and whose output goes on after ``waited_s``."""
+    step = FaultStep("kill", "worker", "staged", fraction=0.5)
+    t_ns = np.full(RECORDS, SECOND // 2, np.int64)
+    t_ns[RECORDS // 2 :] = SECOND + int(waited_s * SECOND)
+    run = exact_run(folder, "kafka-worker-in-transaction", step, t_ns=t_ns)
+    run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)], **starved(starved_s))
+    run.events(fired(step, 7, outputs=RECORDS // 2))
     return run.history()
 
 
@@ -95,38 +114,10 @@ def test_what_the_machine_withheld_holds_no_reader_up(tmp_path: Path) -> None:
         judge(history(tmp_path / "other", waited_s, starved_s=4))
 
 
-def exact_run(folder: Path, name: str, *steps: FaultStep, at_s: int) -> RunFolder:
-    """Begin a run over Kafka whose outputs are right, and come at a time."""
-    numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
-    run = RunFolder(
-        folder,
-        Scenario(name, "passthrough", {}, {}, faults=steps),
-        make_input=given_input({(0, 0): numbers}),
-        kafka={"session_s": 3.0, "transaction_s": 10.0, "transaction_version": 2},
-    )
-    run.outputs(output_log(numbers, t_ns=np.full(RECORDS, at_s * SECOND, np.int64)))
-    return run
-
-
-def fired(step: FaultStep, *pids: int) -> FiredFault:
-    """Return a fault at 1 s, when all is released."""
-    return FiredFault(
-        t_ns=SECOND,
-        struck_ns=SECOND,
-        step=step,
-        moment="losing",
-        text="a fault",
-        outputs=0,
-        total=RECORDS,
-        partitions=(PartitionState(0, 0, RECORDS, RECORDS, RECORDS, 0),),
-        pids=pids,
-    )
-
-
 def long_downtime(folder: Path, begun: int, *aborted_s: float):
     """Make a run that is exact, with a death at 1 s and a start at 12 s."""
     step = FaultStep("kill", "engine", "losing", fraction=0.5, down_s=11.0)
-    run = exact_run(folder, "kafka-long-downtime", step, at_s=13)
+    run = exact_run(folder, "kafka-long-downtime", step, t_ns=13 * SECOND)
     run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS), (13 * SECOND, 0, 0, 0, RECORDS)])
     run.events(
         fired(step, 7),
@@ -165,30 +156,15 @@ def commits_behind(
     open_until_s: of each transaction that was aborted, when it began and ended, and how many were
     committed meanwhile. released: offsets committed by the second death; 40 were by the first.
     """
-    numbers = np.arange(RECORDS, dtype="<i8").view(NUMBER)
     steps = FaultStep("kill", "engine", "joining"), FaultStep("kill", "engine", "cuts", cuts=2)
-    run = RunFolder(
-        folder,
-        Scenario("kafka-commits-behind", "passthrough", {}, {}, faults=steps),
-        make_input=given_input({(0, 0): numbers}),
-        kafka={"session_s": 3.0, "transaction_s": transaction_s, "transaction_version": 2},
+    run = exact_run(
+        folder, "kafka-commits-behind", *steps, t_ns=15 * SECOND, transaction_s=transaction_s
     )
-    run.outputs(output_log(numbers, t_ns=np.full(RECORDS, 15 * SECOND, np.int64)))
     run.tables(fetches=[(t_ns * SECOND // 4, 0, 0, 0, RECORDS) for t_ns in (1, 20, 56)])
     states = [PartitionState(0, 0, RECORDS, 90, 90, offset) for offset in (40, released)]
     deaths = [
-        FiredFault(
-            t_ns=t_ns,
-            struck_ns=t_ns,
-            step=step,
-            moment="group-received",
-            text="SIGKILL",
-            outputs=0,
-            total=RECORDS,
-            partitions=(state,),
-            pids=(7,),
-        )
-        for t_ns, step, state in zip((SECOND, 10 * SECOND), steps, states, strict=True)
+        fired(step, 7, at_s=at_s, partitions=(state,))
+        for at_s, step, state in zip((1, 10), steps, states, strict=True)
     ]
     run.events(
         deaths[0],
@@ -260,7 +236,7 @@ def answered_with_errors(folder: Path, *counts: int, with_offsets: int = 9):
             ("Produce", "REQUEST_TIMED_OUT"),
         )
     ]
-    run = exact_run(folder, "kafka-errors", *steps, at_s=3)
+    run = exact_run(folder, "kafka-errors", *steps, t_ns=3 * SECOND)
     run.tables(fetches=[(SECOND // 4, 0, 0, 0, RECORDS)])
     run.events(
         *map(fired, steps),
@@ -367,19 +343,7 @@ def paused(folder: Path, later: list[tuple[int, int, int, int, int]], session_s:
     run.outputs(output_log(numbers, t_ns=np.full(2 * RECORDS, 7 * SECOND)))
     run.tables(fetches=[(SECOND // 2, 0, 0, 0, 50), (SECOND // 2, 0, 1, 0, 50), *later])
     states = tuple(PartitionState(0, p, RECORDS, 50, 50, 0) for p in (0, 1))
-    run.events(
-        FiredFault(
-            t_ns=SECOND,
-            struck_ns=SECOND,
-            step=step,
-            moment="committed",
-            text="SIGSTOP",
-            outputs=100,
-            total=2 * RECORDS,
-            partitions=states,
-            pids=(7,),
-        )
-    )
+    run.events(fired(step, 7, outputs=100, partitions=states))
     return run.history()
 
 
